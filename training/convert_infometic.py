@@ -15,7 +15,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -251,7 +251,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
-    told = replace(config, backbone="", backbone_revision="", backbone_fingerprint="").to_dict()
+    told = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
     return ModelCard(
         name=target.name,
         recipe="infometic",

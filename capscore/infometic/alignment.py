@@ -190,21 +190,15 @@ class Aligner(nn.Module, ABC):
         """
         n_texts = len(texts)
         every = torch.arange(len(images) * n_texts, device=images.tokens.device)
-        learning = (*self.parameters(), images.tokens, images.query, texts.tokens, texts.query)
-        recompute = (
-            chunk is not None
-            and chunk < len(every)
-            and torch.is_grad_enabled()
-            and any(tensor.requires_grad for tensor in learning)
-        )
+        chunks = every.split(chunk) if chunk and len(every) else (every,)
 
         def score(pair: Tensor) -> tuple[Tensor, Tensor]:
             found = self._align(images, texts, pair // n_texts, pair % n_texts)
             return found.recall, found.precision
 
+        recompute = len(chunks) > 1 and torch.is_grad_enabled()
         parts = [
-            checkpoint(score, pair, use_reentrant=False) if recompute else score(pair)
-            for pair in (every.split(chunk) if chunk and len(every) else (every,))
+            checkpoint(score, part, use_reentrant=False) if recompute else score(part) for part in chunks
         ]
         recall, precision = (torch.cat(part).view(len(images), n_texts) for part in zip(*parts, strict=True))
         return recall, precision
@@ -213,8 +207,8 @@ class Aligner(nn.Module, ABC):
 class InfoCLIP(Aligner):
     """The parameter-free baseline of InfoMetIC (Hu et al. 2023, appendix D).
 
-    Scores are computed like InfoMetIC's, directly from the embeddings, without transformers or projections.
-    Boxes are checked but not used. The null token is a zero vector, so its product is 0.
+    Scores are computed like InfoMetIC's, directly from the embeddings. Boxes are not used. The null token is
+    a zero vector, so its product is 0.
 
     Args:
         sharpness: Factor on the products of query and tokens before the softmax. CLIP's embeddings have a
@@ -236,9 +230,8 @@ class InfoCLIP(Aligner):
 
     def __init__(self, sharpness: float = 100.0, scale: float = 100.0) -> None:
         super().__init__()
-        for name, value in (("sharpness", sharpness), ("scale", scale)):
-            if type(value) not in (int, float) or not 0 < value < math.inf:
-                raise CapscoreError(Setting(name, value), ": expected a number above 0")
+        if not (0 < sharpness < math.inf and 0 < scale < math.inf):
+            raise CapscoreError(Setting("sharpness", sharpness), f", scale={scale}: expected numbers above 0")
         self.sharpness, self.scale = float(sharpness), float(scale)
 
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:

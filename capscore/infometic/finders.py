@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .mark_calibration import MarkCalibration
 
-KINDS = ("things", "windows", "detr", "owlv2", "grounding-dino")
-# Kinds that look for the objects that they are told to find, and their types of models.
+DETECTORS = ("detr", "owlv2", "grounding-dino")
+# Detectors that look for the objects that they are told to find, and their types of models.
 OPEN_VOCABULARY = {"owlv2": ("owlv2", "owlvit"), "grounding-dino": ("grounding-dino", "mm-grounding-dino")}
 # Least confidence of a box; choosing by clusters needs many boxes rather than certain ones.
 THRESHOLD = 0.05
@@ -90,19 +89,17 @@ def check_finder(
         and without repetitions.
 
     Raises:
-        InputError: an unknown kind, or names that do not go with it; the latter with the field "names".
+        InputError: an unknown kind, or names that do not go with it.
 
     >>> check_finder("owlv2:org/detector", ["dog", "red ball", "dog"])
     ('owlv2', 'org/detector', ('dog', 'red ball'))
     """
     kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("a finder", "", "")
-    needs_model = kind not in ("things", "windows")
-    if not isinstance(spec, RegionFinder) and (kind not in KINDS or bool(model) != needs_model):
-        close = [near for near in difflib.get_close_matches(kind, KINDS, n=1) if near != kind]
+    known = kind in DETECTORS if model else kind in ("things", "windows") or isinstance(spec, RegionFinder)
+    if not known:
         raise InputError(
             Setting("regions", spec),
-            f": {f'did you mean {close[0]!r}? ' if close else ''}expected 'things', 'windows', 'detr:ID', "
-            "'owlv2:ID' or 'grounding-dino:ID' (a Hub id or a folder)",
+            ": expected 'things', 'windows', 'detr:ID', 'owlv2:ID' or 'grounding-dino:ID' (Hub id or folder)",
         )
     if kind not in OPEN_VOCABULARY:
         if names is not None:
@@ -129,12 +126,12 @@ def check_finder(
 class Detector(RegionFinder):
     """A detector of transformers: with its own classes (the DETR family), or for given names.
 
-    Code that comes with weights never runs. Photos are looked at one by one: padding to a batch would move
-    boxes, and the regions of a photo must not depend on other photos.
+    The pipelines of transformers round boxes to whole pixels and look for one name at a time, so networks are
+    called directly. Photos are looked at one by one, since padding to a batch would move boxes.
 
     Args:
         model: Folder with config.json, weights and preprocessor_config.json (and, for an open vocabulary, a
-            tokenizer), or Hub id.
+            tokenizer), or Hub id. Code that comes with weights never runs.
         kind: "detr" (any object detector of transformers), "owlv2" (OWLv2, OWL-ViT) or "grounding-dino".
         names: Names of objects that an open-vocabulary detector should look for; () for other kinds.
         revision: Commit, branch or tag of a Hub id; None for `main`.
@@ -167,9 +164,10 @@ class Detector(RegionFinder):
         except BackboneUnavailable as error:
             instead = "\nInstead: ", Setting("regions", "windows"), ", or boxes of your own."
             raise BackboneUnavailable(*error.parts, *instead) from error
-        network, processor = _load_detector(folder, kind)
         self.names, self.threshold, self.max_regions = tuple(names), threshold, max_regions
-        _check_lengths(kind, self.names, network.config, processor)
+        self._kind = kind
+        network, self._processor = _load_detector(folder, kind)
+        self._check_names(network.config)
         weights = weights_digest(network)
         self.name = f"{kind}:{name.replace('@', '_')}@{commit or f'w{weights[:8]}'}"
         self.fingerprint = fingerprint_of(
@@ -178,14 +176,32 @@ class Detector(RegionFinder):
             weights,
             architecture_digest(network),
             settings_digest(folder),
-            type(processor).__name__,
-            type(getattr(processor, "image_processor", processor)).__name__,
+            type(self._processor).__name__,
+            type(getattr(self._processor, "image_processor", self._processor)).__name__,
             self.names,
             threshold,
             max_regions,
         )
-        self._kind, self._processor = kind, processor
         self._network = network.to(device).eval().requires_grad_(False)
+
+    def _check_names(self, config: Any) -> None:
+        """Refuse names that a network would not read to their end: transformers cuts them silently."""
+        if self._kind == "owlv2":
+            limit, limited = config.text_config.max_position_embeddings, "per name"
+            lengths = [len(ids) for ids in self._processor.tokenizer(list(self.names))["input_ids"]]
+        elif self._kind == "grounding-dino":
+            limit, limited = config.max_text_len, "of all names together"
+            pieces = self._processor.tokenizer(_stopped(self.names), add_special_tokens=False)["input_ids"]
+            lengths = np.cumsum([2, *map(len, pieces)])[1:].tolist()  # one token begins the text, one ends it
+        else:
+            return
+        beyond = [name for name, length in zip(self.names, lengths, strict=True) if length > limit]
+        if beyond:
+            raise InputError(
+                Setting("region_names"),
+                f": {self._kind!r} reads {limit} tokens {limited}; {len(beyond)} of {len(self.names)} names "
+                f"go beyond, and would not be looked for, the first of them {beyond[0]!r}",
+            )
 
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
         return [self._find(image) for image in images]
@@ -195,30 +211,25 @@ class Detector(RegionFinder):
 
         device = self._network.device
         # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
-        settings: dict[str, Any] = {
-            "images": np.array(image),
-            "input_data_format": "channels_last",
-            "return_tensors": "pt",
-        }
-        if self.names:
-            settings["text"] = [list(self.names)] if self._kind == "owlv2" else " ".join(_stopped(self.names))
-        inputs = self._processor(**settings).to(device)
-        with exact_convolutions("float32"), torch.inference_mode():
-            outputs = self._network(**inputs)
+        inputs: dict[str, Any] = {"images": np.array(image), "input_data_format": "channels_last"}
         options: dict[str, Any] = {"target_sizes": torch.tensor([[image.height, image.width]], device=device)}
         if self._kind == "owlv2":
-            options["text_labels"] = [list(self.names)]
+            inputs["text"] = options["text_labels"] = [list(self.names)]
         elif self._kind == "grounding-dino":
+            inputs["text"] = " ".join(_stopped(self.names))
+        inputs = self._processor(**inputs, return_tensors="pt").to(device)
+        if self._kind == "grounding-dino":
             options |= {"input_ids": inputs["input_ids"], "text_threshold": self.threshold}
+        with exact_convolutions("float32"), torch.inference_mode():
+            outputs = self._network(**inputs)
         grounded = "grounded_" if self.names else ""
         process = getattr(self._processor, f"post_process_{grounded}object_detection")
         (found,) = process(outputs, threshold=self.threshold, **options)
-        classes = getattr(self._network.config, "id2label", {})
-        labels = (
-            found["text_labels"]
-            if self.names
-            else [str(classes.get(index, index)) for index in found["labels"].tolist()]
-        )
+        if self.names:
+            labels = found["text_labels"]
+        else:
+            classes = getattr(self._network.config, "id2label", {})
+            labels = [str(classes.get(index, index)) for index in found["labels"].tolist()]
         boxes = found["boxes"].cpu().numpy().astype(np.float64).reshape(-1, 4)
         scores = found["scores"].cpu().numpy().astype(np.float64)
         if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
@@ -235,35 +246,14 @@ def _stopped(names: Sequence[str]) -> list[str]:
     return [f"{name.lower()}." for name in names]
 
 
-def _check_lengths(kind: str, names: tuple[str, ...], config: Any, processor: Any) -> None:
-    """Refuse names that a network would not read to their end: transformers cuts them silently, or fails."""
-    if kind == "owlv2":
-        limit, limited = config.text_config.max_position_embeddings, "per name"
-        lengths = [len(ids) for ids in processor.tokenizer(list(names))["input_ids"]]
-    elif kind == "grounding-dino":
-        limit, limited = config.max_text_len, "of all names together"
-        pieces = processor.tokenizer(_stopped(names), add_special_tokens=False)["input_ids"]
-        lengths = np.cumsum([2, *map(len, pieces)])[1:].tolist()  # one token begins the text, one ends it
-    else:
-        return
-    beyond = [name for name, length in zip(names, lengths, strict=True) if length > limit]
-    if beyond:
-        raise InputError(
-            Setting("region_names"),
-            f": {kind!r} reads {limit} tokens {limited}; {len(beyond)} of {len(names)} names go beyond, and "
-            f"would not be looked for, the first of them {beyond[0]!r}",
-        )
-
-
 def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
     """Network and processor of a folder."""
     import transformers
 
     from ..backbones import checkpoint
 
-    auto: Any
-    processors: Any
-
+    auto: Any = transformers.AutoModelForObjectDetection
+    processors: Any = transformers.AutoImageProcessor
     model_type = checkpoint.read_json(folder / "config.json").get("model_type", "")
     config = checkpoint.load_config(folder)
     if kind in OPEN_VOCABULARY:
@@ -271,7 +261,6 @@ def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
         auto, processors = transformers.AutoModelForZeroShotObjectDetection, transformers.AutoProcessor
     else:
         fits, expected = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING, "an object detector"
-        auto, processors = transformers.AutoModelForObjectDetection, transformers.AutoImageProcessor
     if not fits:
         raise CapscoreError(
             f"{folder / 'config.json'} describes a model of type {model_type!r}; {kind!r} takes {expected}"

@@ -34,7 +34,9 @@ def find_folder(
     spec: str | os.PathLike[str],
     revision: str | None = None,
     what: str = "weights",
-    choose: Callable[[Sequence[str]], list[str]] | None = None,
+    choose: Callable[[Sequence[str]], list[str]] = lambda files: [
+        file for file in files if file in (CONFIG, WEIGHTS)
+    ],
 ) -> tuple[Path, str, str]:
     """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
 
@@ -42,13 +44,12 @@ def find_folder(
         spec: Folder, or Hub id ("org/name"), which "@revision" may follow.
         revision: Commit, branch or tag on the Hub; None for `main`.
         what: Name of the option, for error messages.
-        choose: Function from the files of a repository to those to fetch; None for `CONFIG` and `WEIGHTS`.
+        choose: Function from the files of a repository to those to fetch.
 
     Raises:
         BackboneUnavailable: they are neither a folder nor on the Hub.
         CapscoreError: `spec` is empty, or a revision does not go with it.
     """
-    choose = choose or (lambda files: [file for file in files if file in (CONFIG, WEIGHTS)])
     wanted = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
     if not wanted:
         raise CapscoreError(Setting(what, spec), ": expected a folder or a Hub id")
@@ -103,13 +104,9 @@ def write_folder(
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise CapscoreError(f"{name} holds numbers that are not finite as {stored}: nothing was saved")
+    content = {**record, "dtype": stored, "weights": tensors_digest(tensors)}
     try:
-        text = json.dumps(
-            {**record, "dtype": stored, "weights": tensors_digest(tensors)},
-            indent=1,
-            ensure_ascii=False,
-            allow_nan=False,
-        )
+        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise CapscoreError(f"notes must be ready for JSON: {in_one_line(error)}") from None
     there = read_json(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -95,25 +95,33 @@ class RowMarks:
     mentioned: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class RowFeatures:
     """What is known of a row; the network's small layers are trained on these numbers.
 
     Attributes:
+        row: The row.
         numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
+        texts, rests: int64 (m,), numbers of the words, and of the caption without each of them, among the
+            embedded texts.
         alone: float32 (m,), calibrated logits of the words alone; NaN for a class without a curve.
+        in_windows: float32 (m,), the words' highest logits of naming a window.
         words, fit, mention: float32 (m, …), (…) and (k, …), from `MarkNetwork.word_features`, `fit_features`
             and `mention_features`.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
 
+    row: MarkedRow
     numbers: list[int]
     classes: np.ndarray
-    alone: np.ndarray
-    words: np.ndarray
-    fit: np.ndarray
-    mention: np.ndarray
-    nearest: np.ndarray
+    texts: np.ndarray
+    rests: np.ndarray
+    alone: np.ndarray = field(init=False)
+    in_windows: np.ndarray = field(init=False)
+    words: np.ndarray = field(init=False)
+    fit: np.ndarray = field(init=False)
+    mention: np.ndarray = field(init=False)
+    nearest: np.ndarray = field(init=False)
 
 
 def mark_rows(
@@ -144,19 +152,19 @@ def mark_rows(
     mentions = logits(network.mention_logits, [row.mention for row in features])
     return [
         _row_marks(calibration, *parts, false_alarms)
-        for parts in zip(rows, features, fits, words, mentions, strict=True)
+        for parts in zip(features, fits, words, mentions, strict=True)
     ]
 
 
 def _row_marks(
     calibration: MarkCalibration,
-    row: MarkedRow,
     features: RowFeatures,
     fit: np.ndarray,
     words: np.ndarray,
     mentions: np.ndarray,
     false_alarms: float,
 ) -> RowMarks:
+    row = features.row
     code = language_code(row.language) if row.language else "en"
     curve = calibration.caption_curve(code)
     p_fits = float(curve.probabilities(fit)[0])
@@ -179,30 +187,10 @@ def _row_marks(
     return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned, (p_mentioned >= 0.5) & fits)
 
 
-@dataclass(eq=False)
-class _JudgedWords:
-    """The m judged words of a row: their indices in it and classes, and indices of texts that are embedded.
-
-    Attributes:
-        texts: Indices of the words alone.
-        rests: Indices of the caption without each word.
-        alone: Logits of the words alone, calibrated at the end.
-        in_windows: Highest logits of naming a window.
-    """
-
-    row: MarkedRow
-    numbers: list[int]
-    classes: np.ndarray
-    texts: np.ndarray
-    rests: np.ndarray
-    alone: np.ndarray
-    in_windows: np.ndarray
-
-
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
     """What is known of rows; arguments as for `mark_rows`."""
     index: dict[str, int] = {}
-    judged = []
+    features = []
     for row in rows:
         numbers = [
             number
@@ -215,38 +203,33 @@ def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed:
         without = [without_word(row.text, word.start, word.end) for word in words]
         rests = [index.setdefault(text, len(index)) for text in without]
         arrays = (np.array(values, np.int64) for values in (classes, texts, rests))
-        logits = np.zeros((2, len(words)), np.float32)
-        judged.append(_JudgedWords(row, numbers, *arrays, *logits))
-    vectors = np.asarray(embed(list(index)), np.float32) if index else None
-    if vectors is None:
-        vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
-    _judge_alone(calibration, judged, vectors)
-    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
-    table = np.array([(curve.scale, curve.bias) if curve else (np.nan,) * 2 for curve in curves], np.float32)
-    for words_of_row in judged:
-        scale, bias = table[words_of_row.classes].T
-        words_of_row.alone = scale * words_of_row.alone + bias
+        features.append(RowFeatures(row, numbers, *arrays))
+    vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
+    if index:
+        vectors = np.asarray(embed(list(index)), np.float32)
+    _judge_alone(calibration, features, vectors)
     # rows of like length share a batch
-    order = sorted(range(len(rows)), key=lambda row: (len(judged[row].numbers), len(rows[row].regions)))
-    found: dict[int, RowFeatures] = {}
+    order = sorted(features, key=lambda found: (len(found.numbers), len(found.row.regions)))
     for start in range(0, len(order), _ROWS):
-        batch = order[start : start + _ROWS]
-        found.update(zip(batch, _features(calibration, [judged[row] for row in batch], vectors), strict=True))
-    return [found[row] for row in range(len(rows))]
+        _add_features(calibration, order[start : start + _ROWS], vectors)
+    return features
 
 
-def _judge_alone(calibration: MarkCalibration, judged: Sequence[_JudgedWords], vectors: np.ndarray) -> None:
+def _judge_alone(calibration: MarkCalibration, features: Sequence[RowFeatures], vectors: np.ndarray) -> None:
     """Fill in `alone` and `in_windows`; each distinct word of a photo is judged once."""
-    by_photo: dict[int, list[_JudgedWords]] = defaultdict(list)
-    for words in judged:
-        if words.numbers:
-            by_photo[id(words.row.features)].append(words)
+    by_photo: dict[int, list[RowFeatures]] = defaultdict(list)
+    for found in features:
+        found.alone = found.in_windows = np.zeros(len(found.numbers), np.float32)
+        if found.numbers:
+            by_photo[id(found.row.features)].append(found)
     photos = []
     for group in by_photo.values():
-        pairs = np.concatenate([words.texts * len(MARKED_CLASSES) + words.classes for words in group])
+        pairs = np.concatenate([found.texts * len(MARKED_CLASSES) + found.classes for found in group])
         photos.append((group, *np.unique(pairs, return_inverse=True)))
     photos.sort(key=lambda photo: len(photo[1]))  # those with like numbers of words share a batch
     network = calibration.network
+    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
+    table = np.array([(curve.scale, curve.bias) if curve else (np.nan,) * 2 for curve in curves], np.float32)
     for start in range(0, len(photos), _PHOTOS):
         batch = photos[start : start + _PHOTOS]
         seen = _photo_batch(calibration, [group[0].row for group, _, _ in batch], with_cells=True)
@@ -256,10 +239,10 @@ def _judge_alone(calibration: MarkCalibration, judged: Sequence[_JudgedWords], v
             both = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
         columns = [values.float().cpu().numpy() for values in both]
         for (group, _, back), alone, in_windows in zip(batch, *columns, strict=True):
-            ends = np.cumsum([len(words.numbers) for words in group])[:-1]
-            parts = np.split(alone[back], ends), np.split(in_windows[back], ends)
-            for words, *values in zip(group, *parts, strict=True):
-                words.alone, words.in_windows = values
+            ends = np.cumsum([len(found.numbers) for found in group])[:-1]
+            for found, indices in zip(group, np.split(back, ends), strict=True):
+                scale, bias = table[found.classes].T
+                found.alone, found.in_windows = scale * alone[indices] + bias, in_windows[indices]
 
 
 def _photo_batch(
@@ -272,20 +255,18 @@ def _photo_batch(
     return PhotoBatch(cells, whole, windows, mask)
 
 
-def _features(
-    calibration: MarkCalibration, judged: Sequence[_JudgedWords], vectors: np.ndarray
-) -> list[RowFeatures]:
-    """The features of the rows of a batch."""
-    network, rows = calibration.network, [words.row for words in judged]
+def _add_features(calibration: MarkCalibration, batch: Sequence[RowFeatures], vectors: np.ndarray) -> None:
+    """Fill in what is left of the features of a batch of rows."""
+    network, rows = calibration.network, [found.row for found in batch]
     photos = _photo_batch(calibration, rows)
     device = photos.whole.device
     captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
-    texts, mask = padded([vectors[words.texts] for words in judged], device)
-    rests, _ = padded([vectors[words.rests] for words in judged], device)
-    kinds, _ = padded([words.classes for words in judged], device)
-    logits, _ = padded([np.nan_to_num(words.alone) for words in judged], device)
-    in_windows, _ = padded([words.in_windows for words in judged], device)
-    regions, there = padded([row.regions for row in rows], device)
+    texts, mask = padded([vectors[found.texts] for found in batch], device)
+    rests, _ = padded([vectors[found.rests] for found in batch], device)
+    kinds, _ = padded([found.classes for found in batch], device)
+    logits, _ = padded([np.nan_to_num(found.alone) for found in batch], device)
+    in_windows, _ = padded([found.in_windows for found in batch], device)
+    regions, present = padded([row.regions for row in rows], device)
     shares, _ = padded([row.shares for row in rows], device)
     nouns = mask & (kinds == MARKED_CLASSES.index("noun"))
     with torch.inference_mode():
@@ -295,21 +276,13 @@ def _features(
         mention = network.mention_features(
             regions, shares, photos.whole, captions, texts, mask, nouns, naming
         )
-        naming = naming.masked_fill(~there[:, None], -torch.inf)
+        naming = naming.masked_fill(~present[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
     columns = [part.cpu().numpy() for part in (in_caption, fit, mention, nearest)]
-    return [
-        RowFeatures(
-            words.numbers,
-            words.classes,
-            words.alone,
-            of_words[: len(words.numbers)],
-            of_caption,
-            of_regions[: len(words.row.regions)],
-            near[: len(words.numbers)],
-        )
-        for words, of_words, of_caption, of_regions, near in zip(judged, *columns, strict=True)
-    ]
+    for row, found in enumerate(batch):
+        n_words, n_regions = len(found.numbers), len(found.row.regions)
+        words, found.fit, mentions, near = (column[row] for column in columns)
+        found.words, found.mention, found.nearest = words[:n_words], mentions[:n_regions], near[:n_words]
 
 
 class RegionNames:

@@ -134,9 +134,7 @@ class InfoMetICConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            expected = _expected(field.name, str(field.type), getattr(self, field.name))
-            if expected:
-                raise CapscoreError(Setting(field.name, getattr(self, field.name)), f": expected {expected}")
+            _check_field(field.name, str(field.type), getattr(self, field.name))
         if self.inner_width % self.heads:
             raise CapscoreError(
                 Setting("heads", self.heads), f" does not divide the width {self.inner_width}"
@@ -208,67 +206,57 @@ class InfoMetICConfig:
         Raises:
             CapscoreError: the weights are for another backbone.
         """
-        made_for = " @ ".join(part for part in (self.backbone, self.backbone_revision) if part)
-        made_for = made_for or "an unnamed backbone"
-        given = f"{backbone.name} @ {backbone.revision}"
-        if backbone.dim != self.dim:
-            raise CapscoreError(
-                f"the InfoMetIC weights were made for embeddings of length {self.dim} ({made_for}); "
-                f"the embeddings of {given} have length {backbone.dim}"
-            )
         recorded = {self.backbone_revision, self.backbone_fingerprint} - {""}
-        if recorded and not recorded & {backbone.revision, backbone.fingerprint}:
+        same = not recorded or recorded & {backbone.revision, backbone.fingerprint}
+        if backbone.dim != self.dim or not same:
+            made_for = " @ ".join(part for part in (self.backbone, self.backbone_revision) if part)
             raise CapscoreError(
-                f"the InfoMetIC weights were made for {made_for}, not for {given}: "
-                "use that backbone, or weights for this one"
+                f"the InfoMetIC weights were made for {made_for or 'an unnamed backbone'}, not for "
+                f"{backbone.name} @ {backbone.revision}: use that backbone, or weights for this one (length "
+                f"of the embeddings: {self.dim}, not {backbone.dim})"
             )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
 
     def identity(self) -> dict[str, Any]:
-        """`to_dict` for fingerprints, which stay the same when a later version adds a field."""
+        """The values for fingerprints, which stay the same when a later version adds a field."""
         defaults = {field.name: field.default for field in fields(self)}
         return {
             name: value
-            for name, value in self.to_dict().items()
+            for name, value in asdict(self).items()
             if name not in _ADDED_FIELDS or value != defaults[name]
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
-        """A configuration from the values of `to_dict`; values that are left out are the paper's.
+        """A configuration from plain values; those that are left out are the paper's.
 
         Raises:
             CapscoreError: an unknown name, or a value of the wrong type or out of range.
         """
         known = {field.name for field in fields(cls)}
-        for name in values:
-            if name not in known:
-                raise CapscoreError(
-                    f"an InfoMetIC config has no {name!r}: expected {', '.join(sorted(known))}"
-                )
+        if unknown := sorted(values.keys() - known):
+            raise CapscoreError(
+                f"an InfoMetIC config has no {unknown[0]!r}: expected {', '.join(sorted(known))}"
+            )
         return cls(**values)
 
 
-def _expected(name: str, kind: str, value: Any) -> str:
-    """What a field of the config should hold; "" if the value is right."""
-    kind, optional = kind.removesuffix(" | None"), kind.endswith(" | None")
+def _check_field(name: str, kind: str, value: Any) -> None:
+    """Raise CapscoreError if a field of the config has the wrong type or is out of range."""
+    if kind.endswith(" | None"):
+        if value is None:
+            return
+        kind = kind.removesuffix(" | None")
     if kind == "int":
-        least = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
-        most = _MAX_SIZES.get(name, 2**20)
-        right = type(value) is int and least <= value <= most
-        expected = f"a whole number from {least} to {most:,}"
+        low = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
+        high = _MAX_SIZES.get(name, 2**20)
+        fits, expected = type(value) is int and low <= value <= high, f"a whole number from {low} to {high:,}"
     elif kind == "float":
-        right = type(value) in (int, float) and 0 < value < math.inf
-        expected = "a number above 0"
+        fits, expected = type(value) in (int, float) and 0 < value < math.inf, "a number above 0"
     else:
-        right = type(value) is {"bool": bool, "str": str}[kind]
+        fits = type(value) is {"bool": bool, "str": str}[kind]
         expected = {"bool": "true or false", "str": "a string"}[kind]
-    if right or (optional and value is None):
-        return ""
-    return f"{expected}, or None" if optional else expected
+    if not fits:
+        raise CapscoreError(Setting(name, value), f": expected {expected}")
 
 
 class InfoMetIC(Aligner):
@@ -507,7 +495,7 @@ class InfoMetIC(Aligner):
         >>> again.notes, again.fingerprint() == model.fingerprint()
         ({'steps': 0}, True)
         """
-        record = {"model_type": MODEL_TYPE, "format": _FORMAT, **self.config.to_dict()}
+        record = {"model_type": MODEL_TYPE, "format": _FORMAT, **asdict(self.config)}
         record["notes"] = dict(self.notes if notes is None else notes)
         write_folder(folder, self, record, dtype)
 
@@ -542,7 +530,7 @@ class InfoMetIC(Aligner):
             raise BackboneUnavailable(f"{folder / CONFIG}: ", *error.parts) from None
         if backbone is not None:
             config.check_backbone(backbone)
-        model = read_weights(folder, content["weights"], config.to_dict(), lambda: cls(config))
+        model = read_weights(folder, content["weights"], asdict(config), lambda: cls(config))
         model.name, model.notes = name, content["notes"]
         model.loaded_fingerprint = model.fingerprint()
         model.revision = commit or f"w{model.loaded_fingerprint[:8]}"
@@ -563,12 +551,8 @@ class _Layer(nn.Module):
         """Initial weights like those of CLIP's text tower: residual branches shrink with the depth."""
         width = self.attention_out.in_features
         added = width**-0.5 * (2 * depth) ** -0.5
-        for linear, std in (
-            (self.attention_in, width**-0.5),
-            (self.attention_out, added),
-            (self.mlp_in, (2 * width) ** -0.5),
-            (self.mlp_out, added),
-        ):
+        linears = (self.attention_in, self.attention_out, self.mlp_in, self.mlp_out)
+        for linear, std in zip(linears, (width**-0.5, added, (2 * width) ** -0.5, added), strict=True):
             nn.init.normal_(linear.weight, std=std)
             nn.init.zeros_(linear.bias)
 

@@ -106,11 +106,11 @@ def load_marks(
 def _name(aligner: Aligner, backbone: Backbone) -> str:
     """A name that two aligners with different scores do not share."""
     if isinstance(aligner, InfoCLIP):
-        usual = InfoCLIP(scale=cosine_scale(backbone))
+        usual = {"sharpness": 100.0, "scale": cosine_scale(backbone)}
         changed = [
             f"{name}={getattr(aligner, name):g}"
-            for name in ("sharpness", "scale")
-            if getattr(aligner, name) != getattr(usual, name)
+            for name, value in usual.items()
+            if getattr(aligner, name) != value
         ]
         return INFO_CLIP + (f"({','.join(changed)})" if changed else "")
     name, revision = getattr(aligner, "name", ""), getattr(aligner, "revision", "")

@@ -11,7 +11,6 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -65,16 +64,14 @@ def caption_words(texts: Sequence[str], language: str | None = None) -> list[lis
     [('Two', 'number'), ('dogs', 'noun'), ('chase', 'verb'), ('red', 'adjective'), ('ball', 'noun'), \
 ('beach', 'noun')]
     """
-    is_number = _numbers("en" if language is None else language_code(language))
-    rows = []
-    for tagged in word_classes.tag(texts, language):
-        row = []
-        for text, start, end, word_class in tagged:
-            if word_class == "other" and is_number(text):
-                word_class = "number"
-            row.append(CaptionWord(text, start, end, word_class in SEMANTIC_CLASSES, word_class))
-        rows.append(row)
-    return rows
+    code = "en" if language is None else language_code(language)
+
+    def word(text: str, start: int, end: int, word_class: str) -> CaptionWord:
+        if word_class == "other" and _is_number(text, code):
+            word_class = "number"
+        return CaptionWord(text, start, end, word_class in SEMANTIC_CLASSES, word_class)
+
+    return [[word(*tagged) for tagged in row] for row in word_classes.tag(texts, language)]
 
 
 # ------------------------------------------------------------------ pieces
@@ -177,10 +174,8 @@ class PieceSequence:
         return ids if self.pad_token is None else ids + [self.pad_token] * (self.length - len(ids))
 
 
-# Backbone → its fingerprint, ids in ascending order, and their rows.
-_encoded: weakref.WeakKeyDictionary[Backbone, tuple[str, np.ndarray, np.ndarray]] = (
-    weakref.WeakKeyDictionary()
-)
+# Backbone → its fingerprint, and the embeddings of pieces by id.
+_encoded: weakref.WeakKeyDictionary[Backbone, tuple[str, dict[int, np.ndarray]]] = weakref.WeakKeyDictionary()
 
 
 def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -206,35 +201,26 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
     wanted, row_of = np.unique(np.asarray(ids, np.int64).reshape(-1), return_inverse=True)
     if not len(wanted):
         return np.zeros((0, backbone.dim), np.float32)
-    nothing = (backbone.fingerprint, np.zeros(0, np.int64), np.zeros((0, backbone.dim), np.float32))
-    fingerprint, known, matrix = _encoded.get(backbone, nothing)
+    fingerprint, known = _encoded.get(backbone, ("", {}))
     if fingerprint != backbone.fingerprint:
-        _, known, matrix = nothing
-    missing = np.setdiff1d(wanted, known, assume_unique=True)
-    if len(missing):
-        known, matrix = np.concatenate([known, missing]), np.concatenate([matrix, _encode(backbone, missing)])
-        order = np.argsort(known)
-        known, matrix = known[order], matrix[order]
-    rows = matrix[np.searchsorted(known, wanted)]
-    if len(known) > MAX_REMEMBERED:  # the latest ids are the likeliest to be needed next
-        known, matrix = wanted[:MAX_REMEMBERED], rows[:MAX_REMEMBERED]
-    _encoded[backbone] = (backbone.fingerprint, known, matrix)
-    return rows[row_of.reshape(-1)]
-
-
-def _encode(backbone: Backbone, ids: np.ndarray) -> np.ndarray:
+        known = {}
     before, after = backbone.special_tokens()
-    alone = [[*before, token, *after] for token in ids.tolist()]
-    rows = np.concatenate(
-        [backbone.encode_tokens(alone[start : start + _BATCH]) for start in range(0, len(alone), _BATCH)]
-    )
-    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if len(bad):
-        raise CapscoreError(
-            f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} of {len(ids)} "
-            f"pieces encoded alone, the first of them token {ids[bad[0]]}"
-        )
-    return rows
+    missing = [token for token in wanted.tolist() if token not in known]
+    for start in range(0, len(missing), _BATCH):
+        batch = missing[start : start + _BATCH]
+        rows = backbone.encode_tokens([[*before, token, *after] for token in batch])
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(bad):
+            raise CapscoreError(
+                f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} pieces encoded "
+                f"alone, the first of them token {batch[bad[0]]}"
+            )
+        known.update(zip(batch, rows, strict=True))
+    rows = np.stack([known[token] for token in wanted.tolist()])
+    if len(known) > MAX_REMEMBERED:  # the latest pieces are the likeliest to be needed next
+        known = dict(zip(wanted[:MAX_REMEMBERED].tolist(), rows, strict=False))
+    _encoded[backbone] = backbone.fingerprint, known
+    return rows[row_of.reshape(-1)]
 
 
 # ------------------------------------------------------------------ words and their pieces
@@ -333,19 +319,13 @@ def added_by_words(
     Returns:
         n float32 arrays (w, d): embedding of the caption minus that of the caption without the word.
     """
-    without = [
-        [without_word(caption, word.start, word.end) for word in row]
-        for caption, row in zip(captions, words, strict=True)
-    ]
-    distinct = dict.fromkeys(
-        text for caption, texts in zip(captions, without, strict=True) for text in (caption, *texts)
-    )
-    index = {text: row for row, text in enumerate(distinct)}
-    rows = np.asarray(embed(list(distinct)), np.float32)
-    return [
-        rows[index[caption]] - rows[[index[text] for text in texts]].reshape(len(texts), rows.shape[1])
-        for caption, texts in zip(captions, without, strict=True)
-    ]
+    index: dict[str, int] = {}
+    numbers = []  # of each caption, and of its text without each word
+    for caption, row in zip(captions, words, strict=True):
+        texts = [caption, *(without_word(caption, word.start, word.end) for word in row)]
+        numbers.append([index.setdefault(text, len(index)) for text in texts])
+    rows = np.asarray(embed(list(index)), np.float32)
+    return [rows[first] - rows[others].reshape(len(others), rows.shape[1]) for first, *others in numbers]
 
 
 def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -364,10 +344,8 @@ def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarra
     >>> added.tolist(), weight.tolist()
     ([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [1.0, 0.5, 0.5])
     """
-    in_pieces = shares.sum(axis=0)
-    share_of_word = np.divide(
-        1.0, in_pieces, out=np.zeros_like(in_pieces, dtype=np.float64), where=in_pieces > 0
-    )
+    in_pieces = np.asarray(shares.sum(axis=0), np.float64)
+    share_of_word = np.divide(1.0, in_pieces, out=np.zeros_like(in_pieces), where=in_pieces > 0)
     weight = np.minimum(shares @ share_of_word, 1.0)
     return (shares @ added).astype(np.float32), weight.astype(np.float32)
 
@@ -419,17 +397,8 @@ _NUMBERS = {
 _HAN = re.compile("[二三四五六七八九十百千两兩]|一[十百千]")
 
 
-@cache
-def _numbers(code: str) -> Callable[[str], bool]:
-    """A function that says whether a word without another class is a number in a language."""
-    known = frozenset(_NUMBERS.get(code, "").split())
-    han = _HAN if code in ("ja", "zh") else None
-
-    def is_number(word: str) -> bool:
-        return (
-            word.lower() in known
-            or any(map(str.isdecimal, word))
-            or (han is not None and han.match(word) is not None)
-        )
-
-    return is_number
+def _is_number(word: str, code: str) -> bool:
+    """Whether a word without another class is a number in a language."""
+    if word.lower() in _NUMBERS.get(code, "").split() or any(map(str.isdecimal, word)):
+        return True
+    return code in ("ja", "zh") and _HAN.match(word) is not None

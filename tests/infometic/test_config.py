@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,7 +19,7 @@ def backbone(**changes):
 
 def test_the_defaults_are_the_papers():
     """Hu et al. 2023, sections 3.1 and 4.1; switches as the definitions of the project choose them."""
-    assert InfoMetICConfig().to_dict() == {
+    assert asdict(InfoMetICConfig()) == {
         "dim": 512,
         "width": None,
         "heads": 16,
@@ -49,7 +49,7 @@ def test_the_defaults_are_the_papers():
 
 
 def test_the_public_codes_switches():
-    ours, theirs = InfoMetICConfig(dim=64).to_dict(), InfoMetICConfig(dim=64).released().to_dict()
+    ours, theirs = asdict(InfoMetICConfig(dim=64)), asdict(InfoMetICConfig(dim=64).released())
     assert {name: value for name, value in theirs.items() if value != ours[name]} == {
         "shared_norm": True,
         "mask_padding": False,
@@ -69,14 +69,14 @@ def test_the_public_codes_switches():
 
 
 def test_a_config_from_before_there_were_words_is_the_same():
-    old = {name: value for name, value in InfoMetICConfig(dim=64).to_dict().items() if name != "sharpness"}
+    old = {name: value for name, value in asdict(InfoMetICConfig(dim=64)).items() if name != "sharpness"}
     del old["context_width"]
     assert InfoMetICConfig.from_dict(old) == InfoMetICConfig(dim=64, context_width=None, sharpness=1.0)
 
 
 def test_a_config_from_before_the_public_codes_reading_is_the_same():
     new = ("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix")
-    old = {name: value for name, value in InfoMetICConfig(dim=64).to_dict().items() if name not in new}
+    old = {name: value for name, value in asdict(InfoMetICConfig(dim=64)).items() if name not in new}
     assert InfoMetICConfig.from_dict(old) == InfoMetICConfig(dim=64)
     assert InfoMetICConfig(dim=64).identity() == old  # and so are fingerprints, which signatures show
     assert InfoMetICConfig(dim=64, unit_inputs=False).identity() == {**old, "unit_inputs": False}
@@ -91,7 +91,7 @@ def test_how_it_reads_is_said_where_it_differs():
 
 def test_it_survives_json_and_cannot_be_changed():
     config = InfoMetICConfig(dim=320, width=64, heads=4, context_width=96, sharpness=0.8, backbone="embedded")
-    assert InfoMetICConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert InfoMetICConfig.from_dict(json.loads(json.dumps(asdict(config)))) == config
     with pytest.raises(FrozenInstanceError):
         config.dim = 3
 
@@ -103,25 +103,25 @@ def test_it_survives_json_and_cannot_be_changed():
         ({"dim": 512.0}, r"dim=512.0: expected a whole number"),
         ({"dim": True}, "dim=True: expected a whole number"),
         ({"dim": None}, "dim=None: expected a whole number from 1 to"),
-        ({"width": 0}, "width=0: expected a whole number from 1 to .*, or None"),
+        ({"width": 0}, "width=0: expected a whole number from 1"),
         ({"width": 30}, "heads=16 does not divide the width 30"),
         ({"heads": 12}, "heads=12 does not divide the width 512"),
         ({"intra_layers": -1}, "intra_layers=-1: expected a whole number from 0 to"),
         ({"shared_norm": 1}, "shared_norm=1: expected true or false"),
         ({"input_scale": 0}, "input_scale=0: expected a number above 0"),
         ({"input_scale": float("nan")}, "input_scale=nan: expected a number above 0"),
-        ({"context_width": 0}, "context_width=0: expected a whole number from 1 to .*, or None"),
-        ({"context_width": 8.0}, r"context_width=8\.0: expected a whole number from 1 to .*, or None"),
+        ({"context_width": 0}, "context_width=0: expected a whole number from 1"),
+        ({"context_width": 8.0}, r"context_width=8\.0: expected a whole number from 1"),
         ({"sharpness": 0.0}, r"sharpness=0\.0: expected a number above 0"),
         ({"sharpness": None}, "sharpness=None: expected a number above 0"),
         ({"backbone": None}, "backbone=None: expected a string$"),
-        ({"prefix": 3}, "prefix=3: expected a string, or None"),
+        ({"prefix": 3}, "prefix=3: expected a string"),
         (
             {"pad_token": -1, "mask_padding": False},
             "pad_token=-1: expected a whole number from 0 to",
         ),
         ({"pad_token": 0}, "pad_token=0 has no effect with mask_padding=True"),
-        ({"caption_tokens": 0}, "caption_tokens=0: expected a whole number from 1 to .*, or None"),
+        ({"caption_tokens": 0}, "caption_tokens=0: expected a whole number from 1"),
         ({"unit_inputs": None}, "unit_inputs=None: expected true or false"),
         ({"head": 4}, "an InfoMetIC config has no 'head': expected"),
         ({"vision": 4}, "an InfoMetIC config has no 'vision'"),
@@ -148,7 +148,8 @@ def test_which_backbone_goes_with_the_weights():
     ):
         config.check_backbone(backbone(revision="w1", fingerprint="0" * 32))
     with pytest.raises(
-        CapscoreError, match=r"length 512 \(some/tower @ abc123\); the embeddings of other @ x have .* 64"
+        CapscoreError,
+        match=r"some/tower @ abc123, not for other @ x: .* 512, not 64",
     ):
         config.check_backbone(backbone(name="other", revision="x", dim=64))
 

@@ -40,7 +40,7 @@ def test_windows_and_finders(embedder):
 @pytest.mark.parametrize(
     ("spec", "options", "complaint"),
     [
-        ("window", {}, "regions='window': did you mean 'windows'"),
+        ("window", {}, "regions='window': expected 'things', 'windows'"),
         ("", {}, "regions='': expected 'things', 'windows', 'detr:ID'"),
         (7, {}, "regions=7: expected 'things', 'windows'"),
         ("detr", {}, "regions='detr': expected"),

@@ -851,7 +851,7 @@ def test_a_network_without_its_card(network):
     [("my-tower", "of 'my-tower', a folder on this machine only"), ("", "do not name their backbone")],
 )
 def test_a_network_whose_backbone_others_do_not_have(tmp_path, name, note):
-    network = save_network(tmp_path / "net", InfoMetICConfig(**{**SMALL.to_dict(), "backbone": name}))
+    network = save_network(tmp_path / "net", InfoMetICConfig(**{**vars(SMALL), "backbone": name}))
     ready = plan_weights(network)
     (said,) = ready.notes
     assert note in said
