@@ -30,13 +30,15 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _Network = TypeVar("_Network", bound=torch.nn.Module)
 
 
+def _weight_files(files: Sequence[str]) -> list[str]:
+    return [file for file in files if file in (CONFIG, WEIGHTS)]
+
+
 def find_folder(
     spec: str | os.PathLike[str],
     revision: str | None = None,
     what: str = "weights",
-    choose: Callable[[Sequence[str]], list[str]] = lambda files: [
-        file for file in files if file in (CONFIG, WEIGHTS)
-    ],
+    choose: Callable[[Sequence[str]], list[str]] = _weight_files,
 ) -> tuple[Path, str, str]:
     """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
 

@@ -8,11 +8,11 @@ is read but uploads and the examples.
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import logging
 import math
 import os
-import re
 import shutil
 import tempfile
 import threading
@@ -32,6 +32,7 @@ from ..metrics import load
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..text.languages import NAMES, language_code
+from ..text.segmentation import not_split_by_blanks
 from .explained import MAX_MISSED, explained_captions
 from .pages import explain_page, render
 from .system_tables import ComparedMetric, comparison_report
@@ -43,10 +44,9 @@ if TYPE_CHECKING:
     from ..metrics.base import Scores
 
 MAX_CHARACTERS = 20_000  # in one box of text
-MAX_CAPTIONS = 100  # lines in one box
+MAX_CAPTIONS = 100
 MAX_UPLOAD_BYTES = 20 * 2**20  # of a photo
 SAMPLES = 2_000  # bootstrap draws of a comparison
-_LARGER = "; `capscore score` takes any number"
 
 READING = (
     "Compare scores only under the same signature. A score alone is neither a grade nor a percentage: CLIP "
@@ -172,9 +172,9 @@ def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
             photo = gr.Image(
                 type="filepath", image_mode=None, label="Photo", height=230, visible=needs_images
             )
-            captions = _captions_box(gr, "Captions, one per line")
+            captions = _texts_box(gr, "Captions, one per line")
             label = "References, one per line; an empty line before those of the next caption"
-            references = _captions_box(gr, label, visible=needs_references)
+            references = _texts_box(gr, label, visible=needs_references)
             language = _language_box(gr)
             button = gr.Button("Score", variant="primary")
             with above:
@@ -198,7 +198,7 @@ def _explain_page(gr: Any, loaded: _Loaded) -> None:
         with gr.Column(scale=1, min_width=300):
             above = gr.Column()
             photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=200)
-            captions = _captions_box(gr, "Captions, one per line")
+            captions = _texts_box(gr, "Captions, one per line")
             language = _language_box(gr)
             missed = gr.Slider(0, 20, value=MAX_MISSED, step=1, label="Maximum number of missed regions")
             button = gr.Button("Explain", variant="primary")
@@ -215,7 +215,7 @@ def _explain_page(gr: Any, loaded: _Loaded) -> None:
 def _compare_page(gr: Any) -> None:
     def compare(uploads: Any) -> str:
         with _errors_as_messages(gr):
-            return compared(_given_files(uploads))
+            return compared(_given_files(uploads, "file"))
 
     gr.Markdown(COMPARING)
     kinds = [".jsonl", ".json", ".csv", ".tsv", ".parquet"]
@@ -225,7 +225,7 @@ def _compare_page(gr: Any) -> None:
     button.click(compare, [uploads], [result], api_name="compare")
 
 
-def _captions_box(gr: Any, label: str, **options: Any) -> Any:
+def _texts_box(gr: Any, label: str, **options: Any) -> Any:
     return gr.Textbox(label=label, lines=2, max_lines=12, max_length=MAX_CHARACTERS, **options)
 
 
@@ -281,7 +281,7 @@ def scored(
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature; for PR-MCS also perturbations of the first."""
     kind = METRICS.get(metric)
-    path = _given_photo(photo) if kind.needs_images else None
+    path = _given_files(photo, "photo")[0] if kind.needs_images else None
     lines = _given_captions(captions)
     lists = _given_references(references, len(lines)) if kind.needs_references else None
     code = _given_language(language)
@@ -304,7 +304,12 @@ def scored(
         tables.append(table)
         signatures.append(plain)
     if kind.splits_texts:
-        notes += _split_notes([*lines, *(text for part in lists or () for text in part)], code)
+        texts = [*lines, *(text for part in lists or () for text in part)]
+        if unsplit := not_split_by_blanks(texts, code):
+            notes.append(
+                f"{len(unsplit)} of {len(texts)} texts are written without spaces but were split at spaces, "
+                f"because the language is {repr(code) if code else 'not stated'}: these scores mean little."
+            )
     shown = render("app_scores.html", rows=rows, best=best, top=top, tables=tables, remarks=[], notes=notes)
     return shown, "\n".join(signatures)
 
@@ -330,8 +335,8 @@ def _perturbed(loaded: _Loaded, scorer: Any, photo: str, caption: str, code: str
     if not isinstance(backbone, Backbone):
         backbone = plain_backbone(backbone or default_backbone("pr_mcs"))
     both = [
-        one.score(list(texts.values()), [photo] * len(texts), language=code)
-        for one in (loaded.get("mcs", backbone), scorer)
+        metric.score(list(texts.values()), [photo] * len(texts), language=code)
+        for metric in (loaded.get("mcs", backbone), scorer)
     ]
     details = both[1].details or [None] * len(texts)
     rows = [
@@ -347,9 +352,8 @@ def explained(loaded: _Loaded, photo: Any, captions: Any, language: Any, missed:
     """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
-    path, lines = _given_photo(photo), _given_captions(captions)
-    whole = isinstance(missed, int | float) and not isinstance(missed, bool) and missed in range(21)
-    if not whole:
+    (path, *_), lines = _given_files(photo, "photo"), _given_captions(captions)
+    if isinstance(missed, bool) or missed not in list(range(21)):
         raise CapscoreError(f"missed regions={missed!r:.60}: expected a whole number from 0 to 20")
     code = _given_language(language)
     scorer = loaded.get("infometic")
@@ -395,17 +399,12 @@ def compared(uploads: list[str]) -> str:
                 raise CapscoreError(f"{summary.name} is the summary of none of {', '.join(systems)}")
             shutil.copy(summary, folder)
         rows = read_systems(beside)
-    report = comparison_report(
-        [
-            ComparedMetric(
-                metric,
-                compare_means_by_language(scores, rows.languages, images=rows.photos, n=SAMPLES),
-                rows.signatures.get(metric, ""),
-                rows.corpus.get(metric, {}),
-            )
-            for metric, scores in rows.scores.items()
-        ]
-    )
+    metrics = []
+    for metric, scores in rows.scores.items():
+        means = compare_means_by_language(scores, rows.languages, images=rows.photos, n=SAMPLES)
+        signature, corpus = rows.signatures.get(metric, ""), rows.corpus.get(metric, {})
+        metrics.append(ComparedMetric(metric, means, signature, corpus))
+    report = comparison_report(metrics)
     remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
     return render("tables.html", tables=report.tables, remarks=remarks)
 
@@ -417,8 +416,7 @@ def _notes(scorer: Any, scores: Scores, code: str | None) -> list[str]:
             "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its marks "
             "on words mean little."
         )
-    backbone = getattr(scorer, "backbone", None)
-    known = getattr(backbone, "languages", None)
+    known = getattr(getattr(scorer, "backbone", None), "languages", None)
     if code is not None and known is not None and code not in known:
         notes.append(
             f"{scorer.backbone.name} was not trained on {code!r} (it knows {', '.join(sorted(known))}): "
@@ -429,18 +427,6 @@ def _notes(scorer: Any, scores: Scores, code: str | None) -> list[str]:
             f"{scores.n_truncated} of {len(scores)} captions are longer than the limit; the rest was cut off."
         )
     return notes
-
-
-def _split_notes(texts: list[str], code: str | None) -> list[str]:
-    from ..text.segmentation import not_split_by_blanks
-
-    unsplit = not_split_by_blanks(texts, code)
-    if not unsplit:
-        return []
-    return [
-        f"{len(unsplit)} of {len(texts)} texts are written without spaces but were split at spaces, because "
-        f"the language is {repr(code) if code else 'not stated'}: these scores mean little."
-    ]
 
 
 # ---- what a visitor gives ----
@@ -461,37 +447,33 @@ def _errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
         raise gr.Error("Something went wrong inside the app; its log says what.") from error
 
 
-def _given_text(text: Any, what: str) -> str:
-    if text is None:
-        return ""
-    if not isinstance(text, str):
+def _given_lines(text: Any, what: str) -> list[str]:
+    """The lines of a box, without blank ones at its ends."""
+    if not isinstance(text, str | None):
         raise CapscoreError(f"{what}: expected a text, got a {type(text).__name__}")
-    if len(text) > MAX_CHARACTERS:
+    if len(text or "") > MAX_CHARACTERS:
         raise CapscoreError(
-            f"{what}: {len(text):,} characters; this app reads {MAX_CHARACTERS:,} at most{_LARGER}"
+            f"{what}: {len(text or ''):,} characters; this app reads {MAX_CHARACTERS:,} at most"
         )
-    return text
-
-
-def _given_lines(text: str, what: str) -> list[str]:
-    """The lines that are not blank."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > MAX_CAPTIONS:
-        raise CapscoreError(f"{what}: {len(lines):,} lines; this app reads {MAX_CAPTIONS} at most{_LARGER}")
-    return lines
+    return [line.strip() for line in (text or "").strip().splitlines()]
 
 
 def _given_captions(captions: Any) -> list[str]:
-    lines = _given_lines(_given_text(captions, "the captions"), "the captions")
+    lines = [line for line in _given_lines(captions, "the captions") if line]
     if not lines:
         raise CapscoreError("there is no caption: write at least one line")
+    if len(lines) > MAX_CAPTIONS:
+        raise CapscoreError(
+            f"the captions: {len(lines):,} lines; this app reads {MAX_CAPTIONS} at most; `capscore score` "
+            "takes any number"
+        )
     return lines
 
 
 def _given_references(references: Any, n_captions: int) -> list[list[str]]:
     """References of each caption; those of one photo are for all captions."""
-    text = _given_text(references, "the references")
-    lists = [_given_lines(part, "the references") for part in re.split(r"\n\s*\n", text) if part.strip()]
+    parts = itertools.groupby(_given_lines(references, "the references"), key=bool)
+    lists = [list(part) for has_text, part in parts if has_text]
     if not lists:
         raise CapscoreError("there is no reference: write at least one line")
     if len(lists) not in (1, n_captions):
@@ -503,28 +485,18 @@ def _given_references(references: Any, n_captions: int) -> list[list[str]]:
 
 
 def _given_language(language: Any) -> str | None:
-    text = _given_text(language, "the language").strip()
-    return language_code(text) if text else None
+    lines = _given_lines(language, "the language")
+    return language_code(lines[0]) if lines else None
 
 
-def _given_photo(photo: Any) -> str:
-    if not photo:
-        raise CapscoreError("there is no photo: upload one, or click an example")
-    if not isinstance(photo, str) or not _is_upload(photo):
-        raise CapscoreError("the photo was not uploaded: only uploaded photos and the examples are read")
-    size = os.path.getsize(photo)
-    if size > MAX_UPLOAD_BYTES:
-        limit = MAX_UPLOAD_BYTES // 2**20
-        raise CapscoreError(f"the photo has {size / 2**20:.1f} MB; this app reads {limit} MB at most")
-    return photo
-
-
-def _given_files(uploads: Any) -> list[str]:
-    found = [uploads] if isinstance(uploads, str) else list(uploads or ())
+def _given_files(uploads: Any, what: str) -> list[str]:
+    found = uploads if isinstance(uploads, list) else [uploads] if uploads else []
     if not found:
-        raise CapscoreError("there is no file: upload some")
+        raise CapscoreError(f"there is no {what}: upload one, or click an example")
     if not all(isinstance(file, str) and _is_upload(file) for file in found):
-        raise CapscoreError("a file is no upload")
+        raise CapscoreError(f"the {what} was not uploaded: only uploads and the examples are read")
+    if any(os.path.getsize(file) > MAX_UPLOAD_BYTES for file in found):
+        raise CapscoreError(f"the {what} is too large: this app reads {MAX_UPLOAD_BYTES // 2**20} MB at most")
     return found
 
 

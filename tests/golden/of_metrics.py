@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import shutil
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -290,7 +291,7 @@ def _(place: Place) -> Any:
             recall, precision = model.all_pairs(*states)
             aligned = model.pairs(*states, [0, 1, 2], [0, 2, 1])
         found[name] = {
-            "config": config.to_dict(),
+            "config": asdict(config),
             "fingerprint": bool(model.fingerprint),
             "regions": aligned.region_scores,
             "tokens": aligned.token_scores,

@@ -265,8 +265,8 @@ def test_what_cannot_be_compared(written):
     with pytest.raises(CapscoreError, match="at least two systems"):
         compared(written(base=[1.0, 2.0]))
     for uploads in (None, [], "/etc/hostname", ["/etc/hostname", 3]):
-        with pytest.raises(CapscoreError, match=r"there is no file|a file is no upload"):
-            app_module._given_files(uploads)
+        with pytest.raises(CapscoreError, match=r"there is no file|the file was not uploaded"):
+            app_module._given_files(uploads, "file")
 
 
 def test_names_are_texts(written):
