@@ -19,8 +19,7 @@ from capscore.cli.terminal import is_usage_error, spell
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError, OptionError, Setting
 from capscore.metrics.loading import all_options
 
-from ..benchmarks.test_run import rated
-from ..datasets_scripts.conftest import _own_cache, official
+from ..datasets_scripts.conftest import _own_cache
 from ..python_source import syntax_tree
 
 __all__ = ["_own_cache"]
@@ -177,36 +176,3 @@ def test_the_entry_point_can_be_called_again(monkeypatch):
         with pytest.raises(SystemExit) as end:
             capscore.cli.main()
         assert not end.value.code
-
-
-def test_a_benchmark_imports_its_own_protocol_only(tmp_path):
-    folder = tmp_path / "flickr8k_human"
-    folder.mkdir()
-    official("flickr8k_human").write(folder)
-    rated(folder)
-    program = (
-        "import sys; from capscore.cli import app\n"
-        "try: app(sys.argv[1:])\n"
-        "except SystemExit: pass\n"
-        "print(*(name for name in sys.modules if name.startswith('capscore.benchmarks.')))\n"
-    )
-    arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(folder), "-m", "rouge_l")
-    done = subprocess.run(
-        [sys.executable, "-c", program, "benchmark", *arguments, "--bootstrap", "0", "--quiet"],
-        capture_output=True,
-        text=True,
-    )
-    loaded = {name.removeprefix("capscore.benchmarks.") for name in done.stdout.split()}
-    assert "tasks.ratings" in loaded, done.stderr
-    others = (
-        "captokeneval",
-        "marvl",
-        "retrieval",
-        "foil",
-        "xvnli",
-        "thumb",
-        "pair",
-        "tokens",
-        "cross_language",
-    )
-    assert not [name for name in loaded if name.partition(".")[2].startswith(others)]
