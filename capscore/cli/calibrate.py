@@ -34,22 +34,23 @@ from .options import argument, option
 if TYPE_CHECKING:
     from ..metrics.calibrate import CaptionedPhotos
 
+Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
+References = Annotated[
+    list[int] | None, option("Other captions used as references; repeatable.", min=1, metavar="N")
+]
+
 
 @options.with_metric_options(options.of_score)
 def calibrate(
     input: Annotated[Path, argument("INPUT")],
-    metric: Annotated[
-        list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")
-    ] = None,
+    metric: Metrics = None,
     images: options.Images = None,
     output: Annotated[Path | None, option("File for the percentiles, as JSON.", "--output", "-o")] = None,
     set_name: Annotated[
         str | None, option("Name of the set, shown beside scores. Default: the file's.")
     ] = None,
     shuffled: Annotated[int, option("Captions of other photos for each. Default: 10.", min=1)] = 10,
-    n_references: Annotated[
-        list[int] | None, option("Other captions used as references; repeatable.", min=1, metavar="N")
-    ] = None,
+    n_references: References = None,
     least_photos: Annotated[int, option("Photos that a language needs. Default: 20.", min=2)] = 20,
     seed: options.Seed = 0,
     force: options.Force = False,

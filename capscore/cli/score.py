@@ -43,6 +43,15 @@ Preset = Annotated[
     Literal["coco", "multilingual", "reference-free"] | None,
     option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
 ]
+Photos = Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")]
+Metrics = Annotated[list[str] | None, options.metrics_option("As mcs,cider; repeatable. Default: mcs.")]
+Output = Annotated[
+    Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
+]
+PerRow = Annotated[
+    bool | None, option("Print rows. Default: up to 10.", "--per-row/--no-per-row", panel="Output")
+]
+RowsPerFile = Annotated[int | None, option("Rows per Parquet file of OUTPUT.", min=1, panel="Output")]
 MAX_SHOWN_ROWS = 10
 _MAX_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
@@ -50,14 +59,10 @@ _MAX_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 @options.with_metric_options(options.of_score)
 def score(
     input: Annotated[Path | None, argument("INPUT")] = None,
-    photo: Annotated[
-        list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")
-    ] = None,
+    photo: Photos = None,
     caption: Annotated[list[str] | None, option("Caption of --photo; repeatable.", metavar="TEXT")] = None,
     reference: Annotated[list[str] | None, option("Reference; repeatable.", metavar="TEXT")] = None,
-    metric: Annotated[
-        list[str] | None, options.metrics_option("As mcs,cider; repeatable. Default: mcs.")
-    ] = None,
+    metric: Metrics = None,
     preset: Preset = None,
     images: options.Images = None,
     references: Annotated[Path | None, option("References, as COCO's annotations.")] = None,
@@ -66,17 +71,11 @@ def score(
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
-    output: Annotated[
-        Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
-    ] = None,
+    output: Output = None,
     report: options.Report = None,
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel="Output")] = None,
-    per_row: Annotated[
-        bool | None, option("Print rows. Default: up to 10.", "--per-row/--no-per-row", panel="Output")
-    ] = None,
-    rows_per_file: Annotated[
-        int | None, option("Rows per Parquet file of OUTPUT.", min=1, panel="Output")
-    ] = None,
+    per_row: PerRow = None,
+    rows_per_file: RowsPerFile = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,12 +100,7 @@ def push(
         head, there = _contents(api, repo_id, kind, start)
         is_kept = not (created or overwrite_card)
         kept_card = is_kept and _is_edited(api, ready, repo_id, head, there)
-        sent = {file.name: file.content or file.path for file in ready.files}
-        if kept_card:
-            del sent[CARD]
-        else:
-            digest = hashlib.sha256(ready.card).hexdigest()
-            sent[RECORD] = f"{json.dumps({'card': digest}, indent=1)}\n".encode()
+        sent = _contents_to_send(ready, kept_card)
         _check_kind(api, ready, repo_id, head, there)
         stale = _stale(ready, there)
         if stale and not delete_stale:
@@ -129,18 +124,33 @@ def push(
             parent_commit=head,
         )
         state["done"] = f"the commit {result.oid} is there"
-        # a .gitignore there silently drops files from a commit
-        missing = sent.keys() - _contents(api, repo_id, kind, result.oid)[1]
-        if missing:
-            raise CapscoreError(
-                f"the commit {result.oid} of {repo_id} lacks {', '.join(sorted(missing))}: does a .gitignore "
-                "there name them?"
-            )
+        _check_complete(api, repo_id, kind, result.oid, sent)
         if tag is not None:
             api.create_tag(repo_id, repo_type=kind, tag=tag, revision=result.oid)
     url = result.pr_url or f"{api.endpoint}/{_ADDRESSES[kind]}{repo_id}/tree/{result.oid}"
     changed, is_pull_request = result.oid != head, result.pr_url is not None
     return Pushed(repo_id, result.oid, url, created, changed, kept_card, tuple(stale), is_pull_request)
+
+
+def _contents_to_send(ready: Plan, kept_card: bool) -> dict[str, Any]:
+    """Name → content or path; the digest of the card tells later whether somebody edited it."""
+    sent: dict[str, Any] = {file.name: file.content or file.path for file in ready.files}
+    if kept_card:
+        del sent[CARD]
+    else:
+        digest = hashlib.sha256(ready.card).hexdigest()
+        sent[RECORD] = f"{json.dumps({'card': digest}, indent=1)}\n".encode()
+    return sent
+
+
+def _check_complete(api: HfApi, repo_id: str, kind: str, commit: str, sent: Collection[str]) -> None:
+    """Check that a commit holds all files: a .gitignore there silently drops files."""
+    missing = set(sent) - _contents(api, repo_id, kind, commit)[1]
+    if missing:
+        raise CapscoreError(
+            f"the commit {commit} of {repo_id} lacks {', '.join(sorted(missing))}: does a .gitignore "
+            "there name them?"
+        )
 
 
 def _is_edited(api: HfApi, ready: Plan, repo_id: str, commit: str, there: set[str]) -> bool:

@@ -136,12 +136,39 @@ def check_rows(
     captions = _as_list(candidates, "candidates", "captions")
     if not captions:
         raise InputError("there are no rows: candidates is empty", field="candidates")
-    if images is None and reader.needs_images:
-        raise InputError(f"{reader.metric} looks at images, but images=None", field="images")
     if images is not None:
         images = check_images(images)
         _same_length("images", len(images), captions)
+    _check_inputs(reader, images, references)
+    failures: dict[int, InputError] = {}
 
+    def fail(row: int, error: InputError) -> None:
+        if on_error == "raise":
+            raise error.at(row)
+        failures.setdefault(row, error.at(row))
+
+    empty = _take_out_empty(captions, reader.empty, fail)
+    lists = None
+    if references is not None:
+        lists = _reference_lists(references, captions, reader.scores_empty_references, fail)
+    n_references = np.array([len(texts) for texts in lists or [[]] * len(captions)], dtype=np.int64)
+    codes = _languages(language, captions, fail)
+    problems = {code: reader.language_problem(code) for code in dict.fromkeys(codes)}
+    if any(problems.values()):
+        for row, code in enumerate(codes):
+            if problems[code]:
+                fail(row, InputError(problems[code], field="language"))
+    columns = _extra_lists(reader.extra_columns, extra or {}, len(captions))
+    empty[list(failures)] = False  # each row is counted once
+    return InputRows(
+        captions, images, lists, codes, n_references, failures, empty, reader.empty == "skip", columns
+    )
+
+
+def _check_inputs(reader: Reader, images: Any, references: Any) -> None:
+    """Check that a metric gets the images and references that it reads."""
+    if images is None and reader.needs_images:
+        raise InputError(f"{reader.metric} looks at images, but images=None", field="images")
     if references is None and reader.needs_references:
         instead = "; without references use 'clip_score' or 'mcs'" if reader.needs_images else ""
         raise InputError(
@@ -152,47 +179,36 @@ def check_rows(
             f"{reader.metric} takes no references; leave them out, or use 'ref_clip_score'",
             field="references",
         )
-    failures: dict[int, InputError] = {}
 
-    def fail(row: int, error: InputError) -> None:
-        if on_error == "raise":
-            raise error.at(row)
-        failures.setdefault(row, error.at(row))
 
-    empty = _take_out_empty(captions, reader.empty, fail)
-    lists: list[list[str]] | None = None
-    n_references = np.zeros(len(captions), dtype=np.int64)
-    if references is not None:
-        given = _as_list(references, "references", "lists of references")
-        _same_length("references", len(given), captions)
-        lists = []
-        for row, texts in enumerate(given):
-            checked = _check_references(texts, may_be_empty=reader.scores_empty_references)
-            if isinstance(checked, InputError):
-                fail(row, checked)
-                checked = []
-            lists.append(checked)
-            n_references[row] = len(checked)
-    codes = _languages(language, captions, fail)
-    problems = {code: reader.language_problem(code) for code in dict.fromkeys(codes)}
-    if any(problems.values()):
-        for row, code in enumerate(codes):
-            if problems[code]:
-                fail(row, InputError(problems[code], field="language"))
-    columns = {}
-    for column in reader.extra_columns:
-        values = (extra or {}).get(column.name)
+def _reference_lists(references: Any, captions: list[Any], may_be_empty: bool, fail: Fail) -> list[list[str]]:
+    """The references of each row; [] for a row whose references are bad."""
+    given = _as_list(references, "references", "lists of references")
+    _same_length("references", len(given), captions)
+    lists = []
+    for row, texts in enumerate(given):
+        checked = _check_references(texts, may_be_empty=may_be_empty)
+        if isinstance(checked, InputError):
+            fail(row, checked)
+            checked = []
+        lists.append(checked)
+    return lists
+
+
+def _extra_lists(
+    columns: Sequence[ExtraColumn], extra: Mapping[str, Iterable[Any] | None], n_rows: int
+) -> dict[str, list[Any]]:
+    """The extra columns that were given, as lists."""
+    found = {}
+    for column in columns:
+        values = extra.get(column.name)
         if values is not None:
-            listed = _as_list(values, column.name, f"{column.values}, one per row")
-            if len(listed) != len(captions):
+            found[column.name] = _as_list(values, column.name, f"{column.values}, one per row")
+            if len(found[column.name]) != n_rows:
                 raise InputError(
-                    f"{len(listed)} {column.values} for {len(captions)} candidates", field=column.name
+                    f"{len(found[column.name])} {column.values} for {n_rows} candidates", field=column.name
                 )
-            columns[column.name] = listed
-    empty[list(failures)] = False  # each row is counted once
-    return InputRows(
-        captions, images, lists, codes, n_references, failures, empty, reader.empty == "skip", columns
-    )
+    return found
 
 
 def check_column_names(metric: str, columns: Sequence[ExtraColumn], extra: Mapping[str, Any]) -> None:

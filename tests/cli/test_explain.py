@@ -178,7 +178,7 @@ def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
         (["--region-names", "dog"], "['dog'] do not go with --regions windows, which takes none"),
         (["--regions", "owlv2:x"], "--regions owlv2 finds what it is told to look for"),
         (["--regions", "owlv2:x", "--region-names", " "], "without full stops, got"),
-        (["--regions", "owl:x"], "--regions owl:x: did you mean 'owlv2'?"),
+        (["--regions", "owl:x"], "--regions owl:x: expected 'things', 'windows'"),
         (["--boxes", "nowhere.json"], "--boxes nowhere.json: expected a JSON list of boxes: [Errno 2]"),
         (["--no-cache", "--cache-dir", "x"], "give only one of them"),
         ([" "], "a caption is empty"),

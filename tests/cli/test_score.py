@@ -267,7 +267,7 @@ def test_options_of_infometic(preds, tmp_path, colours):
         (["--n-regions", "5"], "--n-regions 5: an option of infometic, not of mcs"),
         (["--beta", "0"], "--beta 0.0: an option of infometic, not of mcs"),
         (["-m", "infometic", "--beta", "1"], "--beta 1.0: expected a number from 0 to below 1"),
-        (["-m", "infometic", "--regions", "window"], "did you mean 'windows'"),
+        (["-m", "infometic", "--regions", "window"], "expected 'things', 'windows'"),
         (
             ["-m", "infometic", "--region-names", "dog"],
             "--region-names: ['dog'] do not go with",
