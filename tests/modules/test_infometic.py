@@ -256,7 +256,7 @@ def test_languages_of_rows(load):
     [
         ({"beta": 1.0}, "beta=1.0: expected a number from 0 to below 1"),
         ({"n_regions": 0}, "n_regions=0: expected a whole number of at least 1"),
-        ({"regions": "window"}, "did you mean 'windows'"),
+        ({"regions": "window"}, "expected 'things', 'windows'"),
         ({"weights": "./nowhere"}, "nowhere"),
         ({"variant": "paper"}, "infometic takes no variant"),
     ],
