@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingExtraError
-from ..metrics.batches import BatchScorer
 from ..metrics.loading import load_together
 from ..metrics.score_file import column_types
+from ..metrics.stream import BatchScorer
 
 
 class Score:

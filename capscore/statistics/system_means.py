@@ -18,12 +18,12 @@ from .bootstrap import (
     check_sampling,
     coarseness,
     coin_flips,
+    holm,
     multiplicities,
     percentile_interval,
     resample,
     two_sided_p,
 )
-from .holm import holm
 from .plain_values import plain
 from .ratings import NumberColumns, numbers_of, units_of
 

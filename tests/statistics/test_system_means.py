@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.statistics.bootstrap import multiplicities
-from capscore.statistics.holm import holm
+from capscore.statistics.bootstrap import holm, multiplicities
 from capscore.statistics.system_means import compare_means, compare_means_by_language
 
 PHOTOS = ["1", "1", "2", "3", "4", "5", "6"]
