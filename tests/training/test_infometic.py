@@ -829,7 +829,7 @@ def test_configs_are_the_paper(name, differs):
         ({"untouched": 1.0}, r"untouched=1\.0"),
         ({"alike": 1.5}, r"alike=1\.5: expected a share from 0 to 1"),
         ({"alike": float("nan")}, "alike=nan"),
-        ({"context_width": 0}, "context_width=0: expected a whole number from 1 to 16,384, or None"),
+        ({"context_width": 0}, "context_width=0: expected a whole number from 1 to 16,384"),
         ({"false_alarms": 0.0}, r"false_alarms=0\.0: expected a share between 0 and 1"),
         ({"false_alarms": 1.0}, r"false_alarms=1\.0"),
         ({"false_alarms": 0.1, "validation_share": 0.0}, "false_alarms is set on validation captions, but"),
