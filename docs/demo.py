@@ -23,7 +23,7 @@ import numpy as np
 import capscore
 from capscore.benchmarks.protocols import ProtocolResult, robustness_drop
 from capscore.benchmarks.robustness.stand_in import plain_backbone
-from capscore.infometic.weights import INFO_CLIP
+from capscore.infometic.network import INFO_CLIP
 from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb, word_changes
 from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words

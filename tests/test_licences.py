@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 import capscore
 from capscore.backbones import find, registry
-from capscore.infometic.weights import INSTALLED
+from capscore.infometic.network import INSTALLED
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
 

@@ -27,8 +27,7 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.infometic.folders import CONFIG, WEIGHTS
-from capscore.infometic.network import MODEL_TYPE, InfoMetIC, InfoMetICConfig
-from capscore.infometic.weights import INFO_CLIP, load_aligner
+from capscore.infometic.network import INFO_CLIP, MODEL_TYPE, InfoMetIC, InfoMetICConfig, load_aligner
 from training.data.aligned_rows import AlignedRow, coco_rows, entity_rows, file_rows
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData

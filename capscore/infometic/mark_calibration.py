@@ -23,9 +23,13 @@ from torch.nn import functional as F
 
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import BackboneUnavailable, CapscoreError, Setting
-from .folders import CONFIG, read_config, read_weights, write_folder
+from ..files.shipped import weights_folder
+from .folders import CONFIG, find_folder, read_config, read_weights, write_folder
 
 MODEL_TYPE = "capscore_mark_calibration"
+LEARNED, PUBLISHED = "learned", "published"
+# Backbone's name → folder with its mark calibration in the distribution capscore-weights.
+INSTALLED_MARKS = {"embedded": "mark_calibration"}
 _FORMAT = 2
 # Classes of words that are marked, in the order of their embeddings.
 MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
@@ -566,3 +570,44 @@ def load_mark_calibration(
         calibration.check_backbone(backbone)
         calibration.network.to(backbone.device)
     return calibration
+
+
+def load_marks(
+    marks: str | os.PathLike[str] | MarkCalibration | None, backbone: Backbone
+) -> tuple[MarkCalibration | None, str]:
+    """The mark calibration for a backbone, and its name for signatures; None for marks as published.
+
+    Args:
+        marks: "learned" for the mark calibration for this backbone in capscore-weights, "published" for marks
+            by the scores of the words; a folder with a mark calibration, or its Hub id; a mark calibration;
+            None for "learned" where there is one for this backbone, otherwise "published".
+        backbone: Backbone of the embeddings.
+
+    Raises:
+        CapscoreError: the calibration is for another backbone, or there is none for this one.
+        BackboneUnavailable: the calibration is not available, or damaged.
+        MissingWeightsError: capscore-weights has one for this backbone, but is not installed.
+
+    >>> from capscore import load_backbone
+    >>> load_marks(None, load_backbone("embedded-free", device="cpu"))
+    (None, 'published')
+    """
+    if marks is None:
+        marks = LEARNED if backbone.name in INSTALLED_MARKS else PUBLISHED
+    if marks == PUBLISHED:
+        return None, PUBLISHED
+    if isinstance(marks, MarkCalibration):
+        calibration = marks
+        calibration.check_backbone(backbone)
+    elif marks == LEARNED:
+        if backbone.name not in INSTALLED_MARKS:
+            raise CapscoreError(
+                Setting("marks", LEARNED),
+                f": there is no mark calibration for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
+                f"the backbone {' or '.join(map(repr, INSTALLED_MARKS))}, a folder or a Hub id",
+            )
+        folder = weights_folder(INSTALLED_MARKS[backbone.name])
+        calibration = load_mark_calibration(folder, backbone=backbone)
+    else:
+        calibration = load_mark_calibration(find_folder(marks, what="marks")[0], backbone=backbone)
+    return calibration, f"{LEARNED}@{calibration.name}"

@@ -18,10 +18,12 @@ from torch.nn import functional
 
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, tensors_digest
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..files.shipped import weights_folder
 from .alignment import (
     Aligner,
     Alignment,
     ImageStates,
+    InfoCLIP,
     TextStates,
     WordContext,
     blank,
@@ -35,6 +37,11 @@ from .alignment import (
 from .folders import CONFIG, find_folder, read_config, read_weights, write_folder
 
 MODEL_TYPE = "infometic"
+INFO_CLIP = "info_clip"
+# Backbone's name → folder with its weights in the distribution capscore-weights.
+INSTALLED = {"embedded": "infometic"}
+# CLIP's factor on cosines, for backbones that were trained without one.
+_CLIP_SCALE = 100.0
 _FORMAT = 1
 # Entries of config.json besides the fields of the config.
 _RECORD = ("model_type", "format", "dtype", "weights", "notes")
@@ -563,3 +570,64 @@ class _Layer(nn.Module):
         sequence = sequence + self.attention_out(mixed.transpose(1, 2).flatten(2))
         hidden = self.mlp_in(self.mlp_norm(sequence))
         return sequence + self.mlp_out(hidden * torch.sigmoid(1.702 * hidden))
+
+
+# ------------------------------------------------------------------ the aligner of a backbone
+
+
+def cosine_scale(backbone: Backbone) -> float:
+    """Factor on a backbone's cosines of image and caption: its logit scale, or CLIP's 100.
+
+    A logit scale of 1 means that the backbone was trained without one.
+    """
+    return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
+
+
+def load_aligner(weights: str | os.PathLike[str] | Aligner | None, backbone: Backbone) -> tuple[Aligner, str]:
+    """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
+
+    Args:
+        weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
+            weights; an aligner; None for the weights for this backbone in capscore-weights, or the
+            baseline if it has none.
+        backbone: Backbone of the embeddings.
+
+    Raises:
+        CapscoreError: the weights are for another backbone.
+        BackboneUnavailable: the weights are not available.
+        MissingWeightsError: capscore-weights has weights for this backbone, but is not installed.
+
+    >>> from capscore import load_backbone
+    >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
+    'info_clip'
+    """
+    if weights is None:
+        weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP
+    if isinstance(weights, Aligner):
+        aligner = weights
+    elif str(weights) == INFO_CLIP:
+        aligner = InfoCLIP(scale=cosine_scale(backbone))
+    else:
+        aligner = InfoMetIC.from_pretrained(weights)
+    config = getattr(aligner, "config", None)
+    if config is not None:
+        config.check_backbone(backbone)
+    return aligner.to(backbone.device).eval(), _aligner_name(aligner, backbone)
+
+
+def _aligner_name(aligner: Aligner, backbone: Backbone) -> str:
+    """A name that two aligners with different scores do not share."""
+    if isinstance(aligner, InfoCLIP):
+        usual = {"sharpness": 100.0, "scale": cosine_scale(backbone)}
+        changed = [
+            f"{name}={getattr(aligner, name):g}"
+            for name, value in usual.items()
+            if getattr(aligner, name) != value
+        ]
+        return INFO_CLIP + (f"({','.join(changed)})" if changed else "")
+    name, revision = getattr(aligner, "name", ""), getattr(aligner, "revision", "")
+    if not isinstance(aligner, InfoMetIC):
+        revision = revision or f"w{tensors_digest(aligner.state_dict())[:8]}"
+    elif not revision or aligner.fingerprint() != aligner.loaded_fingerprint:  # new, or trained since
+        revision = f"w{aligner.fingerprint()[:8]}"
+    return f"{name or 'unsaved'}@{revision}"

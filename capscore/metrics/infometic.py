@@ -97,12 +97,12 @@ class InfoMetIC(BackboneScorer):
             otherwise the backbone's own.
         weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
             shipped for the backbone, else the baseline.
-        marks: What decides "correct" and "mentioned", as `capscore.infometic.weights.load_marks` takes it:
+        marks: What decides "correct" and "mentioned", as `capscore.infometic.mark_calibration.load_marks` takes it:
             "learned", "published", or a folder with a mark calibration; None for "learned" where the backbone
             has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
-        regions: Finder of regions, as `capscore.infometic.finders.load_finder` takes it; None for "things"
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
             where the backbone has a mark calibration, otherwise "windows".
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
@@ -166,9 +166,10 @@ class InfoMetIC(BackboneScorer):
         per_row: bool = True,
     ):
         from ..backbones.base import as_read
-        from ..infometic.finders import load_finder
+        from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
-        from ..infometic.weights import cosine_scale, load_aligner, load_marks
+        from ..infometic.network import cosine_scale, load_aligner
+        from ..infometic.regions import load_finder
         from ..infometic.words import PieceSequence
 
         numbers = {"n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
@@ -208,7 +209,7 @@ class InfoMetIC(BackboneScorer):
         capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes \
 none: names are for owlv2 and grounding-dino
         """
-        from ..infometic.finders import check_finder
+        from ..infometic.regions import check_finder
 
         for name, kind, fits, expected in (
             ("beta", Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),

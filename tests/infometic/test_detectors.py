@@ -17,7 +17,7 @@ from PIL import Image
 
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.images.boxes import overlaps
-from capscore.infometic.finders import SAME_BOX, Detector
+from capscore.infometic.detectors import SAME_BOX, Detector
 
 from ..backbones.tiny_transformers import (
     bert_tokenizer,

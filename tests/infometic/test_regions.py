@@ -7,8 +7,7 @@ import pytest
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.finders import check_finder, load_finder
-from capscore.infometic.regions import RegionFinder, Regions, WindowFinder
+from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, check_finder, load_finder
 
 from ..toy import ColourBackbone
 

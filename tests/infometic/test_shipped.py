@@ -10,7 +10,7 @@ import yaml
 import capscore
 from capscore.errors import MissingWeightsError
 from capscore.files.shipped import weights_folder
-from capscore.infometic.weights import INSTALLED, load_aligner
+from capscore.infometic.network import INSTALLED, load_aligner
 from capscore.metrics.loading import default_backbone
 
 # the backbone that they belong to

@@ -340,7 +340,7 @@ def measure(
     Args:
         embedder: Embedder of the backbone.
         data: Folder with "flickr8k" and, for Spanish, "xflickrco".
-        weights: As `capscore.infometic.weights.load_aligner` takes them.
+        weights: As `capscore.infometic.network.load_aligner` takes them.
         languages: Languages, some of `LANGUAGES`; Spanish is left out without `shared`.
         seed: Seed for the planted errors.
         shared: Folder of Flickr8k's photos, for Spanish.
