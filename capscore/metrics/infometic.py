@@ -97,9 +97,8 @@ class InfoMetIC(BackboneScorer):
             otherwise the backbone's own.
         weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
             shipped for the backbone, else the baseline.
-        marks: What decides "correct" and "mentioned", as `capscore.infometic.mark_calibration.load_marks` takes it:
-            "learned", "published", or a folder with a mark calibration; None for "learned" where the backbone
-            has one.
+        marks: What decides "correct" and "mentioned": "learned", "published", or a mark calibration or its
+            folder; None for "learned" where the backbone has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
         regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
