@@ -17,7 +17,7 @@ __version__ = "0.6.0"
 # name → the module that has it; imported when first asked for
 _LAZY = {
     "AnnotationError": "benchmarks.data.annotation_files",
-    "AnnotationFile": "benchmarks.data.builder",
+    "AnnotationFile": "benchmarks.data.annotation_files",
     "Backbone": "backbones.base",
     "BackboneUnavailable": "errors",
     "BenchmarkConfig": "benchmarks.data.builder",
@@ -93,9 +93,8 @@ __all__ = [
 if TYPE_CHECKING:
     from .backbones.base import Backbone
     from .backbones.loading import load_backbone
-    from .benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
+    from .benchmarks.data.annotation_files import AnnotationError, AnnotationFile, MissingAnnotations
     from .benchmarks.data.builder import (
-        AnnotationFile,
         BenchmarkConfig,
         BenchmarkWarning,
         CaptionBenchmark,

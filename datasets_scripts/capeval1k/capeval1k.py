@@ -5,7 +5,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import reference_files
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @inproceedings{lee-etal-2021-umic,
@@ -30,7 +30,7 @@ class CapEval1k(capscore.CaptionBenchmark):
             ("capeval1k.json", "umic_capeval1k_decoded.json"),
             source=f"txt_db/capeval1k of {_HOMEPAGE}, its word pieces joined to text",
         ),
-        **reference_files.COCO,
+        **caption_files.COCO,
     }
     IMAGES = capscore.ImageFolders(("images", "val2014"), source="val2014.zip from https://cocodataset.org")
     BUILDER_CONFIGS = [capscore.BenchmarkConfig(name="default", language="en", description="CapEval1k")]
@@ -47,7 +47,7 @@ class CapEval1k(capscore.CaptionBenchmark):
     def rows(self, split):
         rated = list(self._rated())
         photos = {photo for photo, _, _ in rated}
-        references = reference_files.references_of(self, photos, list(reference_files.COCO))
+        references = caption_files.references_of(self, photos, list(caption_files.COCO))
         for photo, caption, rating in rated:
             yield (
                 f"{photo}|{caption}",

@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import coco_format
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @article{chen2015microsoft,
@@ -129,7 +129,7 @@ class CocoCaptions(capscore.CaptionBenchmark):
     def _year(self, split):
         folder = f"{_YEAR_SPLITS[split]}{self.config.name}"
         file = self.file(folder)
-        for image, captions in coco_format.photos_with_captions(file):
+        for image, captions in caption_files.photos_with_captions(file):
             if not captions:
                 raise file.error(f"photo {image['file_name']} has no captions")
             yield (

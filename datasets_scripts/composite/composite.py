@@ -7,7 +7,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import reference_files
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @article{aditya2018image,
@@ -19,9 +19,9 @@ _CITATION = """\
 _HOMEPAGE = "https://imagesdg.wordpress.com/image-to-scene-description-graph/"
 # part → its name in the official files, and the files of its photos' own captions
 _PARTS = {
-    "flickr8k": ("8k", reference_files.FLICKR8K),
-    "flickr30k": ("30k", reference_files.FLICKR30K),
-    "coco": ("coco", reference_files.COCO),
+    "flickr8k": ("8k", caption_files.FLICKR8K),
+    "flickr30k": ("30k", caption_files.FLICKR30K),
+    "coco": ("coco", caption_files.COCO),
 }
 # question → its spelling in the official files
 _QUESTIONS = {"correctness": "correctness", "thoroughness": "throughness"}
@@ -74,9 +74,9 @@ class Composite(capscore.CaptionBenchmark):
     FILES = {
         **{f"{question}_{part}": _official(part, question) for part in _PARTS for question in _QUESTIONS},
         **{f"decoded_{part}": _decoded(part) for part in _PARTS},
-        **reference_files.FLICKR8K,
-        **reference_files.FLICKR30K,
-        **reference_files.COCO,
+        **caption_files.FLICKR8K,
+        **caption_files.FLICKR30K,
+        **caption_files.COCO,
     }
     IMAGES = capscore.ImageFolders(
         (
@@ -125,7 +125,7 @@ class Composite(capscore.CaptionBenchmark):
 
     def _part(self, part):
         photos = dict(self._photos(part))
-        captions = reference_files.references_of(self, photos, list(_PARTS[part][1]))
+        captions = caption_files.references_of(self, photos, list(_PARTS[part][1]))
         unlike = []
         for photo, rated in photos.items():
             references = captions.get(photo, [])
@@ -243,6 +243,6 @@ class Composite(capscore.CaptionBenchmark):
 
 def _own_reference(human, references):
     """Number of the reference that equals the human candidate, apart from spelling, or None."""
-    plain = [reference_files.letters_and_digits(reference) for reference in references]
-    near = difflib.get_close_matches(reference_files.letters_and_digits(human), plain, n=1)
+    plain = [caption_files.letters_and_digits(reference) for reference in references]
+    near = difflib.get_close_matches(caption_files.letters_and_digits(human), plain, n=1)
     return plain.index(near[0]) if near else None

@@ -4,9 +4,9 @@ import datasets
 
 import capscore  # From: capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.annotation_folder import annotation_folder
 from capscore.benchmarks.data.flickr30k_entities import (
     CORNERS,
+    annotation_folder,
     box_error,
     listed_photos,
     read_annotation,

@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.benchmarks.data.caption_files import token_captions
 
 _CITATION = """\
 @article{hodosh-etal-2013-framing,

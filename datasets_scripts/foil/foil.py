@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import reference_files
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @inproceedings{shekhar-etal-2017-foil,
@@ -34,7 +34,7 @@ class Foil(capscore.CaptionBenchmark):
     CITATION = _CITATION
     HOMEPAGE = _HOMEPAGE
     LICENSE = "unknown; captions of COCO, cc-by-4.0; photos by their authors"
-    FILES = {"train": _file("train"), "test": _file("test"), **reference_files.COCO}
+    FILES = {"train": _file("train"), "test": _file("test"), **caption_files.COCO}
     IMAGES = capscore.ImageFolders(
         ("images", "val2014", "train2014"),
         source="val2014.zip (test) and train2014.zip (train) from https://cocodataset.org",
@@ -63,7 +63,7 @@ class Foil(capscore.CaptionBenchmark):
         file = self.file(split)
         photos, captions, foils = self._read(file)
         used = {photos[photo] for photo, _ in captions.values()}
-        references = reference_files.references_of(self, used, list(reference_files.COCO))
+        references = caption_files.references_of(self, used, list(caption_files.COCO))
         number = {}
         for entry, (identity, foil, word, foil_word) in foils:
             if identity not in captions:
@@ -72,7 +72,7 @@ class Foil(capscore.CaptionBenchmark):
             if caption == foil:
                 raise file.error("the foil is the same as the caption", entry=entry)
             number[identity] = number.get(identity, 0) + 1
-            own = reference_files.letters_and_digits(caption)
+            own = caption_files.letters_and_digits(caption)
             yield (
                 str(identity) if number[identity] == 1 else f"{identity}|{number[identity]}",
                 {
@@ -82,7 +82,7 @@ class Foil(capscore.CaptionBenchmark):
                     "references": [
                         text
                         for text in references.get(photos[image], [])
-                        if reference_files.letters_and_digits(text) != own
+                        if caption_files.letters_and_digits(text) != own
                     ],
                     "word": word,
                     "foil_word": foil_word,

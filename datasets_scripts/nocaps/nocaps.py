@@ -5,7 +5,7 @@ from collections import Counter
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import coco_format
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @inproceedings{agrawal2019nocaps,
@@ -117,7 +117,7 @@ class Nocaps(capscore.CaptionBenchmark):
 
     def _captions(self):
         file = self.file("captions")
-        for image, captions in coco_format.photos_with_captions(file, image_fields=["domain"]):
+        for image, captions in caption_files.photos_with_captions(file, image_fields=["domain"]):
             photo = image["file_name"]
             domain = self._domain(file, image["domain"], photo)
             if domain not in _CONFIGS[self.config.name]:

@@ -6,7 +6,7 @@ import re
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import reference_files
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @inproceedings{narins2023validated,
@@ -51,8 +51,8 @@ class Vicr(capscore.CaptionBenchmark):
             ("VICR.csv", "vicr.csv", "VICR_dataset.csv", "VICR_Sample250.csv"),
             source="the authors of the paper",
         ),
-        **reference_files.COCO,
-        **reference_files.FLICKR8K,
+        **caption_files.COCO,
+        **caption_files.FLICKR8K,
     }
     IMAGES = capscore.ImageFolders(
         ("images", "val2014", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset"),
@@ -78,8 +78,8 @@ class Vicr(capscore.CaptionBenchmark):
         for photo, caption, ratings in rated:
             others = references.get(photo, [])
             if not self.config.candidate_in_references:
-                own = reference_files.letters_and_digits(caption)
-                others = [text for text in others if reference_files.letters_and_digits(text) != own]
+                own = caption_files.letters_and_digits(caption)
+                others = [text for text in others if caption_files.letters_and_digits(text) != own]
             yield (
                 f"{photo}|{caption}",
                 {
@@ -124,6 +124,6 @@ class Vicr(capscore.CaptionBenchmark):
     def _references(self, photos):
         coco = {photo for photo in photos if photo.startswith("COCO_")}
         return {
-            **reference_files.references_of(self, coco, list(reference_files.COCO)),
-            **reference_files.references_of(self, photos - coco, list(reference_files.FLICKR8K)),
+            **caption_files.references_of(self, coco, list(caption_files.COCO)),
+            **caption_files.references_of(self, photos - coco, list(caption_files.FLICKR8K)),
         }

@@ -3,7 +3,7 @@
 import datasets
 
 import capscore  # From: capscore
-from capscore.benchmarks.data import coco_format
+from capscore.benchmarks.data import caption_files
 
 _CITATION = """\
 @inproceedings{gurari2020captioning,
@@ -71,7 +71,7 @@ class VizWizCaptions(capscore.CaptionBenchmark):
 
     def rows(self, split):
         file = self.file(_FILES[split])
-        photos = coco_format.photos_with_captions(
+        photos = caption_files.photos_with_captions(
             file, image_fields=["text_detected"], caption_fields=["is_precanned", "is_rejected"]
         )
         for image, captions in photos:

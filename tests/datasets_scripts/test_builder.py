@@ -14,7 +14,6 @@ import pytest
 import capscore
 from capscore.benchmarks.data import builder as benchmark_builder
 from capscore.benchmarks.data import load as data_sets
-from capscore.benchmarks.data import script
 from capscore.benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
 from capscore.benchmarks.data.builder import garbled
 
@@ -26,8 +25,7 @@ PHOTO = encode(noise(seed=0), "JPEG")
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch):
     scripts = Path(__file__).parent / "scripts"
-    for module in (data_sets, script):
-        monkeypatch.setattr(module, "benchmark_folder", lambda slug: str(scripts / slug))
+    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(scripts / slug))
 
 
 def build(folder, cache, **options):

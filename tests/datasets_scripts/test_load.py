@@ -13,7 +13,6 @@ from packaging.version import Version
 
 import capscore
 from capscore.benchmarks.data import load as data_sets
-from capscore.benchmarks.data import script
 from capscore.benchmarks.data.load import READERS, benchmark_builder, builder_class
 
 from ..processes import Process
@@ -196,7 +195,7 @@ def test_several_threads_load_a_script_at_once(folder, monkeypatch):
     source = SCRIPTS / "xvnli" / "xvnli.py"
     slow = folder / "xvnli.py"
     slow.write_text("import time\ntime.sleep(0.3)\n" + source.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(script, "benchmark_folder", lambda slug: str(folder))
+    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(folder))
     before = sys.modules.pop("capscore_benchmarks.xvnli", None)
     found = []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.coco_format import photos_with_captions
+from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import InputError
 from capscore.files.image_folder import ImageFolder
 from capscore.text.languages import language_code

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
 from capscore.files.whole_file import whole_file

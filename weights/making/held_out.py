@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos
+from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
 from weights.making.photo_names import Photo, coco_split, photo_of

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
 from capscore.errors import CapscoreError, InputError
 from weights.making.held_out import SETS, HeldOut, HeldOutSet, held_out_photos

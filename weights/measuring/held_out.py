@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.errors import InputError
 from capscore.files.whole_file import write_text
 from weights.making.photo_names import Photo, photo_of

@@ -31,7 +31,7 @@ import numpy as np
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.benchmarks.robustness import (
     CaptionSet,

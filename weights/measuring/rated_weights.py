@@ -25,7 +25,7 @@ import numpy as np
 import capscore
 from capscore.backbones.base import Backbone
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.benchmarks.data.caption_files import token_captions
 from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache

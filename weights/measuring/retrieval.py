@@ -21,7 +21,7 @@ import numpy as np
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import listed_photos, token_captions
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder

@@ -79,6 +79,30 @@ def _rebuild(
 
 
 @dataclass(frozen=True)
+class AnnotationFile:
+    """An annotation file as its authors publish it.
+
+    Args:
+        names: where it may lie under `data_dir`, first found first taken; "captions.zip::captions.jsonl" is a
+            file inside an archive. `{config}` stands for the configuration's name.
+        url: where it is downloaded from if it is not there; "" if it cannot be.
+        sha256: of what the URL gives (the archive, if it is one); a download that differs is refused.
+        git_blob: the same in git's own form, where only that is known of a file in a repository.
+        published: SHA-256 sums of the official file, for `capscore data check`; the URL's is one of them.
+        source: where a person gets it, in words.
+        optional: rows can be read without it.
+    """
+
+    names: tuple[str, ...]
+    url: str = ""
+    sha256: str = ""
+    git_blob: str = ""
+    published: tuple[str, ...] = ()
+    source: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
 class KeptReadings:
     """What was read from files, for builders that read the same files, such as one for each language.
 

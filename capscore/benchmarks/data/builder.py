@@ -16,7 +16,7 @@ import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,8 +25,13 @@ import datasets
 from datasets import Features, Value
 
 from ...errors import CapscoreError, InputError, Part, ResultWriteError, Setting, warn
-from .annotation_files import AnnotationError, AnnotationSource, KeptReadings, MissingAnnotations
-from .script import unpickled
+from .annotation_files import (
+    AnnotationError,
+    AnnotationFile,
+    AnnotationSource,
+    KeptReadings,
+    MissingAnnotations,
+)
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
@@ -50,30 +55,6 @@ class BenchmarkWarning(UserWarning):
 
 class MissingImages(CapscoreError, FileNotFoundError):
     """Photos of a benchmark are not where they should be."""
-
-
-@dataclass(frozen=True)
-class AnnotationFile:
-    """An annotation file as its authors publish it.
-
-    Args:
-        names: where it may lie under `data_dir`, first found first taken; "captions.zip::captions.jsonl" is a
-            file inside an archive. `{config}` stands for the configuration's name.
-        url: where it is downloaded from if it is not there; "" if it cannot be.
-        sha256: of what the URL gives (the archive, if it is one); a download that differs is refused.
-        git_blob: the same in git's own form, where only that is known of a file in a repository.
-        published: SHA-256 sums of the official file, for `capscore data check`; the URL's is one of them.
-        source: where a person gets it, in words.
-        optional: rows can be read without it.
-    """
-
-    names: tuple[str, ...]
-    url: str = ""
-    sha256: str = ""
-    git_blob: str = ""
-    published: tuple[str, ...] = ()
-    source: str = ""
-    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +84,11 @@ class BenchmarkConfig(datasets.BuilderConfig):
     language: str = ""
     image_dir: str | None = None
     images: bool | None = None
+
+    def options(self) -> dict[str, Any]:
+        """What only this benchmark's configurations have, with defaults."""
+        common = {known.name for known in fields(BenchmarkConfig)}
+        return {known.name: known.default for known in fields(self) if known.name not in common}
 
     def create_config_id(self, config_kwargs: dict, custom_features: Features | None = None) -> str:
         """Name of the cache folder; another one once a file under `data_dir` or `image_dir` has changed."""
@@ -209,12 +195,6 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         super().__init_subclass__()
         for config in cls.BUILDER_CONFIGS:
             config.version = datasets.Version(str(cls.VERSION))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """A streamed split goes to other processes with its builder; there the script is loaded first."""
-        if type(self).__module__.startswith("capscore_benchmarks."):
-            return unpickled, (self.name, self.__getstate__())
-        return super().__reduce_ex__(protocol)
 
     # --------------------------------------------------------- what a script says of itself
 

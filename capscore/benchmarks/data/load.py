@@ -6,17 +6,21 @@ on all of them.
 
 from __future__ import annotations
 
-import dataclasses
+import copyreg
 import difflib
 import hashlib
+import importlib.util
 import inspect
 import os
+import sys
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from ...errors import InputError, ResultWriteError, Setting
+from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
+from ...files.whole_file import whole_file
 from ...registry import BENCHMARKS
 
 if TYPE_CHECKING:
@@ -27,15 +31,11 @@ if TYPE_CHECKING:
 # what turns files into rows, beside the loading script itself
 READERS = (
     "annotation_files",
-    "annotation_folder",
     "archives",
     "builder",
-    "coco_format",
+    "caption_files",
     "flickr30k_entities",
-    "flickr8k_captions",
     "polaris_format",
-    "reference_files",
-    "script",
 )
 
 
@@ -162,22 +162,8 @@ def config_name(slug: str, config: str | None) -> str:
     return config
 
 
-def builder_class(slug: str) -> type[CaptionBenchmark]:
-    """The builder class in a benchmark's loading script.
-
-    Raises:
-        CapscoreError: there is no benchmark of that name; the message names similar ones.
-    """
-    from .script import script_class
-
-    return cast("type[CaptionBenchmark]", script_class(slug))
-
-
 def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
-    from .builder import BenchmarkConfig
-
-    common = {field.name for field in dataclasses.fields(BenchmarkConfig)}
-    own = {field.name: field.default for field in dataclasses.fields(known) if field.name not in common}
+    own = known.options()
     for name, value in options.items():
         if name not in own:
             has = f"its options are {', '.join(own)}" if own else "it has none"
@@ -230,3 +216,71 @@ def _code_digest(slug: str) -> str:
     for name in READERS:
         digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
     return digest.hexdigest()[:16]
+
+
+# two threads must not load a script at once: the second would find a half-made module
+_LOADING = threading.RLock()
+
+
+def builder_class(slug: str) -> type[CaptionBenchmark]:
+    """The builder class in a benchmark's loading script, or the one that was registered by this name.
+
+    Raises:
+        CapscoreError: there is no benchmark of that name; the message names similar ones.
+    """
+    if slug in BENCHMARKS:
+        return cast("type[CaptionBenchmark]", BENCHMARKS.get(slug))
+    from datasets import GeneratorBasedBuilder
+
+    path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
+    # `datasets` looks a builder's module up by its name, so it must be among the loaded ones
+    name = f"capscore_benchmarks.{slug}"
+    with _LOADING:
+        module = sys.modules.get(name)
+        if module is None or getattr(module, "__file__", None) != str(path):
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                raise CapscoreError(f"{path} cannot be loaded")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, GeneratorBasedBuilder) and value.__module__ == name:
+            copyreg.pickle(value, _pickled)  # type: ignore[arg-type]
+            return cast("type[CaptionBenchmark]", value)
+    raise CapscoreError(f"{path} has no builder class")
+
+
+def _pickled(builder: CaptionBenchmark) -> tuple[Any, ...]:
+    return _unpickled, (builder.name, builder.__getstate__())
+
+
+def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
+    """A builder as it arrives in another process, where its script may not be loaded yet."""
+    kind = builder_class(slug)
+    builder = object.__new__(kind)
+    builder.__setstate__(state)
+    return builder
+
+
+def _importable(script: Path) -> Path:
+    """Path to load a script from: its own, or, with `datasets` < 4, a copy among their modules.
+
+    Those versions leave a lock beside the folder of a builder's file, and an installed package may be
+    read-only.
+    """
+    import datasets
+
+    if int(datasets.__version__.partition(".")[0]) >= 4:
+        return script
+    content = script.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    copy = Path(datasets.config.HF_MODULES_CACHE, "capscore_benchmarks", digest, script.stem, script.name)
+    if not copy.is_file():
+        with whole_file(copy, "copy of a loading script", make_folders=True) as file:
+            file.write(content)
+    return copy

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.coco_format import photos_with_captions
+from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import CapscoreError, InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions

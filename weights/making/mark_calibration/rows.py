@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr8k_captions import token_captions
+from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
 from capscore.files.whole_file import whole_file
 from training.engine.config import main as run_as_command

@@ -9,8 +9,8 @@ import pytest
 
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.caption_files import COCO, letters_and_digits, photo_captions, references_of
 from capscore.benchmarks.data.load import benchmark_builder
-from capscore.benchmarks.data.reference_files import COCO, letters_and_digits, photo_captions, references_of
 
 A, B = "COCO_val2014_000000000001.jpg", "COCO_val2014_000000000002.jpg"
 

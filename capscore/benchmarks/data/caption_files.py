@@ -1,17 +1,112 @@
-"""The caption files of Flickr8k, Flickr30k and COCO → the captions of a benchmark's photos, its references.
-
-Several benchmarks rate captions of these photos and bring no references. Where the caption files lie under
-`data_dir` too, they are had from there.
-"""
+"""The caption files of Flickr8k, Flickr30k and COCO → photos with their captions, references."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .annotation_files import AnnotationSource
-from .builder import AnnotationFile, CaptionBenchmark
-from .flickr8k_captions import token_captions
+from .annotation_files import AnnotationFile, AnnotationSource
+
+if TYPE_CHECKING:
+    from .builder import CaptionBenchmark
+
+
+class TokenCaption(NamedTuple):
+    """A line of a token file: `photo.jpg#0`, a tab, the caption.
+
+    Attributes:
+        line: number of the line, from 1.
+        caption_id: the photo's file name, "#" and the number of the caption.
+        photo: the photo's file name.
+        text: the caption as the file has it, blanks in a row included.
+    """
+
+    line: int
+    caption_id: str
+    photo: str
+    text: str
+
+
+def token_captions(source: AnnotationSource) -> Iterator[TokenCaption]:
+    """The captions of a token file (Flickr8k.token.txt, results_20130124.token), in its order.
+
+    Raises:
+        AnnotationError: the file is missing, damaged or empty, a line is not a caption's, or a caption id
+            appears twice; names the line.
+    """
+    seen: set[str] = set()
+    for line, (caption_id, text) in source.tsv("caption id", "caption"):
+        photo, sign, number = caption_id.rpartition("#")
+        if not sign or not number.isdigit():
+            raise source.error(f"{caption_id!r} is not a caption id such as 'photo.jpg#0'", line=line)
+        if caption_id in seen:
+            raise source.error(f"caption {caption_id} appears twice", line=line)
+        seen.add(caption_id)
+        yield TokenCaption(line, caption_id, photo, text)
+
+
+def listed_photos(source: AnnotationSource) -> list[str]:
+    """The photos that a list of Flickr8k's names: what stands before the first tab of each line.
+
+    Raises:
+        AnnotationError: the file is missing or damaged, or names no photo; names the line.
+    """
+    photos = []
+    for line, text in source.lines():
+        photo = text.partition("\t")[0].strip()
+        if text.strip() and not photo.endswith(".jpg"):
+            raise source.error(f"{photo!r:.60}: expected the name of a photo, such as 1234_ab.jpg", line=line)
+        if photo:
+            photos.append(photo)
+    if not photos:
+        raise source.error("names no photo")
+    return photos
+
+
+def photos_with_captions(
+    source: AnnotationSource, *, image_fields: Sequence[str] = (), caption_fields: Sequence[str] = ()
+) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """(entry of `images`, its entries of `annotations`) of every photo, both in the file's order.
+
+    "file_name" of a photo is a name and "caption" a caption (blanks in a row become one); other fields are as
+    in the file. A photo without captions has [].
+
+    Args:
+        source: the file, `{"images": [{"id", "file_name"}], "annotations": [{"id", "image_id", "caption"}]}`.
+        image_fields, caption_fields: what entries must have beside these.
+
+    Raises:
+        AnnotationError: a field is missing, an id appears twice, a caption is empty or of no photo.
+    """
+    document = source.json()
+    source.require(document, ["images", "annotations"])
+    captions: dict[Any, list[dict[str, Any]]] = {}
+    names: dict[str, Any] = {}
+    for number, image in enumerate(source.items(document["images"], "'images'")):
+        entry = f"images[{number}]"
+        source.require(image, ["id", "file_name", *image_fields], entry=entry)
+        identity = source.integer(image["id"], "'id'", 0, 2**53, entry=entry)
+        if identity in captions:
+            raise source.error(f"the id {identity} appears twice", entry=entry)
+        captions[identity] = []
+        image["file_name"] = source.identifier(image["file_name"], "'file_name'", entry=entry)
+        source.once(names, image["file_name"], "'file_name'", entry=entry)
+    seen: set[int] = set()
+    for number, annotation in enumerate(source.items(document["annotations"], "'annotations'")):
+        entry = f"annotations[{number}]"
+        source.require(annotation, ["id", "image_id", "caption", *caption_fields], entry=entry)
+        identity = source.integer(annotation["id"], "'id'", 0, 2**53, entry=entry)
+        if identity in seen:
+            raise source.error(f"the id {identity} appears twice", entry=entry)
+        seen.add(identity)
+        photo = source.integer(annotation["image_id"], "'image_id'", 0, 2**53, entry=entry)
+        if photo not in captions:
+            raise source.error(f"'image_id' {photo} is none of its photos", entry=entry)
+        annotation["caption"] = source.caption(annotation["caption"], "'caption'", entry=entry)
+        captions[photo].append(annotation)
+    for image in document["images"]:
+        yield image, captions[image["id"]]
+
 
 _KARPATHY = "caption_datasets.zip, Karpathy's splits"
 
