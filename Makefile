@@ -194,9 +194,7 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
 			--photos $(PHOTOS) --out $(TRAINING)/mark_rows.jsonl; }
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
-		--photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
-	$(OFFLINE) $(BIN)/python -m weights.measuring.planted_errors --data $(DATA) --weights info_clip \
-		--weights $(INFOMETIC) --photos $(PHOTOS) --output $(TRAINING)/planted.json
+		--weights $(INFOMETIC) --photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
 
@@ -243,7 +241,7 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 		--out $(TRAINING)/held_out)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
 		$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TRAINED),--trained $(TRAINED)) \
-		$(foreach name,$(PR_MCS),--backbone $(name)) --fallen $(TRAINING)/fallen.txt \
+		$(foreach name,$(PR_MCS),--backbone $(name)) \
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
 
 wheel: $(VENV)/.installed ## build both wheels into dist/

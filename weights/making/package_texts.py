@@ -10,36 +10,30 @@ folder. Out: rows {"id", "text", "language", "source", "licence"}; translations 
 text appears once in its language's file, under the first source that has it, in the order of `SOURCES`; an id
 may have several texts in a language, where a sentence was translated twice.
 
-Sources and licences:
+Licences are in `SOURCES` and `MORE_SOURCES`; the latter are read only if --sources names them.
 
-- cldr-annotations, cldr-annotations-derived: names of emoji and symbols (Unicode CLDR 48.2; Unicode-3.0). The
-  derived ones add skin tones, families and flags.
-- tuxpaint-stamps: captions of the stamps in a children's drawing program (Tux Paint 2022.06.04;
-  GPL-2.0-or-later).
+- cldr-annotations, cldr-annotations-derived: names of emoji and symbols (Unicode CLDR); the derived ones add
+  skin tones, families and flags.
+- tuxpaint-stamps: captions of the stamps in a children's drawing program.
 - coco-cn-extension: Chinese descriptions of COCO photos, written by people with the help of a captioner
-  (COCO-CN, release of February 2021; the repository's licence is MIT). None of its photos is in COCO-CN
-  itself.
+  (COCO-CN, release of February 2021). None of its photos is in COCO-CN itself.
 - dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
-  Miltenburg et al. 2017; Apache-2.0). Those of the test photos are left out: xFlickr&CO and Multi30k test on
-  these photos.
+  Miltenburg et al. 2017). Those of the test photos are left out: xFlickr&CO and Multi30k test on these
+  photos.
 - jsts: Japanese captions of COCO photos, written by people (YJ Captions; Miyazaki and Shimizu 2016), as the
-  training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022; CC-BY-SA-4.0).
+  training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022).
 - arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
-  people (ElJundi et al. 2020; no licence stated).
-- flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016; no licence
-  stated). Read only if --sources names it.
-- framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people (Framed
-  Multi30k; no licence stated). Read only if --sources names it.
-- turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017; no
-  licence stated). Read only if --sources names it.
+  people (ElJundi et al. 2020).
+- flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016).
+  flickr8k-cn-test: English captions of the test photos, translated by people, for measuring alone.
+- framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people.
+- turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017).
 - mscoco-it: Italian captions of COCO photos, translated by machine, some of them corrected by people
-  (Scaiella et al. 2019; no licence stated). Only the files of its development and test sets, as the others
-  are large. Read only if --sources names it.
-- flickr8k-cn-test: English captions of Flickr8k's test photos, translated into Chinese by people (Li et al.
-  2016; no licence stated). Read only if --sources names it, and for measuring alone.
-- tatoeba: sentences of everyday language with translations, written by people (Tatoeba, CC BY 2.0 FR), as the
-  Tatoeba Challenge's test sets hold them (Tiedemann 2020). A model trained on them cannot be tested
-  on them: translation or sentence retrieval on Tatoeba says nothing about it.
+(Scaiella
+  et al. 2019); only its development and test sets.
+- tatoeba: sentences of everyday language with translations, written by people, as the Tatoeba Challenge's
+test
+  sets hold them (Tiedemann 2020). A model trained on them cannot be tested on translation or retrieval there.
 """
 
 from __future__ import annotations
@@ -60,6 +54,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from capscore.errors import CapscoreError, InputError
+from capscore.files.whole_file import write_text
+from training.engine.config import main as run_as_command
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 
@@ -134,9 +130,9 @@ def _coco_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[T
 
     def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
         for content in files.values() if language in languages else ():
-            told = json.loads(_unpacked(content))
-            names = {str(image["id"]): image["file_name"] for image in told["images"]}
-            for row in told["annotations"]:
+            listed = json.loads(_unpacked(content))
+            names = {str(image["id"]): image["file_name"] for image in listed["images"]}
+            for row in listed["annotations"]:
                 # a file may hold the captions of more photos than it names
                 if (name := names.get(str(row["image_id"]))) is not None:
                     yield f"{name}#{row['id']}", language, row["caption"]
@@ -242,8 +238,7 @@ class Source:
     Attributes:
         name: Name of the source in its rows.
         kind: "npm" (a tarball), "deb" (a Debian package) or "git" (a repository).
-        package: Name of the package, or address of the repository.
-        version: Version of the package, or commit of the repository.
+        package, version: Name and version of the package, or address and commit of the repository.
         licence: SPDX name of the licence, or the licence's own short name.
         languages: Languages of the source.
         files: Regular expression for the whole path of the files to read.
@@ -412,6 +407,11 @@ MORE_SOURCES: tuple[Source, ...] = (
 )
 
 
+def source_named(name: str) -> Source:
+    """The source of a name."""
+    return next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == name)
+
+
 @cache  # packages repeat many sentences
 def _clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
@@ -419,17 +419,13 @@ def _clean(text: str) -> str:
 
 def _run(command: Sequence[str], source: Source, cwd: Path | None = None, given: bytes = b"") -> bytes:
     try:
-        done = subprocess.run(command, cwd=cwd, input=given, capture_output=True, check=False)
-    except FileNotFoundError:
-        done = None
-    if done is None or done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip() if done else f"{command[0]} is not installed"
+        return subprocess.run(command, cwd=cwd, input=given, capture_output=True, check=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode("utf-8", "replace").strip() or error
         raise CapscoreError(
-            f"{source.name}: `{' '.join(command)}` failed ({said}); get {source.package} {source.version} "
-            f"another way, put it as {source.file_name} into a folder and give that folder with --from, or "
-            f"leave the source out with --sources"
-        )
-    return done.stdout
+            f"{source.name}: `{' '.join(command)}` failed ({said}); put {source.package} {source.version} as "
+            f"{source.file_name} into a folder for --from, or leave the source out with --sources"
+        ) from None
 
 
 def _fetch(source: Source, folder: Path) -> None:
@@ -452,20 +448,14 @@ def _fetch(source: Source, folder: Path) -> None:
 def _check(source: Source, path: Path) -> None:
     if not path.exists():
         raise CapscoreError(
-            f"{source.name}: there is no {source.file_name} in {path.parent}; expected {source.package} "
-            f"{source.version} there, or --sources without {source.name}"
+            f"{source.name}: no {path.name} in {path.parent}; expected version {source.version}"
         )
     if source.kind == "git":
         _run(["git", "cat-file", "-e", f"{source.version}^{{commit}}"], source, path)
         return
-    with path.open("rb") as handle:
-        digest = hashlib.sha256()
-        while chunk := handle.read(1 << 20):
-            digest.update(chunk)
-    if digest.hexdigest() != source.sha256:
-        raise CapscoreError(
-            f"{source.name}: {path} has the SHA-256 {digest.hexdigest()}, expected {source.sha256}"
-        )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if digest != source.sha256:
+        raise CapscoreError(f"{source.name}: {path} has the SHA-256 {digest}, expected {source.sha256}")
 
 
 def _tar_files(handle, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
@@ -499,24 +489,20 @@ def _git_files(source: Source, path: Path, wanted: re.Pattern[str]) -> Iterator[
         end = answer.index(b"\n", at)
         _, kind, *size = answer[at:end].split(b" ")
         if kind != b"blob":
-            raise CapscoreError(
-                f"{source.name}: {path} lacks the content of {name}; fetch the whole repository"
-            )
+            raise CapscoreError(f"{source.name}: {path} lacks {name}; fetch the whole repository")
         at = end + 1 + int(size[0]) + 1
         yield name, answer[end + 1 : at - 1]
 
 
 def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Rows of one source.
+    """Rows of one source, with repeated texts: {"id", "text", "language", "source", "licence"}.
+
+    Texts are in Unicode's form NFC with single blanks, and not empty.
 
     Args:
         source: One of `SOURCES` or `MORE_SOURCES`.
         folder: Folder of its package, which is named `file_name`.
         languages: Wanted languages; those that the source lacks have no rows.
-
-    Yields:
-        {"id", "text", "language", "source", "licence"}, in the order of the package's sorted paths,
-        including repeated texts. Texts are in Unicode's form NFC with single blanks, and not empty.
 
     Raises:
         CapscoreError: the package is missing, damaged or of another version.
@@ -527,110 +513,77 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
     if source.kind == "npm":
         with path.open("rb") as handle:
             files = dict(_tar_files(handle, wanted))
-    elif source.kind == "deb":
-        files = dict(_deb_files(path, wanted))
     else:
-        files = dict(_git_files(source, path, wanted))
+        files = dict(_deb_files(path, wanted) if source.kind == "deb" else _git_files(source, path, wanted))
     if not files:
         raise CapscoreError(f"{source.name}: {path} has no file like {source.files}")
     own = [language for language in languages if language in source.languages]
+    about = {"source": source.name, "licence": source.licence}
     for key, language, text in source.read(dict(sorted(files.items())), own):
         if cleaned := _clean(text):
-            yield {
-                "id": f"{source.name}/{key}",
-                "text": cleaned,
-                "language": language,
-                "source": source.name,
-                "licence": source.licence,
-            }
+            yield {"id": f"{source.name}/{key}", "text": cleaned, "language": language, **about}
 
 
 def write_texts(
-    out: str | Path,
+    out: Path,
     *,
     languages: Sequence[str] = LANGUAGES,
     sources: Sequence[Source] = SOURCES,
-    packages: str | Path | None = None,
+    packages: Path | None = None,
 ) -> dict[str, Counter[str]]:
-    """Write `<language>.jsonl` for each language.
+    """Write `<language>.jsonl` for each language; returns language → number of rows per source.
 
     Args:
-        out: Folder to write to, created if needed.
+        out: Folder to write to.
         languages: Two-letter codes among `LANGUAGES`.
         sources: Sources to read; the first source of a repeated text is kept.
         packages: Folder with the packages, named by their `file_name`s, so that nothing is fetched. None
             fetches each package once into `out`/packages.
 
-    Returns:
-        Language → number of rows per source.
-
     Raises:
         InputError: a language that no source has.
         CapscoreError: a package cannot be fetched, is missing, or is not the pinned version.
     """
-    if unknown := [language for language in languages if language not in LANGUAGES]:
-        raise InputError(
-            f"no texts in {', '.join(unknown)}; there are {', '.join(LANGUAGES)}", field="languages"
-        )
-    languages = list(dict.fromkeys(languages))
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    place = Path(packages) if packages is not None else folder / "packages"
+    if unknown := set(languages) - set(LANGUAGES):
+        raise InputError(f"no texts in {unknown}; there are {', '.join(LANGUAGES)}", field="languages")
+    folder = packages if packages is not None else out / "packages"
     used = [source for source in sources if set(languages) & set(source.languages)]
     for source in used:
-        if packages is None and not (place / source.file_name).exists():
-            _fetch(source, place)
-        _check(source, place / source.file_name)
-    partial = {language: folder / f".{language}.jsonl.partial" for language in languages}
-    handles = {language: path.open("w", encoding="utf-8") for language, path in partial.items()}
-    seen: dict[str, set[str]] = {language: set() for language in languages}
+        if packages is None and not (folder / source.file_name).exists():
+            _fetch(source, folder)
+        _check(source, folder / source.file_name)
+    lines: dict[str, dict[str, str]] = {language: {} for language in languages}
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
-    try:
-        for source in used:
-            for row in source_texts(source, place, languages):
-                if row["text"] not in seen[row["language"]]:
-                    seen[row["language"]].add(row["text"])
-                    counts[row["language"]][source.name] += 1
-                    handles[row["language"]].write(json.dumps(row, ensure_ascii=False) + "\n")
-        for language, handle in handles.items():
-            handle.close()
-            partial[language].replace(folder / f"{language}.jsonl")
-    finally:
-        for language, handle in handles.items():
-            handle.close()
-            partial[language].unlink(missing_ok=True)
+    for source in used:
+        for row in source_texts(source, folder, list(lines)):
+            if row["text"] not in (known := lines[row["language"]]):
+                known[row["text"]] = json.dumps(row, ensure_ascii=False) + "\n"
+                counts[row["language"]][source.name] += 1
+    for language, found in lines.items():
+        write_text(out / f"{language}.jsonl", "".join(found.values()), "texts")
     return counts
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
     known = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
-    parser = argparse.ArgumentParser(
-        prog="python -m weights.making.package_texts", description=__doc__.split("\n")[0]
-    )
-    parser.add_argument("--out", required=True, help="folder to write <language>.jsonl to")
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, required=True, help="folder to write <language>.jsonl to")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
-    parser.add_argument(
-        "--sources", default=",".join(source.name for source in SOURCES), help="default: %(default)s"
-    )
-    parser.add_argument("--from", dest="packages", help="folder of packages; nothing is fetched")
+    default = ",".join(source.name for source in SOURCES)
+    parser.add_argument("--sources", default=default, help="default: %(default)s")
+    parser.add_argument("--from", dest="packages", type=Path, help="folder of packages; nothing is fetched")
     given = parser.parse_args(argv)
-    chosen = given.sources.split(",")
-    if unknown := [name for name in chosen if name not in known]:
-        parser.error(f"--sources: no {', '.join(unknown)}; there are {', '.join(known)}")
-    try:
-        counts = write_texts(
-            given.out,
-            languages=given.languages.split(","),
-            sources=[source for name, source in known.items() if name in chosen],
-            packages=given.packages,
-        )
-    except CapscoreError as error:
-        parser.error(str(error))
+    if unknown := set(given.sources.split(",")) - set(known):
+        parser.error(f"--sources: no {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    sources = [source for name, source in known.items() if name in given.sources.split(",")]
+    counts = write_texts(
+        given.out, languages=given.languages.split(","), sources=sources, packages=given.packages
+    )
     for language, by_source in counts.items():
         parts = ", ".join(f"{name} {number:,}" for name, number in by_source.items())
         print(f"{language}: {by_source.total():,} texts ({parts})")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

@@ -1,21 +1,14 @@
 """Measures whether InfoMetIC's marks can be believed, on photos that no training and no calibration has seen.
 
-    python -m weights.measuring.believable_marks --rows judged.jsonl --data DATA --photos PHOTOS \
+    python -m weights.measuring.believable_marks --rows mark_rows.jsonl --data DATA --photos PHOTOS \
         [--boxes COCO] [--output FILE]
 
-In: rows of `making.mark_calibration.rows`, of which those of the split "measure" are used; a folder with
-`xflickrco`, for Spanish; a folder of Flickr8k's photos; optionally a folder in COCO's layout
-(`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos), for regions. Out: for each
-language
-
-- planted words: how often the planted word is the least likely of its caption, and how often it is marked;
-- captions of another photo: how many are said not to fit, or have most of their words marked;
-- right captions: how many are said not to fit, share of their words that are marked, captions without any
-  mark, the same for captions of twelve and more semantic words, which are captions of one photo joined;
-- the calibration error of p_correct, of right words and of planted ones in captions that are judged word by
-  word;
-- how many words it cannot tell, by class;
-- recall that falls when a clause is dropped, precision that falls when a noun is swapped.
+In: rows of `weights.making.mark_calibration.rows`, of which those of the split "measure" are used; for
+Spanish, a folder with `xflickrco` and one of Flickr8k's photos; for regions, a folder in COCO's layout
+(`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos). Out, for each language: of
+planted words how many are the least likely of their caption, marked, or undecided; captions of another photo
+that are said not to fit; false alarms in right captions; the calibration error of p_correct, of right and of
+planted words; recall that falls when a clause is dropped, precision that falls when a noun is swapped.
 """
 
 from __future__ import annotations
@@ -26,111 +19,152 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from capscore.errors import InputError
 from capscore.metrics.loading import default_backbone
+from training.engine.config import main as run_as_command
 from weights.making.mark_calibration.curves import expected_calibration_error
 
-from .figures import mean, percent, study_parser, table, write_json
-from .planted_errors import (
-    Cases,
-    Photo,
-    Row,
-    Scored,
-    falls,
-    is_lowest,
-    is_planted,
-    make_cases,
-    photo_random,
-    read_shared_photos,
-    score_rows,
-    semantic_words,
-)
-from .planting import KINDS, shuffled
+from .figures import mean, percent, study_parser, table, write_results
+from .planted_words import LANGUAGES
+from .planting import KINDS, Planted, drop_clause, plant, shuffled
 
 if TYPE_CHECKING:
     from capscore.metrics.infometic import InfoMetIC
 
-# Right captions of each photo and language that are measured.
-_CAPTIONS = 2
-# Number of semantic words from which a caption is long.
-_LONG = 12
-# Share of a caption's words that must be marked for it to count as found.
-_MIN_MARKED = 0.5
-# Right words and planted words that a calibration error needs, each.
-_ENOUGH = 100
-# Width and height in pixels below which a box is not measured.
-_MIN_SIDE = 16
+_CAPTIONS = 2  # right captions of each photo and language that are measured
+_LONG = 12  # semantic words from which a caption is long
+_MIN_MARKED = 0.5  # share of a caption's words that must be marked for it to count as found
+_ENOUGH = 100  # right words and planted words that a calibration error needs, each
+_MIN_SIDE = 16  # pixels below which a box is not measured
+
+Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → captions
+
+
+# ------------------------------------------------------------------ cases
 
 
 def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
-    """File of each measured photo → language → captions.
-
-    Raises:
-        InputError: the file is missing, or holds no measured photo.
-    """
-    if not rows.is_file():
-        raise InputError(f"{rows} is missing; make it with weights.making.judged_rows", field="rows")
+    """File of each measured photo → language → captions."""
     found: dict[str, dict[str, list[str]]] = {}
-    with rows.open(encoding="utf-8") as lines:
-        for row in map(json.loads, lines):
-            if row["split"] == "measure":
-                own = found[row["file"]] = {}
-                for caption, language, _ in row["captions"]:
-                    own.setdefault(language, []).append(caption)
+    for row in map(json.loads, rows.read_text(encoding="utf-8").splitlines()):
+        if row["split"] == "measure":
+            captions = found[row["file"]] = {}
+            for caption, language, _ in row["captions"]:
+                captions.setdefault(language, []).append(caption)
     if not found:
         raise InputError(f"{rows} has no photo of the split 'measure'", field="rows")
     return found
 
 
+def spanish_captions(xflickrco: Path, photos: Path) -> dict[str, list[str]]:
+    """Name of each of Flickr8k's photos in XFlickrCO's test split, matched by number → Spanish captions."""
+    lines = (xflickrco / "es" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    files = {file.name.partition("_")[0]: file.name for file in sorted(photos.glob("*_*.jpg"))}
+    return {files[row["id"]]: row["sentences"] for row in map(json.loads, lines) if row["id"] in files}
+
+
+class Row(NamedTuple):
+    """A caption to score with a photo, given by its file."""
+
+    photo: str
+    caption: str
+    language: str
+
+
 @dataclass(frozen=True, eq=False)
-class LanguageCases(Cases):
-    """What is measured of one language, with right captions and those of another photo.
+class LanguageCases:
+    """What is measured of one language.
 
     Attributes:
+        language: Language of the captions.
         files: Files of the photos, in random order.
-        right: Right captions of each photo.
-        long: Several captions of a photo, joined.
-        others: A caption of another photo for each photo.
+        right, long, others: Right captions, several of one photo joined, and one of another photo for each.
+        planted: (file of the photo, what was planted), of all kinds.
+        dropped: (file of the photo, caption, the same without its last clauses).
     """
 
+    language: str
     files: list[str]
     right: list[Row]
     long: list[Row]
     others: list[Row]
+    planted: list[tuple[str, Planted]]
+    dropped: list[tuple[str, str, str]]
 
     def rows(self) -> list[Row]:
         """Every row to score, each once."""
-        return list(dict.fromkeys([*self.right, *self.long, *self.others, *super().rows()]))
+        texts = [(photo, text) for photo, found in self.planted for text in (found.original, found.caption)]
+        texts += [(photo, text) for photo, *both in self.dropped for text in both]
+        rows = (Row(photo, text, self.language) for photo, text in texts)
+        return list(dict.fromkeys([*self.right, *self.long, *self.others, *rows]))
 
 
-def language_cases(
-    photos: Mapping[str, Mapping[str, Sequence[str]]], language: str, max_photos: int, seed: int
-) -> LanguageCases:
-    """Draw what is measured of one language; photos: file → language → captions."""
+def language_cases(photos: Photos, language: str, max_photos: int, seed: int) -> LanguageCases:
+    """What is measured of one language; a photo's errors depend on its name, captions and the seed alone."""
+
+    def chance(file: str) -> random.Random:
+        return random.Random(f"{seed} {Path(file).name} {language}")
+
     files = [file for file in sorted(photos) if photos[file].get(language)]
     random.Random(f"{seed} {language}").shuffle(files)
     files = files[:max_photos]
-    right, long, first = [], [], []
+    right, long, first, planted, dropped = [], [], [], [], []
     for file in files:
-        mixed = shuffled(photos[file][language], photo_random(seed, file, language))
+        mixed = shuffled(photos[file][language], chance(file))
         right += [Row(file, caption, language) for caption in mixed[:_CAPTIONS]]
         first.append(mixed[0])
         if len(mixed) > 2:
             long.append(Row(file, _joined(mixed[:3], language), language))
+        if language in LANGUAGES:
+            found = (plant(photos[file], language, kind, chance(file)) for kind in KINDS)
+            planted += [(file, one) for one in found if one]
+            shorter = ((caption, drop_clause(caption, language)) for caption in mixed)
+            dropped += [(file, caption, text) for caption, text in shorter if text][:1]
     # the caption of the photo that follows in the list, which is in random order
-    others = [
-        Row(file, caption, language) for file, caption in zip(files, [*first[1:], *first[:1]], strict=True)
-    ]
-    cases = make_cases([Photo(file, photos[file]) for file in files], language, seed)
-    return LanguageCases(language, len(files), cases.planted, cases.dropped, files, right, long, others)
+    others = list(map(Row, files, [*first[1:], *first[:1]], [language] * len(files)))
+    return LanguageCases(language, files, right, long, others, planted, dropped)
 
 
 def _joined(captions: Sequence[str], language: str) -> str:
-    if language in ("zh", "ja"):
-        return "。".join(caption.rstrip("。 .") for caption in captions) + "。"
-    return ". ".join(caption.rstrip(" .") for caption in captions) + "."
+    stop, blank = ("。", "") if language in ("zh", "ja") else (".", " ")
+    return f"{stop}{blank}".join(caption.rstrip(f"{stop} .") for caption in captions) + stop
+
+
+# ------------------------------------------------------------------ the report
+
+
+class Scored(NamedTuple):
+    """A scorer's result for a row: its entry of `Scores.details`, recall and precision."""
+
+    detail: dict[str, Any]
+    recall: float
+    precision: float
+
+
+def score_rows(scorer: InfoMetIC, rows: Sequence[Row]) -> dict[Row, Scored]:
+    """Score every row with its image, in one call."""
+    images, captions, languages = map(list, zip(*rows, strict=True))
+    scores = scorer.score(captions, images, language=languages)
+    recall, precision = scores.components["recall"].tolist(), scores.components["precision"].tolist()
+    return dict(zip(rows, map(Scored, scores.details, recall, precision), strict=True))
+
+
+def semantic_words(detail: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The words that must be right or wrong: semantic words within the tower's context."""
+    return [word for word in detail["words"] if word["semantic"] and word["score"] is not None]
+
+
+def is_lowest(scores: Sequence[float], planted: Sequence[bool]) -> bool:
+    """Whether a planted word scores below every other one; a tie counts against it.
+
+    >>> is_lowest([0.2, 0.1, 0.7], [False, True, False]), is_lowest([0.1, 0.1], [False, True])
+    (True, False)
+    """
+    own = [score for score, here in zip(scores, planted, strict=True) if here]
+    others = [score for score, here in zip(scores, planted, strict=True) if not here]
+    return bool(own) and (not others or min(own) < min(others))
 
 
 def _values(words: Sequence[Mapping[str, Any]]) -> list[float]:
@@ -142,28 +176,28 @@ def _values(words: Sequence[Mapping[str, Any]]) -> list[float]:
 
 def report(cases: LanguageCases, scored: Mapping[Row, Scored]) -> dict[str, Any]:
     """Shares of one language, ready for JSON; None where there is nothing to count."""
-    kinds = {}
+
+    def of(file: str, caption: str) -> Scored:
+        return scored[Row(file, caption, cases.language)]
+
+    kinds: dict[str, Any] = {}
     wrong_p: list[float] = []
     for kind in KINDS:
-        own = [(file, found) for file, found in cases.planted if found.kind == kind]
-        lowest, marked, unsure, unfit = [], [], [], []
-        for file, found in own:
-            detail = scored[Row(file, found.caption, cases.language)].detail
-            words = semantic_words(detail)
-            here = is_planted(words, found)
-            planted = [word for word, planted_here in zip(words, here, strict=True) if planted_here]
-            lowest.append(is_lowest(_values(words), here))
-            unfit.append(detail["fits"] is False)
-            marked.append(unfit[-1] or any(word["correct"] is False for word in planted))
-            unsure.append(bool(planted) and all(word["correct"] is None for word in planted))
+        outcomes = []
+        for file, found in cases.planted:
+            if found.kind != kind:
+                continue
+            detail = of(file, found.caption).detail
+            words, unfit = semantic_words(detail), detail["fits"] is False
+            here = [word["start"] < found.end and word["end"] > found.start for word in words]
+            planted = [word for word, is_here in zip(words, here, strict=True) if is_here]
+            marked = unfit or any(word["correct"] is False for word in planted)
+            unsure = bool(planted) and all(word["correct"] is None for word in planted)
+            outcomes.append((is_lowest(_values(words), here), marked, unsure, unfit))
             wrong_p += _probabilities(detail, planted)
-        kinds[kind] = {
-            "n": len(own),
-            "lowest": mean(lowest),
-            "marked": mean(marked),
-            "cannot_tell": mean(unsure),
-            "said_not_to_fit": mean(unfit),
-        }
+        names = ("lowest", "marked", "cannot_tell", "said_not_to_fit")
+        columns = zip(*outcomes, strict=True) if outcomes else [()] * len(names)
+        kinds[kind] = {"n": len(outcomes), **dict(zip(names, map(mean, map(list, columns)), strict=True))}
     right, long, others = (
         [scored[row].detail for row in rows] for rows in (cases.right, cases.long, cases.others)
     )
@@ -172,7 +206,11 @@ def report(cases: LanguageCases, scored: Mapping[Row, Scored]) -> dict[str, Any]
     if min(len(right_p), len(wrong_p)) >= _ENOUGH:
         labels = [True] * len(right_p) + [False] * len(wrong_p)
         error = expected_calibration_error([*right_p, *wrong_p], labels)
-    recall, precision = falls(cases, scored)
+    recall = [of(file, text).recall < of(file, caption).recall for file, caption, text in cases.dropped]
+    blatant = [(file, found) for file, found in cases.planted if found.kind == "blatant"]
+    precision = [
+        of(file, found.caption).precision < of(file, found.original).precision for file, found in blatant
+    ]
     return {
         "photos": len(cases.files),
         "kinds": kinds,
@@ -232,17 +270,10 @@ def _cannot_tell(details: Sequence[Mapping[str, Any]]) -> dict[str, float | None
 
 
 def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
-    """Boxes of things that captions name, against boxes of things that they do not.
+    """Share of the boxes of named things that are mentioned, and of unnamed ones that are not; chance is 0.5.
 
     A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
-    those count that no caption of the photo names. Both get the same weight: chance is 0.5.
-
-    Args:
-        scorer: Scorer with a mark calibration.
-        folder: Folder with `annotations/instances_*.json`, `annotations/captions_*.json` and the photos.
-
-    Raises:
-        InputError: a file is missing.
+    those count that no caption of the photo names. `folder` is in COCO's layout.
     """
     named, unnamed, photos = [], [], set()
     for instances in sorted(folder.glob("annotations/instances_*.json")):
@@ -272,8 +303,6 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
 def _region_rows(folder: Path, instances: Path) -> Iterator[tuple[str, str, list[list[float]], list[Any]]]:
     """Photo, caption, boxes, and of each whether it is named by the caption; None if by another one only."""
     captions_file = instances.with_name(instances.name.replace("instances", "captions"))
-    if not captions_file.is_file():
-        raise InputError(f"{captions_file} is missing", field="boxes")
     content = json.loads(instances.read_text(encoding="utf-8"))
     names = {category["id"]: category["name"] for category in content["categories"]}
     files = {image["id"]: image["file_name"] for image in content["images"]}
@@ -287,16 +316,13 @@ def _region_rows(folder: Path, instances: Path) -> Iterator[tuple[str, str, list
             box = [left, top, left + width, top + height]
             things[row["image_id"]].append((box, names[row["category_id"]]))
     for image, own in sorted(things.items()):
-        found = list(folder.rglob(Path(files[image]).name))
-        if not found:
-            continue
+        found = next(folder.rglob(Path(files[image]).name), None)
         every = " ".join(captions[image])
-        for caption in captions[image]:
+        for caption in captions[image] if found else ():
             labels = [
-                True if _is_named(name, caption) else None if _is_named(name, every) else False
-                for _, name in own
+                _is_named(name, caption) or (None if _is_named(name, every) else False) for _, name in own
             ]
-            yield str(found[0]), caption, [box for box, _ in own], labels
+            yield str(found), caption, [box for box, _ in own], labels
 
 
 # words by which captions call COCO's things
@@ -343,11 +369,7 @@ def _is_named(name: str, text: str) -> bool:
 
 
 def measure(
-    scorer: InfoMetIC,
-    photos: Mapping[str, Mapping[str, Sequence[str]]],
-    languages: Sequence[str],
-    max_photos: int,
-    seed: int = 0,
+    scorer: InfoMetIC, photos: Photos, languages: Sequence[str], max_photos: int, seed: int = 0
 ) -> dict[str, Any]:
     """Language → `report`."""
     cases = [language_cases(photos, language, max_photos, seed) for language in languages]
@@ -377,18 +399,18 @@ _LINES = {
 }
 
 
-def _share_at(found: Any, keys: Sequence[str]) -> float | None:
-    for key in keys:
-        found = None if found is None else found.get(key)
-    return found
-
-
 def markdown(result: Mapping[str, Any]) -> str:
     """The table of percentages."""
+
+    def share(found: Any, keys: Sequence[str]) -> float | None:
+        for key in keys:
+            found = found.get(key)
+        return found
+
     languages = result["languages"]
     rows = [["photos", *(str(found["photos"]) for found in languages.values())]]
     rows += [
-        [title, *(percent(_share_at(found, keys)) for found in languages.values())]
+        [title, *(percent(share(found, keys)) for found in languages.values())]
         for title, keys in _LINES.items()
     ]
     text = f"marks: {result['marks']}\n\n{table(['%', *languages], rows, 1)}"
@@ -400,39 +422,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     import capscore
 
     parser = study_parser("believable_marks", __doc__, data_required=False)
-    parser.add_argument("--rows", type=Path, required=True, help="file of weights.making.judged_rows")
+    parser.add_argument("--rows", type=Path, required=True, help="file of mark_calibration.rows")
     parser.add_argument("--photos", type=Path, help="folder of Flickr8k's photos, for Spanish")
     parser.add_argument("--boxes", type=Path, help="folder in COCO's layout, for regions")
     parser.add_argument("--backbone", default=default_backbone("infometic"))
     parser.add_argument("--weights")
     parser.add_argument("--marks")
-    parser.add_argument("--false-alarms", type=float, default=0.05)
     parser.add_argument("--most", type=int, default=400, help="most photos per language")
     parser.add_argument("--languages", nargs="+", default="en de fr es zh pt ar cs ja".split())
     given = parser.parse_args(argv)
     scorer = capscore.load(
-        "infometic",
-        backbone=given.backbone,
-        weights=given.weights,
-        marks=given.marks,
-        false_alarms=given.false_alarms,
+        "infometic", backbone=given.backbone, weights=given.weights, marks=given.marks, false_alarms=0.05
     )
     photos = read_measured(given.rows)
     if given.data and given.photos:
         measured = {Path(file).name: file for file in photos}
-        for file, captions in read_shared_photos(given.data / "xflickrco", given.photos):
-            if Path(file).name in measured and captions.get("es"):
-                photos[measured[Path(file).name]]["es"] = list(captions["es"])
+        for name, captions in spanish_captions(given.data / "xflickrco", given.photos).items():
+            if name in measured and captions:
+                photos[measured[name]]["es"] = captions
     result: dict[str, Any] = {
         "marks": scorer.marks,
-        "false_alarms": given.false_alarms,
         "languages": measure(scorer, photos, given.languages, given.most),
     }
     if given.boxes:
         result["regions"] = region_accuracy(scorer, given.boxes)
-    print(markdown(result))
-    write_json(given.output, result)
+    write_results(given, result, markdown(result))
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

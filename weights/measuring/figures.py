@@ -102,14 +102,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int) -> str
     return "\n".join(f"| {' | '.join(row)} |" if row else f"|{rule}|" for row in [heads, (), *rows])
 
 
-def write_json(path: Path | None, content: Any) -> None:
-    """Write a result to a file, if one is given."""
-    if path is not None:
-        write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n", "the result")
-
-
 def study_parser(name: str, doc: str | None, *, data_required: bool = True) -> argparse.ArgumentParser:
-    """Parser of a study's command, with the options --data and --output."""
+    """Parser of a study's command, with the options --data, --output and --markdown."""
     parser = argparse.ArgumentParser(
         prog=f"python -m weights.measuring.{name}",
         description=doc,
@@ -117,4 +111,14 @@ def study_parser(name: str, doc: str | None, *, data_required: bool = True) -> a
     )
     parser.add_argument("--data", type=Path, required=data_required, help="folder of the official files")
     parser.add_argument("--output", type=Path, help="write the numbers to this JSON file")
+    parser.add_argument("--markdown", type=Path, help="write the tables to this Markdown file")
     return parser
+
+
+def write_results(options: argparse.Namespace, numbers: Any, tables: str) -> None:
+    """Print a study's tables, and write both to the files that its options name."""
+    if options.output:
+        write_text(options.output, json.dumps(numbers, ensure_ascii=False, indent=1) + "\n", "the result")
+    if options.markdown:
+        write_text(options.markdown, tables, "tables")
+    print(tables)

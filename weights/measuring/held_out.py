@@ -1,24 +1,19 @@
-"""Captions of Flickr8k that no weights of ours learned from → files for `capscore robustness --captions`.
+"""Captions of photos that no weights of ours learned from → files for `capscore robustness --captions`.
 
     python -m weights.measuring.held_out --flickr8k flickr8k --out held_out
+    python -m weights.measuring.held_out --dutch Test --multi30k multi30k --out held_out
+    python -m weights.measuring.held_out --xtd10 XTD10 --trained captions.jsonl --out held_out
 
 In: Flickr8k's text files, and, for photos with captions in several languages, `multilingual_captions.json`
 ({photo: {language: [captions]}}) with the folder `images`. Out: `photos.jsonl` (photo, caption, language) and
 `english.jsonl`, the test split's captions, the first of each photo standing for it.
 
-    python -m weights.measuring.held_out --dutch DutchDescriptions/Data/Dutch/Test --multi30k multi30k \
-        --out held_out
+Or in: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files,
+whose `test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`.
 
-In: the Dutch descriptions of Flickr30k's test photos (van Miltenburg et al. 2017) and Multi30k's files, whose
-`test_2016_flickr` has the same photos in the same order. Out: `dutch.jsonl`, the English description standing
-for the photo.
-
-    python -m weights.measuring.held_out --xtd10 Cross-lingual-Test-Dataset-XTD10/XTD10 \
-        --trained captions.jsonl --out held_out
-
-In: the captions of XTD10's 1,000 COCO photos in seven languages (Aggarwal and Kale 2020), and captions of the
-training. Out: `xtd10.jsonl`, without photos that any caption of the training describes, the English caption
-standing for the photo.
+Or in: the captions of XTD10's 1,000 COCO photos in seven languages (Aggarwal and Kale 2020), and captions of
+the training. Out: `xtd10.jsonl`, without photos that any caption of the training describes. In both, the
+English caption stands for the photo.
 """
 
 from __future__ import annotations
@@ -31,86 +26,66 @@ from pathlib import Path
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
-from capscore.errors import InputError
-from capscore.files.whole_file import write_text
+from training.engine.config import main as run_as_command
+from weights.making.jsonl import write_lines
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of training captions whose ids name no photo.
 _OF_NO_PHOTO = ("grammar", "tatoeba", "cldr-annotations", "cldr-annotations-derived", "tuxpaint-stamps")
-# Languages of XTD10.
 XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
+Rows = list[dict[str, str]]
 
 
-def photo_rows(folder: Path) -> list[dict[str, str]]:
+def photo_rows(folder: Path) -> Rows:
     """One row per caption of an available photo, without machine translations (`hi_mt`)."""
     listed = json.loads((folder / "multilingual_captions.json").read_text(encoding="utf-8"))
     return [
         {"image": str((folder / "images" / photo).resolve()), "caption": caption, "language": language}
         for photo, languages in listed.items()
+        if (folder / "images" / photo).is_file()
         for language, captions in languages.items()
-        if isinstance(captions, list)
-        and not language.endswith("_mt")
-        and (folder / "images" / photo).is_file()
+        if isinstance(captions, list) and not language.endswith("_mt")
         for caption in captions
     ]
 
 
-def english_rows(folder: Path) -> list[dict[str, str]]:
+def english_rows(folder: Path) -> Rows:
     """Captions two to five of every photo in the test split; the first stands for the photo."""
     test = set(listed_photos(AnnotationSource(folder / "Flickr_8k.testImages.txt")))
     captions: dict[str, list[str]] = {}
     for _, _, photo, caption in token_captions(AnnotationSource(folder / "Flickr8k.token.txt")):
-        captions.setdefault(photo, []).append(caption)
+        if photo in test:
+            captions.setdefault(photo, []).append(caption)
     return [
-        {"id": photo, "stand_in": found[0], "caption": caption, "language": "en"}
-        for photo, found in captions.items()
-        if photo in test
-        for caption in found[1:]
+        _row(photo, first, caption, "en") for photo, (first, *rest) in captions.items() for caption in rest
     ]
 
 
-def dutch_rows(folder: Path, multi30k: Path) -> list[dict[str, str]]:
-    """Five descriptions per photo, and its English caption."""
-    with gzip.open(multi30k / "test_2016_flickr.en.gz", "rt", encoding="utf-8") as file:
-        english = file.read().splitlines()
-    rows = []
-    for number in range(5):
-        described = (folder / f"test.{number}").read_text(encoding="utf-8").splitlines()
-        for photo, (caption, stand_in) in enumerate(zip(described, english, strict=True)):
-            if caption.strip():
-                rows.append({"id": str(photo), "stand_in": stand_in, "caption": caption, "language": "nl"})
-    return rows
+def dutch_rows(folder: Path, multi30k: Path) -> Rows:
+    """Five descriptions per photo."""
+    english = gzip.decompress((multi30k / "test_2016_flickr.en.gz").read_bytes()).decode("utf-8").splitlines()
+    return [
+        _row(str(photo), stand_in, caption, "nl")
+        for number in range(5)
+        for photo, (caption, stand_in) in enumerate(
+            zip(_lines(folder / f"test.{number}"), english, strict=True)
+        )
+        if caption.strip()
+    ]
 
 
-def xtd10_rows(folder: Path, trained: Path) -> list[dict[str, str]]:
-    """One caption per photo and language, of photos that no caption in the file `trained` describes.
-
-    Raises:
-        InputError: files of different lengths; a caption of the training has no id.
-    """
-    photos = _lines(folder / "test_image_names.txt")
-    english = _lines(folder / "test_1kcaptions_en.txt")
-    known = set()
-    with trained.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines):
-            name = json.loads(line).get("id")
-            if name is None:
-                raise InputError("a caption of the training has no id", row=number, field=str(trained))
-            known.add(described_photo(name))
-    rows = []
-    for language in XTD10:
-        captions = _lines(folder / f"test_1kcaptions_{language}.txt")
-        if not len(captions) == len(photos) == len(english):
-            raise InputError(
-                f"{folder}: {len(photos):,} photos, {len(english):,} English captions and {len(captions):,} "
-                f"in {language}; expected as many of each"
-            )
-        rows += [
-            {"id": photo, "stand_in": stand_in, "caption": caption, "language": language}
-            for photo, stand_in, caption in zip(photos, english, captions, strict=True)
-            if photo_of(photo) not in known
-        ]
-    return rows
+def xtd10_rows(folder: Path, trained: Path) -> Rows:
+    """One caption per photo and language, of photos that no caption in the file `trained` describes."""
+    known = {described_photo(json.loads(line)["id"]) for line in _lines(trained)}
+    photos, english = _lines(folder / "test_image_names.txt"), _lines(folder / "test_1kcaptions_en.txt")
+    return [
+        _row(photo, stand_in, caption, language)
+        for language in XTD10
+        for photo, stand_in, caption in zip(
+            photos, english, _lines(folder / f"test_1kcaptions_{language}.txt"), strict=True
+        )
+        if photo_of(photo) not in known
+    ]
 
 
 def described_photo(name: str) -> Photo | None:
@@ -130,6 +105,10 @@ def described_photo(name: str) -> Photo | None:
     return photo_of(last)
 
 
+def _row(photo: str, stand_in: str, caption: str, language: str) -> dict[str, str]:
+    return {"id": photo, "stand_in": stand_in, "caption": caption, "language": language}
+
+
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
@@ -146,21 +125,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--trained", type=Path, help="captions of the training, for --xtd10")
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
     options = parser.parse_args(argv)
-    if not (options.flickr8k or (options.dutch and options.multi30k) or (options.xtd10 and options.trained)):
-        parser.error("expected --flickr8k, or --dutch and --multi30k, or --xtd10 and --trained")
-    options.out.mkdir(parents=True, exist_ok=True)
     written = {}
     if options.flickr8k:
         written = {"photos": photo_rows(options.flickr8k), "english": english_rows(options.flickr8k)}
-    if options.dutch:
+    if options.dutch and options.multi30k:
         written["dutch"] = dutch_rows(options.dutch, options.multi30k)
-    if options.xtd10:
+    if options.xtd10 and options.trained:
         written["xtd10"] = xtd10_rows(options.xtd10, options.trained)
+    if not written:
+        parser.error("expected --flickr8k, or --dutch and --multi30k, or --xtd10 and --trained")
     for name, rows in written.items():
-        lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        write_text(options.out / f"{name}.jsonl", lines, "captions")
+        write_lines(options.out / f"{name}.jsonl", rows)
         print(f"{options.out / name}.jsonl: {len(rows):,} captions")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

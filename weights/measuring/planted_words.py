@@ -10,6 +10,7 @@ A word can stand for another if it has the same form in every slot that the othe
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 LANGUAGES = ("en", "de", "fr", "es", "pt", "zh")
@@ -498,16 +499,10 @@ KEEPS = {
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """One way to write a concept in a language.
-
-    Attributes:
-        forms: slot → form. A word of the field "zh" has the slot "" and no other.
-        replaced: whether it is replaced where it is found.
-        measures: characters, each a Chinese measure word that goes with it.
-    """
+    """One way to write a concept in a language: slot → form, and Chinese measure words that go with it."""
 
     forms: dict[str, str]
-    replaced: bool = True
+    replaced: bool = True  # whether it is replaced where it is found
     measures: str = ""
 
 
@@ -516,10 +511,10 @@ class Concept:
     """A concept that can be planted.
 
     Attributes:
-        name: in English.
+        name: In English.
         group: Group of similar things.
-        variants: language → the ways to write it, the preferred one first; none where it is not planted.
-        mentions: language → words that say it, lower-cased; every form is one.
+        variants: Language → the ways to write it, the preferred one first; none where it is not planted.
+        mentions: Language → words that say it, lower-cased; every form is one.
     """
 
     name: str
@@ -528,20 +523,21 @@ class Concept:
     mentions: dict[str, frozenset[str]]
 
 
-def _concepts(group: str, table: str, variant_of: dict[str, object]) -> list[Concept]:
-    """The lines of a table."""
+def _concepts(tables: dict[str, str], variant: Callable[[str, str], Variant]) -> tuple[Concept, ...]:
+    """The lines of tables."""
     found = []
-    for line in re.sub(r"\n \|", " |", table).strip().splitlines():
-        name, *cells = (cell.strip() for cell in line.split("|"))
-        variants, mentions = {}, {}
-        for language, cell in zip(LANGUAGES, cells, strict=True):
-            planted, _, others = cell.partition("~")
-            made = [variant_of[language](text.strip()) for text in planted.split(",") if text.strip("- ")]
-            forms = [form for variant in made for form in variant.forms.values()]
-            variants[language] = tuple(made)
-            mentions[language] = frozenset(word.lower() for word in (*forms, *others.split()))
-        found.append(Concept(name, group, variants, mentions))
-    return found
+    for group, table in tables.items():
+        for line in re.sub(r"\n \|", " |", table).strip().splitlines():
+            name, *cells = (cell.strip() for cell in line.split("|"))
+            variants, mentions = {}, {}
+            for language, cell in zip(LANGUAGES, cells, strict=True):
+                planted, _, others = cell.partition("~")
+                made = [variant(t.strip(), language) for t in planted.split(",") if t.strip("- ")]
+                forms = [form for one in made for form in one.forms.values()]
+                variants[language] = tuple(made)
+                mentions[language] = frozenset(word.lower() for word in (*forms, *others.split()))
+            found.append(Concept(name, group, variants, mentions))
+    return tuple(found)
 
 
 def _noun(text: str, language: str) -> Variant:
@@ -554,48 +550,32 @@ def _noun(text: str, language: str) -> Variant:
     if forms[0].startswith("="):
         return Variant({f"{gender} mass": forms[0][1:]}, replaced)
     singular, plural = forms
-    slots = {f"{gender} sg": singular, f"{gender} pl": plural}
+    slots = {"sg": singular, "pl": plural}
     if language == "de":
         direct, _, oblique = singular.partition("/")
         dative = plural if plural.endswith(("n", "s")) else plural + "n"
-        slots = {
-            f"{gender} sg direct": direct,
-            f"{gender} sg oblique": oblique or direct,
-            f"{gender} pl direct": plural,
-            f"{gender} pl dative": dative,
-        }
-    return Variant({slot: form for slot, form in slots.items() if form != "-"}, replaced)
+        slots = {"sg direct": direct, "sg oblique": oblique or direct}
+        slots |= {"pl direct": plural, "pl dative": dative}
+    return Variant({f"{gender} {slot}": form for slot, form in slots.items() if form != "-"}, replaced)
 
 
 def _colour(text: str, language: str) -> Variant:
     if language == "de":
         return Variant({ending: text + ending for ending in _GERMAN_ENDINGS})
-    if language in ("en", "zh"):
-        return Variant({"": text})
-    return Variant(
-        {slot: form for slot, form in zip(_COLOUR_SLOTS, text.split(), strict=True) if form != "-"}
-    )
-
-
-def _number(text: str, language: str) -> Variant:
-    return Variant({"": text})
+    return Variant({"": text}) if language in ("en", "zh") else _slotted(text, _COLOUR_SLOTS)
 
 
 def _verb(text: str, language: str) -> Variant:
-    forms = text.split()
-    if language == "zh" and len(forms) == 1:
-        return Variant({"with an object": forms[0]})
-    return Variant(
-        {slot: form for slot, form in zip(_VERB_SLOTS[language], forms, strict=True) if form != "-"}
-    )
+    if language == "zh" and " " not in text:
+        return Variant({"with an object": text})
+    return _slotted(text, _VERB_SLOTS[language])
 
 
-def _read(tables: dict[str, str], variant: object) -> tuple[Concept, ...]:
-    readers = {code: (lambda text, code=code: variant(text, code)) for code in LANGUAGES}
-    return tuple(concept for group, table in tables.items() for concept in _concepts(group, table, readers))
+def _slotted(text: str, slots: tuple[str, ...]) -> Variant:
+    return Variant({slot: form for slot, form in zip(slots, text.split(), strict=True) if form != "-"})
 
 
-NOUNS = _read(_NOUNS, _noun)
-COLOURS = _read({"colour": _COLOURS}, _colour)
-NUMBERS = _read({"number": _NUMBERS}, _number)
-VERBS = _read(_VERBS, _verb)
+NOUNS = _concepts(_NOUNS, _noun)
+COLOURS = _concepts({"colour": _COLOURS}, _colour)
+NUMBERS = _concepts({"number": _NUMBERS}, lambda text, language: Variant({"": text}))
+VERBS = _concepts(_VERBS, _verb)

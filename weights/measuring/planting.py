@@ -45,22 +45,14 @@ _KEPT_WORDS, _DROPPED_WORDS = 3, 2
 _CLAUSE_CHARACTERS = 4
 # German words of at most this many letters are not second parts of others: drei does not end in Ei
 _SHORT = 3
-# number of captions whose mentions are cached
-_REMEMBERED = 1 << 16
+_ENDINGS = ("", "s", "es", "n", "en")
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A caption with one wrong word.
+    """A caption with one wrong word, `caption[start:end]`, where `original` has `replaced`.
 
-    Attributes:
-        caption: with the wrong word.
-        original: as it was.
-        start: place of the wrong word's first character in `caption`, from 0.
-        end: place after its last one.
-        kind: one of `KINDS`.
-        concept: English name of the planted concept; a number in digits.
-        replaced: the word that stood there.
+    `kind` is one of `KINDS`, `concept` the English name of what is planted, a number in digits.
     """
 
     caption: str
@@ -85,49 +77,31 @@ class _Found(NamedTuple):
 def plant(
     captions: Mapping[str, Sequence[str]], language: str, kind: str, rng: random.Random
 ) -> Planted | None:
-    """One caption of a photo with a wrong word that agrees with its sentence as the right one did.
+    """The first caption in random order that can have a wrong word, which agrees as the right one did.
 
     Args:
-        captions: language → captions of the photo. What any of them mentions is not planted; languages
-            without a lexicon are not read.
+        captions: Language → captions of the photo, in any order. What any of them mentions is not planted.
         language: Language of the changed caption, one of `LANGUAGES`.
-        kind: one of `KINDS`: a noun of a group far from the replaced one's ("blatant"), one of its own group
+        kind: One of `KINDS`: a noun of a group far from the replaced one's ("blatant"), one of its own group
             ("same_kind"), a colour, number or verb.
-        rng: chooses caption, word and replacement. The order of the captions does not matter.
-
-    Returns:
-        The first caption, in random order, in which something can be replaced, or None.
-
-    Raises:
-        ValueError: no such kind or language.
+        rng: Chooses caption, word and replacement.
 
     >>> photo = {"en": ["A dog sleeps on the beach ."], "de": ["Ein Hund schläft am Strand."]}
     >>> found = plant(photo, "de", "same_kind", random.Random(1))
     >>> found.caption[found.start:found.end] == found.caption.split()[1], found.replaced
     (True, 'Hund')
     """
-    if kind not in KINDS or language not in LANGUAGES:
-        raise ValueError(f"kind={kind!r}, language={language!r}: expected one of {KINDS} and of {LANGUAGES}")
     table = _TABLES[kind]
     mentioned = mentions(captions, table)
     for caption in shuffled(captions.get(language, ()), rng):
-        choices = []
-        for found in _occurrences(caption, language, table):
-            forms = _replacements(caption, found, language, kind, mentioned)
-            if forms:
-                choices.append((found, forms))
+        found = _occurrences(caption, language, table)
+        forms = [_replacements(caption, one, language, kind, mentioned) for one in found]
+        choices = [(one, own) for one, own in zip(found, forms, strict=True) if own]
         if choices:
-            (start, end, _, _, _), forms = rng.choice(choices)
+            (start, end, *_), forms = rng.choice(choices)
             concept, form = rng.choice(forms)
-            return Planted(
-                caption[:start] + form + caption[end:],
-                caption,
-                start,
-                start + len(form),
-                kind,
-                concept,
-                caption[start:end],
-            )
+            wrong, replaced = caption[:start] + form + caption[end:], caption[start:end]
+            return Planted(wrong, caption, start, start + len(form), kind, concept, replaced)
     return None
 
 
@@ -183,17 +157,11 @@ def mentions(captions: Mapping[str, Sequence[str]], table: Sequence[Concept]) ->
     >>> sorted(mentions({"en": ["Two puppies ."], "de": ["Rennhunde auf einer Wiese"]}, NOUNS))
     ['dog', 'field', 'grass']
     """
-    table = tuple(table)
-    return frozenset().union(
-        *(
-            _mentioned(caption, language, table)
-            for language in LANGUAGES
-            for caption in captions.get(language, ())
-        )
-    )
+    texts = ((caption, language) for language in LANGUAGES for caption in captions.get(language, ()))
+    return frozenset().union(*(_mentioned(*text, tuple(table)) for text in texts))
 
 
-@lru_cache(maxsize=_REMEMBERED)
+@lru_cache(maxsize=1 << 16)
 def _mentioned(caption: str, language: str, table: tuple[Concept, ...]) -> frozenset[str]:
     text = caption.lower()
     words = {word.group() for word in _tokens(text)}
@@ -202,17 +170,13 @@ def _mentioned(caption: str, language: str, table: tuple[Concept, ...]) -> froze
         said = concept.mentions[language]
         if language == "zh":
             return any(word in text for word in said)
-        if language == "de" and any(
-            _ends_on(word, form) for form in said if len(form) > _SHORT for word in words
-        ):
-            return True
+        if language == "de":
+            ends = tuple(form + ending for form in said if len(form) > _SHORT for ending in _ENDINGS)
+            if any(word.endswith(ends) for word in words):
+                return True
         return not said.isdisjoint(words)
 
     return frozenset(concept.name for concept in table if says(concept))
-
-
-def _ends_on(word: str, form: str) -> bool:
-    return any(word.endswith(form + ending) for ending in ("", "s", "es", "n", "en"))
 
 
 def _tokens(text: str) -> list[re.Match[str]]:
@@ -251,10 +215,7 @@ _COUNTED = "个只条名位辆匹张头艘人"
 def _occurrences(caption: str, language: str, table: tuple[Concept, ...]) -> list[_Found]:
     """Words of a table in a caption, in order, that another word of the table could replace."""
     index = _index(table, language)
-    if language == "zh":
-        words = list(_chinese(table).finditer(caption))
-    else:
-        words = _tokens(caption)
+    words = list(_chinese(table).finditer(caption)) if language == "zh" else _tokens(caption)
     found = []
     for place, word in enumerate(words):
         entries = index.get(word.group().lower(), [])
@@ -262,27 +223,21 @@ def _occurrences(caption: str, language: str, table: tuple[Concept, ...]) -> lis
             continue
         concept = entries[0][0]
         slots = frozenset(slot for _, slot, _ in entries)
+        start, end = word.span()
         if language == "zh":
-            fits = _fits_chinese(caption, word.start(), word.end(), table)
+            fits = _fits_chinese(caption, start, end, table)
         else:
-            before = [other.group().lower() for other in words[:place]]
             following = words[place + 1].group().lower() if place + 1 < len(words) else ""
-            fits = _fits(caption, word.start(), word.end(), following, concept, language, table)
+            fits = _fits(caption, start, end, following, concept.group, language, table)
             if language == "de" and table is NOUNS:
-                slots = _of_number(slots, before)
+                slots = _of_number(slots, [other.group().lower() for other in words[:place]])
         if fits and slots:
-            found.append(_Found(word.start(), word.end(), concept, slots, entries[0][2]))
+            found.append(_Found(start, end, concept, slots, entries[0][2]))
     return found
 
 
 def _fits(
-    caption: str,
-    start: int,
-    end: int,
-    following: str,
-    concept: Concept,
-    language: str,
-    table: tuple[Concept, ...],
+    caption: str, start: int, end: int, following: str, group: str, language: str, table: tuple[Concept, ...]
 ) -> bool:
     if "-" in (caption[start - 1 : start], caption[end : end + 1]):
         return False
@@ -295,8 +250,7 @@ def _fits(
     if table is not VERBS:
         return True
     ends_here = not re.match(r"\s*[\w']", caption[end:])
-    wanted = KEEPS[concept.group][language].split()
-    return (ends_here and concept.group == "move") or (not ends_here and following in wanted)
+    return group == "move" if ends_here else following in KEEPS[group][language].split()
 
 
 @cache
@@ -337,10 +291,8 @@ def _replacements(
 ) -> list[tuple[str, str]]:
     """Possible replacements: names of concepts and their forms, capitalised as in the caption."""
     own = found.concept
-    excluded = {own.name, *mentioned}
-    for name in (own.name, *mentioned):
-        excluded.update(ALSO.get(name, ()))
-    excluded.update(name for name, others in ALSO.items() if own.name in others)
+    excluded = {own.name, *mentioned, *(name for name, others in ALSO.items() if own.name in others)}
+    excluded.update(other for name in (own.name, *mentioned) for other in ALSO.get(name, ()))
     groups = FAR[own.group] if kind == "blatant" else (own.group,)
     replacements = []
     for concept in _TABLES[kind]:

@@ -6,7 +6,7 @@
 In: a backbone, the same one fine-tuned, the official files (folders flickr8k, composite, multi30k, vicr,
 valse), photos (folders flickr8k, coco_val2014), and the package with Flickr8k's captions in Chinese. Out:
 agreement with people, search and VALSE before and after, each with its 95 % bootstrap interval over photos,
-and the difference with its own, as a table. Flickr8k's ratings and photos are those of the 300 photos that
+and the difference with its own. Flickr8k's ratings and photos are those of the 300 photos that
 `weights.making.rated_rows` holds out; VICR's are on photos of COCO, which are never trained on.
 
 Captions in other languages are translations by people of the rated captions themselves: Flickr8k-CN's of all,
@@ -31,15 +31,15 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
 from capscore.metrics.mcs import MCS
 from capscore.statistics.agreement import agreement, compare
+from training.engine.config import main as run_as_command
 from training.engine.valse_check import valse_result
-from weights.making.package_texts import MORE_SOURCES, source_texts
+from weights.making.package_texts import source_named, source_texts
 from weights.making.photo_names import photo_of
 from weights.making.rated_rows import plain, rated_split
 
-from .figures import Share, share_of_sums, study_parser, table, write_json
+from .figures import Share, share_of_sums, study_parser, table, write_results
 from .retrieval import available, embedded_photos, flickr8k_captions, rank_photos, recall
 
 CHINESE = "flickr8k-cn-test"
@@ -48,20 +48,14 @@ KS = (1, 5)
 SIGNS = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ"}
 
 Interval = tuple[float, float, float]  # a value and the ends of its interval, NaN without one
+Translations = dict[str, dict[str, str]]  # language → English caption, as `plain` has it → translation
 
 
 @dataclass(frozen=True)
 class RatedCaptions:
-    """Rated captions in one language.
+    """Rated captions in one language, each with the path of its photo and one rating, or a list of them.
 
-    Attributes:
-        title: Name in the table.
-        images: Paths of the photos.
-        captions: The captions.
-        ratings: A number or a list of numbers each.
-        language: Language of the captions.
-        statistics: Statistics to measure.
-        raters: Meaning of several ratings, as in `agreement`; None where each caption has one.
+    `statistics` are those to measure; `raters` is the meaning of several ratings, as in `agreement`.
     """
 
     title: str
@@ -77,11 +71,7 @@ class RatedCaptions:
 class Line:
     """A line of the table: a number before and after training, times 100, and the difference.
 
-    Attributes:
-        title: What is measured.
-        n: Number of captions.
-        before, after, difference: Each a value with the ends of its interval; None where there is none.
-        missing: Why it is not measured; "" if it is.
+    `n` counts captions; None is an undefined number; `missing` says why nothing is measured.
     """
 
     title: str
@@ -92,19 +82,13 @@ class Line:
     missing: str = ""
 
 
-def translations(data: Path, packages: Path | None) -> dict[str, dict[str, str]]:
-    """Language → English captions of Flickr8k → translations of them by people.
-
-    Args:
-        data: Folder of the official files.
-        packages: Folder of packages; None for no Chinese.
-    """
-    found: dict[str, dict[str, str]] = {"zh": {}, **{code: {} for code in TRANSLATED}}
+def translations(data: Path, packages: Path | None) -> Translations:
+    """Translations of Flickr8k's captions by people; no Chinese without a folder of packages."""
+    found: Translations = {"zh": {}, **{code: {} for code in TRANSLATED}}
     if packages is not None:
         lines = token_captions(AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt"))
         english = {line.caption_id: line.text for line in lines}
-        package = next(source for source in MORE_SOURCES if source.name == CHINESE)
-        for row in source_texts(package, packages, ["zh"]):
+        for row in source_texts(source_named(CHINESE), packages, ["zh"]):
             photo, _, number = row["id"].removeprefix(f"{CHINESE}/").split("#")
             if text := english.get(f"{photo}#{number}"):
                 found["zh"][plain(text)] = row["text"]
@@ -121,7 +105,7 @@ def translations(data: Path, packages: Path | None) -> dict[str, dict[str, str]]
     return found
 
 
-def in_languages(rated: RatedCaptions, texts: dict[str, dict[str, str]]) -> list[RatedCaptions]:
+def in_languages(rated: RatedCaptions, texts: Translations) -> list[RatedCaptions]:
     """The captions as they are, and those that are translated, with their English beside Multi30k's."""
     parts = [rated]
     for language, known in texts.items():
@@ -144,11 +128,7 @@ def in_languages(rated: RatedCaptions, texts: dict[str, dict[str, str]]) -> list
 
 
 def flickr8k_ratings(data: Path, photos: Path, held_out: frozenset[int]) -> list[RatedCaptions]:
-    """Expert, CF and Composite of the held-out photos.
-
-    Raises:
-        InputError: a photo is missing.
-    """
+    """Expert, CF and Composite of the held-out photos."""
     numbered = ((photo_of(path.name), path) for path in (photos / "flickr8k").glob("*.jpg"))
     files = {photo.number: path for photo, path in numbered if photo is not None}
     found = []
@@ -157,47 +137,31 @@ def flickr8k_ratings(data: Path, photos: Path, held_out: frozenset[int]) -> list
         ("Flickr8k-CF", "flickr8k_human", "crowdflower", "flickr8k", ("tau_b",), None),
         ("Composite, Flickr8k", "composite", "flickr8k", "composite", ("tau_c",), None),
     ):
-        rows = [
-            row
-            for row in load_benchmark(slug, config, split="test", data_dir=data / home, images=False)
-            if (photo := photo_of(row["image_id"])) is not None and photo.number in held_out
-        ]
-        images = [files.get(photo_of(row["image_id"]).number, Path(row["image_id"])) for row in rows]
-        found.append(
-            RatedCaptions(
-                title,
-                available(images, f"photos of {title}"),
-                [row["caption"] for row in rows],
-                [row["ratings"] if raters else row["rating"] for row in rows],
-                "en",
-                statistics,
-                raters,
-            )
-        )
+        every = load_benchmark(slug, config, split="test", data_dir=data / home, images=False)
+        numbered = ((photo_of(row["image_id"]), row) for row in every)
+        rows = [(p.number, row) for p, row in numbered if p is not None and p.number in held_out]
+        images = [files.get(number, Path(row["image_id"])) for number, row in rows]
+        ratings = [row["ratings"] if raters else row["rating"] for _, row in rows]
+        captions = [row["caption"] for _, row in rows]
+        images = available(images, f"photos of {title}")
+        found.append(RatedCaptions(title, images, captions, ratings, "en", statistics, raters))
     return found
 
 
 def vicr_ratings(data: Path, photos: Path) -> RatedCaptions:
-    """VICR's public sample: the rows whose photos of COCO val2014 are there.
-
-    Raises:
-        InputError: none is.
-    """
+    """VICR's public sample: the rows whose photos of COCO val2014 are there."""
     folder, rows = photos / "coco_val2014", []
     for split in ("train", "validation", "test"):
         rows += load_benchmark("vicr", split=split, data_dir=data / "vicr", images=False)
     there = [row for row in rows if (folder / row["image_id"]).is_file()]
     if not there:
         raise InputError(f"none of VICR's photos is in {folder}")
-    return RatedCaptions(
+    title, images = (
         f"VICR's sample, {len(there)} of {len(rows)} rows",
-        [folder / row["image_id"] for row in there],
-        [row["caption"] for row in there],
-        [list(row["ratings"]) for row in there],
-        "en",
-        ("tau_b", "tau_c", "spearman"),
-        "mean",
+        [folder / r["image_id"] for r in there],
     )
+    captions, ratings = [row["caption"] for row in there], [list(row["ratings"]) for row in there]
+    return RatedCaptions(title, images, captions, ratings, "en", ("tau_b", "tau_c", "spearman"), "mean")
 
 
 def measure_ratings(rated: RatedCaptions, embedders: Sequence[Embedder], options: TaskOptions) -> list[Line]:
@@ -215,14 +179,9 @@ def measure_ratings(rated: RatedCaptions, embedders: Sequence[Embedder], options
             for scores in (base, own)
         )
         apart = compare(own, base, rated.ratings, statistic=name, n=options.bootstrap, **about)
-        lines.append(
-            Line(
-                f"{rated.title}, {SIGNS[name]}",
-                len(rated.captions),
-                *(_interval(part.values[name], part.intervals[name]) for part in (before, after)),
-                _interval(apart.difference, apart.interval),
-            )
-        )
+        both = [_interval(part.values[name], part.intervals[name]) for part in (before, after)]
+        title = f"{rated.title}, {SIGNS[name]}"
+        lines.append(Line(title, len(rated.captions), *both, _interval(apart.difference, apart.interval)))
     return lines
 
 
@@ -230,7 +189,7 @@ def measure_search(
     data: Path,
     photos: Path,
     held_out: frozenset[int],
-    texts: dict[str, dict[str, str]],
+    texts: Translations,
     embedders: Sequence[Embedder],
     options: TaskOptions,
 ) -> list[Line]:
@@ -269,9 +228,9 @@ def measure_valse(data: Path, photos: Path, backbones: Sequence[Backbone]) -> li
     for first, second in zip(*(result.outcome.statistics for result in both), strict=True):
         if first.value is not None and second.value is not None:
             values = [_interval(value, None) for value in (first.value, second.value)]
-            apart = 100 * second.value - 100 * first.value
+            apart = _interval(second.value - first.value, None)
             title = f"VALSE, {first.name}, {both[0].n_rows} rows with photos"
-            lines.append(Line(title, first.n, *values, (apart, np.nan, np.nan)))
+            lines.append(Line(title, first.n, *values, apart))
     return lines
 
 
@@ -325,6 +284,7 @@ def _cell(found: Interval | None, sign: str = "") -> str:
 
 
 def _interval(value: float | None, interval: Any) -> Interval | None:
+    """Times 100; interval: with ends `low` and `high`, or None."""
     if value is None:
         return None
     low, high = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
@@ -345,22 +305,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese captions")
     parser.add_argument("--base", default="embedded", help="backbone before training (default: embedded)")
     parser.add_argument("--rated", required=True, help="backbone after training")
-    parser.add_argument("--bootstrap", type=int, default=1000, help="draws per interval (default: 1000)")
-    parser.add_argument("--markdown", type=Path, help="write the table to this file")
     given = parser.parse_args(argv)
-    try:
-        base, rated = (capscore.load_backbone(spec) for spec in (given.base, given.rated))
-        options = TaskOptions(bootstrap=given.bootstrap)
-        lines = measure(base, rated, given.data, given.photos, given.packages, options)
-        text = markdown(lines, base, rated)
-        if given.markdown:
-            write_text(given.markdown, text, "table")
-        numbers = [asdict(line) for line in lines]
-        write_json(given.output, {"base": base.name, "rated": rated.rated_from, "lines": numbers})
-    except CapscoreError as error:
-        parser.exit(1, f"{parser.prog}: {error}\n")
-    print(text)
+    base, rated = (capscore.load_backbone(spec) for spec in (given.base, given.rated))
+    lines = measure(base, rated, given.data, given.photos, given.packages, TaskOptions(bootstrap=1000))
+    numbers = {"base": base.name, "rated": rated.rated_from, "lines": [asdict(line) for line in lines]}
+    write_results(given, numbers, markdown(lines, base, rated))
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

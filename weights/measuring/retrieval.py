@@ -26,6 +26,7 @@ from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
+from training.engine.config import main as run_as_command
 
 from .figures import Share, share_of_sums, table
 
@@ -36,13 +37,7 @@ _CAPTIONS = 1024
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """Captions and the rank of their own photo.
-
-    Attributes:
-        rank: int64 (q,), 1 where no other photo comes before a caption's own.
-        own: int64 (q,), number of each caption's photo.
-        n_photos: Number of photos that were ranked.
-    """
+    """Rank of each caption's own photo among `n_photos`, from 1, and that photo's number, int64 (q,) each."""
 
     rank: np.ndarray
     own: np.ndarray
@@ -72,22 +67,13 @@ def flickr8k_captions(flickr8k: Path) -> list[tuple[str, str]]:
 
 
 def flickr8k_test_photos(flickr8k: Path, photos: Path) -> list[Path]:
-    """The files of Flickr8k's test photos, in the order of Flickr_8k.testImages.txt.
-
-    Raises:
-        AnnotationError: there is no list.
-        InputError: a photo is missing.
-    """
+    """The files of Flickr8k's test photos, in the order of their list; errors as in `available`."""
     names = listed_photos(AnnotationSource(flickr8k / "Flickr_8k.testImages.txt"))
     return available([photos / name for name in names], "test photos")
 
 
 def available(files: list[Path], what: str) -> list[Path]:
-    """The files.
-
-    Raises:
-        InputError: one is missing; says how many are, and names one.
-    """
+    """The files; raises InputError if one is missing, says how many are, and names one."""
     gone = [file for file in files if not file.is_file()]
     if gone:
         raise InputError(f"{len(set(gone)):,} of {len(set(files)):,} {what} are missing, such as {gone[0]}")
@@ -111,12 +97,8 @@ def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
 def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Rank of each caption's own photo, from 1; a photo that ties with it comes before it.
 
-    Cosines at most 10⁻⁶ apart are tied, as in `capscore benchmark`.
-
-    Args:
-        texts: Embeddings of captions (q, d), rows of unit length.
-        photos: Embeddings of photos (n, d), rows of unit length.
-        own: Number of each caption's photo (q,).
+    Texts (q, d) and photos (n, d) are rows of unit length; `own` (q,) are the numbers of the captions'
+    photos. Cosines at most 10⁻⁶ apart are tied, as in `capscore benchmark`.
 
     >>> texts, photos = np.array([[1.0, 0.0], [0.8, 0.6]]), np.eye(2)
     >>> ranks(texts, photos, np.array([0, 1])).tolist()
@@ -145,10 +127,7 @@ def rank_photos(embedder: Embedder, photos: np.ndarray, captions: Sequence[tuple
 
 
 def recall(ranked: Ranked, k: int, options: TaskOptions) -> Share:
-    """Share of the captions that find their photo among the first k, with its interval.
-
-    The bootstrap draws photos, each with all its captions; the ranked photos stay the same.
-    """
+    """Share of the captions that find their photo among the first k; the bootstrap draws captioned photos."""
     return share_of_sums(*ranked.counts(k), options)
 
 
@@ -179,4 +158,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

@@ -383,7 +383,7 @@ def test_a_package_without_the_files(tmp_path):
     out = tmp_path / "out"
     with pytest.raises(CapscoreError, match="has no file like package/annotations"):
         write_texts(out, languages=["en"], sources=[source], packages=tmp_path)
-    assert list(out.iterdir()) == []
+    assert not out.exists()
 
 
 def test_a_missing_package(tmp_path):
@@ -392,7 +392,7 @@ def test_a_missing_package(tmp_path):
 
 
 def test_a_language_without_texts(tmp_path):
-    with pytest.raises(InputError, match="no texts in eo; there are ar, cs"):
+    with pytest.raises(InputError, match="no texts in .*eo.*; there are ar, cs"):
         write_texts(tmp_path / "out", languages=["en", "eo"], packages=tmp_path)
     assert not (tmp_path / "out").exists()
 
@@ -420,7 +420,7 @@ def test_a_repository_is_fetched_once(tmp_path):
 )
 def test_a_fetch_without_its_program(tmp_path, monkeypatch, name, command):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CapscoreError, match=rf"`{command}` failed \(.* is not installed\).*with --from"):
+    with pytest.raises(CapscoreError, match=rf"`{command}` failed \(.*for --from"):
         write_texts(tmp_path / "out", languages=["en"], sources=[BY_NAME[name]])
 
 
@@ -430,10 +430,9 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     arguments = ["--out", str(tmp_path / "out"), "--from", str(tmp_path)]
     package_texts.main([*arguments, "--languages", "es,en"])
     assert capsys.readouterr().out == "es: 2 texts (cldr-annotations 2)\nen: 1 texts (cldr-annotations 1)\n"
-    for wrong, said in ((["--languages", "eo"], "no texts in eo"), (["--sources", "x"], "--sources: no x;")):
-        with pytest.raises(SystemExit, match="2"):
-            package_texts.main([*arguments, *wrong])
-        assert said in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        package_texts.main([*arguments, "--sources", "x"])
+    assert "--sources: no x;" in capsys.readouterr().err
 
 
 def test_the_command_reads_some_sources_only_where_they_are_named(tmp_path, monkeypatch, capsys):

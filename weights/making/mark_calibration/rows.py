@@ -15,8 +15,8 @@ split of another photo follows from its number alone:
   out, with captions and an even number: thresholds are set on its captions;
 - "measure": held out otherwise. Such a photo is seen by no training and no calibration.
 
-Photos in the folder `flickr8k/images` of the data, which `weights.measuring.planted_errors` measures on, are
-always of "measure". `rows.jsonl.sources.json` lists the origins of the captions, for the card.
+Photos in the folder `flickr8k/images` of the data are always of "measure". `rows.jsonl.sources.json` lists
+the origins of the captions, for the card.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.files.whole_file import write_text
+from training.engine.config import main as run_as_command
 
-from ..figures import study_parser, write_json
+from ..figures import study_parser, write_results
 from ..retrieval import flickr8k_test_photos
 from .agreement import SETS, measure_demo, measure_ratings
 from .report import GROUPS, Report, markdown
@@ -48,21 +48,14 @@ def measure(
     only: Sequence[str] = tuple(GROUPS),
     options: TaskOptions | None = None,
     cache: Any = None,
-    threads: int = 2,
-    n_timed: int = 8 * BLOCK,
 ) -> list[Report]:
-    """Measure backbones; one report each, in their order.
+    """Measure backbones (name → backbone); one report each, in their order.
 
     Args:
-        backbones: Name → backbone.
-        data: Folder of the official files.
-        photos: Folder of the photos.
-        packages: Folder of the packages with Chinese and Arabic captions; None leaves them unmeasured.
+        data, photos, packages: Folders; without packages, Chinese and Arabic are not measured.
         only: Groups of measures, from `GROUPS`.
         options: How many draws the intervals take; None takes 1,000.
         cache: Cache of embeddings as in `capscore.load`.
-        threads: Number of threads while time is measured.
-        n_timed: Number of photos whose time is measured.
     """
     options = options or TaskOptions()
     reports = []
@@ -83,10 +76,10 @@ def measure(
         files: list[Path] = []
         for report in reports:
             with report.noting("speed", "photos a second"):
-                files = flickr8k_test_photos(data / "flickr8k", photos / "flickr8k")[:n_timed]
+                files = flickr8k_test_photos(data / "flickr8k", photos / "flickr8k")[: 8 * BLOCK]
         if files:
             towers = list(backbones.values())
-            measure_speed(reports, towers, _reference(backbones), files, options, threads=threads)
+            measure_speed(reports, towers, _reference(backbones), files, options)
     return reports
 
 
@@ -133,38 +126,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--only", type=lambda text: text.split(","), default=list(GROUPS), help=f"of {','.join(GROUPS)}"
     )
-    parser.add_argument("--markdown", type=Path, help="write the table to this Markdown file")
     parser.add_argument("--bootstrap", type=int, default=1000, help="draws per interval (default: 1000)")
-    parser.add_argument("--threads", type=int, default=2, help="threads while time is measured (default: 2)")
-    parser.add_argument("--no-cache", action="store_true", help="keep no embeddings on disk")
     given = parser.parse_args(argv)
     if unknown := [group for group in given.only if group not in GROUPS]:
         parser.error(f"--only: no {', '.join(unknown)}; expected some of {','.join(GROUPS)}")
-    for option in ("data", "photos", "packages"):
-        folder = getattr(given, option)
-        if folder is not None and not folder.is_dir():
-            parser.error(f"--{option}: {folder} is not a folder")
-    if given.threads < 1:
-        parser.error(f"--threads {given.threads}: expected at least 1")
-    try:
-        options = TaskOptions(bootstrap=given.bootstrap)
-        reports = measure(
-            {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES},
-            given.data,
-            given.photos,
-            given.packages,
-            only=given.only,
-            options=options,
-            cache=False if given.no_cache else None,
-            threads=given.threads,
-        )
-        write_json(given.output, document(reports, options))
-        if given.markdown:
-            write_text(given.markdown, markdown(reports), "table")
-    except CapscoreError as error:
-        parser.exit(1, f"{parser.prog}: {error}\n")
-    print(markdown(reports))
+    options = TaskOptions(bootstrap=given.bootstrap)
+    backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
+    folders = given.data, given.photos, given.packages
+    reports = measure(backbones, *folders, only=given.only, options=options)
+    write_results(given, document(reports, options), markdown(reports))
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

@@ -46,27 +46,17 @@ ASTRONAUT = ("astronaut.png", "An astronaut in an orange suit.", "Two men play f
 
 @dataclass(frozen=True)
 class RatedSet:
-    """A benchmark, and what is measured on it.
+    """A benchmark, and what is measured on it."""
 
-    Attributes:
-        slug, config: Benchmark, also the folder of its files, and configuration.
-        photos: Folder of its photos, under the folder of all photos.
-        statistics: Meaning of several ratings per caption ("flatten" or "mean", as in `TaskOptions`) →
-            statistic → its name in the table.
-        metrics: Metrics that are measured.
-        home: Folder of its files, under the folder of all official files; None for that of the slug's name.
-        split: Split that is measured; None for the benchmark's usual one.
-        sample: Whether the public files are a sample, so that published values are of other rows.
-    """
-
-    slug: str
+    slug: str  # also the folder of its files, without `home`
     config: str
-    photos: str
+    photos: str  # folder of its photos
+    # meaning of several ratings per caption, as in `TaskOptions` → statistic → its name in the table
     statistics: Mapping[str, Mapping[str, str]]
     metrics: tuple[str, ...]
     home: str | None = None
     split: str | None = None
-    sample: bool = False
+    sample: bool = False  # whether the public files are a sample, so that published values are of other rows
 
 
 _FLICKR8K = ("mcs", "ref_clip_score", "text_score")
@@ -124,14 +114,9 @@ def measure_ratings(
                 missing = {metric: str(why) for metric, why in run.skipped.items()}
             except CapscoreError as error:
                 run, missing = None, dict.fromkeys(metrics, str(error))
-            report.figures += [
-                Figure(
-                    f"{group}/{metric}/{raters}",
-                    f"{LABELS[metric]} {', '.join(titles.values())}",
-                    missing=why,
-                )
-                for metric, why in missing.items()
-            ]
+            for metric, why in missing.items():
+                title = f"{LABELS[metric]} {', '.join(titles.values())}"
+                report.figures.append(Figure(f"{group}/{metric}/{raters}", title, missing=why))
             for result in run.results if run else ():
                 results[result.metric] = result
                 report.figures += _figures(group, raters, run, result)

@@ -37,35 +37,20 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number, or what could not be measured and why.
+    """One measured number, or what could not be measured and why."""
 
-    Attributes:
-        key: Unique name, such as "retrieval/flickr8k_test/en/r@5"; it begins with a key of `GROUPS`.
-        title: Name in the table.
-        value: The number; None if it is missing or undefined.
-        interval: Ends of its bootstrap interval; None without one.
-        n: Number of captions, ratings, pairs or photos behind it.
-        n_of: What n counts.
-        unit: "percent", "pairs" of n, "score", "photos/s" or "ratio".
-        resampled: What the bootstrap draws; "" without an interval.
-        signature: Everything that the scores depend on.
-        published: Printed values of the same measure.
-        note: What a reader has to know.
-        missing: Why it is not measured; "" if it is.
-    """
-
-    key: str
+    key: str  # unique, such as "retrieval/flickr8k_test/en/r@5"; it begins with a key of `GROUPS`
     title: str
-    value: float | None = None
+    value: float | None = None  # None if it is missing or undefined
     interval: tuple[float, float] | None = None
     n: int = 0
-    n_of: str = ""
-    unit: str = "percent"
-    resampled: str = ""
-    signature: str = ""
+    n_of: str = ""  # captions, ratings, pairs or photos
+    unit: str = "percent"  # or "pairs" of n, "score", "photos/s", "ratio"
+    resampled: str = ""  # what the bootstrap draws
+    signature: str = ""  # everything that the scores depend on
     published: tuple[PublishedFigure, ...] = ()
     note: str = ""
-    missing: str = ""
+    missing: str = ""  # why it is not measured
 
 
 def of_share(
@@ -79,13 +64,7 @@ def of_share(
 
 @dataclass
 class Report:
-    """Everything measured of one backbone.
-
-    Attributes:
-        name: Name that the user gave.
-        signature: Everything that the backbone's embeddings and scores depend on.
-        figures: Figures, in the order of the table.
-    """
+    """Everything measured of one backbone; `signature` is what its embeddings and scores depend on."""
 
     name: str
     signature: dict[str, Any] = field(default_factory=dict)
@@ -135,12 +114,6 @@ def _published(figures: Sequence[Figure]) -> str:
     )
 
 
-def _why_missing(figures: Sequence[Figure]) -> str:
-    """Why no report has the figure; "" if one has."""
-    reasons = dict.fromkeys(figure.missing for figure in figures)
-    return "" if "" in reasons else "; ".join(reasons)
-
-
 def markdown(reports: Sequence[Report]) -> str:
     """One table of all groups in Markdown, and what a reader of it has to know."""
     by_key = [{figure.key: figure for figure in report.figures} for report in reports]
@@ -154,8 +127,10 @@ def markdown(reports: Sequence[Report]) -> str:
             cells = [figures.get(key) for figures in by_key]
             known = [figure for figure in cells if figure is not None]
             title = known[0].title
-            if why := _why_missing(known):
-                rows.append([f"{title} — {NOT_MEASURED}: {why}", *[""] * (len(reports) + 2)])
+            reasons = dict.fromkeys(figure.missing for figure in known)
+            if "" not in reasons:
+                said = f"{title} — {NOT_MEASURED}: {'; '.join(reasons)}"
+                rows.append([said, *[""] * (len(reports) + 2)])
                 continue
             n = f"{max(figure.n for figure in known):,}"
             rows.append([title, n, *map(number, cells), _published(known)])

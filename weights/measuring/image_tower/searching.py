@@ -16,7 +16,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.signature import format_signature
-from weights.making.package_texts import MORE_SOURCES, SOURCES, source_texts
+from weights.making.package_texts import source_named, source_texts
 
 from ..figures import ratio_of_shares
 from ..retrieval import (
@@ -56,18 +56,13 @@ def number(photo: str) -> str:
 
 
 def packaged(packages: Path | None, key: str, photos: Collection[str]) -> Captions:
-    """The captions of some photos in one of the packages of `PACKAGED`.
-
-    Raises:
-        CapscoreError: the package is missing or of another version.
-    """
+    """The captions of some photos in one of the packages of `PACKAGED`."""
     name = PACKAGED[key]
     if packages is None:
         raise InputError(f"{name}: no folder of packages is given; --packages names it")
-    source = next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == name)
     return [
         (photo, row["text"])
-        for row in source_texts(source, packages, [key.partition("_")[0]])
+        for row in source_texts(source_named(name), packages, [key.partition("_")[0]])
         if (photo := row["id"].removeprefix(f"{name}/").partition("#")[0]) in photos
     ]
 
@@ -125,12 +120,7 @@ class _Search:
 
 
 def measure_retrieval(
-    report: Report,
-    embedder: Embedder,
-    data: Path,
-    photos: Path,
-    packages: Path | None,
-    options: TaskOptions,
+    report: Report, embedder: Embedder, data: Path, photos: Path, packages: Path | None, options: TaskOptions
 ) -> None:
     """Add R@1, R@5 and R@10 of every language to a report.
 
@@ -146,13 +136,11 @@ def measure_retrieval(
     key = "retrieval/flickr8k_several"
     with report.noting(key, "photos with captions in several languages"):
         file = data / "flickr8k" / "multilingual_captions.json"
-        if not file.is_file():
-            raise InputError(f"there is no {file}")
-        by_language = read_captions(file)
+        by_language = read_captions(file) if file.is_file() else {}
         names = sorted({photo for by_photo in by_language.values() for photo in by_photo})
         files = [path for name in names if (path := file.parent / "images" / name).is_file()]
         if not files:
-            raise InputError(f"none of the photos of {file} is in {file.parent / 'images'}")
+            raise InputError(f"there is no {file}, or none of its photos in {file.parent / 'images'}")
         search = _Search(report, embedder, files, options)
         for language in SEVERAL:
             title = f"{language}, {len(files)} photos"

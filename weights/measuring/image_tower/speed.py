@@ -67,18 +67,10 @@ def measure_speed(
     threads: int = 2,
     clock: Callable[[], float] = time.perf_counter,
 ) -> None:
-    """Add photos per second, and their ratio to the reference's, to the reports of the backbones.
+    """Add photos per second, and their ratio to the reference's (or why there is none), to the reports.
 
-    The backbones take turns at every block of photos, so that other programs slow down all of them alike.
-
-    Args:
-        reports: One report per backbone.
-        backbones: Backbones to measure.
-        reference: Backbone that they are compared with, or why there is none.
-        files: Photos; a last block with fewer photos than the others is left out.
-        options: How many draws of blocks an interval takes.
-        threads: Number of threads of the towers.
-        clock: Clock in seconds.
+    The backbones take turns at every block of photos, so that other programs slow down all of them alike. A
+    last block with fewer photos than the others is left out.
     """
     blocks = [files[start : start + BLOCK] for start in range(0, len(files) - BLOCK + 1, BLOCK)]
     counts = np.full(len(blocks), float(BLOCK))
@@ -106,10 +98,7 @@ def measure_speed(
 
 
 def _times(
-    backbones: Sequence[Backbone],
-    blocks: Sequence[Sequence[Path]],
-    regions: bool,
-    clock: Callable[[], float],
+    backbones: Sequence[Backbone], blocks: Sequence[Sequence[Path]], regions: bool, clock: Callable[[], float]
 ) -> dict[int, np.ndarray]:
     """Seconds of each block, by id of the backbone; the same object is timed once."""
     distinct = list({id(backbone): backbone for backbone in backbones}.values())
