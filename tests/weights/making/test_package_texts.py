@@ -392,7 +392,7 @@ def test_a_missing_package(tmp_path):
 
 
 def test_a_language_without_texts(tmp_path):
-    with pytest.raises(InputError, match="no texts in .*eo.*; there are ar, cs"):
+    with pytest.raises(InputError, match=r"no texts in .*eo.*; there are ar, cs"):
         write_texts(tmp_path / "out", languages=["en", "eo"], packages=tmp_path)
     assert not (tmp_path / "out").exists()
 
