@@ -10,42 +10,34 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import capscore
-from capscore.benchmarks.protocols import ProtocolResult, robustness_drop
-from capscore.benchmarks.robustness.stand_in import plain_backbone
-from capscore.infometic.network import INFO_CLIP
+from capscore.backbones.base import Backbone
+from capscore.files.whole_file import whole_file
+from capscore.images.load import load_image
 from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb, word_changes
-from capscore.show.explained import ExplainedCaption, explained_captions, wrong_words
-from capscore.text.word_classes import supported
-from demo_page import (
-    MARKS,
-    ReportCaption,
-    ReportExplained,
-    ReportExplanations,
-    ReportMetric,
-    ReportPerturbations,
-    ReportPerturbed,
-    ReportPhoto,
-    ReportVariant,
-    change_in_percent,
-    out_of_order,
-    write_html,
-)
+from capscore.show.explained import ExplainedCaption, bars_end, explained_captions, wrong_words
+from capscore.show.pages import environment, explained_cards, inline_jpeg
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
 CAPTIONS = Path(capscore.__file__).parent / "show" / "examples.json"
 METRICS = HERE.parent / "metrics"
+THUMBNAIL_SIDE = 640
 
 # The Hugging Face libraries read these at import, so `main` sets them before anything else.
 SETTINGS = {
@@ -57,28 +49,13 @@ SETTINGS = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
 }
-BACKBONE_NOTE = (
-    "Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because its weights are "
-    "pip packages, and so it runs without access to a model hub. It is small, and learned from thousands of "
-    "photos, not from millions. PR-MCS and InfoMetIC name their own backbones in their signatures."
-)
-INTRO = (
-    "Three captions per photo: one right, one with one thing wrong, one about something else. MCS compares a "
-    "caption with the photo, RefCLIPScore also with reference captions. A good metric keeps this order.",
-)
-EXPLANATIONS = {
-    "mcs": ("MCS", "photo and caption, from 0 up"),
-    "ref_clip_score": ("RefCLIPScore", "photo, caption and references, from 0 up"),
+# mark → symbol, name; from best to worst
+MARKS = {"right": ("✓", "right"), "half": ("~", "half right"), "wrong": ("✗", "wrong")}
+LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "pr_mcs": "PR-MCS", "infometic": "InfoMetIC"}
+RANGES = {
+    "mcs": "photo and caption, from 0 up",
+    "ref_clip_score": "photo, caption and references, from 0 up",
 }
-LABELS = {"mcs": "MCS", "pr_mcs": "PR-MCS"}
-PERTURBED = (
-    "The right captions again, perturbed in the five ways of the PR-MCS paper. A perturbed caption should "
-    "score far lower than the original. PR-MCS is MCS with a text tower that was trained for this.",
-)
-EXPLAINED = (
-    "InfoMetIC scores single words and regions. Below are a photo's right caption and the same caption with "
-    "a wrong noun planted in it. That noun should be marked as likely wrong, and no other word.",
-)
 # language → the noun planted in the right caption of the photo `PLANTED_IN`, and the resulting caption
 PLANTED_IN = "rocket"
 PLANTED = {
@@ -86,21 +63,13 @@ PLANTED = {
     "de": ("Giraffe", "Eine hohe weiße Giraffe steht in der Abenddämmerung zwischen Stahltürmen."),
     "zh": ("长颈鹿", "黄昏时分，一头高大的白色长颈鹿矗立在铁塔之间。"),
 }
-REPRODUCE = "make demo\n# or, with the packages of capscore[demo] installed\npython docs/demo.py"
-
-
-NO_TAGGER = (
-    "InfoMetIC marks no words here: it needs the packages of capscore[nouns] to find the content words of a "
-    "caption."
+BACKBONE_NOTE = (
+    "Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because its weights are "
+    "pip packages, and so it runs without access to a model hub. It is small, and learned from thousands of "
+    "photos, not from millions. PR-MCS and InfoMetIC name their own backbones in their signatures."
 )
 
-
-class Row(NamedTuple):
-    """One caption of one photo."""
-
-    photo: str
-    language: str
-    mark: str
+Photos = Mapping[str, Mapping[str, Any]]
 
 
 def photo_path(file: str) -> Path:
@@ -110,520 +79,420 @@ def photo_path(file: str) -> Path:
         raise capscore.MissingExtraError("scikit-image", "demo", "the demo")
     path = Path(next(iter(spec.submodule_search_locations))) / "data" / file
     if not path.is_file():
-        raise capscore.CapscoreError(
-            f"the installed scikit-image ships no {file}; expected it at {path}: "
-            "pip install --force-reinstall 'scikit-image>=0.25,<0.27'"
-        )
+        raise capscore.CapscoreError(f"the installed scikit-image ships no {file}; expected it at {path}")
     return path
 
 
-def score(photos: dict[str, Any], backbone: Any) -> tuple[list[Row], dict[str, dict[str, Any]]]:
-    """Score all captions with both `evaluate` modules → the rows, and metric → result of `compute`."""
+def compute(metric: str, backbone: Backbone, **inputs: Any) -> dict[str, Any]:
+    """Scores of an `evaluate` module; nothing is cached, so that the printed time is realistic."""
     import evaluate
 
+    module = evaluate.load(str(METRICS / metric), backbone=backbone, cache=False, progress=False)
+    return module.compute(**inputs)
+
+
+# ---- right, half-right and wrong captions ----
+
+
+def score_captions(photos: Photos, backbone: Backbone) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Metric → scores of (photos, languages, marks), and metric → signature."""
     rows = [
-        Row(photo, language, mark)
-        for photo, entry in photos.items()
-        for language in entry["captions"]
+        (entry, language, texts, mark)
+        for entry in photos.values()
+        for language, texts in entry["captions"].items()
         for mark in MARKS
     ]
-    captions = [photos[row.photo]["captions"][row.language] for row in rows]
     inputs = {
-        "predictions": [caption[row.mark] for row, caption in zip(rows, captions, strict=True)],
-        "images": [str(photo_path(photos[row.photo]["file"])) for row in rows],
-        "language": [row.language for row in rows],
+        "predictions": [texts[mark] for _, _, texts, mark in rows],
+        "images": [str(photo_path(entry["file"])) for entry, *_ in rows],
+        "language": [language for _, language, *_ in rows],
     }
-    references = [caption["references"] for caption in captions]
-
-    # the backbone is loaded once for both; nothing is cached, so that the printed time is realistic
-    options = {"backbone": backbone, "cache": False, "progress": False}
-    mcs = evaluate.load(str(METRICS / "mcs"), **options)
-    ref_clip_score = evaluate.load(str(METRICS / "ref_clip_score"), **options)
-    return rows, {
-        "mcs": mcs.compute(**inputs),
-        "ref_clip_score": ref_clip_score.compute(**inputs, references=references),
+    references = [texts["references"] for _, _, texts, _ in rows]
+    results = {
+        "mcs": compute("mcs", backbone, **inputs),
+        "ref_clip_score": compute("ref_clip_score", backbone, **inputs, references=references),
     }
+    scores = {
+        metric: np.array(result["scores"]).reshape(len(photos), -1, len(MARKS))
+        for metric, result in results.items()
+    }
+    return scores, {metric: result["signature"] for metric, result in results.items()}
 
 
-class Robustness(NamedTuple):
-    """The right captions of all photos, original and perturbed, with their scores.
+def misplaced(scores: np.ndarray) -> np.ndarray:
+    """Whether each caption scores above a better one of its photo and language.
 
-    Attributes:
-        captions: Language → kind → the captions of all photos; unperturbed ones have the kind "original".
-        scores: Metric → language → kind → their scores.
-        drops: Metric → language → result of `robustness_drop`.
-        signatures: Metric → everything that its numbers depend on.
+    >>> misplaced(np.array([0.9, 1.1, 0.9]))
+    array([False,  True, False])
     """
-
-    captions: dict[str, dict[str, list[str]]]
-    scores: dict[str, dict[str, dict[str, list[float]]]]
-    drops: dict[str, dict[str, ProtocolResult]]
-    signatures: dict[str, str]
+    return scores > np.minimum.accumulate(scores, axis=-1)
 
 
-def perturb_right(photos: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
-    """Language → kind → the right captions of all photos, in languages with annotated objects."""
-    perturbed: dict[str, dict[str, list[str]]] = {}
-    languages = next(iter(photos.values()))["captions"]
-    for language in languages:
-        entries = [entry["captions"][language] for entry in photos.values()]
-        if "objects" not in entries[0]:
-            continue
-        captions = [entry["right"] for entry in entries]
-        perturbed[language] = {"original": captions}
-        for kind in KINDS:
-            objects = [entry["objects"] for entry in entries] if kind == "substitution" else None
-            perturbed[language][kind] = perturb(captions, kind, language, objects=objects).captions
+def caption_facts(scores: Mapping[str, np.ndarray]) -> list[tuple[str, str]]:
+    """Pairs of a count and what it counts, for each metric."""
+    facts = []
+    for metric, values in scores.items():
+        n = values[..., 0].size
+        above = int((values[..., 0] > values[..., 2]).sum())
+        ordered = n - int(misplaced(values).any(axis=-1).sum())
+        facts += [
+            (f"{above} of {n}", f"{LABELS[metric]}: the right caption scores above the wrong one"),
+            (f"{ordered} of {n}", f"{LABELS[metric]}: right ≥ half right ≥ wrong"),
+        ]
+    return facts
+
+
+def caption_table(photos: Photos, metric: str, scores: np.ndarray) -> Table:
+    """A line per photo and mark, a column per language."""
+    languages = list(next(iter(photos.values()))["captions"])
+    heads = ["photo", "caption", *(f"{language} " for language in languages)]
+    table = narrow_table(f"{LABELS[metric]}: {RANGES[metric]}", heads, n_texts=2)
+    styles = {"right": "bold", "half": "", "wrong": "dim"}
+    for entry, by_language in zip(photos.values(), scores, strict=True):
+        flags = misplaced(by_language)
+        for index, (mark, (symbol, name)) in enumerate(MARKS.items()):
+            cells = [
+                f"{score:.2f}{'*' if flag else ' '}"
+                for score, flag in zip(by_language[:, index], flags[:, index], strict=True)
+            ]
+            title = entry["title"] if mark == "right" else ""
+            table.add_row(title, f"{symbol} {name}", *cells, style=styles[mark], end_section=mark == "wrong")
+    return table
+
+
+def narrow_table(title: str, heads: Sequence[str], n_texts: int) -> Table:
+    """An empty table whose first columns are texts and whose other ones are numbers; nothing is broken."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=0)
+    for index, head in enumerate(heads):
+        table.add_column(head, no_wrap=True, justify="left" if index < n_texts else "right")
+    return table
+
+
+# ---- perturbed captions ----
+
+
+def perturb_right(photos: Photos) -> dict[str, dict[str, list[str]]]:
+    """Language → kind → the right captions of all photos, in languages with annotated objects.
+
+    Captions as they are have the kind "original".
+    """
+    perturbed = {}
+    for language, texts in next(iter(photos.values()))["captions"].items():
+        if "objects" in texts:
+            entries = [entry["captions"][language] for entry in photos.values()]
+            captions = [entry["right"] for entry in entries]
+            perturbed[language] = {"original": captions}
+            for kind in KINDS:
+                objects = [entry["objects"] for entry in entries] if kind == "substitution" else None
+                perturbed[language][kind] = perturb(captions, kind, language, objects=objects).captions
     return perturbed
 
 
-def score_perturbed(photos: dict[str, Any], backbone: Any, tuned: Any) -> Robustness:
-    """Score captions and their perturbations with MCS on a backbone and PR-MCS on what was tuned from it."""
-    import evaluate
-
-    captions = perturb_right(photos)
-    rows = [(language, kind) for language, kinds in captions.items() for kind in kinds for _ in photos]
+def score_perturbed(
+    photos: Photos, captions: Mapping[str, Mapping[str, list[str]]], backbones: Mapping[str, Backbone]
+) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """Metric → scores of (languages, "original" and kinds, photos), and metric → signature."""
+    images = [str(photo_path(entry["file"])) for entry in photos.values()]
+    kinds = 1 + len(KINDS)
     inputs = {
-        "predictions": [text for kinds in captions.values() for texts in kinds.values() for text in texts],
-        "images": [str(photo_path(entry["file"])) for entry in photos.values()] * (len(rows) // len(photos)),
-        "language": [language for language, _ in rows],
+        "predictions": [text for texts in captions.values() for kind in texts.values() for text in kind],
+        "images": images * len(captions) * kinds,
+        "language": [language for language in captions for _ in range(kinds * len(images))],
     }
-    scores: dict[str, dict[str, dict[str, list[float]]]] = {}
-    signatures = {}
-    for metric, towers in (("mcs", backbone), ("pr_mcs", tuned)):
-        module = evaluate.load(str(METRICS / metric), backbone=towers, cache=False, progress=False)
-        result = module.compute(**inputs)
-        signatures[metric] = result["signature"]
-        scores[metric] = {language: {kind: [] for kind in kinds} for language, kinds in captions.items()}
-        for (language, kind), value in zip(rows, result["scores"], strict=True):
-            scores[metric][language][kind].append(value)
-    drops = {
-        metric: {
-            language: robustness_drop(kinds["original"], {kind: kinds[kind] for kind in KINDS})
-            for language, kinds in languages.items()
-        }
-        for metric, languages in scores.items()
+    results = {metric: compute(metric, backbone, **inputs) for metric, backbone in backbones.items()}
+    scores = {
+        metric: np.array(result["scores"]).reshape(len(captions), kinds, len(images))
+        for metric, result in results.items()
     }
-    return Robustness(captions, scores, drops, signatures)
+    return scores, {metric: result["signature"] for metric, result in results.items()}
 
 
-def average_drop(robustness: Robustness, metric: str) -> float:
-    """The mean drop over languages and perturbations."""
-    return float(np.mean([drop.value("drop_average") for drop in robustness.drops[metric].values()]))
+def drops(scores: np.ndarray) -> np.ndarray:
+    """Change of the mean score by each kind, and its average: from scores (languages, 1 + kinds, photos).
 
-
-def count_halved(robustness: Robustness, metric: str) -> tuple[int, int]:
-    """Numbers of perturbed captions: those below half the original's score, and all."""
-    halved = [
-        value < original / 2
-        for kinds in robustness.scores[metric].values()
-        for kind in KINDS
-        for value, original in zip(kinds[kind], kinds["original"], strict=True)
-    ]
-    return sum(halved), len(halved)
-
-
-def kept_original(robustness: Robustness) -> float:
-    """The mean PR-MCS of the original captions as a share of their mean MCS."""
-    mean = {
-        metric: np.mean([kinds["original"] for kinds in languages.values()])
-        for metric, languages in robustness.scores.items()
-    }
-    return float(mean["pr_mcs"] / mean["mcs"])
-
-
-def report_perturbations(photos: dict[str, Any], robustness: Robustness) -> ReportPerturbations:
-    """The section on perturbed words: all drops, and one perturbed caption per language."""
-
-    def drops_of(language: str) -> dict[str, dict[str, float | None]]:
-        parts = {metric: drops[language] for metric, drops in robustness.drops.items()}
-        return {
-            **{kind: {m: part.value(f"drop_{kind}") for m, part in parts.items()} for kind in KINDS},
-            "average": {metric: part.value("drop_average") for metric, part in parts.items()},
-        }
-
-    examples = []
-    for number, (language, kinds) in enumerate(robustness.captions.items()):
-        place = number % len(photos)  # a different photo in each language
-        original = kinds["original"][place]
-
-        def scores_of(kind: str, language: str = language, place: int = place) -> dict[str, float]:
-            return {metric: scores[language][kind][place] for metric, scores in robustness.scores.items()}
-
-        variants = [
-            ReportVariant(
-                kind=kind,
-                text=kinds[kind][place],
-                scores=scores_of(kind),
-                changed=word_changes(original, kinds[kind][place], language)[1],
-            )
-            for kind in KINDS
-        ]
-        examples.append(ReportPerturbed(original, language, scores_of("original"), variants, photo=place))
-    return ReportPerturbations(
-        title="Perturbed words: MCS beside PR-MCS",
-        intro=(*PERTURBED, " ".join(robustness_facts(robustness))),
-        metrics=[
-            ReportMetric(metric, LABELS[metric], signature)
-            for metric, signature in robustness.signatures.items()
-        ],
-        drops={language: drops_of(language) for language in robustness.captions},
-        examples=examples,
-    )
-
-
-def robustness_facts(robustness: Robustness) -> list[str]:
-    """Sentences with the numbers over all languages and perturbations."""
-    falls = [
-        f"{LABELS[metric]} {'falls' if average < 0 else 'rises'} by {abs(100 * average):.0f}\u00a0%"
-        for metric in robustness.drops
-        for average in [average_drop(robustness, metric)]
-    ]
-    halved = {metric: count_halved(robustness, metric) for metric in robustness.drops}
-    n = halved["mcs"][1]
-    return [
-        f"Perturbed, averaged over {len(robustness.captions)} languages and {len(KINDS)} perturbations: "
-        f"{', '.join(falls)}.",
-        f"Less than half of the original's score: MCS for {halved['mcs'][0]} of {n} perturbed captions, "
-        f"PR-MCS for {halved['pr_mcs'][0]}.",
-        f"Original captions keep {100 * kept_original(robustness):.0f}\u00a0% of their MCS in PR-MCS.",
-    ]
-
-
-class Planted(NamedTuple):
-    """A right caption of a photo, and the same caption with a wrong noun, explained by InfoMetIC.
-
-    Attributes:
-        language: Language of both.
-        noun: The planted noun.
-        right: The right caption.
-        wrong: The caption with the planted noun.
+    >>> drops(np.array([[[0.5, 1.5], [0.5, 0.5], [1.0, 1.0]]]))
+    array([[-0.5 ,  0.  , -0.25]])
     """
+    means = scores.mean(axis=2)
+    changes = means[:, 1:] / means[:, :1] - 1
+    return np.column_stack([changes, changes.mean(axis=1)])
 
-    language: str
-    noun: str
-    right: ExplainedCaption
-    wrong: ExplainedCaption
 
-    @property
-    def found(self) -> bool:
-        """Whether the planted noun, or a word that is a part of it, is marked."""
-        start = self.wrong.text.index(self.noun)
-        return any(
-            word["correct"] is False and word["start"] < start + len(self.noun) and word["end"] > start
-            for word in self.wrong.explanation["words"]
+def perturbation_facts(scores: Mapping[str, np.ndarray]) -> list[str]:
+    """Sentences with the numbers over all languages and kinds."""
+    falls, halved, n = [], {}, 0
+    for metric, values in scores.items():
+        average = drops(values)[:, -1].mean()
+        falls.append(
+            f"{LABELS[metric]} {'falls' if average < 0 else 'rises'} by {abs(100 * average):.0f}\u00a0%"
         )
+        below = values[:, 1:] < values[:, :1] / 2
+        halved[metric], n = int(below.sum()), below.size
+    kept = scores["pr_mcs"][:, 0].mean() / scores["mcs"][:, 0].mean()
+    return [
+        f"Perturbed, averaged over {len(scores['mcs'])} languages and {len(KINDS)} perturbations: "
+        f"{', '.join(falls)}.",
+        f"Less than half of the original's score: MCS for {halved['mcs']} of {n} perturbed captions, "
+        f"PR-MCS for {halved['pr_mcs']}.",
+        f"Original captions keep {100 * kept:.0f}\u00a0% of their MCS in PR-MCS.",
+    ]
 
-    @property
-    def marked_in_right(self) -> tuple[int, int]:
-        """The number of wrongly marked content words of the right caption, and of all its content words."""
-        judged = [word for word in self.right.explanation["words"] if word["correct"] is not None]
-        return sum(not word["correct"] for word in judged), len(judged)
+
+def perturbation_table(languages: Sequence[str], scores: Mapping[str, np.ndarray]) -> Table:
+    """Changes of mean scores: a line per perturbation, two columns per language."""
+    heads = [head for language in languages for head in (f" {language}\nMCS", "\nPR-MCS")]
+    title = "Perturbed words: change of the mean score of the right captions, in %"
+    table = narrow_table(title, ["perturbed", *heads], n_texts=1)
+    for column in table.columns[2::2]:
+        column.style = "bold"
+    changes = np.stack([drops(values) for values in scores.values()], axis=1).reshape(len(heads), -1)
+    for kind, cells in zip([*KINDS, "average"], changes.T, strict=True):
+        table.add_row(kind, *(in_percent(c).removesuffix(" %") for c in cells), end_section=kind == KINDS[-1])
+    table.add_section()
+    means = np.stack([values[:, 0].mean(axis=1) for values in scores.values()], axis=1)
+    table.add_row("mean as is", *(f"{mean:.2f}" for mean in means.ravel()), style="dim")
+    return table
 
 
-class Explained(NamedTuple):
-    """What InfoMetIC found in the captions with a planted noun.
+def in_percent(change: float) -> str:
+    """A relative change as printed.
 
-    Attributes:
-        pairs: One pair per language; languages whose content words cannot be found here are left out.
-        label: Name of the scorer: InfoMetIC, or InfoCLIP where it has no trained weights.
-        weights: Name of the weights; "info_clip" for none.
-        signature: Everything that the numbers depend on.
-        beta: Threshold above which words are right and regions are mentioned.
+    >>> in_percent(-0.936), in_percent(0.004), in_percent(0.12)
+    ('−94 %', '0 %', '+12 %')
     """
-
-    pairs: list[Planted]
-    label: str
-    weights: str
-    signature: str
-    beta: float
+    percent = round(100 * change)
+    return f"{percent:+d} %".replace("-", "−") if percent else "0 %"
 
 
-def explain_planted(photos: dict[str, Any], backbone: Any) -> Explained | None:
-    """Explain the captions of `PLANTED` and the right ones; None where no tagger is installed."""
-    languages = [language for language in PLANTED if supported(language)]
-    if not languages:
-        return None
-    scorer = capscore.load("infometic", backbone=backbone, cache=False, progress=False)
+# ---- captions with a planted noun ----
+
+
+def explain_planted(photos: Photos, backbone: Backbone) -> tuple[list[ExplainedCaption], Any, str]:
+    """The right caption and the one with a planted noun, in each language; threshold; signature."""
+    scorer: Any = capscore.load("infometic", backbone=backbone, cache=False, progress=False)
+    entry = photos[PLANTED_IN]
     captions = [
         text
-        for language in languages
-        for text in (photos[PLANTED_IN]["captions"][language]["right"], PLANTED[language][1])
+        for language, (_, planted) in PLANTED.items()
+        for text in (entry["captions"][language]["right"], planted)
     ]
     scores = scorer.score(
         captions,
-        [str(photo_path(photos[PLANTED_IN]["file"]))] * len(captions),
-        language=[language for language in languages for _ in range(2)],
+        [str(photo_path(entry["file"]))] * len(captions),
+        language=[language for language in PLANTED for _ in range(2)],
     )
-    explained = explained_captions(captions, scores)
-    pairs = [
-        Planted(language, PLANTED[language][0], right, wrong)
-        for language, right, wrong in zip(languages, explained[::2], explained[1::2], strict=True)
-    ]
-    label = "InfoCLIP" if scorer.weights == INFO_CLIP else "InfoMetIC"
-    return Explained(pairs, label, scorer.weights, scores.signature, scorer.beta)
+    return explained_captions(captions, scores), scorer.beta, scores.signature
 
 
-def explained_facts(explained: Explained) -> list[str]:
-    """Sentences about the scorer and its success."""
-    if explained.weights == INFO_CLIP:
-        scorer = (
-            "Scorer: InfoCLIP, which is InfoMetIC without its network, because its backbone has no trained "
-            "weights. It gives nearly all weight to one or two words and marks most others, right or wrong: "
-            "its marks mean little."
-        )
-    else:
-        scorer = f"Scorer: InfoMetIC with trained weights for its backbone, {explained.weights}."
-    counts = [pair.marked_in_right for pair in explained.pairs]
-    marked, n_words = (sum(column) for column in zip(*counts, strict=True))
-    found = sum(pair.found for pair in explained.pairs)
-    return [
-        scorer,
-        f"Planted nouns that are marked: {found} of {len(explained.pairs)}. Content words of the right "
-        f"captions that are wrongly marked: {marked} of {n_words}.",
-    ]
-
-
-def report_explanations(photos: dict[str, Any], explained: Explained) -> ReportExplanations:
-    """The section on planted nouns: in each language the right caption beside the wrong one."""
-    entry = photos[PLANTED_IN]
-    return ReportExplanations(
-        title="Planted words: what is wrong, and what is missing",
-        intro=(*EXPLAINED, *explained_facts(explained)),
-        metric=ReportMetric("infometic", explained.label, explained.signature),
-        photos=[
-            ReportExplained(
-                image=photo_path(entry["file"]),
-                title="Original captions, and captions with a planted noun",
-                captions=[caption for pair in explained.pairs for caption in (pair.right, pair.wrong)],
-                labels=[label for pair in explained.pairs for label in ("right", f"planted: {pair.noun}")],
-                photo=list(photos).index(PLANTED_IN),
-            )
-        ],
-        beta=explained.beta,
+def is_found(caption: ExplainedCaption, noun: str) -> bool:
+    """Whether the planted noun, or a word that is a part of it, is marked."""
+    start = caption.text.index(noun)
+    return any(
+        word["correct"] is False and word["start"] < start + len(noun) and word["end"] > start
+        for word in caption.explanation["words"]
     )
 
 
-def report_photos(
-    photos: dict[str, Any], rows: list[Row], results: dict[str, dict[str, Any]]
-) -> list[ReportPhoto]:
-    """Every photo with its scored captions, for the table and the page."""
-    captions: dict[str, list[ReportCaption]] = {photo: [] for photo in photos}
-    for place, row in enumerate(rows):
-        captions[row.photo].append(
-            ReportCaption(
-                text=photos[row.photo]["captions"][row.language][row.mark],
-                language=row.language,
-                scores={metric: result["scores"][place] for metric, result in results.items()},
-                mark=row.mark,
-            )
-        )
-    return [
-        ReportPhoto(
-            image=photo_path(entry["file"]),
-            title=entry["title"],
-            alt=entry["alt"],
-            credit=entry["credit"],
-            captions=captions[photo],
-            references={language: caption["references"] for language, caption in entry["captions"].items()},
-        )
-        for photo, entry in photos.items()
-    ]
-
-
-def count_pairs(photos: list[ReportPhoto], metric: str) -> tuple[int, int, int]:
-    """Numbers of photo–language pairs: all, with right > wrong, and with right ≥ half right ≥ wrong."""
-    pairs = [group for photo in photos for group in by_language(photo).values()]
-    above = sum(group["right"].scores[metric] > group["wrong"].scores[metric] for group in pairs)
-    ordered = sum(not any(out_of_order(list(group.values()), metric)) for group in pairs)
-    return len(pairs), above, ordered
-
-
-def by_language(photo: ReportPhoto) -> dict[str, dict[str, ReportCaption]]:
-    """Language → mark → caption."""
-    groups: dict[str, dict[str, ReportCaption]] = {}
-    for caption in photo.captions:
-        groups.setdefault(caption.language, {})[caption.mark] = caption
-    return groups
-
-
-def print_table(photos: list[ReportPhoto], metric: str, console: Any) -> None:
-    """Print one metric's scores: a line per photo and mark, a column per language; fits 80 columns."""
-    from rich import box
-    from rich.table import Table
-
-    label, explanation = EXPLANATIONS[metric]
-    table = Table(
-        title=f"{label}: {explanation}",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=0,
+def planted_fact(explained: Sequence[ExplainedCaption]) -> str:
+    """A sentence with how many planted nouns are marked, and how many right words."""
+    pairs = zip(explained[1::2], PLANTED.values(), strict=True)
+    found = sum(is_found(wrong, noun) for wrong, (noun, _) in pairs)
+    marks = [word["correct"] for right in explained[::2] for word in right.explanation["words"]]
+    return (
+        f"Planted nouns that are marked: {found} of {len(PLANTED)}. Content words of the right captions "
+        f"that are wrongly marked: {marks.count(False)} of {len(marks) - marks.count(None)}."
     )
-    table.add_column("photo", no_wrap=True)
-    table.add_column("caption", no_wrap=True)
-    languages = list(by_language(photos[0]))
-    for language in languages:
-        table.add_column(f"{language} ", justify="right", no_wrap=True)
-    styles = {"right": "bold", "half": "", "wrong": "dim"}
-    for photo in photos:
-        groups = by_language(photo)
-        flags = {
-            language: dict(zip(group, out_of_order(list(group.values()), metric), strict=True))
-            for language, group in groups.items()
-        }
-        for mark, (symbol, name) in MARKS.items():
-            cells = [
-                f"{groups[language][mark].scores[metric]:.2f}{'*' if flags[language][mark] else ' '}"
-                for language in languages
-            ]
-            title = photo.title if mark == "right" else ""
-            table.add_row(title, f"{symbol} {name}", *cells, style=styles[mark], end_section=mark == "wrong")
-    console.print(table)
 
 
-def print_robustness(robustness: Robustness, console: Any) -> None:
-    """Print changes of mean scores: a line per perturbation, two columns per language; fits 80 columns."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        title="Perturbed words: change of the mean score of the right captions, in %",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-    )
-    table.add_column("perturbed", no_wrap=True)
-    for language in robustness.captions:
-        table.add_column(f" {language}\nMCS", justify="right", no_wrap=True)
-        table.add_column("\nPR-MCS", justify="right", no_wrap=True, style="bold")
-    for kind in [*KINDS, "average"]:
-        cells = []
-        for language in robustness.captions:
-            for drops in robustness.drops.values():
-                drop = drops[language]
-                value = drop.value("drop_average") if kind == "average" else drop.value(f"drop_{kind}")
-                cells.append(change_in_percent(value).removesuffix(" %"))
-        table.add_row(kind, *cells, end_section=kind == KINDS[-1])
-    means = [
-        f"{drops[language].value('mean_original'):.2f}"
-        for language in robustness.captions
-        for drops in robustness.drops.values()
-    ]
-    table.add_section()
-    table.add_row("mean as is", *means, style="dim")
-    console.print(table)
-    for fact in robustness_facts(robustness):
-        console.print(fact)
-    console.print()
-
-
-def print_explained(explained: Explained, console: Any) -> None:
-    """Print the captions with a planted noun: a line each, with its wrong words; fits 80 columns."""
-    from rich import box
-    from rich.table import Table
+def planted_table(explained: Sequence[ExplainedCaption]) -> Table:
+    """A line per caption with a planted noun, with its wrong words."""
     from rich.text import Text
 
-    table = Table(
-        title=f"Planted nouns: the words that {explained.label} marks as likely wrong",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 2, 0, 0),
+    heads = ["language", "planted", "found", "likely wrong"]
+    title = "Planted nouns: the words that InfoMetIC marks as likely wrong"
+    table = narrow_table(title, heads, n_texts=len(heads))
+    table.padding, table.columns[-1].no_wrap = (0, 2, 0, 0), False
+    for (language, (noun, _)), wrong in zip(PLANTED.items(), explained[1::2], strict=True):
+        words = ", ".join(f"{word.text} ({word.title})" for word in wrong_words(wrong)) or "none"
+        table.add_row(language, Text(noun), "✓ yes" if is_found(wrong, noun) else "✗ no", Text(words))
+    return table
+
+
+# ---- the page ----
+
+
+def shown_photos(photos: Photos, scores: Mapping[str, np.ndarray]) -> list[dict[str, Any]]:
+    """What the page shows of each photo: its picture, and its captions by language."""
+    flags = {metric: misplaced(values) for metric, values in scores.items()}
+    shown = []
+    for p, entry in enumerate(photos.values()):
+        blocks = {}
+        for k, (language, texts) in enumerate(entry["captions"].items()):
+            captions = [
+                {
+                    "text": texts[mark],
+                    "mark": mark,
+                    "scores": {metric: float(values[p, k, m]) for metric, values in scores.items()},
+                    "flags": {metric: bool(values[p, k, m]) for metric, values in flags.items()},
+                }
+                for m, mark in enumerate(MARKS)
+            ]
+            blocks[language] = {"captions": captions, "references": texts["references"]}
+        address, width, height = inline_jpeg(load_image(photo_path(entry["file"])), THUMBNAIL_SIDE)
+        picture = {"address": address, "width": width, "height": height}
+        shown.append({**entry, "picture": picture, "blocks": blocks})
+    return shown
+
+
+def shown_perturbations(
+    captions: Mapping[str, Mapping[str, list[str]]], scores: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """What the page shows of perturbed captions: all drops, and the captions of one photo per language."""
+    examples = []
+    for k, (language, kinds) in enumerate(captions.items()):
+        photo = k % len(kinds["original"])  # a different photo in each language
+        rows = [
+            {
+                "kind": "as it is" if kind == "original" else kind,
+                "pieces": changed_pieces(kinds["original"][photo], texts[photo], language),
+                "scores": {metric: float(values[k, index, photo]) for metric, values in scores.items()},
+            }
+            for index, (kind, texts) in enumerate(kinds.items())
+        ]
+        examples.append({"language": language, "photo": photo, "rows": rows})
+    changes = {metric: drops(values) for metric, values in scores.items()}
+    return {
+        "metrics": list(scores),
+        "examples": examples,
+        "drops": {
+            kind: [
+                {metric: values[k, index] for metric, values in changes.items()} for k in range(len(captions))
+            ]
+            for index, kind in enumerate([*KINDS, "average"])
+        },
+        "top": top_of([score for e in examples for row in e["rows"] for score in row["scores"].values()]),
+    }
+
+
+def changed_pieces(original: str, text: str, language: str) -> list[tuple[str, bool]]:
+    """A perturbed caption in pieces, each with whether the perturbation inserted it."""
+    pieces, last = [], 0
+    for start, end in word_changes(original, text, language)[1]:
+        pieces += [(text[last:start], False), (text[start:end], True)]
+        last = end
+    return [*pieces, (text[last:], False)]
+
+
+def top_of(scores: Sequence[float] | np.ndarray) -> float:
+    """The score at which bars end: the highest one, rounded up to a tenth.
+
+    >>> top_of([0.42, 0.1])
+    0.5
+    """
+    return math.ceil(np.max(scores) * 10 - 1e-9) / 10
+
+
+def bar_length(score: float, top: float) -> str:
+    """The length of a bar that is full at `top`; a negative score has no length.
+
+    >>> bar_length(0.5, 2.0), bar_length(-1.0, 2.0), bar_length(3.0, 2.0)
+    ('25.0%', '0.0%', '100.0%')
+    """
+    return f"{100 * min(max(score / top, 0.0), 1.0):.1f}%"
+
+
+def write_page(path: Path, **content: Any) -> None:
+    """Fill the template of the page. The file gets its name once it is complete."""
+    templates = environment(HERE / "templates")
+    templates.filters.update(bar_length=bar_length, change=in_percent)
+    page = templates.get_template("demo_page.html").render(
+        labels=LABELS, ranges=RANGES, marks=MARKS, **content
     )
-    for column in ("language", "planted", "found", "likely wrong"):
-        table.add_column(column, no_wrap=column != "likely wrong")
-    for pair in explained.pairs:
-        table.add_row(
-            pair.language,
-            Text(pair.noun),
-            "✓ yes" if pair.found else "✗ no",
-            Text(", ".join(f"{word.text} ({word.title})" for word in wrong_words(pair.wrong)) or "none"),
-        )
-    console.print(table)
-    for fact in explained_facts(explained):
-        console.print(fact, markup=False)
-    console.print()
+    with whole_file(path, "page") as file:
+        file.write(page.encode("utf-8"))
 
 
-def run(output: str, loaded: dict[str, Any], console: Any) -> None:
-    """Score, print and write the page; `loaded` has backbones by name, to which those that it needs come."""
+# ---- the command ----
 
-    def by_name(name: str) -> Any:
+
+def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
+    """Score, print and write the page."""
+
+    def backbone_of(metric: str) -> Backbone:
+        name = default_backbone(metric)
         if name not in loaded:
             loaded[name] = capscore.load_backbone(name)
         return loaded[name]
 
     started = time.perf_counter()
     console.print(f"{BACKBONE_NOTE}\n")
-    photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
+    photos: Photos = json.loads(CAPTIONS.read_text(encoding="utf-8"))
     with console.status("Loading the backbone and scoring …"):
-        rows, results = score(photos, by_name(default_backbone("mcs")))
-        tuned = default_backbone("pr_mcs")
-        robustness = score_perturbed(photos, by_name(plain_backbone(tuned)), by_name(tuned))
-        explained = explain_planted(photos, by_name(default_backbone("infometic")))
-    shown = report_photos(photos, rows, results)
+        scores, signatures = score_captions(photos, backbone_of("mcs"))
+        captions = perturb_right(photos)
+        compared = {metric: backbone_of(metric) for metric in ("mcs", "pr_mcs")}
+        perturbed, perturbed_signatures = score_perturbed(photos, captions, compared)
+        explained, beta, signature = explain_planted(photos, backbone_of("infometic"))
 
-    for metric in results:
-        print_table(shown, metric, console)
-    facts = []
-    for metric in results:
-        label = EXPLANATIONS[metric][0]
-        n_pairs, above, ordered = count_pairs(shown, metric)
-        console.print(
-            f"{label}: right > wrong in {above} of {n_pairs} photo–language pairs, "
-            f"right ≥ half right ≥ wrong in {ordered} of {n_pairs}."
-        )
-        facts += [
-            (f"{above} of {n_pairs}", f"{label}: the right caption scores above the wrong one"),
-            (f"{ordered} of {n_pairs}", f"{label}: right ≥ half right ≥ wrong"),
-        ]
-    console.print("* scores above a better caption\n")
-    print_robustness(robustness, console)
-    if explained is None:
-        console.print(f"{NO_TAGGER}\n", markup=False)  # capscore[nouns] is not markup
-    else:
-        print_explained(explained, console)
-    facts += [
-        (
-            change_in_percent(average_drop(robustness, metric)),
-            f"{label}: change of the score by perturbed words",
-        )
-        for metric, label in LABELS.items()
-    ]
-
-    metrics = []
-    for metric, result in results.items():
-        label, explanation = EXPLANATIONS[metric]
-        metrics.append(ReportMetric(metric, label, result["signature"], explanation))
-    signatures = {
-        **{EXPLANATIONS[metric][0]: result["signature"] for metric, result in results.items()},
-        **{f"{LABELS[metric]}, perturbed": each for metric, each in robustness.signatures.items()},
-        **({} if explained is None else {explained.label: explained.signature}),
+    for metric, values in scores.items():
+        console.print(caption_table(photos, metric, values))
+    facts = caption_facts(scores)
+    console.print("* scores above a better caption\n\nOf all pairs of photo and language:")
+    for number, counted in facts:
+        console.print(f"  {number}  {counted}")
+    console.print()
+    console.print(perturbation_table(list(captions), perturbed))
+    console.print("\n".join(perturbation_facts(perturbed)) + "\n")
+    console.print(planted_table(explained))
+    console.print(f"{planted_fact(explained)}\n")
+    all_signatures = {
+        **{LABELS[metric]: text for metric, text in signatures.items()},
+        **{f"{LABELS[metric]}, perturbed": text for metric, text in perturbed_signatures.items()},
+        LABELS["infometic"]: signature,
     }
-    for label, signature in signatures.items():
-        console.print(f"{label} signature: {signature}", soft_wrap=True, style="dim")
-    page = write_html(
+    for label, text in all_signatures.items():
+        console.print(f"{label} signature: {text}", soft_wrap=True, style="dim")
+
+    end = bars_end(explained)
+    labels = [label for noun, _ in PLANTED.values() for label in ("right", f"planted: {noun}")]
+    photo = load_image(photo_path(photos[PLANTED_IN]["file"]))
+    write_page(
         output,
-        title="Captions of six photos, scored in eight languages",
-        intro=INTRO,
-        photos=shown,
-        metrics=metrics,
-        facts=facts,
-        perturbations=report_perturbations(photos, robustness),
-        explanations=None if explained is None else report_explanations(photos, explained),
-        reproduce=REPRODUCE,
-        closing=(BACKBONE_NOTE,) if explained is not None else (BACKBONE_NOTE, NO_TAGGER),
+        photos=shown_photos(photos, scores),
+        languages=list(photos[PLANTED_IN]["captions"]),
+        tops={metric: top_of(values) for metric, values in scores.items()},
+        facts=[
+            *facts,
+            *(
+                (
+                    in_percent(drops(values)[:, -1].mean()),
+                    f"{LABELS[metric]}: change of the score by perturbed words",
+                )
+                for metric, values in perturbed.items()
+            ),
+        ],
+        perturbations=shown_perturbations(captions, perturbed),
+        perturbation_facts=" ".join(perturbation_facts(perturbed)),
+        explained=explained_cards(photo, explained, end, labels=labels, name="explained-photo"),
+        explained_photo=list(photos).index(PLANTED_IN),
+        explained_languages=list(PLANTED),
+        planted_fact=planted_fact(explained),
+        beta=beta,
+        end=end,
+        signatures=all_signatures,
+        closing=BACKBONE_NOTE,
     )
     seconds = time.perf_counter() - started
-    console.print(f"\nPage: {page.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)
+    console.print(f"\nPage: {output.resolve()} ({seconds:.1f} s in all)", soft_wrap=True)
 
 
-def main(arguments: Sequence[str] | None = None, *, loaded: Sequence[Any] = ()) -> int:
+def main(arguments: Sequence[str] | None = None, *, loaded: Sequence[Backbone] = ()) -> int:
     """Run the command and return its exit code. Backbones that are already loaded may be given."""
     parser = argparse.ArgumentParser(description="Score real photos in eight languages and write a page.")
-    parser.add_argument("--output", default="demo.html", help="the page (default: demo.html)")
+    parser.add_argument("--output", type=Path, default="demo.html", help="the page (default: demo.html)")
     output = parser.parse_args(arguments).output
 
     os.environ.update(SETTINGS)
@@ -632,7 +501,7 @@ def main(arguments: Sequence[str] | None = None, *, loaded: Sequence[Any] = ()) 
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal without ✓ shows ? instead of failing
     try:
-        run(output, {backbone.name: backbone for backbone in loaded}, Console(highlight=False))
+        run(output, {backbone.name: backbone for backbone in loaded}, Console(highlight=False, markup=False))
     except capscore.CapscoreError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
