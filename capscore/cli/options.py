@@ -112,15 +112,10 @@ Order = Annotated[
 
 def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
     """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several."""
-    from ..perturbations import KINDS, UNSEEN_KINDS, all_kinds
+    from ..perturbations import chosen_kinds
 
-    groups = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
-    names = [name.strip() for text in given for name in text.split(",")]
-    kinds = tuple(dict.fromkeys(kind for name in names for kind in groups.get(name, (name,))))
-    unknown = [kind for kind in kinds if kind not in all_kinds()]
-    if unknown:
-        raise UsageError(Setting("kind", unknown), f": expected {', '.join([*all_kinds(), *groups])}")
-    return kinds
+    with as_usage():
+        return chosen_kinds([name.strip() for text in given for name in text.split(",")])
 
 
 def language_of(language: str | None) -> str | None:

@@ -29,9 +29,9 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import InputError, Setting
 from ..files.console import make_console
@@ -43,9 +43,7 @@ from .terminal import UsageError, say
 
 if TYPE_CHECKING:
     from ..benchmarks import BenchmarkRun
-    from ..benchmarks.robustness import CaptionSet, RobustnessOptions, RobustnessRun
-    from ..benchmarks.robustness.alarms import AlarmsRun
-    from ..benchmarks.robustness.degrees import DegreesRun
+    from ..benchmarks.robustness import CaptionSet, RobustnessOptions
 
 Towers = dict[str, tuple[str, str]]  # name in the table → metric and backbone
 
@@ -65,25 +63,19 @@ Degrees = Annotated[bool, option("Show how scores fall by degree of noise.", "--
 Agreement = Annotated[
     list[str] | None, option("Ratings: BENCHMARK\\[/CONFIG]=FOLDER; repeatable.", metavar="RATINGS")
 ]
+Beside = Annotated[str | None, option("Benchmark with published figures, for --captions.")]
+Figure = Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")]
+Bars = Annotated[Path | None, option("Figure of means before and after.")]
+Sample = Annotated[int | None, option("Most captions per language.", min=1)]
+Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)]
 OwnDraws = Annotated[bool, noise_option("Draw new words for each kind.", "--own-draws")]
 LeaveOut = Annotated[bool, noise_option("Count only captions that change.", "--leave-out-unchanged")]
 
 
-class _Measured(NamedTuple):
-    """Runs per set of captions; of ratings, one per benchmark."""
-
-    runs: list[RobustnessRun]
-    alarms: list[AlarmsRun]
-    curves: list[DegreesRun]
-    agreed: list[BenchmarkRun]
-
-
 @options.with_metric_options(_options)
 def robustness(
-    metric: Annotated[
-        list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")
-    ] = None,
+    metric: Metrics = None,
     data: options.Data = None,
     config: options.Configs = None,
     data_dir: options.DataDir = None,
@@ -91,18 +83,18 @@ def robustness(
     image_dir: options.ImageDir = None,
     split: options.TestSplit = None,
     languages: Languages = None,
-    sample: Annotated[int | None, option("Most captions per language.", min=1)] = None,
+    sample: Sample = None,
     stand_in: StandIn = False,
     partial: options.Partial = False,
     styles: Styles = False,
     against: Against = None,
     degrees: Degrees = False,
     agreement: Agreement = None,
-    beside: Annotated[str | None, option("Benchmark with published figures, for --captions.")] = None,
+    beside: Beside = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
-    figure: Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")] = None,
-    bars: Annotated[Path | None, option("Figure of means before and after.")] = None,
+    figure: Figure = None,
+    bars: Bars = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -124,40 +116,42 @@ def robustness(
     """Measure robustness, and write and print the results."""
     terminal.check_result_files(force, output=output, markdown=markdown, figure=figure, bars=bars)
     columns = {"image": image_column, "candidate": candidate_column, "language": language_column}
-    _check(captions, data, {"config": config, "data_dir": data_dir}, {**columns, "beside": beside})
+    _check_source(captions, data, {"config": config, "data_dir": data_dir}, {**columns, "beside": beside})
     if against is not None and not styles:
         raise UsageError(Setting("against", against), " belongs to ", Setting("styles"))
     draws = (p, seed, not own_draws, removal, order, leave_out_unchanged, bootstrap, confidence)
     noise = _noise(kind or ["paper"], draws, degrees)
     towers = _towers(metric or [], backbone or [None])
+    _towers([against or "mcs"], [None])
     ratings = [_ratings(given) for given in agreement or ()]
+    codes = [options.language_of(code) or "" for code in (languages or "").split(",") if code.strip()]
     where = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
-    sets = _caption_sets((captions, beside, columns), (data, config, data_dir), languages, where)
-    load = options.scorer_loader(metric_options, progress=False if quiet else None)
-    plain = (against or "mcs").partition("@") if styles else None
-    _towers([plain[0]] if plain else [*towers], [None])  # a metric that looks at no photo is refused
+    if captions is not None:
+        sets = _of_file(captions, codes, beside, columns, where)
+    else:
+        sets = _of_benchmarks(data or [], config, data_dir, codes, where)
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
-    measured = _measure(sets, towers, load, noise, stand_in, plain, degrees)
-    measured.agreed.extend(_agree(ratings, towers, load, noise, stand_in, partial))
-    return _show(measured, output, markdown, figure, bars, as_json, quiet)
+    load = options.scorer_loader(metric_options, progress=False if quiet else None)
+    results = _measure(sets, towers, load, noise, stand_in, (against or "mcs") if styles else "", degrees)
+    results["agreement"] = _agree(ratings, towers, load, noise, stand_in, partial)
+    return _show(results, output, markdown, figure, bars, as_json, quiet)
 
 
-def _check(
+def _check_source(
     captions: Path | None, data: list[str] | None, of_data: Mapping[str, Any], of_file: Mapping[str, Any]
 ) -> None:
     """Check that captions come from one place, and that options belong to it."""
+    from ..benchmarks.published import figures
+
     if (captions is None) == (not data):
         raise UsageError("give either --data, for a benchmark, or --captions, for a file")
     place, others = ("data", of_file) if captions is None else ("captions", of_data)
     for name, value in others.items():
         if value:
             raise UsageError(Setting(name, value), " does not go with ", Setting(place))
-    if of_file["beside"] is not None:
-        from ..benchmarks.published import figures
-
-        known = sorted({each.benchmark for each in figures() if each.statistic.startswith("drop_")})
-        if of_file["beside"] not in known:
-            raise UsageError(Setting("beside", of_file["beside"]), f": expected {' or '.join(known)}")
+    known = {figure.benchmark for figure in figures() if figure.statistic.startswith("drop_")}
+    if of_file["beside"] not in (None, *known):
+        raise UsageError(Setting("beside", of_file["beside"]), f": expected {' or '.join(sorted(known))}")
 
 
 def _noise(kinds: Sequence[str], draws: Sequence[Any], degrees: bool) -> RobustnessOptions:
@@ -166,25 +160,24 @@ def _noise(kinds: Sequence[str], draws: Sequence[Any], degrees: bool) -> Robustn
 
     with terminal.as_usage():
         noise = RobustnessOptions(options.chosen_kinds(kinds), *draws)
-    if degrees and not noise.paper_kinds:
+    if degrees and not set(noise.kinds) & set(KINDS):
         raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
     return noise
 
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
     """Name in the table → metric and backbone; a metric that names no backbone comes once for each."""
-    from ..benchmarks.robustness.run import check_metrics
+    from ..benchmarks.robustness.run import check_metric
     from ..metrics.loading import default_backbone
 
     towers: Towers = {}
-    with terminal.as_usage():
-        for metric in metrics:
-            slug, sign, own = metric.partition("@")
-            check_metrics({slug: METRICS.get(slug)})
-            for spec in [own] if sign else backbones:
-                name = spec or default_backbone(slug)
-                label = metric if sign or len(backbones) == 1 else f"{slug}@{name}"
-                towers[label] = (slug, name)
+    for metric in metrics:
+        slug, sign, own = metric.partition("@")
+        with terminal.as_usage():
+            check_metric(slug, METRICS.get(slug))
+        for spec in [own] if sign else backbones:
+            name = spec or default_backbone(slug)
+            towers[metric if sign or len(backbones) == 1 else f"{slug}@{name}"] = (slug, name)
     if not towers:
         raise UsageError("there is nothing to measure: give --metric")
     return towers
@@ -194,9 +187,9 @@ def _ratings(given: str) -> Target:
     """The parts of BENCHMARK[/CONFIG]=FOLDER."""
     from ..benchmarks.data.load import config_name
 
-    name, sign, folder = given.partition("=")
+    name, _, folder = given.partition("=")
     slug, _, config = name.partition("/")
-    if not sign or not slug or not folder:
+    if not slug or not folder:
         raise UsageError(
             Setting("agreement", given), ": expected BENCHMARK=FOLDER or BENCHMARK/CONFIG=FOLDER"
         )
@@ -204,54 +197,48 @@ def _ratings(given: str) -> Target:
         return Target(slug, config_name(slug, config or None), Path(folder))
 
 
-def _caption_sets(
-    file: tuple[Path | None, str | None, Mapping[str, str | None]],
-    benchmarks: tuple[list[str] | None, list[str] | None, Path | None],
-    languages: str | None,
+def _of_file(
+    path: Path,
+    languages: Sequence[str],
+    beside: str | None,
+    columns: Mapping[str, str | None],
     where: Mapping[str, Any],
 ) -> list[CaptionSet]:
-    """The captions of a file or of benchmarks, a set per language."""
-    from ..benchmarks.robustness import benchmark_captions, file_captions
+    """The captions of a file, a set per language."""
+    from ..benchmarks.robustness import file_captions
 
-    with terminal.as_usage():
-        listed = [options.language_of(code) for code in (languages or "").split(",") if code.strip()]
-    codes = list(dict.fromkeys(filter(None, listed))) or None
-    path, beside, columns = file
-    if path is not None:
-        named: dict[str, Any] = {f"{name}_column": value for name, value in columns.items()}
-        return file_captions(path, languages=codes, published_as=beside or "", **named, **where)
-    data, config, data_dir = benchmarks
-    targets = options.benchmark_targets(data or [], config or (["all"] if codes else None), data_dir)
-    if codes and not config:
-        targets = list(_in_languages(targets, codes))
+    named: dict[str, Any] = {f"{name}_column": value for name, value in columns.items()}
+    return file_captions(path, languages=languages, published_as=beside or "", **named, **where)
+
+
+def _of_benchmarks(
+    data: Sequence[str],
+    configs: list[str] | None,
+    data_dir: Path | None,
+    languages: Sequence[str],
+    where: Mapping[str, Any],
+) -> list[CaptionSet]:
+    """The captions of benchmarks, a set per language."""
+    from ..benchmarks.data.load import builder_class
+    from ..benchmarks.robustness import benchmark_captions
+
+    targets = options.benchmark_targets(data, configs or (["all"] if languages else None), data_dir)
+    if languages and not configs:  # a configuration for each language; the default one comes before others
+        chosen = []
+        for slug, folder in dict.fromkeys((target.slug, target.folder) for target in targets):
+            kind = builder_class(slug)
+            first = {config.language: config.name for config in reversed(kind.BUILDER_CONFIGS)}
+            first |= {c.language: c.name for c in kind.BUILDER_CONFIGS if c.name == kind.DEFAULT_CONFIG_NAME}
+            chosen += [Target(slug, first[code], folder) for code in languages if code in first]
+        targets = chosen
     sets = []
     for slug, name, folder in targets:
         _tell(f"reading {slug}")
-        found = benchmark_captions(slug, name, data_dir=folder, **where)
-        chosen = [part for part in found if codes is None or part.language in codes]
-        if not chosen:
-            known = ", ".join(part.language for part in found)
-            raise InputError(
-                f"{slug} ({name}) has no captions in {', '.join(codes or ())}; it has captions in {known}",
-                field="languages",
-            )
-        sets += chosen
-    return sets
-
-
-def _in_languages(targets: Sequence[Target], languages: Sequence[str]) -> Iterator[Target]:
-    """A configuration of each benchmark for each language; a default configuration comes before others."""
-    from ..benchmarks.data.load import builder_class
-
-    for slug, folder in dict.fromkeys((target.slug, target.folder) for target in targets):
-        kind = builder_class(slug)
-        first = {config.language: config.name for config in reversed(kind.BUILDER_CONFIGS)}
-        first |= {c.language: c.name for c in kind.BUILDER_CONFIGS if c.name == kind.DEFAULT_CONFIG_NAME}
-        for language in languages:
-            if language not in first:
-                known = ", ".join(sorted(filter(None, first)))
-                raise UsageError(f"{slug} has no captions in {language!r}; it has captions in {known}")
-            yield Target(slug, first[language], folder)
+        sets += benchmark_captions(slug, name, data_dir=folder, **where)
+    for slug, code in ((slug, code) for slug in data for code in languages):
+        if all((part.data, part.language) != (slug, code) for part in sets):
+            raise InputError(f"{slug} has no captions in {code!r}", field="languages")
+    return [part for part in sets if not languages or part.language in languages]
 
 
 def _measure(
@@ -260,35 +247,34 @@ def _measure(
     load: Any,
     noise: RobustnessOptions,
     stand_in: bool,
-    plain: tuple[str, str, str] | None,
+    plain: str,
     degrees: bool,
-) -> _Measured:
-    """Measure each set of captions; with `plain`, a metric and its backbone, also in other styles."""
+) -> dict[str, list[Any]]:
+    """The runs of each set of captions; also in other styles against `plain`, METRIC[@BACKBONE] or ""."""
     from ..benchmarks.robustness import run_robustness
     from ..benchmarks.robustness.alarms import run_alarms
     from ..benchmarks.robustness.degrees import run_degrees
     from ..benchmarks.robustness.stand_in import plain_backbone
+    from ..perturbations import KINDS
 
     scorers = {label: load(slug, spec) for label, (slug, spec) in towers.items()}
     embedders = _stand_ins(towers, load) if stand_in else None
-    measured = _Measured([], [], [], [])
+    against = {}
+    for label, scorer in scorers.items() if plain else ():
+        slug, _, spec = plain.partition("@")
+        spec = spec or plain_backbone(towers[label][1])
+        against[label] = (scorer, load(slug, spec), f"{slug}@{spec}")
+    found: dict[str, list[Any]] = {"runs": [], "styles": [], "degrees": []}
     for captions in sets:
         _tell(f"{captions.data} ({captions.language}): {len(captions):,} captions")
-        measured.runs.append(run_robustness(captions, scorers, noise, plain_embedders=embedders))
-        if plain is not None:
-            against = {}
-            for label, scorer in scorers.items():
-                spec = plain[2] or plain_backbone(towers[label][1])
-                against[label] = (scorer, load(plain[0], spec), f"{plain[0]}@{spec}")
-            measured.alarms.append(run_alarms(captions, against, plain_embedders=embedders))
+        found["runs"].append(run_robustness(captions, scorers, noise, plain_embedders=embedders))
+        if plain:
+            found["styles"].append(run_alarms(captions, against, plain_embedders=embedders))
         if degrees:
-            how: dict[str, Any] = {
-                "kinds": noise.paper_kinds,
-                "seed": noise.seed,
-                "plain_embedders": embedders,
-            }
-            measured.curves.append(run_degrees(captions, scorers, **how))
-    return measured
+            kinds = [kind for kind in noise.kinds if kind in KINDS]
+            how: dict[str, Any] = {"kinds": kinds, "seed": noise.seed, "plain_embedders": embedders}
+            found["degrees"].append(run_degrees(captions, scorers, **how))
+    return found
 
 
 def _stand_ins(towers: Towers, load: Any) -> dict[str, Any]:
@@ -308,29 +294,21 @@ def _agree(
 ) -> list[BenchmarkRun]:
     """Agreement with the ratings of benchmarks, by their photos or by references that stand for them."""
     from ..benchmarks import run_benchmark
-    from ..benchmarks.robustness.agreement import stand_in_agreement
+    from ..benchmarks.robustness.stand_in import stand_in_agreement
     from ..benchmarks.tasks import TaskOptions
 
     sampling = TaskOptions(bootstrap=noise.bootstrap, confidence=noise.confidence, seed=noise.seed)
+    makers = {label: functools.partial(load, *tower) for label, tower in towers.items()}
     runs = []
     for slug, config, folder in ratings:
         _tell(f"{slug}: agreement")
+        how: dict[str, Any] = {"data_dir": folder, "options": sampling}
         if stand_in:
-            scorers = {label: load(metric, spec) for label, (metric, spec) in towers.items()}
-            embedders = _stand_ins(towers, load)
-            run = stand_in_agreement(slug, config, scorers, embedders, data_dir=folder, options=sampling)
+            scorers = {label: make() for label, make in makers.items()}
+            runs.append(stand_in_agreement(slug, config, scorers, _stand_ins(towers, load), **how))
         else:
-            run = run_benchmark(
-                slug,
-                config,
-                data_dir=folder,
-                metrics={label: functools.partial(load, *tower) for label, tower in towers.items()},
-                options=sampling,
-                partial=partial,
-                keep_going=True,
-                say=_tell,
-            )
-        runs.append(run)
+            how |= {"partial": partial, "keep_going": True, "say": _tell}
+            runs.append(run_benchmark(slug, config, metrics=makers, **how))
     return runs
 
 
@@ -341,7 +319,7 @@ def _tell(line: str) -> None:
 
 
 def _show(
-    measured: _Measured,
+    results: dict[str, list[Any]],
     output: Path | None,
     markdown: Path | None,
     figure: Path | None,
@@ -350,31 +328,28 @@ def _show(
     quiet: bool,
 ) -> int | None:
     """Write and print the results; returns the exit code."""
-    from ..benchmarks.robustness.table import averages_dict, groups
     from ..show.benchmark_tables import benchmark_report
     from ..show.figures import write_bars, write_dots
-    from ..show.robustness_tables import alarms_report, curves_report, robustness_reports
+    from ..show.robustness_tables import alarms_report, averages_dict, curves_report, robustness_reports
 
+    runs, styles, degrees = (results[name] for name in ("runs", "styles", "degrees"))
     document: dict[str, Any] = {
-        "runs": [run.to_dict() for run in measured.runs],
-        "averages": averages_dict(groups(measured.runs)),
-        "agreement": [run.to_dict() for run in measured.agreed],
+        name: [run.to_dict() for run in part]
+        for name, part in results.items()
+        if part or name in ("runs", "agreement")
     }
-    if measured.alarms:
-        document["styles"] = [run.to_dict() for run in measured.alarms]
-    if measured.curves:
-        document["degrees"] = [run.to_dict() for run in measured.curves]
-    reports = robustness_reports(measured.runs)
-    reports += [alarms_report(measured.alarms)] if measured.alarms else []
-    reports += [curves_report(measured.curves)] if measured.curves else []
-    reports += map(benchmark_report, measured.agreed)
+    document["averages"] = averages_dict(runs)
+    reports = robustness_reports(runs)
+    reports += [alarms_report(styles)] if styles else []
+    reports += [curves_report(degrees)] if degrees else []
+    reports += map(benchmark_report, results["agreement"])
     terminal.write_json(output, document)
     if markdown is not None:
         write_text(markdown, "\n".join(report.markdown() for report in reports))
     if figure is not None:
-        write_dots(measured.runs, figure)
+        write_dots(runs, figure)
     if bars is not None:
-        write_bars(measured.runs, bars)
+        write_bars(runs, bars)
     if as_json:
         terminal.print_json(document)
     elif not quiet:
@@ -382,23 +357,16 @@ def _show(
         for report in reports:
             report.print(console)
         terminal.print_written(console, output, markdown, figure, bars)
-    missed = _missed(measured)
-    for line in missed if quiet or as_json else ():  # otherwise the tables say it
+    missed = [
+        f"{run.captions.data} ({run.captions.language}): {name} was not measured. {why}"
+        for run in (*runs, *styles, *degrees)
+        for name, why in run.skipped.items()
+    ]
+    missed += [
+        f"{run.name}: {name} was not run. {why}"
+        for run in results["agreement"]
+        for name, why in run.skipped.items()
+    ]
+    for line in dict.fromkeys(missed) if quiet or as_json else ():  # otherwise the tables say it
         say(line)
     return terminal.SKIPPED if missed else None
-
-
-def _missed(measured: _Measured) -> list[str]:
-    """What could not be measured, a line each."""
-    lines = [
-        f"{run.data} ({run.language}): {kind} was not measured. {reason}"
-        for run in measured.runs
-        for kind, reason in run.skipped.items()
-    ]
-    further: list[AlarmsRun | DegreesRun] = [*measured.alarms, *measured.curves]
-    for run in further:
-        name = f"{run.captions.data} ({run.captions.language})"
-        lines += [f"{name}: {kind} was not measured. {reason}" for kind, reason in run.skipped.items()]
-    for agreed in measured.agreed:
-        lines += [f"{agreed.name}: {name} was not run. {why}" for name, why in agreed.skipped.items()]
-    return list(dict.fromkeys(lines))

@@ -20,7 +20,7 @@ from ..errors import CapscoreError, Setting
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from .kinds import KINDS, MASK, change_words, check_captions, check_kind
-from .objects import Object, exchanged_texts, find_nouns, find_objects
+from .objects import Object, exchange_objects, find_nouns, find_objects
 from .words import Span, caption_random, spans_of, words_and_gaps
 
 RULES = "degree1"  # in signatures; the number grows whenever the rules for a caption change
@@ -138,11 +138,4 @@ def _exchange(caption: str, spans: Sequence[Span], number: int, rng: random.Rand
         return caption, []
     # two different texts come first, so that the least degree changes the caption too
     order.insert(1, order.pop(other))
-    chosen = sorted(order[: max(2, number)])
-    out, last, moved = [], 0, []
-    for (start, end), text in zip(chosen, exchanged_texts(caption, chosen, rng, "every"), strict=True):
-        out += [caption[last:start], text]
-        last = end
-        if text != caption[start:end]:
-            moved.append((start, end))
-    return "".join(out) + caption[last:], moved
+    return exchange_objects(caption, sorted(order[: max(2, number)]), rng, "every")

@@ -10,7 +10,6 @@ captions.
 
 from __future__ import annotations
 
-import difflib
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -74,6 +73,23 @@ def all_kinds() -> tuple[str, ...]:
     return (*KINDS, *UNSEEN_KINDS, *PERTURBATIONS.names())
 
 
+def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
+    """Perturbations, given by name or as the sets "paper", "unseen" and "all", each once.
+
+    Raises:
+        InputError: an unknown name.
+
+    >>> chosen_kinds(["typos", "paper"])
+    ('typos', 'repetition', 'removal', 'masking', 'jumble', 'substitution')
+    """
+    sets = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
+    kinds = tuple(dict.fromkeys(kind for name in names for kind in sets.get(name, (name,))))
+    unknown = [kind for kind in kinds if kind not in sets["all"]]
+    if unknown or not kinds:
+        raise InputError(Setting("kind", unknown), f": expected {', '.join([*sets['all'], *sets])}")
+    return kinds
+
+
 def perturb(
     captions: Sequence[str],
     kind: str,
@@ -132,38 +148,39 @@ def perturb(
     >>> perturb(["Ein Hund läuft."], "negation", "de").captions
     ['Kein Hund läuft.']
     """
-    check_kind(kind)
-    seed = _checked_seed(p, seed, removal, order)
+    check_kind(kind, all_kinds())
+    check_draws(p, seed, removal, order)
     if objects is not None and kind != "substitution":
         raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
     code = None if language is None else language_code(language)
     check_captions(captions)
     not_found = np.zeros(len(captions), dtype=np.int64)
-    settings: dict[str, object] = {"seed": seed}
+    settings: dict[str, object] = {"seed": int(seed)}
+    drawing = "draw" if shared_draws and kind in ("repetition", "removal", "masking") else kind
+    draws = (caption_random(int(seed), drawing, caption) for caption in captions)
     if kind == "substitution":
         settings |= {"objects": noun_finder(code) if objects is None else "given", "order": order}
         found, not_found = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
-        texts = [
-            exchange_objects(caption, spans, caption_random(seed, kind, caption), order)
-            for caption, spans in zip(captions, found, strict=True)
-        ]
+        texts = [exchange_objects(*row, order)[0] for row in zip(captions, found, draws, strict=True)]
     elif kind in KINDS:
-        settings |= _word_settings(kind, p, shared_draws, removal, code)
-        drawing = "draw" if shared_draws and kind != "jumble" else kind
+        settings["words"] = word_finder(code)
+        if kind != "jumble":
+            settings |= {"p": float(p), "draws": "shared" if shared_draws else "own"}
+        if kind == "removal":
+            settings["removal"] = removal
         between = " " if has_spaces(code) else ""
         texts = []
-        for caption in captions:
+        for caption, rng in zip(captions, draws, strict=True):
             words, gaps = words_and_gaps(caption, code)
-            rng = caption_random(seed, drawing, caption)
             if kind == "jumble":
                 texts.append(_jumble(words, gaps, rng))
             else:
                 drawn = _draw(len(words), p, rng)
                 texts.append(change_words(kind, words, gaps, drawn, between, removal))
     else:
-        change = _UNSEEN.get(kind) or PERTURBATIONS.get(kind)
         settings |= _unseen_settings(kind, code)
-        texts = [change(caption, code or "en", caption_random(seed, kind, caption)) for caption in captions]
+        change = _UNSEEN.get(kind) or PERTURBATIONS.get(kind)
+        texts = [change(caption, code or "en", rng) for caption, rng in zip(captions, draws, strict=True)]
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
 
@@ -178,13 +195,10 @@ def has_rules(kind: str, language: str | None = None) -> bool:
     return kind not in _RULES_FOR or code in _RULES_FOR[kind]
 
 
-def check_kind(kind: str, known: Sequence[str] | None = None) -> None:
-    """Raise CapscoreError, with the closest name, unless a perturbation is a known one (None: any)."""
-    known = all_kinds() if known is None else known
+def check_kind(kind: str, known: Sequence[str]) -> None:
+    """Raise CapscoreError unless a perturbation is a known one."""
     if kind not in known:
-        close = difflib.get_close_matches(str(kind).lower(), known, n=1, cutoff=0.4)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(known)}{hint}")
+        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(known)}")
 
 
 def check_captions(captions: Sequence[str]) -> None:
@@ -193,6 +207,17 @@ def check_captions(captions: Sequence[str]) -> None:
     for row, caption in enumerate(captions):
         if not caption.replace("\0", " ").strip():
             raise InputError("the caption is blank: there is nothing to perturb", row=row, field="caption")
+
+
+def check_draws(p: float, seed: int, removal: str, order: str) -> None:
+    """Raise InputError unless settings of `perturb` have values that it takes."""
+    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
+        raise InputError(Setting("p", p), ": expected a probability from 0 to 1")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise InputError(Setting("seed", seed), ": expected a whole number")
+    for name, value, known in (("removal", removal, REMOVALS), ("order", order, ORDERS)):
+        if value not in known:
+            raise InputError(Setting(name, value), f": expected one of {', '.join(known)}")
 
 
 def word_finder(language: str | None = None) -> str:
@@ -221,28 +246,6 @@ def change_words(
         ],
         gaps,
     )
-
-
-def _checked_seed(p: float, seed: int, removal: str, order: str) -> int:
-    if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
-        raise CapscoreError(Setting("p", p), ": expected a probability from 0 to 1")
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise CapscoreError(Setting("seed", seed), ": expected a whole number")
-    for name, value, known in (("removal", removal, REMOVALS), ("order", order, ORDERS)):
-        if value not in known:
-            raise CapscoreError(Setting(name, value), f": expected one of {', '.join(known)}")
-    return int(seed)
-
-
-def _word_settings(
-    kind: str, p: float, shared_draws: bool, removal: str, code: str | None
-) -> dict[str, object]:
-    settings: dict[str, object] = {"words": word_finder(code)}
-    if kind != "jumble":
-        settings |= {"p": float(p), "draws": "shared" if shared_draws else "own"}
-    if kind == "removal":
-        settings["removal"] = removal
-    return settings
 
 
 def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:

@@ -5,17 +5,19 @@ In: captions, and objects as texts or as places. Out: places of the objects; cap
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import InputError
+from ..files.columns import is_missing
 from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import tag, tagger_name
@@ -23,6 +25,29 @@ from .words import Span, is_one_sign
 
 # A critical object: its text, or its place in the caption.
 Object: TypeAlias = str | tuple[int, int]
+# Orders of exchanged objects: any other one, as published; or one in which every object moves
+ORDERS = ("published", "every")
+# Columns of files that hold critical objects
+OBJECT_COLUMNS = ("critical_objects", "objects")
+
+
+def objects_of_cell(cell: Any, is_text: bool) -> list[Any] | None:
+    """The critical objects in a cell of a file, which is JSON where cells are text; None in an empty one.
+
+    Raises:
+        InputError: the cell holds no list.
+    """
+    if is_missing(cell):
+        return None
+    listed = cell
+    if is_text:
+        try:
+            listed = json.loads(cell)
+        except (json.JSONDecodeError, RecursionError):
+            listed = None
+    if not isinstance(listed, list):
+        raise InputError(f'{cell!r:.60}: expected a list such as ["a dog", "beach"]', field="objects")
+    return listed
 
 
 def find_nouns(captions: Sequence[str], language: str | None = None) -> list[list[tuple[int, int]]]:
@@ -99,33 +124,33 @@ def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span
     if isinstance(objects, (str, bytes)) or not isinstance(objects, Iterable):
         raise InputError(f"{objects!r:.60} is not a list of objects", row=row, field="objects")
     taken: list[Span] = []
-    objects = list(objects)
+    texts = []
     for item in objects:
-        if not isinstance(item, str):
-            taken.append(_checked_span(item, caption, taken, row))
+        if isinstance(item, str):
+            texts.append(" ".join(item.split()))
+            continue
+        span = tuple(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else ()
+        if (
+            len(span) != 2
+            or not all(isinstance(number, Integral) for number in span)
+            or not 0 <= span[0] < span[1] <= len(caption)
+            or any(span[0] < end and start < span[1] for start, end in taken)
+        ):
+            raise InputError(
+                f"{item!r:.60}: expected a text, or a (start, end) place in the caption, which has "
+                f"{len(caption)} characters; places must not overlap",
+                row=row,
+                field="objects",
+            )
+        taken.append((int(span[0]), int(span[1])))
     missing = 0
-    texts = (" ".join(item.split()) for item in objects if isinstance(item, str))
     for text in sorted(texts, key=lambda text: (-len(text), text)):
-        span = _find(caption, text, taken)
-        if span is None:
+        found = _find(caption, text, taken)
+        if found is None:
             missing += 1
         else:
-            taken.append(span)
+            taken.append(found)
     return sorted(taken), missing
-
-
-def _checked_span(span: object, caption: str, taken: list[Span], row: int) -> Span:
-    numbers = list(span) if isinstance(span, Iterable) and not isinstance(span, bytes) else []
-    if len(numbers) != 2 or not all(isinstance(number, Integral) for number in numbers):
-        raise InputError(f"{span!r:.60} is neither a text nor a (start, end) place", row=row, field="objects")
-    start, end = map(int, numbers)
-    if not 0 <= start < end <= len(caption):
-        problem = f"is not in the caption, which has {len(caption)} characters"
-    elif any(start < b and a < end for a, b in taken):
-        problem = "overlaps another one"
-    else:
-        return start, end
-    raise InputError(f"the place ({start}, {end}) {problem}", row=row, field="objects")
 
 
 def _find(caption: str, text: str, taken: list[Span]) -> Span | None:
@@ -157,11 +182,11 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 def exchange_objects(
     caption: str, spans: Sequence[Span], rng: random.Random, order: str = "published"
-) -> str:
-    """The caption with the texts of its spans in another order.
+) -> tuple[str, list[Span]]:
+    """The caption with the texts of its spans in another order, and the spans that got another text.
 
     Objects that differ only in case, white space or composition count as equal. All texts are written at
-    once, so that none is written over another.
+    once, so that none is written over another. If all objects are equal, the caption stays as it is.
 
     Args:
         caption: A text.
@@ -169,28 +194,21 @@ def exchange_objects(
         rng: Source of the draws.
         order: One of `ORDERS`.
 
-    Returns:
-        The new caption; the caption itself if all its objects are equal.
-
     >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
-    'a dog and a cat'
+    ('a dog and a cat', [(2, 5), (12, 15)])
     """
-    out, last = [], 0
-    for (start, end), text in zip(spans, exchanged_texts(caption, spans, rng, order), strict=True):
-        out += [caption[last:start], text]
-        last = end
-    return "".join(out) + caption[last:]
-
-
-def exchanged_texts(
-    caption: str, spans: Sequence[Span], rng: random.Random, order: str = "published"
-) -> list[str]:
-    """The new text of each span, as `exchange_objects` writes them."""
     texts = [caption[start:end] for start, end in spans]
     names = [unicodedata.normalize("NFC", " ".join(text.split())).casefold() for text in texts]
     if len(set(names)) < 2:
-        return texts
-    return [texts[source] for source in _ORDERED[order](names, rng)]
+        return caption, []
+    sources = _all_moved(names, rng) if order == "every" else _shuffled(names, rng)
+    out, last, moved = [], 0, []
+    for (start, end), source in zip(spans, sources, strict=True):
+        out += [caption[last:start], texts[source]]
+        last = end
+        if texts[source] != caption[start:end]:
+            moved.append((start, end))
+    return "".join(out) + caption[last:], moved
 
 
 def _shuffled(names: list[str], rng: random.Random) -> list[int]:
@@ -221,11 +239,3 @@ def _all_moved(names: list[str], rng: random.Random) -> list[int]:
     for position, number in enumerate(line):
         sources[number] = line[position - step]
     return sources
-
-
-_ORDERED: dict[str, Callable[[list[str], random.Random], list[int]]] = {
-    "published": _shuffled,
-    "every": _all_moved,
-}
-# How a substitution orders the objects of a caption
-ORDERS = tuple(_ORDERED)

@@ -14,13 +14,12 @@ import numpy as np
 
 from ..benchmarks.protocols import ProtocolResult, cross_language
 from ..benchmarks.robustness.run import RobustnessRun
-from ..benchmarks.robustness.table import Group, averages, groups
 from ..benchmarks.run import BenchmarkRun, MetricResult
 from ..benchmarks.systems.run import SystemsRun
 from ..errors import CapscoreError, MissingExtraError
 from ..files.whole_file import whole_file
 from .benchmark_tables import metric_name, statistic_name
-from .robustness_tables import metric_heading
+from .robustness_tables import Group, averages, groups, metric_heading
 from .tables import fixed, level_text
 
 if TYPE_CHECKING:
@@ -241,7 +240,8 @@ def dot_drops(group: Group, metric: str, kinds: Sequence[str]) -> list[Drop]:
         name = f"drop_{kind}"
         mean, published = both.get(name, (None, None))
         if len(results) == 1:
-            low, high = results[0].intervals.get(name) or (None, None)
+            statistic = results[0].statistics.get(name)
+            low, high = (statistic and statistic.interval) or (None, None)
         else:
             drops = [result.parts[kind].drop for result in results if kind in result.parts]
             values = [drop for drop in drops if drop is not None]

@@ -1,14 +1,22 @@
-"""Runs of perturbed captions → tables: drops of scores, false alarms by style, curves by degree."""
+"""Runs of perturbed captions → tables: drops of scores, false alarms by style, curves by degree.
+
+Tables of several languages end with their averages, as in Kim et al. 2023. Drops are in percent, as papers
+print them; means are on the metric's own scale.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
+from ..benchmarks.protocols.results import counted
 from ..benchmarks.robustness.alarms import AlarmsRun
 from ..benchmarks.robustness.degrees import DegreesRun
-from ..benchmarks.robustness.run import RobustnessRun
-from ..benchmarks.robustness.table import Group, groups, kept_lines, lines, percent, remarks, sources
-from .tables import Report, Table, fixed
+from ..benchmarks.robustness.run import MetricRobustness, RobustnessRun
+from ..perturbations import KINDS
+from ..perturbations.styles import STYLES
+from .tables import Report, Table, fixed, level_text, signed
 
 # headings for a terminal of 80 columns
 _SHORT = {
@@ -26,18 +34,6 @@ _SHORT = {
     "fragment": "frag.",
     "paragraph": "par.",
 }
-STYLES = (
-    "given",
-    "lower",
-    "bare",
-    "title",
-    "capitals",
-    "blanks",
-    "nouns",
-    "stopped",
-    "fragment",
-    "paragraph",
-)
 _DROPS = (
     "Drops are changes of the mean score, in percent. Kept: original mean as a share of the first metric's, "
     "and how often original captions retrieve their photo, in percent."
@@ -50,12 +46,76 @@ _CURVES = (
     "Drops are changes of the mean score, in percent; touched is the share of the words. ρ: Spearman's rank "
     "correlation of the fall and the share touched, over the degrees, and over captions at all degrees."
 )
+Averages = dict[str, tuple[float | None, float | None]]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs on one data set, one per language."""
+
+    name: str
+    runs: tuple[RobustnessRun, ...]
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics."""
+        return [result.metric for result in self.runs[0].results]
+
+    def results(self, metric: str) -> list[tuple[RobustnessRun, MetricRobustness]]:
+        """(run, result) of a metric in every language."""
+        return [(run, result) for run in self.runs for result in run.results if result.metric == metric]
+
+    def kinds(self, *, unseen: bool) -> list[str]:
+        """Kinds that were measured in any of the languages: the published ones, or the others."""
+        chosen = [kind for kind in self.runs[0].options.kinds if (kind in KINDS) != unseen]
+        return [kind for kind in chosen if any(kind in run.unchanged for run in self.runs)]
+
+
+def groups(runs: Sequence[RobustnessRun]) -> list[Group]:
+    """Runs by data set; a configuration that is not a language is a data set of its own."""
+    found: dict[str, list[RobustnessRun]] = {}
+    for run in runs:
+        data, config = run.captions.data, run.captions.config
+        name = data if config in ("", "default", run.language) else f"{data} · {config}"
+        found.setdefault(name, []).append(run)
+    return [Group(name, tuple(parts)) for name, parts in found.items()]
+
+
+def averages(group: Group, metric: str) -> Averages:
+    """Statistic → plain means over the languages, measured and published; None if a language lacks one."""
+    results = [result for _, result in group.results(metric)]
+    found: Averages = {}
+    for name in dict.fromkeys(name for result in results for name in result.statistics):
+        published = [result.published.get(name) for result in results]
+        found[name] = (
+            _mean([result.value(name) for result in results]),
+            _mean([None if figure is None else figure.measured_unit for figure in published]),
+        )
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if len(present) == len(values) else None
+
+
+def averages_dict(runs: Sequence[RobustnessRun]) -> dict[str, Any]:
+    """Averages over languages of every data set and metric, ready for JSON."""
+    return {
+        group.name: {
+            metric: {
+                name: {"measured": measured, "published": published}
+                for name, (measured, published) in averages(group, metric).items()
+            }
+            for metric in group.metrics
+        }
+        for group in groups(runs)
+    }
 
 
 def metric_heading(group: Group, metric: str) -> str:
     """A metric with its backbone."""
-    backbone = group.results(metric)[0][1].backbone
-    return metric if "@" in metric else f"{metric} ({backbone})"
+    return metric if "@" in metric else f"{metric} ({group.results(metric)[0][1].backbone})"
 
 
 def robustness_reports(runs: Sequence[RobustnessRun]) -> list[Report]:
@@ -68,36 +128,105 @@ def robustness_reports(runs: Sequence[RobustnessRun]) -> list[Report]:
                 kinds = group.kinds(unseen=unseen)
                 if kinds:
                     never = ", kinds that PR-MCS does not train on" if unseen else ""
-                    cells = [
-                        (line.language, line.what, *line.cells, *[""] * (len(kinds) + 2 - len(line.cells)))
-                        for line in lines(group, metric, unseen=unseen)
-                    ]
                     headings = ("language", "", "original", *kinds, "average")
-                    parts.append(_table(headings, cells, f"{metric_heading(group, metric)}{never}"))
-        kept = ("language", "metric", "of first", "R@1", "R@5", "R@10")
-        parts += [_table(kept, kept_lines(group), "Kept"), _DROPS]
-        parts += [f"published {source}" for source in sources(group)]
+                    rows = drop_rows(group, metric, unseen=unseen)
+                    parts.append(_table(headings, rows, f"{metric_heading(group, metric)}{never}"))
+        headings = ("language", "metric", "of first", "R@1", "R@5", "R@10")
+        parts += [_table(headings, kept_rows(group), "Kept"), _DROPS]
         split = group.runs[0].captions.split
         title = f"{group.name} ({split})" if split else group.name
-        found.append(Report(title, [*parts, *remarks(group)]))
+        found.append(Report(title, [*parts, *_sources(group), *_remarks(group)]))
+    return found
+
+
+def drop_rows(group: Group, metric: str, *, unseen: bool = False) -> list[tuple[str, ...]]:
+    """Means, drops, intervals and published drops of a metric in each language, and their averages."""
+    names = ["original", *group.kinds(unseen=unseen), "average_unseen" if unseen else "average"]
+    rows: list[tuple[str, ...]] = []
+    for run, result in group.results(metric):
+        values = {name: statistic.value for name, statistic in result.statistics.items()}
+        published = {name: figure.measured_unit for name, figure in result.published.items()}
+        rows += _means_and_drops(run.language, names, values)
+        drops = [result.statistics.get(f"drop_{name}") for name in names[1:]]
+        intervals = [None if drop is None else drop.interval for drop in drops]
+        for end, word in enumerate(("from", "to")) if any(intervals) else ():
+            cells = [_percent(interval[end] if interval else None) for interval in intervals]
+            rows.append(("", f"{level_text(run.options.confidence)} {word}", "", *cells))
+        rows += _published_drops(names, published)
+    if len(group.runs) > 1:
+        both = averages(group, metric)
+        rows += _means_and_drops("all", names, {name: measured for name, (measured, _) in both.items()})
+        rows += _published_drops(names, {name: published for name, (_, published) in both.items()})
+    return rows
+
+
+def _means_and_drops(
+    language: str, names: Sequence[str], values: Mapping[str, float | None]
+) -> list[tuple[str, ...]]:
+    means = [fixed(values.get(f"mean_{name}"), 4, "") for name in names]
+    drops = [_percent(values.get(f"drop_{name}")) for name in names[1:]]
+    return [(language, "mean", *means), ("", "drop %", "", *drops)]
+
+
+def _published_drops(names: Sequence[str], values: Mapping[str, float | None]) -> list[tuple[str, ...]]:
+    drops = [_percent(values.get(f"drop_{name}")) for name in names[1:]]
+    return [("", "published", fixed(values.get("mean_original"), 4, ""), *drops)] if any(drops) else []
+
+
+def kept_rows(group: Group) -> list[tuple[str, ...]]:
+    """Qualities to keep: language, metric, share of the first metric's original mean, R@1, R@5, R@10."""
+    return [
+        (
+            "" if index else run.language,
+            result.metric,
+            fixed(result.value("original_of_first"), 3, ""),
+            *(_share(result.value(f"text_to_image_r@{k}")) for k in (1, 5, 10)),
+        )
+        for run in group.runs
+        for index, result in enumerate(run.results)
+    ]
+
+
+def _sources(group: Group) -> list[str]:
+    """Sources of the published figures with their notes, each once with its languages."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for run in group.runs:
+        for result in run.results:
+            figure = result.published.get("drop_average")
+            if figure is not None:
+                source = f"{figure.citation}: {figure.note}" if figure.note else figure.citation
+                found.setdefault((result.metric, source), []).append(run.language)
+    return [f"published {metric} ({', '.join(codes)}): {source}" for (metric, source), codes in found.items()]
+
+
+def _remarks(group: Group) -> list[str]:
+    """Counts, notes, signatures, and what was not run."""
+    found: list[str] = []
+    for run in group.runs:
+        photos = counted(len(set(run.captions.image_ids)), "photo")
+        texts = "" if run.images == "photos" else ", for which texts stand"
+        found.append(f"{run.language}: {counted(len(run.captions), 'caption')} of {photos}{texts}")
+        found += [f"  {kind}: not run. {reason}" for kind, reason in run.skipped.items()]
+        found += [f"  {result.signature}" for result in run.results]
+        notes = [note for result in run.results for note in (*result.notes, *result.warnings)]
+        found += [f"  note: {note}" for note in dict.fromkeys([*run.notes, *notes])]
     return found
 
 
 def alarms_report(runs: Sequence[AlarmsRun]) -> Report:
     """Of each metric and language, captions per style, the share below half, and what is kept."""
     parts: list[Table | str] = []
-    for first in runs[0].results:
+    for metric, against in runs[0].against.items():
         rows = []
         for run in runs:
-            result = next(result for result in run.results if result.metric == first.metric)
-            styles = [result.styles.get(style) for style in STYLES]
+            styles = [run.styles[metric].get(style) for style in STYLES]
             counts = ["" if part is None else f"{part.n}" for part in styles]
             below = [_share(part.below_half if part else None) for part in styles]
             kept = [_share(part.kept if part else None) for part in styles]
             rows += [(run.captions.language, "captions", *counts), ("", "below half", *below)]
             rows.append(("", "kept", *kept))
-        title = f"Right captions in other styles, {first.metric}"
-        parts += [_table(("language", "", *STYLES), rows, title), _ALARMS.format(against=first.against)]
+        title = f"Right captions in other styles, {metric}"
+        parts += [_table(("language", "", *STYLES), rows, title), _ALARMS.format(against=against)]
     return Report("", [*parts, *_skipped(runs)])
 
 
@@ -105,23 +234,25 @@ def curves_report(runs: Sequence[DegreesRun]) -> Report:
     """Of each metric, language and kind, the drops at each degree with both ρ, and the share touched."""
     parts: list[Table | str] = []
     for metric in runs[0].curves:
-        rows = []
+        rows, degrees = [], []
         for run in runs:
             for index, (kind, curve) in enumerate(run.curves[metric].items()):
+                degrees = [f"{degree:g}" for degree in curve.degrees]
                 language = "" if index else run.captions.language
                 rho = fixed(curve.of_means, 2, ""), fixed(curve.of_captions, 2, "")
-                rows.append((language, kind, "drop", *map(percent, curve.drops), *rho))
+                rows.append((language, kind, "drop", *map(_percent, curve.drops), *rho))
                 rows.append(("", "", "touched", *map(_share, curve.touched), "", ""))
-        curves = [curve for run in runs for curve in run.curves[metric].values()]
-        degrees = [f"{degree:g}" for degree in curves[0].degrees] if curves else []
         headings = ("language", "kind", "degree", *degrees, "ρ", "ρ each")
         parts += [_table(headings, rows, f"By degree, {metric}", left=3), _CURVES]
     return Report("", [*parts, *_skipped(runs)])
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, left: int = 2) -> Table:
-    short = [_SHORT.get(heading, heading) for heading in headings]
-    return Table(headings, rows, title, left=left, short=short)
+    return Table(headings, rows, title, left=left, short=[_SHORT.get(name, name) for name in headings])
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else signed(100 * value, 1)
 
 
 def _share(value: float | None) -> str:

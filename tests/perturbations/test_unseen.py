@@ -211,7 +211,7 @@ def test_a_language_without_rules_is_told():
 @pytest.mark.parametrize(
     ("captions", "kind", "seed", "message"),
     [
-        (["a cat"], "typo", 0, r"'typo' is not one of .*; did you mean 'typos'\?"),
+        (["a cat"], "typo", 0, r"'typo' is not one of .*"),
         (["a cat"], "typos", 0.5, "seed=0.5: expected a whole number"),
         (["a cat", " "], "typos", 0, "row 1, caption: the caption is blank"),
         ("a cat", "typos", 0, "is one string; expected a list of captions"),

@@ -152,16 +152,16 @@ def measure_set(title: str, captions: CaptionSet, towers: Sequence[Tower]) -> di
     against = {tower.name: (scorers[tower.name], MCS(tower.plain), plain_name) for tower in towers}
     styled = run_alarms(_with_paragraphs(captions), against, plain_embedders=embedders)
     curves = run_degrees(captions.sample(BY_DEGREE, 0), scorers, plain_embedders=embedders)
-    styles = {part.metric: plain(part.styles) for part in styled.results}
+    styles: dict[str, Any] = plain(styled.styles)
     results: dict[str, Any] = {}
     for result, moved in zip(run.results, every.results, strict=True):
         drops = {name: part.drop for name, part in result.parts.items()}
         drops["every"] = moved.parts["substitution"].drop if "substitution" in moved.parts else None
         results[result.metric] = {
             "drops": drops,
-            "average": None if result.paper is None else result.paper.value("drop_average"),
-            "kept": result.original_of_first,
-            "recall": {f"R@{k}": value for k, value in result.retrieval.items()},
+            "average": result.value("drop_average"),
+            "kept": result.value("original_of_first"),
+            "recall": {f"R@{k}": result.value(f"text_to_image_r@{k}") for k in (1, 5, 10)},
             "styles": styles.get(result.metric, {}),
             "curves": plain(curves.curves[result.metric]),
         }

@@ -1,11 +1,8 @@
-"""Robustness of metrics, end to end: captions and photos in, the tables of Kim et al. 2023 (PR-MCS) out.
+"""Robustness of metrics, end to end: captions and photos in, the drops of Kim et al. 2023 (PR-MCS) out.
 
-`captions` reads captions from a benchmark or a file; `stand_in` picks the tower that embeds a text in place
-of a photo; `run` perturbs, scores and counts; `agreement` correlates with ratings without photos; `table`
-puts runs side by side. `capscore.show` prints and draws them.
+`captions` reads captions from a benchmark or a file; `run` perturbs, scores and counts; `alarms` scores right
+captions in other styles, `degrees` captions with more and more noise; `stand_in` has texts stand for photos.
 """
-
-from __future__ import annotations
 
 from .captions import CaptionSet, benchmark_captions, file_captions
 from .run import MetricRobustness, RobustnessOptions, RobustnessRun, run_robustness

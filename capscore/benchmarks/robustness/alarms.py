@@ -7,22 +7,19 @@ text. What is kept is the mean score as a share of the plain metric's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import InputError, MissingExtraError
-from ...perturbations.styles import RULES, STYLES, Restyled, restyle
+from ...perturbations.styles import RULES, STYLES, restyle
 from ...statistics.plain_values import plain
 from .captions import CaptionSet
-from .run import against_stand_ins
+from .stand_in import made_or_skipped, score_texts
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
     from ...metrics.backbone_scorer import BackboneScorer
-
-HALF = 0.5
 
 
 @dataclass(frozen=True)
@@ -43,45 +40,28 @@ class StyleAlarms:
 
 
 @dataclass(frozen=True)
-class MetricAlarms:
-    """False alarms of a metric.
-
-    Attributes:
-        metric: Its name, as given.
-        against: Name of the plain metric.
-        styles: Style → what it does to captions in it.
-    """
-
-    metric: str
-    against: str
-    styles: dict[str, StyleAlarms]
-
-
-@dataclass(frozen=True)
 class AlarmsRun:
     """False alarms of several metrics on captions of one language.
 
     Attributes:
         captions: Captions that were restyled.
-        results: One per metric.
+        against: Metric → name of the plain metric.
+        styles: Metric → style → what it does to captions in it.
         skipped: Style → why the captions could not be written in it.
     """
 
     captions: CaptionSet
-    results: list[MetricAlarms]
+    against: dict[str, str]
+    styles: dict[str, dict[str, StyleAlarms]]
     skipped: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "data": self.captions.data,
-            "config": self.captions.config,
-            "language": self.captions.language,
-            "n_captions": len(self.captions),
-            "rules": RULES,
-            "results": [plain(asdict(result)) for result in self.results],
-            "skipped": self.skipped,
-        }
+        results = [
+            {"metric": metric, "against": self.against[metric], "styles": plain(styles)}
+            for metric, styles in self.styles.items()
+        ]
+        return {**self.captions.names(), "rules": RULES, "results": results, "skipped": self.skipped}
 
 
 def alarms(scores: np.ndarray, plain_scores: np.ndarray) -> StyleAlarms:
@@ -90,14 +70,13 @@ def alarms(scores: np.ndarray, plain_scores: np.ndarray) -> StyleAlarms:
     >>> alarms(np.array([0.2, 0.9, 0.0]), np.array([1.0, 1.0, 0.0]))
     StyleAlarms(n=2, below_half=0.5, kept=0.55, not_scored=1)
     """
-    there = plain_scores > 0
-    n = int(there.sum())
+    scored = plain_scores > 0
+    n = int(scored.sum())
     if not n:
-        return StyleAlarms(0, None, None, len(there))
-    own, other = scores[there], plain_scores[there]
-    return StyleAlarms(
-        n, float((own < HALF * other).mean()), float(own.mean() / other.mean()), int((~there).sum())
-    )
+        return StyleAlarms(0, None, None, len(scored))
+    own, other = scores[scored], plain_scores[scored]
+    below_half, kept = float((own < 0.5 * other).mean()), float(own.mean() / other.mean())
+    return StyleAlarms(n, below_half, kept, len(scored) - n)
 
 
 def run_alarms(
@@ -118,49 +97,14 @@ def run_alarms(
     Raises:
         CapscoreError: as in `run_robustness`.
     """
-    written, skipped = restyled(captions, styles)
-    results = []
-    for name, (scorer, other, against) in metrics.items():
+    restyled, skipped = made_or_skipped(
+        styles, lambda style: restyle(captions.captions, style, captions.language, photos=captions.image_ids)
+    )
+    found: dict[str, dict[str, StyleAlarms]] = {}
+    for name, (scorer, other, _) in metrics.items():
         embedder = None if plain_embedders is None else plain_embedders[name]
-        found = {}
-        for style, part in written.items():
-            columns = [
-                text_scores(each, captions, part.captions, part.rows, embedder) for each in (scorer, other)
-            ]
-            found[style] = alarms(*columns)
-        results.append(MetricAlarms(name, against, found))
-    return AlarmsRun(captions, results, skipped)
-
-
-def restyled(captions: CaptionSet, styles: Sequence[str]) -> tuple[dict[str, Restyled], dict[str, str]]:
-    """The captions in each style; and style → why their language does not allow it."""
-    found: dict[str, Restyled] = {}
-    skipped: dict[str, str] = {}
-    for style in styles:
-        try:
-            found[style] = restyle(captions.captions, style, captions.language, photos=captions.image_ids)
-        except MissingExtraError as error:
-            skipped[style] = str(error)
-        except InputError as error:
-            if error.row is not None:  # the fault is in a caption, not in the language
-                raise
-            skipped[style] = error.message
-    return found, skipped
-
-
-def text_scores(
-    scorer: BackboneScorer,
-    captions: CaptionSet,
-    texts: Sequence[str],
-    rows: Sequence[int],
-    embedder: Embedder | None,
-) -> np.ndarray:
-    """Scores (m,) of m texts against the photos of the given rows, or the texts that stand for these."""
-    if not texts:
-        return np.zeros(0)
-    if captions.stand_ins is None:
-        images = [captions.images[row] for row in rows]
-        return scorer.score(list(texts), images, language=captions.language).scores
-    assert embedder is not None
-    stand_ins = [captions.stand_ins[row] for row in rows]
-    return against_stand_ins(scorer, texts, stand_ins, captions.language, embedder)[0]
+        found[name] = {}
+        for style, part in restyled.items():
+            texts = (captions, part.captions, part.rows, embedder)
+            found[name][style] = alarms(score_texts(scorer, *texts)[0], score_texts(other, *texts)[0])
+    return AlarmsRun(captions, {name: against for name, (_, _, against) in metrics.items()}, found, skipped)

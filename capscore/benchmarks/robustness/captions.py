@@ -5,30 +5,27 @@ All captions are true ones: robustness is how far their score falls when they ar
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...backbones.base import fingerprint_of
 from ...errors import CapscoreError, InputError, Setting
 from ...files.columns import FAMILIAR, find_columns
 from ...files.image_folder import ImageFolder, find_images
 from ...files.read import open_rows
-from ...files.row_source import Chunk, RowSource
+from ...files.row_source import CHUNK_ROWS, Chunk, RowSource
+from ...perturbations.objects import OBJECT_COLUMNS, objects_of_cell
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
 from ..protocols.results import counted
 from ..run import heard, open_benchmark, read_rows
 
-OBJECTS = ("critical_objects", "objects")
 STAND_IN = "stand_in"
-_PHOTOS = (*FAMILIAR["image"], "image_id")
 # benchmarks whose captions papers report under another name
 _PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
-_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class CaptionSet:
     image_ids: list[str]
     images: list[Any]
     stand_ins: list[str] | None = None
-    objects: list[list[str]] | None = None
+    objects: list[list[Any]] | None = None
     published_as: str = ""
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -65,47 +62,51 @@ class CaptionSet:
     def __len__(self) -> int:
         return len(self.captions)
 
-    @property
-    def missing(self) -> list[str]:
-        """Ids of the missing photos, each once."""
-        pairs = zip(self.image_ids, self.images, strict=True)
-        return list(dict.fromkeys(name for name, image in pairs if image is None))
+    def names(self) -> dict[str, Any]:
+        """What results say of the captions, ready for JSON."""
+        return {
+            "data": self.data,
+            "config": self.config,
+            "language": self.language,
+            "n_captions": len(self),
+        }
 
     def take(self, rows: Iterable[int], *notes: str) -> CaptionSet:
         """Some of the captions, with further notes."""
         chosen = list(rows)
+        columns = {
+            name: None if column is None else [column[row] for row in chosen]
+            for name in ("captions", "image_ids", "images", "stand_ins", "objects")
+            for column in [getattr(self, name)]
+        }
+        return replace(self, **columns, notes=(*self.notes, *notes))
 
-        def part(column: list[Any] | None) -> Any:
-            return None if column is None else [column[row] for row in chosen]
-
-        return replace(
-            self,
-            captions=part(self.captions),
-            image_ids=part(self.image_ids),
-            images=part(self.images),
-            stand_ins=part(self.stand_ins),
-            objects=part(self.objects),
-            notes=(*self.notes, *notes),
-        )
-
-    def sample(self, most: int, seed: int) -> CaptionSet:
-        """At most `most` captions, drawn at random, in their order.
+    def sample(self, n: int, seed: int) -> CaptionSet:
+        """At most n captions, drawn at random, in their order.
 
         The draw depends on the photo and on the caption's number among those of its photo, so that parallel
         captions are drawn in all languages.
         """
-        if most >= len(self):
+        if n >= len(self):
             return self
         seen: Counter[str] = Counter()
         ranks = []
         for row, name in enumerate(self.image_ids):
             seen[name] += 1
             ranks.append((fingerprint_of(seed, name, seen[name]), row))
-        drawn = sorted(row for _, row in sorted(ranks)[:most])
-        return self.take(drawn, f"{most:,} of {counted(len(self), 'caption')}, drawn with seed {seed}")
+        drawn = sorted(row for _, row in sorted(ranks)[:n])
+        return self.take(drawn, f"{n:,} of {counted(len(self), 'caption')}, drawn with seed {seed}")
 
 
-# ------------------------------------------------------------------ benchmarks
+class _Row(NamedTuple):
+    """A caption; `image` is None where texts stand for photos, `stand_in` is "" elsewhere."""
+
+    language: str
+    caption: str
+    image_id: str
+    image: Any
+    stand_in: str
+    objects: list[Any]
 
 
 def benchmark_captions(
@@ -145,40 +146,30 @@ def benchmark_captions(
         rows = [row for _, row in read_rows(builder, split)]
     texts = _true_captions(slug, rows)
     english: dict[str, str] = {}
-    if stand_in:
-        english = _english(slug, builder.config.language, rows, texts, data_dir, split)
-    found: dict[str, CaptionSet] = {}
+    if stand_in and builder.config.language == "en":
+        english = _first_captions(rows, texts)
+    elif stand_in:
+        english = _english_captions(slug, data_dir, split)
+    # benchmarks of ratings repeat a photo's references
+    found: dict[tuple[str, str, str], _Row] = {}
     for row, captions in zip(rows, texts, strict=True):
-        language = language_code(row["language"])
-        if language not in found:
-            found[language] = CaptionSet(
-                slug,
-                builder.config.name,
-                split,
-                language,
-                *([], [], []),
-                stand_ins=[] if stand_in else None,
-                objects=[] if "critical_objects" in row else None,
-                published_as=_PUBLISHED_AS.get(slug, slug),
-                files={path.name: source.sha256() for path, source in builder.files_read.items()},
-                notes=tuple(said),
-            )
-        _add(found[language], row, captions, english)
-    sets = [_usable(_each_once(one), partial) for one in found.values()]
-    return [_others_than_stand_in(one) for one in sets] if stand_in else sets
-
-
-def _add(
-    one: CaptionSet, row: Mapping[str, Any], captions: Sequence[str], english: Mapping[str, str]
-) -> None:
-    for caption in captions:
-        one.captions.append(caption)
-        one.image_ids.append(row["image_id"])
-        one.images.append(row["image"])
-        if one.stand_ins is not None:
-            one.stand_ins.append(english.get(row["image_id"], ""))
-        if one.objects is not None:
-            one.objects.append(list(row["critical_objects"]))
+        code, photo = language_code(row["language"]), row["image_id"]
+        for caption in captions:
+            objects = list(row.get("critical_objects", ()))
+            one = _Row(code, caption, photo, row["image"], english.get(photo, ""), objects)
+            found.setdefault((code, photo, caption), one)
+    about = CaptionSet(
+        slug,
+        builder.config.name,
+        split,
+        *("", [], [], []),
+        stand_ins=[] if stand_in else None,
+        objects=[] if rows and "critical_objects" in rows[0] else None,
+        published_as=_PUBLISHED_AS.get(slug, slug),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        notes=tuple(said),
+    )
+    return list(_by_language(found.values(), about, partial).values())
 
 
 def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -190,84 +181,25 @@ def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[st
     raise CapscoreError(f"{slug} has no captions that are known to be true")
 
 
-def _english(
-    slug: str,
-    language: str,
-    rows: Sequence[Mapping[str, Any]],
-    texts: list[list[str]],
-    data_dir: str | Path | None,
-    split: str,
-) -> dict[str, str]:
-    """Photo → its first English caption."""
-    if language != "en":
-        try:
-            builder, split = open_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
-            rows = [row for _, row in read_rows(builder, split)]
-        except CapscoreError as error:
-            raise CapscoreError(
-                f"the texts that stand for photos are the captions of the English configuration of {slug}, "
-                f"which is not available: {error}"
-            ) from error
-        texts = _true_captions(slug, rows)
+def _english_captions(slug: str, data_dir: str | Path | None, split: str) -> dict[str, str]:
+    """Photo → its first caption in the benchmark's English configuration."""
+    try:
+        builder, split = open_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
+        rows = [row for _, row in read_rows(builder, split)]
+    except CapscoreError as error:
+        raise CapscoreError(
+            f"the texts that stand for photos are the captions of the English configuration of {slug}, which "
+            f"is not available: {error}"
+        ) from error
+    return _first_captions(rows, _true_captions(slug, rows))
+
+
+def _first_captions(rows: Sequence[Mapping[str, Any]], texts: Sequence[Sequence[str]]) -> dict[str, str]:
     first: dict[str, str] = {}
     for row, captions in zip(rows, texts, strict=True):
-        if captions:
-            first.setdefault(row["image_id"], captions[0])
+        for caption in captions:
+            first.setdefault(row["image_id"], caption)
     return first
-
-
-def _each_once(one: CaptionSet) -> CaptionSet:
-    """Keep each caption of a photo once: benchmarks of ratings repeat a photo's references."""
-    first: dict[tuple[str, str], int] = {}
-    for number, pair in enumerate(zip(one.image_ids, one.captions, strict=True)):
-        first.setdefault(pair, number)
-    return one if len(first) == len(one) else one.take(first.values())
-
-
-def _usable(one: CaptionSet, partial: bool) -> CaptionSet:
-    what, hint = "photo is missing", ""
-    if one.split:
-        hint = f"`capscore data check {one.data}` lists the photos; "
-    gone = [image is None for image in one.images]
-    if one.stand_ins is not None:
-        what, hint = "photo has no English caption", "no text can stand for it; "
-        gone = [not text for text in one.stand_ins]
-    if not any(gone):
-        return one
-    n = sum(gone)
-    if not partial or n == len(one):
-        first = one.image_ids[gone.index(True)]
-        raise CapscoreError(
-            f"{one.data} ({one.language}): for {n:,} of {counted(len(one), 'caption')} the {what}, such as "
-            f"{first}: {hint}",
-            Setting("partial", True),
-            " scores the others",
-        )
-    kept = (row for row, is_gone in enumerate(gone) if not is_gone)
-    return one.take(kept, f"{len(one) - n:,} of {counted(len(one), 'caption')}; for the others the {what}")
-
-
-def _others_than_stand_in(one: CaptionSet) -> CaptionSet:
-    """Leave out the captions that stand for their photo, if the photo has others."""
-    assert one.stand_ins is not None
-    itself = [text == caption for text, caption in zip(one.stand_ins, one.captions, strict=True)]
-    if not any(itself):
-        return one
-    has_others = {name for name, same in zip(one.image_ids, itself, strict=True) if not same}
-    kept = [row for row, same in enumerate(itself) if not same or one.image_ids[row] not in has_others]
-    alone = sum(itself[row] for row in kept)
-    notes = []
-    if len(kept) < len(one):
-        notes.append(f"{counted(len(one) - len(kept), 'caption')} not scored: they stand for their photos")
-    if alone:
-        notes.append(
-            f"{counted(alone, 'caption')} are the texts that stand for their photos: their original scores "
-            "and retrieval are meaningless"
-        )
-    return one.take(kept, *notes)
-
-
-# ----------------------------------------------------------------------- files
 
 
 def file_captions(
@@ -304,7 +236,6 @@ def file_captions(
             language without captions.
     """
     source = open_rows(path, split=split)
-    photos = next((name for name in _PHOTOS if name in source.columns), None)
     fields = find_columns(
         source.columns,
         image=image_column,
@@ -312,104 +243,139 @@ def file_captions(
         language=language_column,
         with_images=not stand_in,
     )
-    photo_column = image_column or (fields.image if not stand_in else photos)
+    known = next((name for name in (*FAMILIAR["image"], "image_id") if name in source.columns), None)
+    columns = {
+        "caption": fields.candidate,
+        "language": fields.language,
+        "photo": image_column or (known if stand_in else fields.image),
+        "stand_in": STAND_IN if stand_in else None,
+        "objects": next((name for name in OBJECT_COLUMNS if name in source.columns), None),
+    }
     if stand_in and STAND_IN not in source.columns:
+        raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
+    wanted = [language_code(code) for code in languages or ()]
+    if fields.language is None and len(wanted) != 1:
         raise InputError(
-            Setting("stand_in", True),
-            f": {path} has no column {STAND_IN!r} with texts that stand for the photos",
+            Setting("languages"), f": {path} has no column with the language of its captions; give one code"
         )
-    whole = None
-    if fields.language is None:
-        if languages is None or len(languages) != 1:
-            raise InputError(
-                Setting("languages"),
-                f": {path} has no column with the language of its captions (language, lang); "
-                "give one code, the language of all rows",
-            )
-        whole = language_code(languages[0])
-    objects = next((name for name in OBJECTS if name in source.columns), None)
     folder = None if stand_in else ImageFolder(Path(image_dir or source.path.parent), option="image_dir")
-    found: dict[str, CaptionSet] = {}
-    for chunk in source.chunks(_CHUNK):
-        images: Sequence[Any] = [None] * len(chunk)
-        problems: dict[int, InputError] = {}
-        if folder is not None and fields.image is not None:
-            images = find_images(chunk, fields.image, folder, problems)
-        captions = chunk.values(fields.candidate)
-        codes: list[Any] = [whole] * len(chunk) if fields.language is None else chunk.values(fields.language)
-        names = chunk.values(photo_column) if photo_column else [None] * len(chunk)
-        texts = chunk.values(STAND_IN) if stand_in else [None] * len(chunk)
-        things = _objects(source, chunk, objects)
-        for row in range(len(chunk)):
-            try:
-                language = language_code(codes[row])
-                if not isinstance(captions[row], str) or not captions[row].strip():
-                    raise InputError(f"{captions[row]!r:.60} is not a caption", field=fields.candidate)
-                if stand_in and not (texts[row] is None or isinstance(texts[row], str)):
-                    raise InputError(f"{texts[row]!r:.60} is not a text", field=STAND_IN)
-                if row in problems and not partial:
-                    raise problems[row]
-            except InputError as error:
-                place = source.place(chunk, row)
-                raise InputError(f"{place}: {error.message_with_field()}") from error
-            if language not in found:
-                found[language] = CaptionSet(
-                    source.path.name,
-                    *("", "", language),
-                    *([], [], []),
-                    stand_ins=[] if stand_in else None,
-                    objects=None if objects is None else [],
-                    published_as=published_as,
-                    files={source.path.name: AnnotationSource(source.path).sha256()}
-                    if source.path.is_file()
-                    else {},
-                )
-            one = found[language]
-            text = (texts[row] or "").strip()
-            one.captions.append(captions[row])
-            one.images.append(images[row])
-            one.image_ids.append(_photo_name(names[row], text, chunk.start + row))
-            if one.stand_ins is not None:
-                one.stand_ins.append(text)
-            if one.objects is not None:
-                one.objects.append(things[row])
-    wanted = list(dict.fromkeys(map(language_code, languages))) if languages else list(found)
-    for language in wanted:
-        if language not in found:
+    rows = [
+        row
+        for chunk in source.chunks(CHUNK_ROWS)
+        for row in _file_rows(source, chunk, columns, folder, wanted, partial)
+    ]
+    is_file = source.path.is_file()
+    about = CaptionSet(
+        source.path.name,
+        *("", "", "", [], [], []),
+        stand_ins=[] if stand_in else None,
+        objects=None if columns["objects"] is None else [],
+        published_as=published_as,
+        files={source.path.name: AnnotationSource(source.path).sha256()} if is_file else {},
+    )
+    spoken = dict.fromkeys(row.language for row in rows)
+    for code in wanted:
+        if code not in spoken:
             raise InputError(
-                f"{path} has no captions in {language!r}; its languages are {', '.join(found)}",
+                f"{path} has no captions in {code!r}; its languages are {', '.join(spoken)}",
                 field="languages",
             )
-    sets = [_usable(found[language], partial) for language in wanted]
-    return [_others_than_stand_in(one) for one in sets] if stand_in else sets
+    chosen = list(dict.fromkeys(wanted or spoken))
+    sets = _by_language([row for row in rows if row.language in chosen], about, partial)
+    return [sets[code] for code in chosen]
 
 
-def _photo_name(name: Any, text: str, row: int) -> str:
-    """Id of a photo: its name, else the text that stands for it, else its row."""
-    if isinstance(name, Mapping):
-        name = name.get("path")
-    if isinstance(name, (str, int)) and str(name):
-        return str(name)
-    return text or f"row {row}"
+def _file_rows(
+    source: RowSource,
+    chunk: Chunk,
+    columns: Mapping[str, str | None],
+    folder: ImageFolder | None,
+    languages: Sequence[str],
+    partial: bool,
+) -> Iterator[_Row]:
+    cells = {
+        name: [None] * len(chunk) if column is None else chunk.values(column)
+        for name, column in columns.items()
+    }
+    images: Sequence[Any] = [None] * len(chunk)
+    problems: dict[int, InputError] = {}
+    if folder is not None and columns["photo"] is not None:
+        images = find_images(chunk, columns["photo"], folder, problems)
+    for row in range(len(chunk)):
+        caption, name, text = (cells[column][row] for column in ("caption", "photo", "stand_in"))
+        try:
+            code = languages[0] if columns["language"] is None else language_code(cells["language"][row])
+            if not isinstance(caption, str) or not caption.strip():
+                raise InputError(f"{caption!r:.60} is not a caption", field=columns["caption"])
+            if not (text is None or isinstance(text, str)):
+                raise InputError(f"{text!r:.60} is not a text", field=STAND_IN)
+            if row in problems and not partial:
+                raise problems[row]
+            objects = objects_of_cell(cells["objects"][row], source.cells_are_text) or []
+        except InputError as error:
+            raise source.at(error, chunk, row) from error
+        text = (text or "").strip()
+        name = name.get("path") if isinstance(name, Mapping) else name
+        is_named = isinstance(name, (str, int)) and str(name)
+        photo = str(name) if is_named else text or f"row {chunk.start + row}"
+        yield _Row(code, caption, photo, images[row], text, objects)
 
 
-def _objects(source: RowSource, chunk: Chunk, column: str | None) -> list[list[str]]:
-    if column is None:
-        return [[] for _ in range(len(chunk))]
-    found = []
-    for row, cell in enumerate(chunk.values(column)):
-        things = cell
-        if source.cells_are_text:
-            try:
-                things = json.loads(cell) if (cell or "").strip() else []
-            except json.JSONDecodeError:
-                things = None
-        elif cell is None:
-            things = []
-        if not isinstance(things, list) or not all(isinstance(thing, str) for thing in things):
-            raise InputError(
-                f"{source.place(chunk, row)}: {column}: {cell!r:.60} is not a list of texts, such as "
-                '["dog", "ball"]'
-            )
-        found.append(things)
-    return found
+def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> dict[str, CaptionSet]:
+    """Language → its captions that can be scored; `about` says the rest of the set."""
+    found: dict[str, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(row.language, []).append(row)
+    sets = {}
+    for language, of_language in found.items():
+        kept, notes = _usable(of_language, replace(about, language=language), partial)
+        if about.stand_ins is not None:
+            kept, more = _others_than_stand_ins(kept)
+            notes += more
+        sets[language] = replace(
+            about,
+            language=language,
+            captions=[row.caption for row in kept],
+            image_ids=[row.image_id for row in kept],
+            images=[row.image for row in kept],
+            stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
+            objects=None if about.objects is None else [row.objects for row in kept],
+            notes=(*about.notes, *notes),
+        )
+    return sets
+
+
+def _usable(rows: list[_Row], about: CaptionSet, partial: bool) -> tuple[list[_Row], list[str]]:
+    """The rows with a photo, or a text for it, and a note on the others."""
+    stands_in = about.stand_ins is not None
+    kept = [row for row in rows if (row.stand_in if stands_in else row.image is not None)]
+    what = "photo has no English caption" if stands_in else "photo is missing"
+    n_gone = len(rows) - len(kept)
+    if not n_gone:
+        return rows, []
+    if not partial or not kept:
+        gone = next(row for row in rows if not (row.stand_in if stands_in else row.image is not None))
+        hint = f"`capscore data check {about.data}` lists the photos; " if about.split else ""
+        raise CapscoreError(
+            f"{about.data} ({about.language}): for {n_gone:,} of {counted(len(rows), 'caption')} the {what}, "
+            f"such as {gone.image_id}: {'' if stands_in else hint}",
+            Setting("partial", True),
+            " scores the others",
+        )
+    return kept, [f"{len(kept):,} of {counted(len(rows), 'caption')}; for the others the {what}"]
+
+
+def _others_than_stand_ins(rows: list[_Row]) -> tuple[list[_Row], list[str]]:
+    """Leave out the captions that stand for their photo, if the photo has others."""
+    has_others = {row.image_id for row in rows if row.caption != row.stand_in}
+    kept = [row for row in rows if row.caption != row.stand_in or row.image_id not in has_others]
+    alone = sum(row.caption == row.stand_in for row in kept)
+    notes = []
+    if len(kept) < len(rows):
+        notes.append(f"{counted(len(rows) - len(kept), 'caption')} not scored: they stand for their photos")
+    if alone:
+        notes.append(
+            f"{counted(alone, 'caption')} are the texts that stand for their photos: their original scores "
+            "and retrieval are meaningless"
+        )
+    return kept, notes

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...errors import InputError, MissingExtraError
 from ...perturbations import KINDS
-from ...perturbations.by_degree import DEGREES, RULES, DegreePerturbed, by_degree
+from ...perturbations.by_degree import DEGREES, RULES, by_degree
 from ...statistics.correlation import spearman
 from ...statistics.plain_values import plain
-from .alarms import text_scores
 from .captions import CaptionSet
+from .stand_in import made_or_skipped, score_texts
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
     from ...metrics.backbone_scorer import BackboneScorer
-
-# Of drops and shares that are ranked.
-_DECIMALS = 3
 
 
 @dataclass(frozen=True)
@@ -64,19 +60,9 @@ class DegreesRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "data": self.captions.data,
-            "config": self.captions.config,
-            "language": self.captions.language,
-            "n_captions": len(self.captions),
-            "rules": RULES,
-            "seed": self.seed,
-            "results": [
-                {"metric": metric, "kinds": {kind: plain(asdict(curve)) for kind, curve in found.items()}}
-                for metric, found in self.curves.items()
-            ],
-            "skipped": self.skipped,
-        }
+        results = [{"metric": metric, "kinds": plain(kinds)} for metric, kinds in self.curves.items()]
+        settings = {"rules": RULES, "seed": self.seed}
+        return {**self.captions.names(), **settings, "results": results, "skipped": self.skipped}
 
 
 def curve(
@@ -95,31 +81,22 @@ def curve(
     ([-0.15, -0.55], 1.0, 1.0)
     """
     shares = np.stack([np.asarray(row, dtype=float) for row in touched])
-    there = shares.max(axis=0) > 0
-    n = int(there.sum())
+    changed = shares.max(axis=0) > 0
+    n = int(changed.sum())
     if not n:
         return Curve(tuple(degrees), (0.0,) * len(degrees), (None,) * len(degrees), 0, None, None)
-    before = original[there]
-    after = np.stack(perturbed)[:, there]
-    shares = shares[:, there]
-    mean = float(before.mean())
-    drops = [float(row.mean()) / mean - 1 if mean > 0 else None for row in after]
-    means = [float(row.mean()) for row in shares]
-    scored = before > 0
-    of_captions = None
+    before, after, shares = original[changed], np.stack(perturbed)[:, changed], shares[:, changed]
+    mean, scored = float(before.mean()), before > 0
+    means = shares.mean(axis=1)
+    drops: list[float | None] = [None] * len(degrees)
+    of_means = of_captions = None
     if scored.any():
+        drops = (after.mean(axis=1) / mean - 1).tolist()
         falls = 1 - after[:, scored] / before[scored]
         of_captions = spearman(falls.ravel(), shares[:, scored].ravel())
-    # a score that is lost as a whole cannot fall further: what is left of it is rounding
-    known = [-round(drop, _DECIMALS) for drop in drops if drop is not None]
-    return Curve(
-        tuple(degrees),
-        tuple(means),
-        tuple(drops),
-        n,
-        spearman(known, [round(share, _DECIMALS) for share in means]) if len(known) == len(means) else None,
-        of_captions,
-    )
+        # a score that is lost as a whole cannot fall further: what is left of it is rounding
+        of_means = spearman(-np.round(after.mean(axis=1) / mean - 1, 3), np.round(means, 3))
+    return Curve(tuple(degrees), tuple(means.tolist()), tuple(drops), n, of_means, of_captions)
 
 
 def run_degrees(
@@ -139,52 +116,32 @@ def run_degrees(
         plain_embedders: Name → embedder of the texts that stand for photos, for captions that have such.
         kinds: Names of published perturbations.
         degrees: Shares of the words, ascending.
-        seed: Seed of the draws.
+        seed: Seed for all random draws.
 
     Raises:
         CapscoreError: as in `run_robustness`.
     """
-    found, skipped = degraded(captions, kinds, degrees, seed)
+
+    def perturbed(kind: str) -> list[Any]:
+        objects = captions.objects if kind == "substitution" else None
+        how: dict[str, Any] = {"seed": seed, "objects": objects}
+        return [
+            by_degree(captions.captions, kind, captions.language, degree=degree, **how) for degree in degrees
+        ]
+
+    by_kind, skipped = made_or_skipped(kinds, perturbed)
     curves: dict[str, dict[str, Curve]] = {}
-    rows = list(range(len(captions)))
     for name, scorer in scorers.items():
         embedder = None if plain_embedders is None else plain_embedders[name]
-        original = text_scores(scorer, captions, captions.captions, rows, embedder)
+
+        def scores(texts: list[str], scorer: Any = scorer, embedder: Any = embedder) -> np.ndarray:
+            return score_texts(scorer, captions, texts, range(len(captions)), embedder)[0]
+
+        original = scores(captions.captions)
         curves[name] = {
             kind: curve(
-                original,
-                [text_scores(scorer, captions, part.captions, rows, embedder) for part in parts],
-                [part.touched for part in parts],
-                degrees,
+                original, [scores(part.captions) for part in parts], [part.touched for part in parts], degrees
             )
-            for kind, parts in found.items()
+            for kind, parts in by_kind.items()
         }
     return DegreesRun(captions, seed, curves, skipped)
-
-
-def degraded(
-    captions: CaptionSet, kinds: Sequence[str], degrees: Sequence[float], seed: int
-) -> tuple[dict[str, list[DegreePerturbed]], dict[str, str]]:
-    """The captions under each kind at each degree; and kind → why their language does not allow it."""
-    found: dict[str, list[DegreePerturbed]] = {}
-    skipped: dict[str, str] = {}
-    for kind in kinds:
-        try:
-            found[kind] = [
-                by_degree(
-                    captions.captions,
-                    kind,
-                    captions.language,
-                    degree=degree,
-                    seed=seed,
-                    objects=captions.objects if kind == "substitution" else None,
-                )
-                for degree in degrees
-            ]
-        except MissingExtraError as error:
-            skipped[kind] = str(error)
-        except InputError as error:
-            if error.row is not None:  # the fault is in a caption, not in the language
-                raise
-            skipped[kind] = error.message
-    return found, skipped

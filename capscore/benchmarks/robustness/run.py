@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,57 +10,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import __version__
-from ...errors import CapscoreError, InputError, MissingExtraError, Setting
-from ...metrics.backbone_scorer import row_cosines
+from ...errors import CapscoreError, InputError
 from ...metrics.signature import format_signature
-from ...perturbations import KINDS, ORDERS, REMOVALS, UNSEEN_KINDS, P, Perturbed, all_kinds, perturb
-from ...statistics.bootstrap import (
-    check_sampling,
-    coarseness,
-    multiplicities,
-    percentile_interval,
-    resample,
-)
+from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
+from ...statistics.bootstrap import check_sampling
 from ...statistics.plain_values import plain
-from ..protocols.drop import PerturbationDrop, robustness_drop
+from ..protocols.drop import PerturbationDrop
 from ..protocols.recall import retrieval
-from ..protocols.results import ProtocolResult, Statistic, counted, ends
+from ..protocols.results import Statistic, bootstrap_intervals, counted, ends
+from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
+from .stand_in import made_or_skipped, score_texts
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
     from ...metrics.backbone_scorer import BackboneScorer
-    from ..published import Published
 
 KS = (1, 5, 10)
-
-
-def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
-    """Perturbations, given by name or as sets, in the order of the tables, each once.
-
-    Raises:
-        InputError: an unknown name; the message suggests a similar one.
-
-    >>> chosen_kinds(["typos", "paper"])
-    ('repetition', 'removal', 'masking', 'jumble', 'substitution', 'typos')
-    """
-    sets = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
-    chosen: set[str] = set()
-    for name in names:
-        if name in sets:
-            chosen.update(sets[name])
-        elif name in sets["all"]:
-            chosen.add(name)
-        else:
-            close = difflib.get_close_matches(name.lower(), (*sets, *sets["all"]), n=1, cutoff=0.4)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise InputError(
-                f"{name!r} is not a perturbation: one of {', '.join(sets['all'])}, or one of the sets "
-                f"{', '.join(sets)}{hint}",
-                field="kinds",
-            )
-    return tuple(kind for kind in sets["all"] if kind in chosen)
 
 
 @dataclass(frozen=True)
@@ -71,7 +37,7 @@ class RobustnessOptions:
     Args:
         kinds: Names of perturbations, or of sets: "paper", "unseen", "all".
         p: Probability with which a word is drawn.
-        seed: Seed for the perturbations and the bootstrap.
+        seed: Seed for all random draws.
         shared_draws: Whether repetition, removal and masking draw the same words, as published.
         removal: "keep" the drawn words, as published, or "drop" them.
         order: Order of the objects in a substitution: "published", any order that differs, or "every", an
@@ -99,22 +65,10 @@ class RobustnessOptions:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kinds", chosen_kinds(self.kinds))
-        if isinstance(self.p, bool) or not isinstance(self.p, (int, float)) or not 0 <= self.p <= 1:
-            raise InputError(Setting("p", self.p), ": expected a probability from 0 to 1", field="p")
-        for name, known in (("removal", REMOVALS), ("order", ORDERS)):
-            given = getattr(self, name)
-            if given not in known:
-                raise InputError(Setting(name, given), f": expected one of {', '.join(known)}", field=name)
+        chosen = chosen_kinds(self.kinds)
+        object.__setattr__(self, "kinds", tuple(kind for kind in all_kinds() if kind in chosen))
+        check_draws(self.p, self.seed, self.removal, self.order)
         check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
-
-    @property
-    def paper_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in self.kinds if kind in KINDS)
-
-    @property
-    def unseen_kinds(self) -> tuple[str, ...]:
-        return tuple(kind for kind in self.kinds if kind not in KINDS)
 
 
 @dataclass(frozen=True)
@@ -125,12 +79,11 @@ class MetricRobustness:
         metric: Name of the metric, as given.
         backbone: Name of its backbone.
         signature: Everything the numbers depend on.
-        original: Mean score of the original captions.
-        original_of_first: The same as a share of the first metric's; None if that is 0.
-        paper: Result for the published perturbations; None if none was measured.
-        unseen: Kind → effect, for the other perturbations; never part of the published average.
-        intervals: Statistic → ends of its bootstrap interval.
-        retrieval: k → share of captions that find their photo among the best k; None for a single photo.
+        parts: Kind → its effect, the published kinds first.
+        statistics: Name → number: "mean_original"; "mean_<kind>", "drop_<kind>" and their plain means
+            "mean_average" and "drop_average" over the published kinds, "mean_average_unseen" and
+            "drop_average_unseen" over the others; "original_of_first", the original mean as a share of the
+            first metric's; "text_to_image_r@<k>", the share of captions that find their photo.
         published: Statistic → published figure for the same captions.
         notes: Remarks that a reader needs.
         warnings: Warnings given while scoring.
@@ -142,12 +95,8 @@ class MetricRobustness:
     metric: str
     backbone: str
     signature: str
-    original: float
-    original_of_first: float | None
-    paper: ProtocolResult | None
-    unseen: dict[str, PerturbationDrop]
-    intervals: dict[str, tuple[float, float] | None]
-    retrieval: dict[int, float | None]
+    parts: dict[str, PerturbationDrop]
+    statistics: dict[str, Statistic]
     published: dict[str, Published]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -155,42 +104,9 @@ class MetricRobustness:
     scores: np.ndarray = field(repr=False)
     perturbed_scores: dict[str, np.ndarray] = field(repr=False)
 
-    @property
-    def parts(self) -> dict[str, PerturbationDrop]:
-        """Kind → its effect, with the published kinds first."""
-        return {**(self.paper.details["perturbations"] if self.paper else {}), **self.unseen}
-
-    @property
-    def unseen_average(self) -> float | None:
-        """Plain mean of the drops under `unseen`; None if there are none or one is undefined."""
-        drops = [part.drop for part in self.unseen.values()]
-        return None if not drops or None in drops else float(np.mean(drops))  # type: ignore[arg-type]
-
-    def statistics(self) -> list[Statistic]:
-        """Means, drops and their averages, named as in `robustness_drop`.
-
-        Averages over unpublished kinds are "mean_average_unseen" and "drop_average_unseen". At the end are
-        "original_of_first" and "text_to_image_r@<k>".
-        """
-        n = len(self.scores)
-        found = [Statistic("mean_original", self.original, None, n)]
-        if self.paper is not None:
-            found = list(self.paper.statistics)
-        for name in ("perturbed", "drop"):
-            prefix = {"perturbed": "mean", "drop": "drop"}[name]
-            found += [
-                Statistic(f"{prefix}_{kind}", getattr(part, name), None, part.n)
-                for kind, part in self.unseen.items()
-            ]
-        if self.unseen:
-            total = sum(part.n for part in self.unseen.values())
-            means = [part.perturbed for part in self.unseen.values()]
-            mean = None if None in means else float(np.mean(means))  # type: ignore[arg-type]
-            found.append(Statistic("mean_average_unseen", mean, None, total))
-            found.append(Statistic("drop_average_unseen", self.unseen_average, None, total))
-        found.append(Statistic("original_of_first", self.original_of_first, None, n))
-        found += [Statistic(f"text_to_image_r@{k}", value, None, n) for k, value in self.retrieval.items()]
-        return [each._replace(interval=self.intervals.get(each.name)) for each in found]
+    def value(self, statistic: str) -> float | None:
+        """The value of a statistic; None if it is undefined or was not measured."""
+        return self.statistics[statistic].value if statistic in self.statistics else None
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
@@ -200,13 +116,13 @@ class MetricRobustness:
             "signature": self.signature,
             "statistics": [
                 {
-                    "name": each.name,
-                    "measured": each.value,
-                    "interval": None if each.interval is None else list(each.interval),
-                    "n": each.n,
-                    "published": _published_entry(self.published.get(each.name)),
+                    "name": name,
+                    "measured": value,
+                    "interval": None if interval is None else list(interval),
+                    "n": n,
+                    "published": _published_entry(self.published.get(name)),
                 }
-                for each in self.statistics()
+                for name, value, interval, n in self.statistics.values()
             ],
             "perturbations": plain(self.parts),
             "notes": list(self.notes),
@@ -218,13 +134,8 @@ class MetricRobustness:
 def _published_entry(figure: Published | None) -> dict[str, Any] | None:
     if figure is None:
         return None
-    return {
-        "value": figure.measured_unit,
-        "metric": figure.metric,
-        "kind": figure.kind,
-        "source": figure.citation,
-        "note": figure.note,
-    }
+    names = {"metric": figure.metric, "kind": figure.kind, "source": figure.citation, "note": figure.note}
+    return {"value": figure.measured_unit, **names}
 
 
 @dataclass(frozen=True)
@@ -237,7 +148,7 @@ class RobustnessRun:
         images: "photos", or "stand-in" where texts stand for them.
         unchanged: Kind → number of captions that it left unchanged.
         not_found: Number of critical objects that are not in their captions.
-        results: One result per metric; `original_of_first` compares with the first.
+        results: One result per metric; "original_of_first" compares with the first.
         skipped: Kind → why the captions could not be perturbed this way.
         notes: Remarks that a reader needs.
     """
@@ -252,23 +163,17 @@ class RobustnessRun:
     notes: tuple[str, ...]
 
     @property
-    def data(self) -> str:
-        return self.captions.data
-
-    @property
     def language(self) -> str:
+        """Language of the captions."""
         return self.captions.language
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
-            "data": self.captions.data,
-            "config": self.captions.config,
+            **self.captions.names(),
             "split": self.captions.split,
-            "language": self.captions.language,
             "capscore_version": __version__,
             "files": self.captions.files,
-            "n_captions": len(self.captions),
             "n_photos": len(set(self.captions.image_ids)),
             "images": self.images,
             "options": plain(asdict(self.options)),
@@ -278,6 +183,16 @@ class RobustnessRun:
             "skipped": self.skipped,
             "notes": list(self.notes),
         }
+
+
+def check_metric(name: str, scorer: Any) -> None:
+    """Check that a metric, or its class, looks at the photo and at nothing else; an InputError otherwise."""
+    if scorer.needs_references or not scorer.needs_images:
+        raise InputError(
+            f"{name} compares captions with references; robustness is measured for metrics that look at the "
+            "photo alone: mcs, pr_mcs, clip_score",
+            field="metric",
+        )
 
 
 def run_robustness(
@@ -302,24 +217,24 @@ def run_robustness(
 
     >>> sets = benchmark_captions("multi30k", "de", data_dir="multi30k")           # doctest: +SKIP
     >>> run = run_robustness(sets[0], {"mcs": capscore.load("mcs")})                # doctest: +SKIP
-    >>> run.results[0].paper.value("drop_average")                                  # doctest: +SKIP
+    >>> run.results[0].value("drop_average")                                        # doctest: +SKIP
     -0.0523…
     """
     options = options or RobustnessOptions()
     if not len(captions):
         raise InputError(f"{captions.data} ({captions.language}): there are no captions", field="captions")
-    check_metrics(scorers)
+    for name, scorer in scorers.items():
+        check_metric(name, scorer)
     perturbed, skipped = perturbed_captions(captions, options)
     if not perturbed:
         raise CapscoreError("; ".join(dict.fromkeys(skipped.values())))
-    stands_in = captions.stand_ins is not None
     results: list[MetricRobustness] = []
     for name, scorer in scorers.items():
         embedder = None if plain_embedders is None else plain_embedders[name]
-        first = results[0].original if results else None
+        first = results[0].value("mean_original") if results else None
         results.append(_measure(name, scorer, captions, perturbed, options, embedder, first))
     notes = list(captions.notes)
-    if stands_in:
+    if captions.stand_ins is not None:
         notes.append("no photo was opened: an English caption, embedded by the plain tower, stands for it")
     if options.order == "every" and "substitution" in perturbed:
         notes.append("substitution: every object moves, which is stronger than as published")
@@ -329,7 +244,7 @@ def run_robustness(
     return RobustnessRun(
         captions=captions,
         options=options,
-        images="stand-in" if stands_in else "photos",
+        images="photos" if captions.stand_ins is None else "stand-in",
         unchanged={kind: int(part.unchanged.sum()) for kind, part in perturbed.items()},
         not_found=not_found,
         results=results,
@@ -338,47 +253,19 @@ def run_robustness(
     )
 
 
-def check_metrics(scorers: Mapping[str, Any]) -> None:
-    """Check that metrics, or their classes, look at the photo and at nothing else.
-
-    Raises:
-        InputError: one compares with references, or opens no photo.
-    """
-    for name, scorer in scorers.items():
-        if scorer.needs_references or not scorer.needs_images:
-            raise InputError(
-                f"{name} compares captions with references; robustness is measured for metrics that look at "
-                "the photo alone: mcs, pr_mcs, clip_score",
-                field="metric",
-            )
-
-
 def perturbed_captions(
     captions: CaptionSet, options: RobustnessOptions
 ) -> tuple[dict[str, Perturbed], dict[str, str]]:
     """The captions under each perturbation; and kind → why their language does not allow it."""
-    found: dict[str, Perturbed] = {}
-    skipped: dict[str, str] = {}
-    for kind in options.kinds:
-        try:
-            found[kind] = perturb(
-                captions.captions,
-                kind,
-                captions.language,
-                p=options.p,
-                seed=options.seed,
-                objects=captions.objects if kind == "substitution" else None,
-                shared_draws=options.shared_draws,
-                removal=options.removal,
-                order=options.order,
-            )
-        except MissingExtraError as error:
-            skipped[kind] = str(error)
-        except InputError as error:
-            if error.row is not None:  # the fault is in a caption, not in the language
-                raise
-            skipped[kind] = error.message
-    return found, skipped
+    how: dict[str, Any] = {
+        name: getattr(options, name) for name in ("p", "seed", "shared_draws", "removal", "order")
+    }
+
+    def perturbed(kind: str) -> Perturbed:
+        objects = captions.objects if kind == "substitution" else None
+        return perturb(captions.captions, kind, captions.language, objects=objects, **how)
+
+    return made_or_skipped(options.kinds, perturbed)
 
 
 def _measure(
@@ -390,112 +277,50 @@ def _measure(
     embedder: Embedder | None,
     first: float | None,
 ) -> MetricRobustness:
-    start = time.perf_counter()
+    start, n = time.perf_counter(), len(captions)
     texts = [*captions.captions, *(text for part in perturbed.values() for text in part.captions)]
     with heard() as said:
-        if captions.stand_ins is None:
-            values, settings = _against_photos(scorer, captions, texts)
-        else:
-            assert embedder is not None
-            repeated = captions.stand_ins * (1 + len(perturbed))
-            values, settings = against_stand_ins(scorer, texts, repeated, captions.language, embedder)
-    scores = values.reshape(1 + len(perturbed), len(captions))
-    by_kind = dict(zip(perturbed, scores[1:], strict=True))
-    unchanged = {kind: part.unchanged for kind, part in perturbed.items()}
-    paper = None
-    if any(kind in KINDS for kind in perturbed):
-        paper = robustness_drop(
-            scores[0],
-            {kind: column for kind, column in by_kind.items() if kind in KINDS},
-            unchanged={kind: column for kind, column in unchanged.items() if kind in KINDS},
-            leave_out_unchanged=options.leave_out_unchanged,
-        )
-    unseen = {
-        kind: _drop(scores[0], by_kind[kind], unchanged[kind], options.leave_out_unchanged)
-        for kind in perturbed
-        if kind not in KINDS
+        rows = [*range(n)] * (1 + len(perturbed))
+        values, settings = score_texts(scorer, captions, texts, rows, embedder)
+    scores, *columns = values.reshape(1 + len(perturbed), n)
+    by_kind = dict(zip(perturbed, columns, strict=True))
+    kept = {
+        kind: ~part.unchanged if options.leave_out_unchanged else np.ones(n, dtype=bool)
+        for kind, part in perturbed.items()
     }
-    original = float(scores[0].mean())
-    notes = list(paper.notes) if paper else []
+    parts = {
+        kind: _drop(scores, by_kind[kind], kept[kind], int(part.unchanged.sum()))
+        for kind, part in perturbed.items()
+    }
+    intervals, notes = _intervals(scores, by_kind, kept, captions.image_ids, options)
+    original = float(scores.mean())
+    share = 1.0 if first is None and original else original / first if first else None
+    statistics = [
+        Statistic("mean_original", original, None, n),
+        *_means_and_drops(parts),
+        Statistic("original_of_first", share, None, n),
+        *_retrieval(scorer, captions, embedder),
+    ]
+    counting = "left out" if options.leave_out_unchanged else "counted"
     notes += [
-        f"{kind}: left {part.n_unchanged:,} of {counted(len(captions), 'caption')} unchanged; "
-        f"{'left out' if options.leave_out_unchanged else 'counted'}"
-        for kind, part in unseen.items()
+        f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; {counting}"
+        for kind, part in parts.items()
         if part.n_unchanged
     ]
-    intervals: dict[str, tuple[float, float] | None] = {}
-    if options.bootstrap and len(set(captions.image_ids)) < 2:
-        notes.append("no intervals: there is one photo")
-    elif options.bootstrap:
-        kept = {kind: ~unchanged[kind] if options.leave_out_unchanged else None for kind in perturbed}
-        intervals = _intervals(scores[0], by_kind, kept, captions.image_ids, options)
-        few = coarseness(options.bootstrap, options.confidence)
-        notes += [few] if few else []
+    notes += [f"{kind}: there is no drop to give" for kind, part in parts.items() if part.drop is None]
     return MetricRobustness(
         metric=name,
         backbone=scorer.backbone.name,
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed, options)}),
-        original=original,
-        original_of_first=1.0 if first is None and original else original / first if first else None,
-        paper=paper,
-        unseen=unseen,
-        intervals=intervals,
-        retrieval=_retrieval(scorer, captions, embedder),
+        parts=parts,
+        statistics={one.name: one._replace(interval=intervals.get(one.name)) for one in statistics},
         published=_published(captions, name.partition("@")[0]),
         notes=tuple(notes),
         warnings=tuple(said),
         seconds=time.perf_counter() - start,
-        scores=scores[0],
+        scores=scores,
         perturbed_scores=by_kind,
     )
-
-
-def _against_photos(
-    scorer: BackboneScorer, captions: CaptionSet, texts: list[str]
-) -> tuple[np.ndarray, dict[str, object]]:
-    repeats = len(texts) // len(captions)
-    found = scorer.score(texts, captions.images * repeats, language=captions.language)
-    return found.scores, {**found.settings, "images": "photos"}
-
-
-def against_stand_ins(
-    scorer: BackboneScorer, texts: Sequence[str], stand_ins: Sequence[str], language: str, embedder: Embedder
-) -> tuple[np.ndarray, dict[str, object]]:
-    """Apply the metric's formula with the cosine to a text in place of the cosine to a photo.
-
-    Args:
-        scorer: Metric that looks at photos alone.
-        texts: n captions.
-        stand_ins: n texts that stand for their photos.
-        language: Language of the captions.
-        embedder: Embedder of the stand-ins.
-
-    Returns:
-        Scores, (n,); the signature's settings.
-
-    Raises:
-        CapscoreError: the two towers have embeddings of different length.
-    """
-    scorer.warn_about_languages([language])
-    embedded = scorer.embedder.texts(texts, prefix=scorer.prefix)
-    scorer.warn_about_truncation(embedded.truncated[embedded.index])
-    tower = embedder.backbone
-    photos = embedder.texts(stand_ins, prefix=tower.prefix)
-    if tower.dim != scorer.backbone.dim:
-        raise CapscoreError(
-            f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and {tower.name}, "
-            f"which embeds the texts that stand for photos, has embeddings of {tower.dim}"
-        )
-    cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
-    scores, _ = scorer.combine({"image_cosine": cosines})
-    first = {**scorer.first_settings, "refs": 0, "lang": language}
-    last = {key: value for key, value in scorer.last_settings.items() if key != "exif"}
-    return scores, {**first, **last, "images": f"stand-in,{tower.name}@{tower.revision}"}
-
-
-def _stand_ins(texts: Sequence[str], embedder: Embedder) -> np.ndarray:
-    embedded = embedder.texts(list(texts), prefix=embedder.backbone.prefix)
-    return embedded.matrix[embedded.index]
 
 
 def _perturbation_settings(
@@ -507,102 +332,93 @@ def _perturbation_settings(
         for key, value in part.settings.items():
             if settings.setdefault(key, value) != value:
                 settings[f"{kind}-{key}"] = value
-    if options.leave_out_unchanged:
-        settings["unchanged"] = "left_out"
-    return settings
+    return {**settings, **({"unchanged": "left_out"} if options.leave_out_unchanged else {})}
 
 
-def _drop(
-    original: np.ndarray, perturbed: np.ndarray, unchanged: np.ndarray, leave_out: bool
-) -> PerturbationDrop:
-    """The same as `robustness_drop` for a kind that is not published."""
-    kept = ~unchanged if leave_out else np.ones(len(original), dtype=bool)
+def _drop(original: np.ndarray, perturbed: np.ndarray, kept: np.ndarray, unchanged: int) -> PerturbationDrop:
     n = int(kept.sum())
-    before = float(original[kept].mean()) if n else None
-    after = float(perturbed[kept].mean()) if n else None
+    before, after = (float(scores[kept].mean()) if n else None for scores in (original, perturbed))
     drop = (after - before) / before if before and after is not None else None
-    return PerturbationDrop(n, before, after, drop, int(unchanged.sum()), 0)
+    return PerturbationDrop(n, before, after, drop, unchanged, 0)
+
+
+def _means_and_drops(parts: Mapping[str, PerturbationDrop]) -> list[Statistic]:
+    """Mean and drop under each kind, and their plain means over the published and over the other kinds."""
+    found = []
+    for suffix, is_published in (("", True), ("_unseen", False)):
+        group = {kind: part for kind, part in parts.items() if (kind in KINDS) == is_published}
+        total = sum(part.n for part in group.values())
+        for prefix, name in (("mean", "perturbed"), ("drop", "drop")) if group else ():
+            values = {kind: getattr(part, name) for kind, part in group.items()}
+            found += [Statistic(f"{prefix}_{kind}", values[kind], None, group[kind].n) for kind in group]
+            mean = None if None in values.values() else float(np.mean([*values.values()]))
+            found.append(Statistic(f"{prefix}_average{suffix}", mean, None, total))
+    return found
 
 
 def _intervals(
     original: np.ndarray,
     perturbed: Mapping[str, np.ndarray],
-    kept: Mapping[str, np.ndarray | None],
+    kept: Mapping[str, np.ndarray],
     photos: Sequence[str],
     options: RobustnessOptions,
-) -> dict[str, tuple[float, float] | None]:
+) -> tuple[dict[str, tuple[float, float] | None], list[str]]:
     """Percentile intervals of drops; photos are drawn with all their original and perturbed captions."""
-    place = {name: number for number, name in enumerate(dict.fromkeys(photos))}
-    unit = np.array([place[name] for name in photos])
+    index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
+    unit = np.array([index[name] for name in photos])
 
     def sums(column: np.ndarray, kind: str) -> np.ndarray:
-        weights = column if kept[kind] is None else column * kept[kind]
-        return np.bincount(unit, weights=weights, minlength=len(place))
+        return np.bincount(unit, weights=column * kept[kind], minlength=len(index))
 
     before = np.stack([sums(original, kind) for kind in perturbed])
     after = np.stack([sums(column, kind) for kind, column in perturbed.items()])
-    groups = {
-        "drop_average": [number for number, kind in enumerate(perturbed) if kind in KINDS],
-        "drop_average_unseen": [number for number, kind in enumerate(perturbed) if kind not in KINDS],
-    }
-    groups = {name: rows for name, rows in groups.items() if rows}
+    is_published = np.array([kind in KINDS for kind in perturbed])
+    groups = {"drop_average": is_published, "drop_average_unseen": ~is_published}
+    groups = {name: group for name, group in groups.items() if group.any()}
 
     def drops(drawn: np.ndarray) -> np.ndarray:
         base = before @ drawn
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.where(base > 0, (after @ drawn) / base - 1, np.nan)
-        return np.concatenate([found, *(found[rows].mean(axis=0, keepdims=True) for rows in groups.values())])
+        return np.vstack([found, *(found[group].mean(axis=0) for group in groups.values())])
 
-    samples = resample(
-        drops,
-        multiplicities,
-        n_units=len(place),
-        n_samples=options.bootstrap,
-        seed=options.seed,
-        n_rows=len(perturbed) * len(place),
-        label="Resampling photos",
-    )
+    sampling = (options.bootstrap, options.confidence, options.seed)
+    n_rows = len(perturbed) * len(index)
+    intervals, notes = bootstrap_intervals(drops, len(index), "photos", n_rows, sampling)
     names = [*(f"drop_{kind}" for kind in perturbed), *groups]
-    return {
-        name: ends(percentile_interval(row, options.confidence))
-        for name, row in zip(names, samples, strict=True)
-    }
+    return dict(zip(names, map(ends, intervals), strict=False)), notes
 
 
-def _retrieval(
-    scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None
-) -> dict[int, float | None]:
-    """How often an original caption finds its photo among all photos of the set."""
+def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None) -> list[Statistic]:
+    """How often an original caption finds its photo among all photos of the set; None of a single photo."""
     first: dict[str, int] = {}
     for row, name in enumerate(captions.image_ids):
         first.setdefault(name, row)
-    if len(first) < 2:
-        return dict.fromkeys(KS)
-    place = {name: number for number, name in enumerate(first)}
-    if captions.stand_ins is None:
-        images = scorer.embedder.images([captions.images[row] for row in first.values()])
-        photos = images.matrix[images.index]
-    else:
-        assert embedder is not None
-        photos = _stand_ins([captions.stand_ins[row] for row in first.values()], embedder)
-    texts = scorer.embedder.texts(captions.captions, prefix=scorer.prefix)
-    found = retrieval(
-        image_embeddings=photos,
-        text_embeddings=texts.matrix[texts.index],
-        text_to_image=[place[name] for name in captions.image_ids],
-        ks=KS,
-    )
-    return found.details["text_to_image"]["at"]
+    found: Mapping[int, float | None] = dict.fromkeys(KS)
+    if len(first) > 1:
+        if captions.stand_ins is None:
+            photos = scorer.embedder.images([captions.images[row] for row in first.values()])
+        else:
+            assert embedder is not None
+            stand_ins = [captions.stand_ins[row] for row in first.values()]
+            photos = embedder.texts(stand_ins, prefix=embedder.backbone.prefix)
+        texts = scorer.embedder.texts(captions.captions, prefix=scorer.prefix)
+        index = {name: number for number, name in enumerate(first)}
+        found = retrieval(
+            image_embeddings=photos.matrix[photos.index],
+            text_embeddings=texts.matrix[texts.index],
+            text_to_image=[index[name] for name in captions.image_ids],
+            ks=KS,
+        ).details["text_to_image"]["at"]
+    return [Statistic(f"text_to_image_r@{k}", found[k], None, len(captions)) for k in KS]
 
 
 def _published(captions: CaptionSet, metric: str) -> dict[str, Published]:
     """Statistic → published figure of the metric, with its own towers, on these captions."""
-    from ..published import find
-
-    if not captions.published_as:
-        return {}
     found: dict[str, Published] = {}
-    for figure in find(captions.published_as, None, metric, language=captions.language):
-        if figure.statistic.startswith(("drop_", "mean_")) and not figure.setting and not figure.backbone:
-            found.setdefault(figure.statistic, figure)
+    if captions.published_as:
+        for figure in find(captions.published_as, None, metric, language=captions.language):
+            is_drop = figure.statistic.startswith(("drop_", "mean_"))
+            if is_drop and not figure.setting and not figure.backbone:
+                found.setdefault(figure.statistic, figure)
     return found

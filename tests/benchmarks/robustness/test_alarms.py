@@ -41,16 +41,15 @@ def harsh():
 def test_who_is_turned_away(captions, scorer, harsh):
     metrics = {"harsh": (harsh, scorer, "mcs@colours"), "mcs": (scorer, scorer, "mcs@colours")}
     run = run_alarms(captions, metrics)
-    turned, same = run.results
-    assert (turned.metric, turned.against) == ("harsh", "mcs@colours")
-    assert run.skipped == {} and list(turned.styles) == list(STYLES)
-    for style, found in same.styles.items():
+    assert run.against["harsh"] == "mcs@colours"
+    assert run.skipped == {} and list(run.styles["harsh"]) == list(STYLES)
+    for style, found in run.styles["mcs"].items():
         texts = restyle(captions.captions, style, "en", photos=captions.image_ids)
         assert found.n + found.not_scored == len(texts.captions), style
         if found.n:
             assert found.below_half == 0 and found.kept == 1
     # of the four captions only "blue sea" has two words
-    given = turned.styles["given"]
+    given = run.styles["harsh"]["given"]
     assert given.n == 4 and given.below_half == 0.25
     plain, own = (
         each.score(captions.captions, captions.images, language="en").scores for each in (scorer, harsh)
@@ -62,13 +61,13 @@ def test_who_is_turned_away(captions, scorer, harsh):
 def test_a_language_without_a_tagger_is_told(captions, scorer):
     run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
     assert list(run.skipped) == ["nouns", "stopped", "fragment"]
-    assert "word classes" in run.skipped["nouns"] and "given" in run.results[0].styles
+    assert "word classes" in run.skipped["nouns"] and "given" in run.styles["mcs"]
 
 
 def test_texts_stand_for_photos(captions, scorer, harsh, plain):
     texts = replace(captions, stand_ins=["red", "red", "blue", "blue"], images=[None] * 4)
     run = run_alarms(texts, {"m": (harsh, scorer, "mcs")}, plain_embedders={"m": plain})
-    assert run.results[0].styles["given"].below_half == 0.25
+    assert run.styles["m"]["given"].below_half == 0.25
 
 
 def test_a_curve_by_hand():

@@ -131,7 +131,7 @@ def test_csv_cells_hold_lists(tmp_path):
     (one,) = file_captions(path, stand_in=True)
     assert one.objects == [["dog", "mat"]] and one.image_ids == ["A pet"]
     path.write_text("caption,lang,stand_in,objects\nA dog.,en,A pet,dog\n")
-    with pytest.raises(InputError, match=r"captions\.csv, line 2 .*objects: 'dog' is not a list of texts"):
+    with pytest.raises(InputError, match=r"captions\.csv, line 2 .*objects: 'dog': expected a list"):
         file_captions(path, stand_in=True)
 
 

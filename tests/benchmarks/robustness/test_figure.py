@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
-from capscore.benchmarks.robustness.table import groups
 from capscore.show import figures
 from capscore.show.figures import dot_drops, write_dots
+from capscore.show.robustness_tables import groups
 
 KINDS = ["masking", "jumble"]
 
@@ -28,7 +28,7 @@ def test_whiskers_are_the_interval_of_one_language(captions, scorer):
     result = run.results[0]
     for drop, kind in zip(dot_drops(groups([run])[0], "mcs", KINDS), KINDS, strict=True):
         assert drop.mean == pytest.approx(result.parts[kind].drop)
-        assert (drop.low, drop.high) == result.intervals[f"drop_{kind}"]
+        assert (drop.low, drop.high) == result.statistics[f"drop_{kind}"].interval
         assert drop.published is None
 
 

@@ -10,19 +10,12 @@ import pytest
 
 import capscore
 from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
-from capscore.benchmarks.robustness.run import chosen_kinds, perturbed_captions
-from capscore.benchmarks.robustness.table import (
-    averages,
-    groups,
-    kept_lines,
-    lines,
-    percent,
-    remarks,
-    sources,
-)
+from capscore.benchmarks.robustness.run import perturbed_captions
 from capscore.errors import CapscoreError, InputError
-from capscore.perturbations import KINDS, perturb
+from capscore.perturbations import KINDS, chosen_kinds, perturb
 from capscore.perturbations import UNSEEN_KINDS as UNSEEN
+from capscore.show.robustness_tables import averages, drop_rows, groups, kept_rows, robustness_reports
+from capscore.show.tables import signed
 
 from ...toy import ColourBackbone
 
@@ -44,17 +37,17 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
     (result,) = run.results
     original = [by_hand(*pair) for pair in zip(captions.captions, captions.image_ids, strict=True)]
     assert result.scores == pytest.approx(original, abs=1e-6)
-    assert result.original == pytest.approx(sum(original) / 4, abs=1e-6)
+    assert result.value("mean_original") == pytest.approx(sum(original) / 4, abs=1e-6)
     drops = {}
     for kind in (*KINDS, *UNSEEN):
         texts = perturb(captions.captions, kind, "en", seed=4).captions
         mean = sum(by_hand(*pair) for pair in zip(texts, captions.image_ids, strict=True)) / 4
         drops[kind] = mean / (sum(original) / 4) - 1
         assert result.parts[kind].drop == pytest.approx(drops[kind], abs=1e-6)
-    assert result.paper.value("drop_average") == pytest.approx(
-        sum(drops[kind] for kind in KINDS) / 5, abs=1e-6
+    assert result.value("drop_average") == pytest.approx(sum(drops[kind] for kind in KINDS) / 5, abs=1e-6)
+    assert result.value("drop_average_unseen") == pytest.approx(
+        sum(drops[kind] for kind in UNSEEN) / 6, abs=1e-6
     )
-    assert result.unseen_average == pytest.approx(sum(drops[kind] for kind in UNSEEN) / 6, abs=1e-6)
     assert list(result.parts) == [*KINDS, *UNSEEN]
 
 
@@ -78,12 +71,13 @@ def test_what_is_kept_is_compared_with_the_first_metric(captions, scorer):
     other = capscore.load("mcs", backbone=ColourBackbone(), cache=False, prefix="green ")
     run = run_robustness(captions, {"mcs": scorer, "again": scorer, "green": other}, quick)
     first, again, green = run.results
-    assert (first.original_of_first, again.original_of_first) == (1.0, 1.0)
-    assert green.original_of_first == pytest.approx(green.original / first.original)
-    assert green.original < first.original
+    assert first.value("original_of_first") == again.value("original_of_first") == 1.0
+    originals = [result.value("mean_original") for result in run.results]
+    assert green.value("original_of_first") == pytest.approx(originals[2] / originals[0])
+    assert originals[2] < originals[0]
     # every caption names the colour of its photo, of which there are two
-    assert first.retrieval == {1: 1.0, 5: 1.0, 10: 1.0}
-    assert kept_lines(groups([run])[0])[1] == ("", "again", "1.000", "100.0", "100.0", "100.0")
+    assert [first.value(f"text_to_image_r@{k}") for k in (1, 5, 10)] == [1.0, 1.0, 1.0]
+    assert kept_rows(groups([run])[0])[1] == ("", "again", "1.000", "100.0", "100.0", "100.0")
 
 
 def test_unchanged_captions_are_counted_and_can_be_left_out(captions, scorer):
@@ -96,7 +90,7 @@ def test_unchanged_captions_are_counted_and_can_be_left_out(captions, scorer):
     )
     part = left_out.results[0].parts["number"]
     assert (part.n, part.drop, part.n_unchanged) == (0, None, 4)
-    assert left_out.results[0].unseen_average is None
+    assert left_out.results[0].value("drop_average_unseen") is None
     assert left_out.results[0].signature.endswith("|unchanged:left_out")
 
 
@@ -134,11 +128,11 @@ def test_the_order_of_the_objects(captions, scorer):
 def test_intervals_hold_the_drop_and_come_again(captions, scorer):
     options = RobustnessOptions(bootstrap=60, seed=2)
     first, second = (run_robustness(captions, {"mcs": scorer}, options).results[0] for _ in range(2))
-    assert first.intervals == second.intervals
-    assert set(first.intervals) == {*(f"drop_{kind}" for kind in KINDS), "drop_average"}
-    for name, (low, high) in first.intervals.items():
-        value = next(each.value for each in first.statistics() if each.name == name)
-        assert low - 1e-12 <= value <= high + 1e-12
+    assert first.statistics == second.statistics
+    drawn = {name: one for name, one in first.statistics.items() if one.interval}
+    assert set(drawn) == {*(f"drop_{kind}" for kind in KINDS), "drop_average"}
+    for one in drawn.values():
+        assert one.interval[0] - 1e-12 <= one.value <= one.interval[1] + 1e-12
 
 
 def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, scorer):
@@ -147,22 +141,26 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     result = run_robustness(captions, {"mcs": scorer}, options).results[0]
     before, after = result.scores, result.perturbed_scores["masking"]
     ends = [after[part].sum() / before[part].sum() - 1 for part in (slice(0, 2), slice(2, 4))]
-    assert result.intervals["drop_masking"] == pytest.approx((min(ends), max(ends)), abs=1e-6)
+    assert result.statistics["drop_masking"].interval == pytest.approx((min(ends), max(ends)), abs=1e-6)
 
 
 def test_one_photo_has_no_interval_and_no_retrieval(captions, scorer):
     result = run_robustness(captions.take([0, 1]), {"mcs": scorer}, RobustnessOptions()).results[0]
-    assert result.intervals == {} and "no intervals: there is one photo" in result.notes
-    assert set(result.retrieval.values()) == {None}
+    assert all(one.interval is None for one in result.statistics.values())
+    assert any(note.startswith("no intervals:") for note in result.notes)
+    assert result.value("text_to_image_r@1") is None
 
 
 def test_published_figures_stand_beside(captions, scorer):
     published = replace(captions, published_as="coco_captions")
     run = run_robustness(published, {"mcs": scorer, "pr_mcs@x": scorer}, quick)
     (group,) = groups([run])
-    printed = [line.cells for line in lines(group, "pr_mcs@x") if line.what == "published"]
-    assert printed == [("1.4177", "−37.9", "−78.1", "−99.2", "−97.0", "−82.1", "−78.9")]
-    assert any(source.startswith("pr_mcs@x (en): Kim et al. 2023, Table 7") for source in sources(group))
+    printed = [cells for _, what, *cells in drop_rows(group, "pr_mcs@x") if what == "published"]
+    assert printed == [["1.4177", "−37.9", "−78.1", "−99.2", "−97.0", "−82.1", "−78.9"]]
+    (report,) = robustness_reports([run])
+    assert any(
+        text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7") for text in report.remarks
+    )
 
 
 def test_a_kind_that_a_language_has_no_rules_for_is_left_out_and_told(captions, scorer):
@@ -171,7 +169,7 @@ def test_a_kind_that_a_language_has_no_rules_for_is_left_out_and_told(captions, 
     assert list(run.skipped) == ["negation"] and "no rules for 'negation'" in run.skipped["negation"]
     assert list(run.results[0].parts) == ["jumble"]
     assert any("was not trained on sw" in warning for warning in run.results[0].warnings)
-    assert any(line.strip().startswith("negation: not run.") for line in remarks(groups([run])[0]))
+    assert any(line.strip().startswith("negation: not run.") for line in robustness_reports([run])[0].remarks)
     with pytest.raises(CapscoreError, match="no rules for 'negation'"):
         run_robustness(swahili, {"mcs": scorer}, replace(quick, kinds=("negation",)))
 
@@ -183,7 +181,8 @@ def test_a_text_stands_for_a_photo(captions, scorer, plain):
     seen = run_robustness(captions, {"mcs": scorer}, quick)
     # the toy's tower gives the word the embedding that it gives the colour
     assert run.results[0].scores == pytest.approx(seen.results[0].scores, abs=1e-6)
-    assert run.results[0].retrieval == seen.results[0].retrieval
+    for name in ("text_to_image_r@1", "original_of_first"):
+        assert run.results[0].value(name) == seen.results[0].value(name)
     assert run.images == "stand-in"
     assert "|images:stand-in,colours@w00000000|" in run.results[0].signature
     assert "exif" not in run.results[0].signature
@@ -202,27 +201,27 @@ def test_stand_ins_are_embedded_by_the_plain_tower(captions, plain):
     given = replace(captions, stand_ins=["red", "red", "blue", "blue"])
     run = run_robustness(given, {"mcs": ruined}, quick, plain_embedders={"mcs": plain})
     # green captions against red and blue; against themselves they would score 2.5
-    assert run.results[0].original == 0
+    assert run.results[0].value("mean_original") == 0
     assert plain.backbone.encoded_texts == 2
-    assert run.results[0].original_of_first is None
-    assert run.results[0].paper.value("drop_average") is None
+    assert run.results[0].value("original_of_first") is None
+    assert run.results[0].value("drop_average") is None
 
 
 def test_languages_are_averaged_plainly(captions, scorer):
     german = replace(captions.take([0, 1, 2]), language="de")
     runs = [run_robustness(one, {"mcs": scorer}, quick) for one in (captions, german)]
     (group,) = groups(runs)
-    drops = [run.results[0].paper.value("drop_average") for run in runs]
+    drops = [run.results[0].value("drop_average") for run in runs]
     assert averages(group, "mcs")["drop_average"] == (pytest.approx(sum(drops) / 2), None)
-    found = lines(group, "mcs")
-    assert [line.language for line in found if line.language] == ["en", "de", "all"]
-    assert found[-1].what == "drop %" and found[-1].cells[-1] == percent(sum(drops) / 2)
+    found = drop_rows(group, "mcs")
+    assert [row[0] for row in found if row[0]] == ["en", "de", "all"]
+    assert found[-1][1] == "drop %" and found[-1][-1] == signed(100 * sum(drops) / 2, 1)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kinds": ("jumbel",)}, "'jumbel' is not a perturbation.*did you mean 'jumble'"),
+        ({"kinds": ("jumbel",)}, "jumbel.*: expected repetition, removal"),
         ({"p": 1.5}, "p=1.5: expected a probability"),
         ({"removal": "none"}, "removal='none': expected one of keep, drop"),
         ({"order": "all"}, "order='all': expected one of published, every"),

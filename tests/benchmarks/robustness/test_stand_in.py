@@ -10,8 +10,7 @@ from scipy.stats import kendalltau
 
 import capscore
 from capscore.backbones import find
-from capscore.benchmarks.robustness.agreement import stand_in_agreement
-from capscore.benchmarks.robustness.stand_in import plain_backbone
+from capscore.benchmarks.robustness.stand_in import plain_backbone, stand_in_agreement
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import BackboneUnavailable, CapscoreError
 
