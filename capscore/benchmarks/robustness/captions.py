@@ -74,7 +74,7 @@ class CaptionSet:
     def take(self, rows: Iterable[int], *notes: str) -> CaptionSet:
         """Some of the captions, with further notes."""
         chosen = list(rows)
-        columns = {
+        columns: dict[str, Any] = {
             name: None if column is None else [column[row] for row in chosen]
             for name in ("captions", "image_ids", "images", "stand_ins", "objects")
             for column in [getattr(self, name)]
@@ -293,7 +293,7 @@ def _file_rows(
     languages: Sequence[str],
     partial: bool,
 ) -> Iterator[_Row]:
-    cells = {
+    cells: dict[str, list[Any]] = {
         name: [None] * len(chunk) if column is None else chunk.values(column)
         for name, column in columns.items()
     }
