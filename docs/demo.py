@@ -23,7 +23,7 @@ import numpy as np
 
 import capscore
 from capscore.backbones.base import Backbone
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.metrics.loading import default_backbone
 from capscore.perturbations import KINDS, perturb, word_changes

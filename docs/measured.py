@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from capscore.benchmarks.result_file import ReportedNumber, read_results
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 
 ROOT = Path(__file__).resolve().parents[1]
 _PART = re.compile(r"(<!-- results -->\n).*?(<!-- end -->)", re.DOTALL)

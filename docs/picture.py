@@ -20,7 +20,7 @@ from typing import Any
 from PIL import Image, ImageChops
 
 import capscore
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.show.explained import explained_captions, segments
 from capscore.show.pages import environment, inline_jpeg

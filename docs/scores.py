@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.files.shipped import calibration_files
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from capscore.show.system_tables import calibration_counts, calibration_table
 
 PAGE = Path(__file__).with_name("scores.md")

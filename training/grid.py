@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.errors import CapscoreError, Setting
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.engine.checkpoints import MAY_CHANGE
 from training.engine.config import main as run_as_command
 from training.engine.config import parse

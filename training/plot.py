@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from capscore.errors import CapscoreError
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.show.figures import KINDS, figure_class
 from training.engine.config import main
 from training.engine.training_log import read_log

@@ -36,8 +36,7 @@ from capscore.files.console import progress_bar
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
 from capscore.files.row_source import CHUNK_ROWS
-from capscore.files.whole_file import write_text
-from capscore.files.write import refuse_bytes
+from capscore.files.write import refuse_bytes, write_text
 from capscore.text.languages import language_code
 from training.engine.config import main as run_as_command
 from training.engine.config import parse

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .. import __version__
 from ..backbones.base import fingerprint_of
 from ..errors import InputError, Setting
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from .tasks import Queries
 
 T = TypeVar("T")

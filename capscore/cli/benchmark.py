@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from ..metrics.loading import all_options, own_options
 from ..registry import METRICS
 from . import options, terminal

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
 from ..files.console import make_console, progress_bar
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option

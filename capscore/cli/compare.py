@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from .. import __version__
 from ..errors import Setting
 from ..files.console import make_console
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from . import options, terminal
 from .options import argument, column_option, option
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from ..errors import InputError
 from ..files.console import make_console
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from . import terminal
 from .options import AsJson, DataDir, Force, ImageDir, Markdown, Output, TestSplit, argument, option
 

@@ -65,7 +65,7 @@ def explain(
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Explain the captions, and print or write what was found."""
-    from ..files.whole_file import write_text
+    from ..files.write import write_text
     from ..show.explained import explained_captions
     from ..show.pages import explain_page
 

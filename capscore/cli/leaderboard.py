@@ -34,7 +34,7 @@ def leaderboard(
     Example: capscore leaderboard results/ --output leaderboard.html
     """
     from ..benchmarks.result_file import read_results
-    from ..files.whole_file import write_text
+    from ..files.write import write_text
     from ..show.pages import leaderboard_page, write_leaderboard_space
 
     check_result_file("output", output, (".html",), force)

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import InputError, Setting
 from ..files.console import make_console
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from ..registry import METRICS
 from . import options, terminal
 from .options import Target, noise_option, option

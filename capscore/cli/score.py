@@ -178,8 +178,8 @@ def _open(
     image_column: str | None,
 ) -> RowSource:
     """The rows to score."""
-    from ..files.captioned_photos import open_captions, pair_captions
     from ..files.coco import RowsWithReferences, read_annotations
+    from ..files.image_folder import open_captions, pair_captions
 
     if path is None:
         return pair_captions(*typed.values())

@@ -32,7 +32,7 @@ from ..errors import (
     visible,
     without_secrets,
 )
-from ..files.whole_file import write_text
+from ..files.write import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
-from .columns import ColumnNames, find_columns, find_image_column, known_problems
+from .columns import find_columns, find_image_column, known_problems
 from .image_folder import ImageFolder, find_images
 from .read import open_rows, read_json
 from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
@@ -43,11 +43,6 @@ class CocoAnnotations:
     file_names: dict[str, str]
     references: dict[str, list[str]]
 
-    @property
-    def images(self) -> dict[str, None]:
-        """All images, with and without references."""
-        return dict.fromkeys([*self.file_names, *self.references])
-
 
 def image_key(image_id: Any) -> str | None:
     """What an id is compared by: the same for 42, "42" and "000042"; None for what is no id.
@@ -76,10 +71,10 @@ def read_annotations(path: str | Path, *, option: str = "annotations") -> CocoAn
     path = Path(path)
     given = Setting(option, path)
     if not path.is_file():
-        raise InputError(given, " is a folder" if path.is_dir() else ": no such file", "; ", _FORMAT)
+        raise InputError(given, ": no such file; ", _FORMAT)
     content = read_json(path)
-    if not isinstance(content, dict):
-        raise InputError(given, f" holds no object; {_FORMAT}")
+    if not isinstance(content, dict) or not content.get("annotations"):
+        raise InputError(given, f" has no list `annotations`, or an empty one; {_FORMAT}")
     file_names: dict[str, str] = {}
     for number, (key, name) in enumerate(_pairs(content, "images", "id", "file_name", given)):
         if file_names.setdefault(key, name) != name:
@@ -91,8 +86,6 @@ def read_annotations(path: str | Path, *, option: str = "annotations") -> CocoAn
                 given, f": entry {number} of `annotations` is of image_id {key}, which `images` does not list"
             )
         references.setdefault(key, []).append(text)
-    if not references:
-        raise InputError(given, f" has no list `annotations`, or an empty one; {_FORMAT}")
     return CocoAnnotations(path, file_names, references)
 
 
@@ -129,118 +122,85 @@ class RowsWithReferences(RowSource):
     """
 
     def __init__(self, rows: RowSource, annotations: CocoAnnotations, *, image: str | None = None):
-        self._rows, self._annotations = rows, annotations
+        self._rows, self._about = rows, annotations
         self.path, self.n_rows = rows.path, rows.n_rows
+        given = Setting("references", annotations.path)
         if "references" in rows.columns:
-            raise InputError(
-                Setting("references", annotations.path),
-                f": {rows.path} has a column 'references' already; leave one of the two out",
-            )
+            raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
         column = find_image_column(rows.columns, image)
         self._by_id = "image_id" in rows.columns
         self._key_column = "image_id" if self._by_id else column or ""
-        if not self._key_column:
+        if not self._key_column or not (self._by_id or annotations.file_names):
             raise InputError(
-                Setting("references", annotations.path),
-                f": {rows.path} has neither a column image_id nor one of images, so references have no rows",
+                given,
+                f" cannot be matched with {rows.path}: expected a column image_id, or one of images whose "
+                "names the annotations list",
             )
-        self._keys = {} if self._by_id else _keys_of_files(annotations)
-        self._new = ("image", "references") if column in (None, "image_id") else ("references",)
+        self._new: dict[str, list[Any]] = {"references": []}
+        if column in (None, "image_id"):
+            self._new = {"image": [], "references": []}
         self.columns = [*rows.columns, *self._new]
-        self._images = annotations.images
-        self._faults, seen = self._check()
-        left = [key for key in self._images if key not in seen]
-        notes = list(rows.notes)
-        if left:
-            some = f"{len(left):,} of the {len(self._images):,} images of {annotations.path}"
-            have = "has no caption" if len(left) == 1 else "have no caption"
-            notes.append(f"{some} {have} in {rows.path} (first: {left[0]}); means are over the others")
-        self.notes = tuple(notes)
+        self._faults: dict[int, InputError] = {}
+        missed = self._match(_keys_of_files(annotations))
+        some = f"{len(missed):,} images of {annotations.path} have no caption"
+        self.notes = (*rows.notes, *(f"{some} (first: {key})" for key in missed[:1]))
 
     @property
     def folder(self) -> Path:
         return self._rows.folder
 
-    def _key(self, value: Any) -> str | None:
-        if self._by_id:
-            return image_key(value)
-        return self._keys.get(os.path.basename(value)) if isinstance(value, str | os.PathLike) else None
-
-    def _check(self) -> tuple[dict[int, InputError], dict[str, str]]:
-        faults: dict[int, InputError] = {}
-        seen: dict[str, str] = {}
-        about, images = self._annotations, self._images
+    def _match(self, keys: dict[str, str]) -> list[str]:
+        """Find the references of every row; returns the images that no row has a caption of."""
+        about, seen = self._about, dict[str, str]()
         for chunk in self._rows.chunks(CHUNK_ROWS, [self._key_column]):
             for row, value in enumerate(chunk.values(self._key_column)):
-                key, number = self._key(value), chunk.start + row
-                shown = f"{self._key_column} {value!r:.60}"
-                if value is None or value == "":
-                    told = f"the row has no {self._key_column}, which its references are found by"
-                elif key is None or key not in images:
-                    told = f"{shown} is not among the {len(images):,} images of {about.path}"
-                elif key not in about.references:
-                    told = f"{shown} has no caption in {about.path}, so there are no references"
-                elif key in seen:
-                    told = f"{shown} has a caption already ({seen[key]}); COCO's format takes one per image"
+                if self._by_id:
+                    key = image_key(value)
                 else:
-                    seen[key] = self._rows.short_place(
-                        number, None if chunk.lines is None else chunk.lines[row]
-                    )
-                    continue
-                faults[number] = InputError(told, field="references")
-        return faults, seen
+                    key = keys.get(os.path.basename(value)) if isinstance(value, str | os.PathLike) else None
+                number, line = chunk.start + row, None if chunk.lines is None else chunk.lines[row]
+                if key is None or key not in about.references:
+                    why = f"has no caption in {about.path}, so there are no references"
+                elif key in seen:
+                    why = f"has a caption already ({seen[key]}); COCO's format takes one per image"
+                else:
+                    why, seen[key] = "", self._rows.short_place(number, line)
+                if why:
+                    told = f"{self._key_column} {value!r:.60} {why}"
+                    self._faults[number] = InputError(told, field="references")
+                self._new["references"].append(None if why else about.references[key or ""])
+                if "image" in self._new:  # without a list of images, the id is the name
+                    name = about.file_names.get(key or "") if about.file_names else value
+                    self._new["image"].append(name)
+        return [key for key in {**about.file_names, **about.references} if key not in seen]
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        inner = None
-        if columns is not None:
-            wanted = [name for name in columns if name not in self._new]
-            inner = list(dict.fromkeys([*wanted, self._key_column]))
-        return self._with_references(self._rows.chunks(size, inner))
+        given = None if columns is None else [name for name in columns if name in self._rows.columns]
+        for chunk in self._rows.chunks(size, given or None):
+            stop = chunk.start + len(chunk)
+            new = {name: values[chunk.start : stop] for name, values in self._new.items()}
+            if chunk.rows is not None:
+                cells = [dict(zip(new, values, strict=True)) for values in zip(*new.values(), strict=True)]
+                rows = [{**row, **more} for row, more in zip(chunk.rows, cells, strict=True)]
+                yield Chunk(chunk.start, chunk.lines, rows)
+                continue
+            import pyarrow as pa
 
-    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
-        return self._with_references(self._rows.span(size, start, stop))
+            table = chunk.table
+            for name, kind in self._types().items():
+                table = table.append_column(name, pa.array(new[name], kind))
+            yield Chunk(chunk.start, chunk.lines, table=table)
 
-    def _with_references(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        for chunk in chunks:
-            keys = [self._key(value) for value in chunk.values(self._key_column)]
-            kept: list[Any] = [
-                None if chunk.start + row in self._faults else self._annotations.references[key or ""]
-                for row, key in enumerate(keys)
-            ]
-            new = {"references": kept}
-            if "image" in self._new:
-                ids = chunk.values(self._key_column)
-                names = self._annotations.file_names
-                # without a list of images, the id is the name
-                new["image"] = [
-                    names.get(key or "", None if names else ids[row]) for row, key in enumerate(keys)
-                ]
-            yield self._extended(chunk, {name: new[name] for name in self._new})
-
-    def _extended(self, chunk: Chunk, new: dict[str, list[Any]]) -> Chunk:
-        if chunk.rows is not None:
-            rows = [
-                {**cells, **{name: new[name][row] for name in new}} for row, cells in enumerate(chunk.rows)
-            ]
-            return Chunk(chunk.start, chunk.lines, rows)
-        import pyarrow as pa
-
-        table = chunk.table
-        for name, values in new.items():
-            table = table.append_column(name, pa.array(values, self._types()[name]))
-        return Chunk(chunk.start, chunk.lines, table=table)
-
-    def _types(self) -> dict[str, Any]:
+    def _types(self) -> dict[str, pa.DataType]:
         import pyarrow as pa
 
         kinds = {"image": pa.string(), "references": pa.list_(pa.string())}
-        if "image" in self._new and not self._annotations.file_names:
+        if "image" in self._new and not self._about.file_names:
             kinds["image"] = self._rows.schema().field(self._key_column).type
-        return kinds
+        return {name: kinds[name] for name in self._new}
 
     def schema(self) -> pa.Schema:
-        kinds = self._types()
-        return extended_schema(self._rows.schema(), {name: kinds[name] for name in self._new})
+        return extended_schema(self._rows.schema(), self._types())
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         numbers = range(chunk.start, chunk.start + len(chunk))
@@ -256,17 +216,12 @@ class RowsWithReferences(RowSource):
 
 def _keys_of_files(annotations: CocoAnnotations) -> dict[str, str]:
     """Image by the name of its file, whatever folder it is in; names that two images have are left out."""
-    if not annotations.file_names:
-        raise InputError(
-            Setting("references", annotations.path),
-            " lists no images, so rows without image_id cannot be matched by the names of their photos",
-        )
-    found: dict[str, str] = {}
-    twice = set()
+    keys: dict[str, str] = {}
+    shared = set()
     for key, name in annotations.file_names.items():
-        if found.setdefault(os.path.basename(name), key) != key:
-            twice.add(os.path.basename(name))
-    return {name: key for name, key in found.items() if name not in twice}
+        if keys.setdefault(os.path.basename(name), key) != key:
+            shared.add(os.path.basename(name))
+    return {name: key for name, key in keys.items() if name not in shared}
 
 
 class CocoRows(NamedTuple):
@@ -299,7 +254,7 @@ def load_coco(results: str | Path, annotations: str | Path, images: str | Path |
     >>> capscore.load("ref_clip_score").score(*rows).mean                         # doctest: +SKIP
     """
     source = RowsWithReferences(open_rows(results), read_annotations(annotations))
-    names: ColumnNames = find_columns(source.columns, with_references=True, with_language=False)
+    names = find_columns(source.columns, with_references=True, with_language=False)
     folder = None if images is None else ImageFolder(Path(images))
     found = CocoRows([], None if images is None else [], [])
     for chunk in source.chunks(CHUNK_ROWS):

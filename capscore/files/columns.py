@@ -5,7 +5,6 @@ What is wrong with a cell is reported row by row.
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
@@ -13,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InputError, Part, Setting
+from ..errors import InputError, Setting
 from .image_folder import ImageFolder, find_images
 from .row_source import Chunk, RowSource
 
@@ -24,14 +23,6 @@ FAMILIAR = {
     "references": ("references", "refs"),
     "language": ("language", "lang"),
 }
-# names that often mean something else: not taken, but suggested where no familiar name is found
-ALIKE = {
-    "image": ("image_file", "filename", "filepath", "path", "photo", "picture", "url"),
-    "candidate": ("text", "sentence", "description", "hypothesis", "output", "generated"),
-    "references": ("gts", "ground_truth", "targets"),
-    "language": ("locale",),
-}
-_MOST_ALIKE = 1000  # columns among which a similar name is searched
 NUMBERED = re.compile(r"reference_?([0-9]+)")
 
 
@@ -77,18 +68,11 @@ def find_columns(
     >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
     ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
     """
-    found = {
-        "image": _find("image", image, columns, required=True) if with_images else (),
-        "candidate": _find("candidate", candidate, columns, required=True),
-        "references": _find("references", references, columns, required=True) if with_references else (),
-        "language": _find("language", language, columns, required=False) if with_language else (),
-    }
-    return ColumnNames(
-        image=found["image"][0] if found["image"] else None,
-        candidate=found["candidate"][0],
-        references=found["references"],
-        language=found["language"][0] if found["language"] else None,
-    )
+    images = _find("image", image, columns, required=True) if with_images else (None,)
+    candidates = _find("candidate", candidate, columns, required=True)
+    texts = _find("references", references, columns, required=True) if with_references else ()
+    languages = _find("language", language, columns, required=False) if with_language else ()
+    return ColumnNames(images[0], candidates[0], texts, languages[0] if languages else None)
 
 
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
@@ -122,78 +106,39 @@ def _find(field: str, given: str | None, columns: Sequence[str], *, required: bo
         return (given,)
     groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[field] if name in columns]
     if field == "references":
-        found = [match for name in columns if (match := NUMBERED.fullmatch(name))]
-        numbered = tuple(match[0] for match in sorted(found, key=_number))
-        groups += [numbered] if numbered else []
+        numbered = [match for name in columns if (match := NUMBERED.fullmatch(name))]
+        # by numbers, which may have more digits than Python converts
+        numbered.sort(key=lambda match: (len(match[1].lstrip("0")), match[1].lstrip("0")))
+        groups += [tuple(match[0] for match in numbered)] if numbered else []
+    if field == "image" and not groups and "image_id" in columns:
+        groups = [("image_id",)]  # an id is the name of a file only where nothing else is
     if len(groups) > 1:
         names = " and ".join(", ".join(group) for group in groups)
-        raise InputError(
-            Setting(option), f": the columns {names} could each hold the {_what(field)}; choose one"
-        )
-    if groups:
-        return groups[0]
-    alike = _alike(field, [name for name in columns if name != "image_id"])
-    if field == "image" and "image_id" in columns and alike is None:
-        return ("image_id",)  # an id is the name of a file only where nothing else is
-    if not required:
-        return ()
-    expected = ", ".join(FAMILIAR[field]) + (
-        ", or reference_1, reference_2, …" if field == "references" else ""
-    )
-    hint: list[Part] = ["; did you mean ", Setting(option, alike), "?"] if alike else []
+        raise InputError(Setting(option), f": the columns {names} could each be meant; choose one")
+    if groups or not required:
+        return groups[0] if groups else ()
+    more = ", or reference_1, reference_2, …" if field == "references" else ""
     raise InputError(
         Setting(option),
-        f": no column seems to hold the {_what(field)}; found {_listed(columns)}; "
-        f"expected one named {expected}",
-        *hint,
+        f": no column seems to hold it; found {_listed(columns)}; expected one named "
+        f"{', '.join(FAMILIAR[field])}{more}",
     )
-
-
-def _number(match: re.Match[str]) -> tuple[int, str]:
-    """Sorts names by their numbers, which may have more digits than Python converts."""
-    digits = match[1].lstrip("0")
-    return len(digits), digits
 
 
 def unread_language(columns: Sequence[str], language: str | None) -> str | None:
     """Column of languages that is not read because one language is stated for all rows."""
-    return (
-        None if language is None else next((name for name in FAMILIAR["language"] if name in columns), None)
-    )
+    return next((name for name in FAMILIAR["language"] if language and name in columns), None)
 
 
 def check_column(option: str, given: str, columns: Sequence[str]) -> None:
     """Raise InputError if a column that an option names does not exist."""
     if given not in columns:
-        near = difflib.get_close_matches(given[:100], columns[:_MOST_ALIKE], n=1, cutoff=0.6)
-        hint: list[Part] = ["; did you mean ", Setting(option, near[0]), "?"] if near else []
-        raise InputError(
-            Setting(option, given), f": there is no such column; found {_listed(columns)}", *hint
-        )
-
-
-def _alike(field: str, columns: Sequence[str]) -> str | None:
-    familiar = {name: other for other, names in FAMILIAR.items() for name in names}
-    # of very many or very long names none is meant, and comparing them would take minutes
-    free = [name for name in columns[:_MOST_ALIKE] if name not in familiar and len(name) <= 100]
-    folded = {name.casefold().replace(" ", "_").replace("-", "_"): name for name in reversed(free)}
-    for word in (*FAMILIAR[field], *ALIKE[field]):
-        near = difflib.get_close_matches(word, folded, n=1, cutoff=0.75)
-        if near:
-            return folded[near[0]]
-    return None
-
-
-def _what(field: str) -> str:
-    return {"image": "images", "candidate": "captions to score", "language": "languages"}.get(field, field)
+        raise InputError(Setting(option, given), f": there is no such column; found {_listed(columns)}")
 
 
 def _listed(columns: Sequence[str]) -> str:
-    if not columns:
-        return "no columns"
-    names = ", ".join(f"{name!r:.40}" for name in columns[:20])
     more = f" and {len(columns) - 20} more" if len(columns) > 20 else ""
-    return f"the column{'s' if len(columns) > 1 else ''} {names}{more}"
+    return (", ".join(f"{name!r:.40}" for name in columns[:20]) or "none") + more
 
 
 @dataclass(frozen=True)
@@ -220,10 +165,9 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
         cells = zip(*(chunk.values(name) for name in names.references), strict=True)
         references = [[text for text in texts if not is_missing(text)] for texts in cells]
     elif names.references:
-        values = chunk.values(names.references[0])
+        references = chunk.values(names.references[0])
         if source.cells_are_text:
-            values = [_from_cell(text, row, problems) for row, text in enumerate(values)]
-        references = values
+            references = [_from_cell(text, row, problems) for row, text in enumerate(references)]
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
@@ -233,21 +177,14 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
 def known_problems(chunk: Chunk, source: RowSource, names: ColumnNames) -> dict[int, InputError]:
     """What is wrong with rows of a chunk before their cells are looked at, such as keys that are missing."""
     problems = source.problems(chunk)
-    needed = {"candidate": (names.candidate,), "image": (names.image,), "references": names.references}
+    image = () if names.image is None else (names.image,)
+    needed = {"candidate": (names.candidate,), "image": image, "references": names.references}
     for row, cells in enumerate(chunk.rows or ()):
         for field, columns in needed.items():
-            if row not in problems and any(columns) and not any(name in cells for name in columns):
-                problems[row] = _missing_key(field, columns, cells)
+            if row not in problems and columns and not any(name in cells for name in columns):
+                told = f"the row has no {columns[0]!r}; it has {_listed([*cells])}"
+                problems[row] = InputError(told, field=field)
     return problems
-
-
-def _missing_key(field: str, columns: tuple[str | None, ...], cells: dict[str, Any]) -> InputError:
-    if not cells:
-        return InputError(f"the row has no {columns[0]!r}: it is empty", field=field)
-    near = difflib.get_close_matches(str(columns[0])[:100], [*cells][:_MOST_ALIKE], n=1, cutoff=0.6)
-    hint = f"; is {near[0]!r:.40} misspelt?" if near else ""
-    keys = _listed([*cells]).replace("the column", "the key", 1)
-    return InputError(f"the row has no {columns[0]!r}; it has {keys}{hint}", field=field)
 
 
 def is_missing(value: Any) -> bool:
@@ -260,11 +197,11 @@ def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
     if not text.strip():
         return None
     try:
-        listed = json.loads(text)
+        references = json.loads(text)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits
-        listed = None
-    if isinstance(listed, list):
-        return listed
+        references = None
+    if isinstance(references, list):
+        return references
     problems.setdefault(
         row,
         InputError(

@@ -55,14 +55,11 @@ def _console_class() -> type[Console]:
     class Terminal(Console):
         def render(self, renderable: Any, options: Any = None) -> Any:
             for segment in super().render(renderable, options):
-                if segment.control:  # of rich itself: a progress bar moves the cursor
-                    yield segment
-                else:
-                    yield Segment(visible(segment.text, keep="\n"), segment.style)
+                # rich's own control codes pass: a progress bar moves the cursor
+                yield segment if segment.control else Segment(visible(segment.text, keep="\n"), segment.style)
 
         def render_str(self, text: str, **options: Any) -> Any:
-            # before the width of a cell is measured
-            return super().render_str(visible(text, keep="\n\t"), **options)
+            return super().render_str(visible(text, keep="\n\t"), **options)  # before a cell is measured
 
         def on_broken_pipe(self) -> None:
             """Go on without output: files still have to be written."""

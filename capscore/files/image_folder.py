@@ -1,24 +1,23 @@
-"""Finds the images of rows: paths for names that rows give, and images that are stored in the file itself."""
+"""Finds the images of rows: paths for names, images stored in the file, photos with captions beside them."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ImageError, InputError, Part, Setting, address_name
-from .row_source import ArrowSource, Chunk, RowSource
+from ..errors import ImageError, InputError, Setting, address_name
+from .read import EXPECTED, is_saved_dataset, open_rows, parquet_parts, text_lines
+from .row_source import ArrowSource, Chunk, RowsInMemory, RowSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
+CAPTIONS_FILE = "captions.json"
 _COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
-_MOST_NAMES = 20_000  # in a larger folder, nothing similar to a missing name is searched for
-_MOST_HINTS = 20
 
 
 class ImageFolder:
@@ -40,15 +39,13 @@ class ImageFolder:
             what = "is a file" if folder.exists() else "does not exist"
             raise InputError(Setting(option, folder), f" {what}; expected the folder that holds the images")
         self.folder, self.allow_urls, self._option = folder, allow_urls, option
-        self._stems: dict[Path, dict[str, list[str]]] = {}
-        self._numbers: dict[Path, dict[int, list[str]]] = {}
-        self._hints = _MOST_HINTS
+        self._names: dict[Path, dict[str | int, list[str]]] = {}
 
     def find(self, image: Any) -> Any:
         """The path of an image that a row names; anything that is not a name is returned as it is.
 
         Raises:
-            ImageError: There is no such file; the message names the path, and a similar one if there is one.
+            ImageError: There is no such file; the message names the path.
         """
         if isinstance(image, int) and not isinstance(image, bool):
             image = str(image)
@@ -68,56 +65,27 @@ class ImageFolder:
                 return path
         except OSError as error:  # a name that the file system does not take
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
-        named = self._named(path.parent).get(path.name, []) or self._numbered(path)
-        if len(named) == 1:
-            return path.parent / named[0]
-        if named:
-            raise ImageError(f"{image!r} could be any of {', '.join(named)} in {path.parent}", field="image")
-        relative = not os.path.isabs(os.path.expanduser(image))
-        raise ImageError(f"no such file: {path}", *self._hint(path, is_relative=relative), field="image")
+        names = self._images_by_name(path.parent)
+        number = int(path.name) if re.fullmatch(r"[0-9]{1,18}", path.name) else -1
+        found = names.get(path.name) or names.get(number) or []
+        if len(found) == 1:
+            return path.parent / found[0]
+        if found:
+            raise ImageError(f"{image!r} could be any of {', '.join(found)} in {path.parent}", field="image")
+        hint = "; ", Setting(self._option), " names the folder that names start from"
+        raise ImageError(f"no such file: {path}", *(() if os.path.isabs(image) else hint), field="image")
 
-    def _named(self, folder: Path) -> dict[str, list[str]]:
-        """Images of a folder by their names without suffix."""
-        if folder not in self._stems:
-            stems: dict[str, list[str]] = {}
-            try:
-                names = sorted(os.listdir(folder))
-            except OSError:
-                names = []
-            for name in names:
+    def _images_by_name(self, folder: Path) -> dict[str | int, list[str]]:
+        """Images of a folder by their names without suffix, and by the number that COCO's names have."""
+        if folder not in self._names:
+            found = self._names.setdefault(folder, {})
+            for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
                 stem, suffix = os.path.splitext(name)
                 if suffix.lower() in IMAGE_SUFFIXES:
-                    stems.setdefault(stem, []).append(name)
-            self._stems[folder] = stems
-        return self._stems[folder]
-
-    def _numbered(self, path: Path) -> list[str]:
-        """Images of a folder whose names are a number with zeros before it, as COCO writes them."""
-        if not re.fullmatch(r"[0-9]{1,18}", path.name):
-            return []
-        if path.parent not in self._numbers:
-            numbers: dict[int, list[str]] = {}
-            for stem, names in self._named(path.parent).items():
-                if found := _COCO_NAME.fullmatch(stem):
-                    numbers.setdefault(int(found[1]), []).extend(names)
-            self._numbers[path.parent] = numbers
-        return self._numbers[path.parent].get(int(path.name), [])
-
-    def _hint(self, path: Path, *, is_relative: bool) -> list[Part]:
-        option = Setting(self._option)
-        start: list[Part] = [option, " names the folder that names start from"] if is_relative else []
-        if not path.parent.is_dir():
-            return [f" (there is no folder {path.parent}", *(["; ", *start] if start else []), ")"]
-        names = [name for listed in self._named(path.parent).values() for name in listed]
-        if not names:
-            return [f" (there are no images in {path.parent}; ", option, " names the folder)"]
-        if self._hints > 0 and len(names) <= _MOST_NAMES:
-            self._hints -= 1
-            folded = {name.casefold(): name for name in names}
-            near = difflib.get_close_matches(path.name.casefold(), folded, n=1, cutoff=0.7)
-            if near:
-                return [f"; did you mean {folded[near[0]]!r}?"]
-        return ["; ", *start] if start else []
+                    found.setdefault(stem, []).append(name)
+                    if numbered := _COCO_NAME.fullmatch(stem):
+                        found.setdefault(int(numbered[1]), []).append(name)
+        return self._names[folder]
 
 
 def find_images(
@@ -132,15 +100,24 @@ def find_images(
         problems: Gets an error for each row whose image is not found; that image is None, which no scorer
             accepts.
     """
-    if chunk.table is not None and _holds_images(chunk.table.schema.field(column).type):
-        return _stored_images(chunk.table.column(column), folder, problems)
-    images = chunk.values(column)
-    for row, image in enumerate(images):
+    is_stored = chunk.table is not None and _holds_images(chunk.table.schema.field(column).type)
+    stored = chunk.table.column(column) if is_stored else None
+    images = {} if is_stored else dict(enumerate(chunk.values(column)))
+    kind = stored.type if stored is not None else None
+    if kind is not None and hasattr(kind, "get_field_index") and kind.get_field_index("path") >= 0:
+        import pyarrow.compute as pc
+
+        paths = pc.struct_field(stored, "path").to_pylist()
+        images = {row: path for row, path in enumerate(paths) if path is not None}
+        if kind.get_field_index("bytes") >= 0:
+            has_bytes = pc.is_valid(pc.struct_field(stored, "bytes")).to_pylist()
+            images = {row: path for row, path in images.items() if not has_bytes[row]}
+    for row, image in images.items():
         try:
             images[row] = folder.find(image)
         except InputError as error:
             problems[row], images[row] = error, None
-    return images
+    return [*images.values()] if stored is None else _StoredImages(stored, images)
 
 
 def stores_images(source: RowSource, column: str) -> bool:
@@ -152,27 +129,6 @@ def _holds_images(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _stored_images(
-    column: pa.ChunkedArray, folder: ImageFolder, problems: dict[int, InputError]
-) -> Sequence[Any]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    paths = {}
-    if pa.types.is_struct(column.type) and column.type.get_field_index("path") >= 0:
-        names = pc.struct_field(column, "path").to_pylist()
-        inside = column.type.get_field_index("bytes") >= 0
-        stored = pc.is_valid(pc.struct_field(column, "bytes")).to_pylist() if inside else [False] * len(names)
-        for row, (name, is_stored) in enumerate(zip(names, stored, strict=True)):
-            if is_stored or name is None:
-                continue
-            try:
-                paths[row] = folder.find(name)
-            except InputError as error:
-                problems[row], paths[row] = error, None
-    return _StoredImages(column, paths)
 
 
 class _StoredImages(Sequence):
@@ -188,3 +144,105 @@ class _StoredImages(Sequence):
         if isinstance(index, slice):
             return [self[row] for row in range(*index.indices(len(self)))]
         return self._paths[index] if index in self._paths else self._column[index].as_py()
+
+
+# ---- photos with captions beside them, or typed in ----
+
+
+def pair_captions(
+    photos: Sequence[str], captions: Sequence[str], references: Sequence[str] = ()
+) -> RowSource:
+    """Rows of one photo with one or several captions, of as many photos as captions, or of captions alone.
+
+    Args:
+        photos: Names of photos; none if only references are compared with.
+        captions: Captions; the first goes with the first photo, and so on, or all go with the only photo.
+        references: References of every caption, so of one photo.
+
+    Raises:
+        InputError: The numbers do not fit.
+
+    >>> rows = pair_captions(["dog.jpg"], ["a dog", "a cat"])
+    >>> next(rows.chunks(2)).rows
+    [{'image': 'dog.jpg', 'caption': 'a dog'}, {'image': 'dog.jpg', 'caption': 'a cat'}]
+    """
+    if not captions:
+        raise InputError(Setting("caption"), ": at least one is needed")
+    if len(photos) > 1 and (len(photos) != len(captions) or references):
+        raise InputError(
+            Setting("photo"),
+            f": {len(photos)} photos; expected one caption per photo and no references, or one photo with "
+            "several captions; a file of rows can have references for each photo",
+        )
+    rows: list[dict[str, Any]] = []
+    for index, caption in enumerate(captions):
+        image = {"image": photos[index if len(photos) > 1 else 0]} if photos else {}
+        rows.append({**image, "caption": caption, **({"references": [*references]} if references else {})})
+    return RowsInMemory(Path(), rows, [f"caption {number}" for number in range(1, len(captions) + 1)])
+
+
+def open_captions(path: str | Path, *, split: str | None = None) -> RowSource:
+    """Open a file of rows, a saved data set, or a folder of photos with their captions.
+
+    A folder of photos has `NAME.txt` beside each `NAME.jpg`: each line that is not blank is a row, and a file
+    without such a line is a row with an empty caption. Or it has one file captions.json, whose rows name the
+    photos. Folders inside the folder, and names that begin with a dot, are not read.
+
+    Args:
+        path: The file or folder.
+        split: Split of a saved data set that has several.
+
+    Raises:
+        InputError: There is nothing to read; says what was expected.
+    """
+    path = Path(path)
+    # isdir is False for a name that no folder can have
+    if not os.path.isdir(path) or is_saved_dataset(path) or parquet_parts(path) or split is not None:
+        return open_rows(path, split=split)
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_file())
+    except OSError as error:
+        raise InputError(Setting("path", path), f" cannot be read: {error.strerror or error}") from None
+    photos = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
+    texts = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(".txt")}
+    has_texts = any(os.path.splitext(name)[0] in texts for name in photos)
+    if CAPTIONS_FILE in names and not has_texts:
+        return open_rows(path / CAPTIONS_FILE)
+    if not has_texts or CAPTIONS_FILE in names:
+        both = f" (it has text files and a {CAPTIONS_FILE})" if has_texts else ""
+        raise InputError(
+            Setting("path", path),
+            f" is a folder with {len(photos):,} photos and no saved data set; expected {EXPECTED}; or photos "
+            f"with a text file beside each (dog.jpg and dog.txt, one caption per line), or with a "
+            f"{CAPTIONS_FILE}{both}",
+        )
+    return _photos_with_texts(path, photos, texts)
+
+
+def _photos_with_texts(path: Path, photos: Sequence[str], texts: dict[str, str]) -> RowSource:
+    rows: list[dict[str, str | None]] = []
+    places: list[str] = []
+    problems: dict[int, InputError] = {}
+    owners: dict[str, str] = {}
+    for photo in photos:
+        stem = os.path.splitext(photo)[0]
+        if owners.setdefault(stem, photo) != photo:
+            raise InputError(
+                Setting("path", path),
+                f": {owners[stem]} and {photo} share one text file, {stem}.txt; rename one of the photos",
+            )
+        if stem not in texts:
+            problems[len(rows)] = InputError(
+                f"there is no {stem}.txt beside it, which holds its captions", field="candidate"
+            )
+            rows.append({"image": photo, "caption": None})
+            places.append(str(path / photo))
+            continue
+        lines = [(number, line.strip()) for number, line in text_lines(path / texts[stem]) if line.strip()]
+        for number, caption in lines or [(1, "")]:
+            rows.append({"image": photo, "caption": caption})
+            places.append(f"{path / texts[stem]}, line {number}")
+    unread = [name for stem, name in texts.items() if stem not in owners]
+    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
+    return RowsInMemory(path, rows, places, problems, notes)

@@ -6,12 +6,12 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError, Setting
-from .cells import column_values, table_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,21 +44,16 @@ class Chunk:
     def values(self, column: str) -> list[Any]:
         """A column as Python values; None where a row lacks it."""
         if self.rows is None:
-            return column_values(self.table.column(column), readable=False)
+            return _python_values(self.table.column(column), readable=False)
         return [row.get(column) for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts; values that Python cannot represent are text."""
-        return table_rows(self.table) if self.rows is None else self.rows
-
-    def part(self, start: int, stop: int) -> Chunk:
-        """The rows from `start` to before `stop`, counted from the chunk's first."""
-        return Chunk(
-            self.start + start,
-            None if self.lines is None else self.lines[start:stop],
-            None if self.rows is None else self.rows[start:stop],
-            None if self.rows is not None else self.table.slice(start, stop - start),
-        )
+        if self.rows is not None:
+            return self.rows
+        names = self.table.column_names
+        columns = [_python_values(column, readable=True) for column in self.table.columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def arrow(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table of a schema that has the columns of `RowSource.schema`."""
@@ -68,6 +63,36 @@ class Chunk:
             return self.table
         arrays = [pa.array(self.values(field.name), field.type, from_pandas=True) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _python_values(column: pa.ChunkedArray, *, readable: bool) -> list[Any]:
+    """A column as Python values; text that is not UTF-8 stays bytes, or becomes `readable` text."""
+    try:
+        return column.to_pylist()
+    except Exception:  # each type fails in its own way; now it is known that some value does
+        return [_python_value(cell, readable) for cell in column]
+
+
+def _python_value(cell: pa.Scalar, readable: bool) -> Any:
+    import pyarrow as pa
+
+    try:
+        return cell.as_py()
+    except Exception:
+        pass
+    kind = cell.type
+    if isinstance(cell, (pa.DictionaryScalar, pa.ExtensionScalar)):
+        return _python_value(cell.value, readable)
+    if pa.types.is_struct(kind):
+        return {field.name: _python_value(cell[index], readable) for index, field in enumerate(kind)}
+    if pa.types.is_nested(kind):
+        return [_python_value(item, readable) for item in cell.values]
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        data = bytes(cell.as_buffer())
+        return data.decode("utf-8", "backslashreplace") if readable else data
+    with suppress(pa.ArrowException, ValueError, OverflowError):
+        return str(cell.cast(pa.string()))  # the year 2,900,000, say
+    return f"a value of type {kind}"
 
 
 class RowSource(ABC):
@@ -94,29 +119,30 @@ class RowSource(ABC):
 
     @abstractmethod
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        """The rows in order, at most `size` at a time.
+        """The rows in order, at most `size` at a time; `columns` names those that are needed (None: all)."""
 
-        Args:
-            size: Largest number of rows of a chunk.
-            columns: Columns that are needed; others may be missing from the chunks. None for all.
-        """
-
-    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
-        """The rows from `start` to before `stop`, in order, at most `size` at a time."""
-        for chunk in self.chunks(size):
-            if chunk.start >= stop:
-                return
-            first, last = max(0, start - chunk.start), min(len(chunk), stop - chunk.start)
-            if first < last:
-                yield chunk.part(first, last)
-
-    @abstractmethod
     def schema(self) -> pa.Schema:
-        """Arrow types of the columns.
+        """Arrow types of the columns; of Python objects, by reading all of them.
 
         Raises:
-            InputError: A column has values of several types.
+            InputError: A column has values that no Arrow column can hold together.
         """
+        import pyarrow as pa
+
+        kinds = {name: pa.null() for name in self.columns}
+        for chunk in self.chunks(4096):
+            for name in self.columns:
+                try:
+                    kind = pa.array(chunk.values(name), from_pandas=True).type
+                    both = [pa.schema([("x", kinds[name])]), pa.schema([("x", kind)])]
+                    kinds[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
+                except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+                    raise InputError(
+                        Setting("path", self.path),
+                        f": the column {name!r:.60} holds values that one column of Parquet or of a data set "
+                        f"cannot hold ({error}); write a .jsonl file instead",
+                    ) from None
+        return pa.schema(list(kinds.items()))
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
         """What is known to be wrong with rows of a chunk, whatever is read of them."""
@@ -158,59 +184,21 @@ class ArrowSource(RowSource):
         return self._schema
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        return self._chunks(size, columns, 0, self.n_rows)
-
-    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
-        return self._chunks(size, None, start, stop)
-
-    def _chunks(self, size: int, columns: Sequence[str] | None, start: int, stop: int) -> Iterator[Chunk]:
         size = max(1, min(size, int(CHUNK_BYTES / max(self._row_bytes, 1))))
-        for table in self._tables(size, columns, start, stop):
+        start = 0
+        for table in self._tables(size, None if columns is None else [*columns]):
             yield Chunk(start, None, table=table)
             start += table.num_rows
 
     @abstractmethod
-    def _tables(
-        self, size: int, columns: Sequence[str] | None, start: int, stop: int
-    ) -> Iterator[pa.Table]: ...
-
-
-def inferred_schema(source: RowSource) -> pa.Schema:
-    """Arrow types of columns whose values are Python objects, by reading all of them.
-
-    Raises:
-        InputError: A column has values that no Arrow column can hold together.
-    """
-    import pyarrow as pa
-
-    found = {name: pa.null() for name in source.columns}
-    for chunk in source.chunks(4096):
-        for name in source.columns:
-            try:
-                seen = pa.array(chunk.values(name), from_pandas=True).type
-                both = [pa.schema([("x", found[name])]), pa.schema([("x", seen)])]
-                found[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
-            except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-                raise InputError(
-                    Setting("path", source.path),
-                    f": the column {name!r:.60} {_why_not_arrow(error)}; write a .jsonl file instead",
-                ) from None
-    return pa.schema(list(found.items()))
-
-
-def _why_not_arrow(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "holds a lone surrogate (half a character), which no column of Parquet or of a data set can"
-    if isinstance(error, OverflowError):
-        return "holds whole numbers of more than 64 bits, which no column of Parquet or of a data set can"
-    return f"holds values of several types, and a column of Parquet or of a data set has one type ({error})"
+    def _tables(self, size: int, columns: list[str] | None) -> Iterator[pa.Table]: ...
 
 
 def check_names_differ(path: Path, columns: Sequence[str]) -> None:
     """Raise InputError if two columns have the same name."""
-    twice = sorted(name for name, count in Counter(columns).items() if count > 1)
-    if twice:
-        raise InputError(Setting("path", path), f": two columns have the name {twice[0]!r:.60}")
+    name, count = next(iter(Counter(columns).most_common(1)), ("", 0))
+    if count > 1:
+        raise InputError(Setting("path", path), f": two columns have the name {name!r:.60}")
 
 
 def check_names_are_free(source: RowSource, columns: Sequence[str]) -> None:
@@ -243,14 +231,13 @@ def extended_schema(
         noted = json.loads(metadata.get(b"huggingface", "{}"))
         features = noted["info"]["features"]
     except (ValueError, KeyError, TypeError, RecursionError):  # none, or not those of `datasets`
-        features = None
+        return schema
     if isinstance(features, dict):
         for name, kind in types.items():
-            dtype = str(kind).replace("double", "float64")
-            features[name] = {"dtype": dtype, "_type": "Value"}
-            if dtype.startswith("list<"):
-                of = {"dtype": str(kind.value_type), "_type": "Value"}
-                features[name] = {"feature": of, "_type": "Sequence"}  # every version of datasets knows it
+            features[name] = {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
+            if pa.types.is_list(kind):
+                item = {"dtype": str(kind.value_type), "_type": "Value"}
+                features[name] = {"feature": item, "_type": "Sequence"}  # every version of datasets knows it
             if like and name in like:
                 features[name] = features[like[name]]
         metadata[b"huggingface"] = json.dumps(noted).encode()
@@ -277,7 +264,7 @@ class RowsInMemory(RowSource):
         notes: Sequence[str] = (),
     ):
         self.path, self.notes = path, tuple(notes)
-        self._kept, self._places, self._problems = rows, places, problems or {}
+        self._rows, self._places, self._problems = rows, places, problems or {}
         self.n_rows, self.columns = len(rows), list(rows[0])
 
     @property
@@ -285,19 +272,14 @@ class RowsInMemory(RowSource):
         return self.path
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        return self.span(size, 0, self.n_rows)
-
-    def span(self, size: int, start: int, stop: int) -> Iterator[Chunk]:
-        for first in range(start, stop, size):
-            yield Chunk(first, None, [*self._kept[first : min(first + size, stop)]])
-
-    def schema(self) -> pa.Schema:
-        return inferred_schema(self)
+        for first in range(0, self.n_rows, size):
+            yield Chunk(first, None, [*self._rows[first : first + size]])
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
-        numbers = range(chunk.start, chunk.start + len(chunk))
         return {
-            number - chunk.start: self._problems[number] for number in numbers if number in self._problems
+            row: self._problems[chunk.start + row]
+            for row in range(len(chunk))
+            if chunk.start + row in self._problems
         }
 
     def short_place(self, row: int, line: int | None) -> str:

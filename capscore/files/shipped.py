@@ -8,7 +8,6 @@ imported: weights run no code.
 
 from __future__ import annotations
 
-import difflib
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,10 +26,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 
 
 def module_folder(metric: str) -> str:
-    """Folder of a metric's `evaluate` module, as `evaluate.load` takes it.
-
-    Raises:
-        CapscoreError: there is no module of that name; says which are near.
+    """Folder of a metric's `evaluate` module, as `evaluate.load` takes it; CapscoreError: there is none.
 
     >>> import capscore
     >>> Path(capscore.module_folder("mcs"), "mcs.py").is_file()
@@ -43,7 +39,7 @@ def benchmark_folder(slug: str) -> str:
     """Folder of a benchmark's loading script, as `load_dataset` of datasets < 4 takes it.
 
     Raises:
-        CapscoreError: there is no benchmark of that name; says which are near.
+        CapscoreError: There is no benchmark of that name.
 
     >>> import capscore
     >>> Path(capscore.benchmark_folder("xvnli"), "xvnli.py").is_file()
@@ -82,13 +78,10 @@ def _slugs(parent: Path) -> list[str]:
 
 
 def _folder(name: str, what: str, slug: str) -> str:
-    parent = _parent_folder(name)
-    slugs = _slugs(parent)
+    slugs = _slugs(_parent_folder(name))
     if slug not in slugs:
-        close = difflib.get_close_matches(str(slug).lower().replace("-", "_"), slugs, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise CapscoreError(f"there is no {what} {slug!r}: expected one of {', '.join(slugs)}{hint}")
-    return str(parent / slug)
+        raise CapscoreError(f"there is no {what} {slug!r}: expected one of {', '.join(slugs)}")
+    return str(_parent_folder(name) / slug)
 
 
 def weights_folder(name: str) -> Path:
@@ -98,7 +91,7 @@ def weights_folder(name: str) -> Path:
         name: Name of the folder, such as "pr_mcs" or "infometic".
 
     Raises:
-        MissingWeightsError: no installed distribution offers the folder, several do, or `capscore-weights`
+        MissingWeightsError: No installed distribution offers the folder, several do, or `capscore-weights`
             belongs to another version of capscore.
 
     >>> sorted(path.name for path in weights_folder("infometic").glob("*.safetensors"))
@@ -111,22 +104,22 @@ def weights_folder(name: str) -> Path:
         for folder in folders
         if folder.name == name
     }
+    version = distributions[DISTRIBUTION][0] if DISTRIBUTION in distributions else None
+    fits = version is None or version.split(".")[:2] == __version__.split(".")[:2]
+    if len(matches) == 1 and (fits or DISTRIBUTION not in matches):
+        return next(iter(matches.values()))
     if len(matches) > 1:
-        raise _unavailable(name, f"but {' and '.join(matches)} both have them: uninstall one of the two")
-    if set(matches) <= {DISTRIBUTION} and DISTRIBUTION in distributions:
-        version, _ = distributions[DISTRIBUTION]
-        needed = __version__.split(".")[:2]
-        if version.split(".")[:2] != needed:
-            raise _unavailable(
-                name,
-                f"which is installed in version {version}, but capscore {__version__} needs "
-                f"{'.'.join(needed)}: {INSTALL}",
-            )
-        if not matches:
-            raise _unavailable(name, f"but the installed {DISTRIBUTION} {version} lacks them: {INSTALL}")
-    if not matches:
-        raise _unavailable(name, f"which is not installed: {INSTALL}")
-    return next(iter(matches.values()))
+        problem = f"{' and '.join(matches)} both have them: uninstall one of the two"
+    elif version is None:
+        problem = f"it is not installed: {INSTALL}"
+    else:
+        problem = f"version {version} is installed, and capscore {__version__} needs its own: {INSTALL}"
+    raise MissingWeightsError(
+        f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), and "
+        f"{problem}; ",
+        Setting("backbone", FREE),
+        " does without, and is Apache-2.0 throughout",
+    )
 
 
 def has_weights(name: str) -> bool:
@@ -159,17 +152,9 @@ def _weight_distributions() -> dict[str, tuple[str, list[Path]]]:
         spec = find_spec(point.value) if point.value.isidentifier() else None
         if point.dist is None or spec is None:
             continue
-        places = map(Path, spec.submodule_search_locations or ())
-        weights = [file for place in places for file in place.glob("*/*.safetensors")]
+        parents = map(Path, spec.submodule_search_locations or ())
+        weights = [file for parent in parents for file in parent.glob("*/*.safetensors")]
         # the first on the search path hides the rest
         name = point.dist.name.lower().replace("_", "-")
         found.setdefault(name, (point.dist.version, sorted({file.parent for file in weights})))
     return dict(sorted(found.items()))
-
-
-def _unavailable(name: str, reason: str) -> MissingWeightsError:
-    return MissingWeightsError(
-        f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), {reason}; ",
-        Setting("backbone", FREE),
-        " does without, and is Apache-2.0 throughout",
-    )

@@ -15,27 +15,16 @@ from ..errors import CapscoreError
 
 @dataclass(frozen=True)
 class Limit:
-    """A largest size.
-
-    Attributes:
-        variable: Environment variable that overrides the default.
-        default: Largest number of bytes.
-    """
+    """A largest size: a default number of bytes, which an environment variable overrides."""
 
     variable: str
     default: int
 
     @property
     def bytes(self) -> int:
-        """The limit in force: the variable's, or the default.
-
-        Raises:
-            CapscoreError: The variable is not a whole number of at least 1.
-        """
-        given = os.environ.get(self.variable, "").strip()
-        if not given:
-            return self.default
-        if not re.fullmatch(r"[0-9]{1,18}", given) or int(given) < 1:
+        """The limit in force; a CapscoreError if the variable is not a whole number of at least 1."""
+        given = os.environ.get(self.variable, "").strip() or str(self.default)
+        if not re.fullmatch(r"0*[1-9][0-9]{0,17}", given):
             raise CapscoreError(
                 f"the environment variable {self.variable} is {given!r:.60}; expected a number of bytes, "
                 f"such as {self.default}"
@@ -47,7 +36,7 @@ class Limit:
 
 
 IMAGE_BYTES = Limit("CAPSCORE_MAX_IMAGE_BYTES", 512 * 2**20)
-"""Limit of an encoded image, in a file or in memory. A URL has `images.downloads.MAX_DOWNLOAD_BYTES`."""
+"""Limit of an encoded image, in a file or in memory. A URL has `images.fetch.MAX_DOWNLOAD_BYTES`."""
 
 ROW_BYTES = Limit("CAPSCORE_MAX_ROW_BYTES", 32 * 2**20)
 """Limit of one row of a text file, after unpacking: a line of JSONL, or a record of CSV or TSV."""
@@ -60,35 +49,6 @@ CONFIG_BYTES = Limit("CAPSCORE_MAX_CONFIG_BYTES", 64 * 2**20)
 
 UNPACKED_BYTES = Limit("CAPSCORE_MAX_UNPACKED_BYTES", 4 * 2**30)
 """Limit of what a gzipped file, a file in an archive, or a whole tar archive of a benchmark unpacks to."""
-
-NESTED_LEVELS = 64
-"""How deep lists and objects of a row, or of a checkpoint's JSON file, may be nested."""
-
-
-def nesting(text: str) -> int:
-    """How deep the brackets of a JSON text are nested, those in its strings left out.
-
-    >>> nesting('{"a": [[1], "[[["]}')
-    3
-    """
-    depth = deepest = 0
-    for sign in re.findall(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', text):
-        if sign in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif sign in "]}":
-            depth -= 1
-    return deepest
-
-
-def nested_too_deeply(text: str) -> bool:
-    """Whether a JSON text has more than `NESTED_LEVELS` levels.
-
-    >>> nested_too_deeply("[" * 65), nested_too_deeply('{"a": [1]}')
-    (True, False)
-    """
-    # counted first, because nearly every row has few brackets and counting them is quick
-    return text.count("[") + text.count("{") > NESTED_LEVELS and nesting(text) > NESTED_LEVELS
 
 
 def readable_size(count: float) -> str:

@@ -23,7 +23,7 @@ from ..backbones.checkpoint import (
     refuse_oversized,
 )
 from ..errors import BackboneUnavailable, CapscoreError, Setting
-from ..files.whole_file import whole_file, write_text
+from ..files.write import whole_file, write_text
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

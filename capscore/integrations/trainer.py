@@ -11,7 +11,7 @@ import numpy as np
 from transformers import TrainerCallback
 
 from ..errors import InputError
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from ..metrics import load
 
 if TYPE_CHECKING:

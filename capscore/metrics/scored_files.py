@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 
 from ..errors import CapscoreError, InputError, Setting
-from ..files.columns import ALIKE, FAMILIAR, check_column, find_columns, is_missing
+from ..files.columns import FAMILIAR, check_column, find_columns, is_missing
 from ..files.read import open_rows
 from ..files.row_source import RowSource
 from ..files.write import summary_path
@@ -27,6 +27,8 @@ from .systems import check_same_signatures
 
 MATCHED_BY = ("id", "photo", "references", "order")
 _CHUNK = 4096
+# columns that name photos here, besides those that are read as images
+_PHOTO_COLUMNS = ("image_file", "filename", "filepath", "path", "photo", "picture", "url")
 _SHOWN = 3  # rows that an error names
 
 
@@ -202,7 +204,7 @@ def _row_columns(
         if column is not None:
             check_column_of(system, option, column)
     columns = system.source.columns
-    photo = next((one for one in (*FAMILIAR["image"], *ALIKE["image"]) if one in columns), None)
+    photo = next((name for name in (*FAMILIAR["image"], *_PHOTO_COLUMNS) if name in columns), None)
     language = next((one for one in FAMILIAR["language"] if one in columns), None)
     found = [one for one in columns if one in FAMILIAR["references"] or one.startswith("reference")]
     references: tuple[str, ...] = ()

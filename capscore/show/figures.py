@@ -17,7 +17,7 @@ from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.run import BenchmarkRun, MetricResult
 from ..benchmarks.systems.run import SystemsRun
 from ..errors import CapscoreError, MissingExtraError
-from ..files.whole_file import whole_file
+from ..files.write import whole_file
 from .benchmark_tables import metric_name, statistic_name
 from .robustness_tables import Group, averages, groups, metric_heading
 from .tables import fixed, level_text

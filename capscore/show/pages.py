@@ -20,7 +20,7 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from markupsafe import Markup
 
 from ..errors import CapscoreError, visible
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from ..text.languages import NAMES
 from .explained import (
     MAX_MISSED,

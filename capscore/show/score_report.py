@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..files.columns import is_missing, read_inputs
 from ..files.row_source import CHUNK_ROWS
-from ..files.whole_file import write_text
+from ..files.write import write_text
 from .pages import inline_jpeg, language_names, render
 from .tables import Table, fixed, photo_name
 

@@ -572,8 +572,8 @@ def test_options_of_cider(tmp_path):
         (["--document-frequencies", "gone.npz"], "--document-frequencies gone.npz cannot be read"),
         (["--language", "km"], "--language km: Khmer ('km') is written without spaces"),
         (["-m", "bleu", "--language", "km", "--on-error", "skip"], "--language km: Khmer"),
-        (["--references-column", "referenecs"], "did you mean --references-column references?"),
-        (["-m", "mcs"], "no column seems to hold the images"),
+        (["--references-column", "referenecs"], "--references-column referenecs: there is no such column"),
+        (["-m", "mcs"], "--image-column: no column seems to hold it"),
     ],
 )
 def test_usage_errors_of_text_metrics(tmp_path, arguments, message):
@@ -659,7 +659,7 @@ AT = "line 3 (row 2 counted from 0): "
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"image": "rde.png"}, AT + "image: no such file: {0}/rde.png; did you mean 'red.png'?"),
+        ({"image": "rde.png"}, AT + "image: no such file: {0}/rde.png"),
         ({"references": "red"}, AT + "references: expected a list of references, got the bare"),
         ({"references": []}, "references: expected at least one reference, got an empty list"),
         ({"caption": None}, "candidate: expected a caption, got None"),
@@ -740,12 +740,12 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
             ["--language", "de", "--language-column", "id"],
             "--language and --language-column: give only one of them",
         ),
-        (["--candidate-column", "captoin"], "did you mean --candidate-column caption?"),
+        (["--candidate-column", "captoin"], "--candidate-column captoin: there is no such column"),
         (["--output", "preds.jsonl", "--force"], "preds.jsonl is the input"),
         (["--output", "o.xlsx"], "--output o.xlsx: .xlsx files cannot be written"),
-        (["--output", "there.jsonl"], "--output there.jsonl exists; --force overwrites it"),
+        (["--output", "there.jsonl"], "there.jsonl exists; --force overwrites it"),
         (["--images", "none"], "--images none does not exist"),
-        (["--split", "test"], "--split test goes with the folder of a saved data set"),
+        (["--split", "test"], "--split test goes with a saved data set"),
         (["--batch-size", "0"], "--batch-size"),
         (["--imagess", "x"], "No such option: --imagess"),
     ],
@@ -788,7 +788,7 @@ def test_weights_that_are_not_installed_are_a_failure_that_says_how_to_get_them(
     assert result.exit_code == 1
     told = " ".join(result.stderr.split())
     assert (
-        "capscore-weights (CC BY-NC 4.0, not for commercial use), which is not installed: pip install ./weigh"
+        "capscore-weights (CC BY-NC 4.0, not for commercial use), and it is not installed: pip install"
         in told
     )
     assert "--backbone embedded-free does without" in told

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.files.cells import with_formula, without_formula
-from capscore.files.read import open_rows
-from capscore.files.write import check_output, open_writer
+from capscore.files.read import open_rows, with_formula
+from capscore.files.write import check_output, open_writer, without_formula
 
 RUN = ["=1+1", "=HYPERLINK(\"http://x\")", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", "=", "-", "- a dog"]  # fmt: skip  # noqa: E501
 STAY = ["A cat.", "a=b", "", "'", "'tis", "-0.5", "+7", "-1e-9", "-.5", "1", "-Infinity", " =1"]

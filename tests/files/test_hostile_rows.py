@@ -11,7 +11,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.columns import find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
-from capscore.files.sizes import ROW_BYTES, nested_too_deeply
+from capscore.files.sizes import ROW_BYTES
 
 
 def rows_of(path, data: bytes):
@@ -28,22 +28,18 @@ def error_of(path, data: bytes) -> str:
 
 
 MANY_DIGITS = b"1" * 4_301
-DEEP = b"[" * 65 + b"]" * 65
 VERY_DEEP = b"[" * 200_000
 
 
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (MANY_DIGITS, "a whole number of more than 4,300 digits"),
-        (b"-" + MANY_DIGITS, "a whole number of more than 4,300 digits"),
-        (DEEP, "nested too deeply; at most 64 levels"),
-        (VERY_DEEP, "nested too deeply; at most 64 levels"),
-        (b'{"b": ' * 70 + b"1" + b"}" * 70, "nested too deeply; at most 64 levels"),
+        (MANY_DIGITS, "not valid JSON"),
+        (VERY_DEEP, "not valid JSON"),
         (b'1, "caption": "two"', "two values for 'caption'"),
         (b'{"x": 1, "x": 2}', "two values for 'x'"),
         (b'"\x00"', "not valid JSON: Invalid control character"),
-        (b'"\xff"', "not UTF-8: byte 0xff"),
+        (b'"\xff"', "expected UTF-8"),
     ],
 )
 def test_a_value_that_cannot_be_read(tmp_path, value, reason):
@@ -59,8 +55,6 @@ def test_a_value_that_cannot_be_read(tmp_path, value, reason):
 def test_sixty_four_levels_come_in_and_go_out(tmp_path):
     nested = b'{"caption": ' + b"[" * 63 + b"]" * 63 + b"}"
     assert rows_of(tmp_path / "a.jsonl", nested) == [json.loads(nested)]
-    assert not nested_too_deeply('"' + "[" * 1000 + '"')
-    assert nested_too_deeply('["\\"", ' + "[" * 64)
 
 
 def test_numbers_and_texts_that_are_odd_but_valid(tmp_path):
@@ -182,11 +176,9 @@ def test_paths_that_no_file_can_have(tmp_path, name):
         open_rows(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind"), [("\ud800", "lone surrogate"), (2**64, "64 bits"), (10**400, "64 bits")]
-)
-def test_what_arrow_cannot_hold_is_told(tmp_path, value, kind):
+@pytest.mark.parametrize("value", ["\ud800", 2**64, 10**400])
+def test_what_arrow_cannot_hold_is_told(tmp_path, value):
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps({"caption": "x", "n": value}))
-    with pytest.raises(InputError, match=rf"(?s)a\.jsonl.*column 'n'.*{kind}.*\.jsonl"):
+    with pytest.raises(InputError, match=r"(?s)a\.jsonl.*column 'n'.*\.jsonl"):
         open_rows(path).schema()

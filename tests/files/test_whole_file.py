@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capscore import ResultWriteError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.write import whole_file, write_text
 
 
 def test_it_has_its_name_when_it_is_whole(tmp_path):

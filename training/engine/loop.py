@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.console import progress_bar
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.data.batches import Batches, kinds_of
 from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name
 from training.engine.early_stopping import Best, EarlyStopping

@@ -17,7 +17,7 @@ import yaml
 
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.data.caption_rows import read_names
 from training.data.captions import Captions
 from training.data.origin import Origin

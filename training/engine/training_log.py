@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from capscore.errors import CapscoreError, ResultWriteError
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 
 LOG = "log.jsonl"
 

@@ -27,7 +27,7 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.errors import ImageError, InputError
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words

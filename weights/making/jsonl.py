@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from capscore.errors import InputError
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.data.origin import SOURCES
 
 T = TypeVar("T")

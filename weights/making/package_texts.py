@@ -54,7 +54,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")

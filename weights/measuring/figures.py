@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from capscore.statistics.bootstrap import multiplicities, percentile_interval, resample
 
 

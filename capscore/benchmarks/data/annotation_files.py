@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import CapscoreError, Part, join_parts
-from ...files.sizes import LIST_BYTES, NESTED_LEVELS, ROW_BYTES, Limit, nested_too_deeply
+from ...files.sizes import LIST_BYTES, ROW_BYTES, Limit
 from .archives import PackedFileError, member_names, open_packed
 
 # what files start with (letters in lower case) that lie where an annotation file should, and are none
@@ -324,8 +324,6 @@ class AnnotationSource:
 
     def _parsed(self, text: str, line: int | None = None) -> Any:
         """A JSON document, or the object on a line of a file of such lines."""
-        if nested_too_deeply(text):
-            raise self.error(f"has lists and objects of more than {NESTED_LEVELS} levels", line=line)
         try:
             document = json.loads(text, object_pairs_hook=partial(self._object, line))
         except AnnotationError:
@@ -343,7 +341,7 @@ class AnnotationSource:
             raise self.error(
                 f"is not JSON: {problem} at column {error.colno}{cut}", line=error.lineno
             ) from error
-        except ValueError as error:  # a number of thousands of digits
+        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or of levels
             raise self.error(f"is not JSON that can be read ({error})", line=line) from error
         if "\\ud" in text or "\\uD" in text:
             self._check_surrogates(text, line)

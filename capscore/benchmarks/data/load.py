@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
-from ...files.whole_file import whole_file
+from ...files.write import whole_file
 from ...registry import BENCHMARKS
 
 if TYPE_CHECKING:

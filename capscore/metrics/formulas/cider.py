@@ -20,7 +20,7 @@ import numpy as np
 import xxhash
 
 from ...errors import CapscoreError, InputError, Setting
-from ...files.whole_file import whole_file
+from ...files.write import whole_file
 from .ngrams import ORDERS, Documents, NGrams, TokenRows, blocks, look_up, starts
 
 SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)

@@ -105,7 +105,7 @@ _COMPARED = [
     ("score of 5,000 digits", _compare(_SCORED.replace("0.25", "9" * 5_000)), refused()),
     ("scores missing", _compare(_SCORED.replace("rouge_l", "bleu")), refused()),
     ("cut short", _compare(_SCORED[:-10]), refused("b.jsonl")),
-    ("UTF-16", _compare(_SCORED.encode("utf-16")), refused("UTF-16")),
+    ("UTF-16", _compare(_SCORED.encode("utf-16")), refused("UTF-8")),
     ("deep", _compare("[" * 100_000), refused("b.jsonl")),
     ("a folder", _compare(lambda path: path.mkdir()), refused("b.jsonl")),
     ("ids that are lists", _compare(_SCORED.replace('"id": 2', '"id": [2]')), refused()),

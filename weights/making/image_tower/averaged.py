@@ -20,7 +20,7 @@ import yaml
 from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.errors import CapscoreError, InputError
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.model_card import write_card
 from training.engine.recipe import SETTINGS

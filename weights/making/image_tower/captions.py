@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.errors import CapscoreError
-from capscore.files.whole_file import whole_file, write_text
+from capscore.files.write import whole_file, write_text
 from weights.making.image_tower.rows import PhotoRow
 
 _STEPS, _BATCH = 500, 768

@@ -26,7 +26,7 @@ from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded.image_tower import photo_pixels
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError
 from capscore.files.console import progress_bar
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from capscore.images.load import load_image
 from training.engine.processes import say
 from weights.making.image_tower.rows import PhotoRow

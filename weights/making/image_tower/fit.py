@@ -18,7 +18,7 @@ from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import CapscoreError, Setting
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from training.data.batches import ShuffledBatches
 from training.engine.loop import RunResult, run
 from training.engine.processes import main_process_first, say

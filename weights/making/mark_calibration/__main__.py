@@ -27,7 +27,7 @@ from torch import nn
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import (
     MARKED_CLASSES,
     MarkCalibration,

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from capscore.errors import InputError, MissingExtraError
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from capscore.images.boxes import suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command

@@ -11,7 +11,7 @@ import numpy as np
 import xxhash
 
 from capscore.backbones.base import Backbone
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
 
 # Most boxes of a photo, the most confident first.

@@ -34,7 +34,7 @@ from typing import Any, Literal
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions

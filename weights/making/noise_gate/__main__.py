@@ -28,7 +28,7 @@ from capscore.backbones import tuned
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.files.whole_file import write_text
+from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run

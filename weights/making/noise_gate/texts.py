@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from capscore.files.whole_file import whole_file
+from capscore.files.write import whole_file
 from capscore.perturbations import find_nouns
 from capscore.perturbations.words import words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
