@@ -313,7 +313,7 @@ def _describe_data_set(folder: Path, schema: pa.Schema, description: str) -> Non
 
     features = datasets.Features.from_arrow_schema(schema)
     datasets.DatasetInfo(description=description, features=features).write_to_directory(str(folder))
-    state = {
+    state: dict[str, Any] = {
         "_data_files": [{"filename": _DATA_FILE}],
         "_fingerprint": uuid.uuid4().hex[:16],
         **dict.fromkeys(("_format_columns", "_format_type", "_split")),
