@@ -17,7 +17,7 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting, join_parts
 from ..registry import METRICS
-from ..statistics.plain_values import plain
+from ..statistics.columns import plain
 from .kept import KeptResults
 from .protocols.results import Statistic, counted
 from .published import Published, find

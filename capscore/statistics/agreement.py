@@ -1,14 +1,14 @@
 """Measures how well a metric agrees with people, and whether one metric agrees better than another.
 
 In: scores of n items, people's ratings of them, and the image that each item shows. Out: τ_b, τ_c, ρ and r,
-or pairwise accuracy, with intervals and with counts of everything tied or left out.
+with intervals and with counts of everything tied or left out.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,17 +16,62 @@ import numpy as np
 from ..errors import InputError, Setting
 from .bootstrap import (
     Interval,
+    bootstrap_intervals,
     check_sampling,
-    coarseness,
     coin_flips,
     multiplicities,
     percentile_interval,
     resample,
+    sampling_notes,
     two_sided_p,
 )
+from .columns import (
+    as_list,
+    group_codes,
+    left_out,
+    means_by,
+    number_column,
+    numbers_of,
+    plain,
+    present_rows,
+    units_of,
+)
 from .correlation import STATISTICS, Correlations, PairCounts, check_statistics
-from .plain_values import plain
-from .ratings import NumberColumns, RatedScores, RatingSummary, coded, means_by, units_of
+
+# ratings with more distinct values than this are not listed one by one
+_MAX_LISTED = 100
+
+
+@dataclass(frozen=True)
+class RatingSummary:
+    """Distribution of the ratings that were used, before any mean over raters.
+
+    Attributes:
+        n: Number of single ratings.
+        n_distinct: Number of distinct values.
+        lowest, highest, mean: Lowest, highest and mean single rating.
+        counts: Value → number of ratings, in order; empty for more than 100 distinct values.
+    """
+
+    n: int
+    n_distinct: int
+    lowest: float
+    highest: float
+    mean: float
+    counts: dict[float, int]
+
+    @classmethod
+    def of(cls, ratings: np.ndarray) -> RatingSummary:
+        """Summarise float64 (n,) ratings, at least one, none missing."""
+        values, counts = np.unique(ratings, return_counts=True)
+        listed = zip(values.tolist(), counts.tolist(), strict=True) if len(values) <= _MAX_LISTED else ()
+        mean = float(values @ (counts / len(ratings)))
+        return cls(len(ratings), len(values), float(values[0]), float(values[-1]), mean, dict(listed))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The attributes, ready for JSON; `counts` as a list of value and count."""
+        counts = [{"rating": rating, "count": count} for rating, count in self.counts.items()]
+        return {**asdict(self), "counts": counts}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +105,7 @@ class _Counted:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        values = {name: plain(value) for name, value in vars(self).items()}
-        counts = {field.name: values.pop(field.name) for field in fields(_Counted)}
-        return {**values, **counts}
+        return {name: plain(value) for name, value in vars(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,49 +159,6 @@ class Comparison(_Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreferenceAccuracy:
-    """How often the caption that should win has the higher score; see `pairwise_accuracy`.
-
-    Attributes:
-        value: n_wins / n_pairs, in [0, 1]; a tie is not a win.
-        n_pairs, n_wins, n_ties, n_losses: Numbers of pairs: used, with a strictly higher score, with equal
-            scores, with a strictly lower score.
-        n_images: Number of distinct images; None if no image ids were given.
-        interval: Bootstrap interval of the value; None without a bootstrap.
-        resampled_by: What the bootstrap drew, "image" or "pair"; None without one.
-        seed: Seed for the bootstrap; None without one.
-        n_left_out: Number of pairs left out because a score is missing.
-        notes: Remarks that a reader needs.
-    """
-
-    value: float
-    n_pairs: int
-    n_wins: int
-    n_ties: int
-    n_losses: int
-    n_images: int | None
-    interval: Interval | None
-    resampled_by: str | None
-    seed: int | None
-    n_left_out: int
-    notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {**asdict(self), "notes": list(self.notes)}
-
-
-@dataclass(frozen=True)
-class SystemMean:
-    """A system: its name, the means of its metric scores and human ratings, and its number of items."""
-
-    system: str
-    metric: float
-    human: float
-    n_items: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class SystemLevel:
     """Correlation over systems, or over differences between systems.
 
@@ -166,7 +166,8 @@ class SystemLevel:
         values: "pearson", "spearman" and "tau_b" → value in [-1, 1]; None where it is undefined.
         n_points: Number of points behind the correlation.
         n_evaluations: Number of side-by-side evaluations, two points each; None for plain systems.
-        systems: Means of each system if items were given with their systems, else empty.
+        systems: For items that were given with their systems, each one's name as "system", its means of both
+            scores as "metric" and "human", and "n_items".
         n_left_out: Number of rows left out because a number is missing.
         notes: Remarks that a reader needs.
     """
@@ -174,16 +175,13 @@ class SystemLevel:
     values: dict[str, float | None]
     n_points: int
     n_evaluations: int | None
-    systems: tuple[SystemMean, ...]
+    systems: tuple[dict[str, Any], ...]
     n_left_out: int
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
-        return {**asdict(self), "systems": list(map(asdict, self.systems)), "notes": list(self.notes)}
-
-
-PairwiseAccuracy = PreferenceAccuracy  # former name, until the end of 2027
+        return {name: plain(value) for name, value in vars(self).items()}
 
 
 def agreement(
@@ -221,7 +219,7 @@ def agreement(
 
     Raises:
         InputError: lists of different lengths, a value that is not a finite number, several ratings per item
-            without `raters`, fewer than 2 items (with a bootstrap by image, fewer than 2 images).
+            without `raters`, fewer than 2 items.
 
     >>> found = agreement([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]], raters="flatten")
     >>> round(found.values["tau_b"], 3), round(found.values["tau_c"], 3)
@@ -230,38 +228,24 @@ def agreement(
     (4, 8, {1.0: 2, 2.0: 2, 3.0: 1, 4.0: 3})
     """
     names = check_statistics(statistics)
-    check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
-    rows = RatedScores.of({"scores": scores}, ratings, raters, images, missing)
+    rows = _Rows.of({"scores": scores}, ratings, raters, images, missing)
     correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
-    values = _whole(correlations, names)
-    constant = _constant_notes({**rows.scores, "ratings": rows.ratings})
-    notes = [*rows.notes, *constant]
-
-    intervals: dict[str, Interval | None] = {}
-    if bootstrap:
-        _check_units(rows.n_units, rows.unit, "a bootstrap")
-        intervals = dict.fromkeys(names)
-    if bootstrap and not constant:
-        samples = resample(
-            lambda drawn: np.array(list(correlations.values(names, drawn).values())),
-            multiplicities,
-            n_units=rows.n_units,
-            n_samples=bootstrap,
-            seed=seed,
-            n_rows=correlations.n_cells,
-            label="bootstrap",
-        )
-        for name, some in zip(names, samples, strict=True):
-            intervals[name] = percentile_interval(some, confidence)
-        # in a sample all statistics are undefined, or none is
-        notes += _sampling_notes(samples[0], confidence, rows.unit, "items")
+    intervals, notes = bootstrap_intervals(
+        lambda drawn: np.array(list(correlations.values(names, drawn).values())),
+        names,
+        n_units=rows.n_units,
+        unit=rows.unit,
+        n_rows=correlations.n_cells,
+        sampling=(bootstrap, confidence, seed),
+    )
     return Agreement(
-        values=values,
+        values=_whole(correlations, names),
         intervals=intervals,
         pairs=correlations.pair_counts(),
         resampled_by=rows.unit if bootstrap else None,
         seed=seed if bootstrap else None,
-        **_counts(rows, notes),
+        **rows.counts,
+        notes=(*rows.notes, *notes),
     )
 
 
@@ -311,24 +295,21 @@ def compare(
     >>> round(found.first, 3), round(found.second, 3), found.p_value < 0.05
     (0.926, 0.0, True)
     """
-    (statistic,) = check_statistics((statistic,))
+    check_statistics((statistic,))
     if method not in ("bootstrap", "randomisation"):
-        raise InputError(
-            Setting("method", method), ": expected 'bootstrap' or 'randomisation'", field="method"
-        )
+        raise InputError(Setting("method", method), ": expected 'bootstrap' or 'randomisation'")
     check_sampling(n, confidence, seed, field="n", least=1)
     given = {"first_scores": first_scores, "second_scores": second_scores}
-    rows = RatedScores.of(given, ratings, raters, images, missing)
-    _check_units(rows.n_units, rows.unit, f"a {method}")
+    rows = _Rows.of(given, ratings, raters, images, missing)
+    if rows.n_units < 2:
+        raise InputError(f"a {method} needs at least 2 {rows.unit}s, and there is 1")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
     first, second = (_whole(metric, [statistic])[statistic] for metric in pair)
-    notes = [*rows.notes, *_constant_notes({**rows.scores, "ratings": rows.ratings})]
-
-    difference = interval = p_value = None
-    n_defined = n_undefined = 0
-    if first is not None and second is not None:
-        difference = first - second
-        bootstrapped = method == "bootstrap"
+    difference = None if first is None or second is None else first - second
+    bootstrapped = method == "bootstrap"
+    interval = p_value = None
+    samples, notes = np.zeros(0), list(rows.notes)
+    if difference is not None:
         samples = resample(
             _differences(pair, statistic) if bootstrapped else _swapped_differences(rows, statistic),
             multiplicities if bootstrapped else coin_flips,
@@ -338,15 +319,14 @@ def compare(
             n_rows=pair[0].n_cells + pair[1].n_cells,
             label=method,
         )[0]
-        defined = samples[~np.isnan(samples)]
-        n_defined, n_undefined = len(defined), n - len(defined)
-        if n_defined:
-            p_value = two_sided_p(defined - defined.mean() if bootstrapped else defined, difference)
-        if bootstrapped:
-            interval = percentile_interval(samples, confidence)
-            notes += _sampling_notes(samples, confidence, rows.unit, "items")
-        else:
-            notes += _swapping_notes(samples, rows)
+        interval = percentile_interval(samples, confidence) if bootstrapped else None
+        notes += sampling_notes(rows.unit, n, confidence, {statistic: interval})
+        if not bootstrapped and rows.n_units < math.log2(n):
+            least = 2 / 2**rows.n_units
+            notes.append(f"{rows.n_units} {rows.unit}s: the p-value cannot fall much below {least:.2g}")
+    defined = samples[~np.isnan(samples)]
+    if difference is not None and len(defined):
+        p_value = two_sided_p(defined - defined.mean() if bootstrapped else defined, difference)
     return Comparison(
         statistic=statistic,
         first=first,
@@ -355,81 +335,11 @@ def compare(
         p_value=p_value,
         interval=interval,
         method=method,
-        n_samples=n_defined,
-        n_undefined=n_undefined,
+        n_samples=len(defined),
+        n_undefined=len(samples) - len(defined),
         resampled_by=rows.unit,
         seed=seed,
-        **_counts(rows, notes),
-    )
-
-
-def pairwise_accuracy(
-    preferred_scores: Any,
-    other_scores: Any,
-    *,
-    images: Any = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
-    missing: str = "raise",
-) -> PreferenceAccuracy:
-    """Measure how often the caption that should win has the strictly higher score.
-
-    Args:
-        preferred_scores: n scores of the captions that people preferred, or that are true.
-        other_scores: n scores of the captions they are compared with, such as foils.
-        images, bootstrap, confidence, seed, missing: As in `agreement`, with pairs as items.
-
-    Returns:
-        The share of wins in [0, 1]; ties are counted apart and are not wins.
-
-    Raises:
-        InputError: lists of different lengths, no pairs, a value that is not a finite number; with a
-            bootstrap fewer than 2 images (pairs, if no image ids are given).
-
-    >>> found = pairwise_accuracy([0.8, 0.5, 0.3, 0.9], [0.2, 0.5, 0.4, 0.1])
-    >>> found.value, found.n_wins, found.n_ties, found.n_losses
-    (0.5, 2, 1, 1)
-    """
-    check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
-    given = {"preferred_scores": preferred_scores, "other_scores": other_scores}
-    columns = NumberColumns.of(given, missing, "pairs")
-    preferred, other = columns.complete.values()
-    n_pairs = len(preferred)
-    if not n_pairs:
-        raise InputError(f"there are 0 pairs{columns.remainder}")
-    wins = preferred > other
-    units, n_units = units_of(images, columns.kept)
-    unit = "pair" if images is None else "image"
-    notes = list(columns.notes)
-
-    interval = None
-    if bootstrap:
-        _check_units(n_units, unit, "a bootstrap")
-        pairs_of_unit, wins_of_unit = np.bincount(units), np.bincount(units, weights=wins)
-        samples = resample(
-            lambda drawn: (wins_of_unit @ drawn / (pairs_of_unit @ drawn))[None],
-            multiplicities,
-            n_units=n_units,
-            n_samples=bootstrap,
-            seed=seed,
-            n_rows=n_units,
-            label="bootstrap",
-        )[0]
-        interval = percentile_interval(samples, confidence)
-        notes += _sampling_notes(samples, confidence, unit, "pairs")
-    n_wins, n_ties = int(wins.sum()), int((preferred == other).sum())
-    return PreferenceAccuracy(
-        value=n_wins / n_pairs,
-        n_pairs=n_pairs,
-        n_wins=n_wins,
-        n_ties=n_ties,
-        n_losses=n_pairs - n_wins - n_ties,
-        n_images=None if images is None else n_units,
-        interval=interval,
-        resampled_by=unit if bootstrap else None,
-        seed=seed if bootstrap else None,
-        n_left_out=int((~columns.kept).sum()),
+        **rows.counts,
         notes=tuple(notes),
     )
 
@@ -453,19 +363,23 @@ def system_level(
     {'pearson': 0.855, 'spearman': 0.8, 'tau_b': 0.667}
     """
     given = {"metric_scores": metric_scores, "human_scores": human_scores}
-    columns = NumberColumns.of(given, missing, "systems" if systems is None else "items")
-    metric, human = columns.complete.values()
-    means: tuple[SystemMean, ...] = ()
+    (metric, human), kept, notes = _complete(given, "systems" if systems is None else "items", missing)
+    means: list[dict[str, Any]] = []
     if systems is not None:
-        names, codes = coded(systems, columns.kept, "systems")
+        codes, names = group_codes(systems, "systems", len(kept), kept)
         metric, human = means_by(metric, codes), means_by(human, codes)
-        sizes = np.bincount(codes).tolist()
-        rows = zip(map(str, names), metric.tolist(), human.tolist(), sizes, strict=True)
-        means = tuple(SystemMean(*row) for row in rows)
+        rows = zip(map(str, names), metric.tolist(), human.tolist(), np.bincount(codes).tolist(), strict=True)
+        means = [dict(zip(("system", "metric", "human", "n_items"), row, strict=True)) for row in rows]
     if len(metric) < 2:
-        found = f"there is {len(metric)}{columns.remainder}"
-        raise InputError(f"a correlation over systems needs at least 2 of them, and {found}")
-    return _system_level(columns, metric, human, means)
+        raise InputError(f"a correlation over systems needs at least 2 of them, and there is {len(metric)}")
+    return SystemLevel(
+        values=_whole(Correlations(metric, human), ("pearson", "spearman", "tau_b")),
+        n_points=len(metric),
+        n_evaluations=None,
+        systems=tuple(means),
+        n_left_out=int((~kept).sum()),
+        notes=(*notes, *_constant({"scores": metric, "ratings": human})),
+    )
 
 
 def side_by_side(metric_differences: Any, human_differences: Any, *, missing: str = "raise") -> SystemLevel:
@@ -489,37 +403,143 @@ def side_by_side(metric_differences: Any, human_differences: Any, *, missing: st
     (6, 0.961)
     """
     given = {"metric_differences": metric_differences, "human_differences": human_differences}
-    columns = NumberColumns.of(given, missing, "evaluations")
-    if not columns.kept.any():
-        raise InputError(f"there are 0 side-by-side evaluations{columns.remainder}")
-    metric, human = (np.concatenate([column, -column]) for column in columns.complete.values())
-    return _system_level(columns, metric, human, n_evaluations=len(metric) // 2)
-
-
-def _system_level(
-    columns: NumberColumns,
-    metric: np.ndarray,
-    human: np.ndarray,
-    systems: tuple[SystemMean, ...] = (),
-    n_evaluations: int | None = None,
-) -> SystemLevel:
-    notes = [*columns.notes, *_constant_notes({"numbers of the metric": metric, "human numbers": human})]
-    if len(metric) == 2:
-        notes.append("2 points: a correlation over them is 1, -1 or undefined, whatever the metric")
+    columns, kept, notes = _complete(given, "evaluations", missing)
+    if not kept.any():
+        raise InputError("there are 0 side-by-side evaluations")
+    metric, human = (np.concatenate([column, -column]) for column in columns)
     return SystemLevel(
         values=_whole(Correlations(metric, human), ("pearson", "spearman", "tau_b")),
         n_points=len(metric),
-        n_evaluations=n_evaluations,
-        systems=systems,
-        n_left_out=int((~columns.kept).sum()),
-        notes=tuple(notes),
+        n_evaluations=len(metric) // 2,
+        systems=(),
+        n_left_out=int((~kept).sum()),
+        notes=(*notes, *_constant({"metric": metric, "ratings": human})),
     )
+
+
+def _complete(
+    given: Mapping[str, Any], what: str, missing: str
+) -> tuple[list[np.ndarray], np.ndarray, list[str]]:
+    """Columns without the rows that lack a number; bool (n,), the rows that remain; notes."""
+    columns: dict[str, np.ndarray] = {}
+    for name, values in given.items():
+        n = len(next(iter(columns.values()))) if columns else None
+        columns[name] = number_column(values, name, n)
+    kept = present_rows(missing, **columns)
+    return [column[kept] for column in columns.values()], kept, left_out(kept, what, "a number is missing")
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Scores of one or several metrics beside ratings, without the rows that lack something.
+
+    Attributes:
+        scores: Name → float64 (rows,).
+        ratings: float64 (rows,).
+        units: int (rows,), each row's image, or its item if there are no image ids.
+        n_units, unit: Number of images, or items, and which of the two.
+        counts: Fields of `_Counted` but the notes.
+        notes: Sentences on what was left out or is constant.
+    """
+
+    scores: dict[str, np.ndarray]
+    ratings: np.ndarray
+    units: np.ndarray
+    n_units: int
+    unit: str
+    counts: dict[str, Any]
+    notes: list[str]
+
+    @classmethod
+    def of(
+        cls, scores: Mapping[str, Any], ratings: Any, raters: str | None, images: Any, missing: str
+    ) -> _Rows:
+        """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
+        if raters not in (None, "flatten", "mean"):
+            raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
+        numbers, sizes = _ratings(ratings)
+        columns = {name: number_column(values, name, len(sizes)) for name, values in scores.items()}
+        several = bool(sizes.max(initial=0) > 1)
+        if several and raters is None:
+            flatten, mean = Setting("raters", "flatten"), Setting("raters", "mean")
+            raise InputError(
+                f"up to {sizes.max()} ratings per item: choose ", flatten, " or ", mean, field="ratings"
+            )
+        items = np.repeat(np.arange(len(sizes)), sizes)
+        available = ~np.isnan(numbers)
+        n_available = np.bincount(items[available], minlength=len(sizes))
+        rated = np.where(n_available > 0, 1.0, np.nan)
+        incomplete = (n_available < sizes) | (n_available == 0)
+        refused = np.where(incomplete, np.nan, 1.0) if missing == "raise" else rated
+        present_rows(missing, **columns, ratings=refused)
+        kept = np.ones(len(sizes), dtype=bool)
+        reasons = {}
+        for name, column in {**columns, "ratings": rated}.items():
+            lacking = kept & np.isnan(column)
+            kept &= ~lacking
+            if lacking.any():
+                reasons[f"{name.replace('_', ' ')} missing"] = int(lacking.sum())
+        if kept.sum() < 2:
+            raise InputError(f"agreement needs at least 2 items, and there is {kept.sum()}")
+        used = available & kept[items]
+        numbers, items = numbers[used], items[used]
+        summary = RatingSummary.of(numbers)
+        if raters == "mean" and several:
+            numbers, items = means_by(numbers, items), np.flatnonzero(kept)
+        n_kept = int(kept.sum())
+        units, unit = units_of(images, kept, "item", np.arange(len(kept)))
+        n_units = int(units.max()) + 1
+        counts = {
+            "n_items": n_kept,
+            "n_ratings": summary.n,
+            "n_rows": len(numbers),
+            "n_images": None if images is None else n_units,
+            "raters": raters if raters and several else "single",
+            "n_left_out": len(kept) - n_kept,
+            "left_out": reasons,
+            "n_ratings_left_out": int((sizes - n_available)[kept].sum()),
+            "ratings": summary,
+        }
+        of_rows = {name: column[items] for name, column in columns.items()}
+        notes = [f"{n} of {len(kept)} items left out: {why}" for why, n in reasons.items()]
+        if counts["n_ratings_left_out"]:
+            notes.append(f"{counts['n_ratings_left_out']} missing ratings of items that have others left out")
+        return cls(
+            of_rows,
+            numbers,
+            units[(np.cumsum(kept) - 1)[items]],
+            n_units,
+            unit,
+            counts,
+            [*notes, *_constant({**of_rows, "ratings": numbers})],
+        )
+
+
+def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Ratings → float64 (ratings,) with NaN where one is missing, and the number of ratings per item."""
+    rows = [
+        row if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in as_list(values, "ratings")
+    ]
+    sizes = np.array([len(row) for row in rows], dtype=np.int64)
+    try:
+        return numbers_of([rating for row in rows for rating in row], "ratings"), sizes
+    except InputError as error:
+        assert error.row is not None
+        raise error.at(int(np.repeat(np.arange(len(sizes)), sizes)[error.row])) from None
 
 
 def _whole(correlations: Correlations, names: Sequence[str]) -> dict[str, float | None]:
     """Statistics over all rows, each counted once; None where one is undefined."""
     found = correlations.values(names, np.ones((correlations.n_units, 1)))
     return {name: None if np.isnan(found[name][0]) else float(found[name][0]) for name in names}
+
+
+def _constant(columns: Mapping[str, np.ndarray]) -> list[str]:
+    return [
+        f"{name.replace('_', ' ')} are all {column[0]:g}: a correlation with them is undefined"
+        for name, column in columns.items()
+        if np.ptp(column) == 0
+    ]
 
 
 def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.ndarray], np.ndarray]:
@@ -532,7 +552,7 @@ def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.n
     return differences
 
 
-def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
+def _swapped_differences(rows: _Rows, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
     """Coin flips of the images (units, b) → difference after the swaps, (1, b).
 
     Every row appears twice, once with each metric's score, and a coin decides which of the two counts: this
@@ -546,9 +566,8 @@ def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndar
     )
 
     def differences(swapped: np.ndarray) -> np.ndarray:
-        stayed = 1 - swapped
-        first = both.values([statistic], np.concatenate([stayed, swapped]))[statistic]
-        second = both.values([statistic], np.concatenate([swapped, stayed]))[statistic]
+        weights = (np.concatenate(order) for order in ((1 - swapped, swapped), (swapped, 1 - swapped)))
+        first, second = (both.values([statistic], weight)[statistic] for weight in weights)
         return (first - second)[None]
 
     return differences
@@ -556,72 +575,11 @@ def _swapped_differences(rows: RatedScores, statistic: str) -> Callable[[np.ndar
 
 def _ranks(column: np.ndarray) -> np.ndarray:
     """Ranks; equal values share their mean rank."""
-    _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[places]
+    _, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
 
 
 def _z_scores(column: np.ndarray) -> np.ndarray:
     column = column / np.abs(column).max()  # no square may overflow
     centred = column - column.mean()
     return centred / np.sqrt((centred**2).mean())
-
-
-def _counts(rows: RatedScores, notes: Sequence[str]) -> dict[str, Any]:
-    """The fields of `_Counted`."""
-    return {
-        "n_items": rows.n_items,
-        "n_ratings": rows.summary.n,
-        "n_rows": len(rows.ratings),
-        "n_images": rows.n_units if rows.unit == "image" else None,
-        "raters": rows.raters,
-        "n_left_out": sum(rows.left_out.values()),
-        "left_out": rows.left_out,
-        "n_ratings_left_out": rows.n_ratings_left_out,
-        "ratings": rows.summary,
-        "notes": tuple(notes),
-    }
-
-
-def _check_units(n_units: int, unit: str, purpose: str) -> None:
-    if n_units < 2:
-        raise InputError(f"{purpose} by {unit} needs at least 2 {unit}s, and there is {n_units}")
-
-
-def _constant_notes(columns: dict[str, np.ndarray]) -> list[str]:
-    return [
-        f"{name.replace('_', ' ')} are all {column[0]:g}: a correlation with them is undefined"
-        for name, column in columns.items()
-        if (column == column[0]).all()
-    ]
-
-
-def _sampling_notes(samples: np.ndarray, confidence: float, unit: str, items: str) -> list[str]:
-    """Remarks that a reader of a bootstrap interval needs."""
-    notes = [] if unit == "image" else [_no_images(unit, items)]
-    coarse = coarseness(len(samples), confidence)
-    return notes + ([coarse] if coarse else []) + _undefined_notes(samples)
-
-
-def _swapping_notes(samples: np.ndarray, rows: RatedScores) -> list[str]:
-    """Remarks that a reader of a randomisation's p-value needs."""
-    notes = [] if rows.unit == "image" else [_no_images(rows.unit, "items")]
-    if rows.n_units < math.log2(len(samples)):
-        notes.append(
-            f"{rows.n_units} {rows.unit}s can be swapped in only {2**rows.n_units} ways, at least 2 of them "
-            f"as extreme as the observed one: the p-value cannot fall much below {2 / 2**rows.n_units:.2g}"
-        )
-    return notes + _undefined_notes(samples)
-
-
-def _undefined_notes(samples: np.ndarray) -> list[str]:
-    n_undefined = int(np.isnan(samples).sum())
-    if not n_undefined:
-        return []
-    return [f"{n_undefined} of {len(samples)} samples left out: scores or ratings were constant in them"]
-
-
-def _no_images(unit: str, items: str) -> str:
-    return (
-        f"no image ids: resampled by {unit}; several {items} of one image are not independent, and the "
-        "interval is then too narrow"
-    )

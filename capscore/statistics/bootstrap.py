@@ -7,7 +7,7 @@ numbers of every sample, percentile intervals, two-sided p-values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,8 +20,6 @@ from ..files.console import progress_bar
 _BLOCK = 2**18
 # rows times samples that take seconds, long enough for a progress bar
 _LONG = 3 * 10**7
-
-Draw = Callable[[np.random.Generator, int, int], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -68,13 +66,13 @@ def coin_flips(rng: np.random.Generator, n_units: int, n_samples: int) -> np.nda
 
 def resample(
     values: Callable[[np.ndarray], np.ndarray],
-    draw: Draw,
+    draw: Callable[[np.random.Generator, int, int], np.ndarray],
     *,
     n_units: int,
     n_samples: int,
     seed: int,
     n_rows: int,
-    label: str,
+    label: str = "bootstrap",
 ) -> np.ndarray:
     """Compute the numbers of many samples, a bounded block at a time, with a progress bar for long work.
 
@@ -89,17 +87,11 @@ def resample(
 
     Returns:
         float64 (k, n_samples).
-
-    >>> means = resample(lambda drawn: drawn[:1] / 2.0, multiplicities, n_units=2, n_samples=4, seed=0,
-    ...                  n_rows=2, label="means")
-    >>> means.shape
-    (1, 4)
     """
     rng = np.random.default_rng(seed)
     width = max(8, _BLOCK // max(n_rows, n_units))
     parts = []
-    shown = None if n_rows * n_samples > _LONG else False
-    with progress_bar(label, n_samples, shown=shown) as advance:
+    with progress_bar(label, n_samples, shown=None if n_rows * n_samples > _LONG else False) as advance:
         for start in range(0, n_samples, width):
             count = min(width, n_samples - start)
             parts.append(values(draw(rng, n_units, count)))
@@ -144,22 +136,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     it, or larger than 1. The chance of any false finding in the family then stays below the level of a
     single test (Holm 1979, Scandinavian Journal of Statistics 6, 65-70).
 
-    Args:
-        p_values: p-values in (0, 1], in any order.
-
-    Returns:
-        The corrected p-values, in the same order.
-
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    corrected = [0.0] * len(p_values)
-    least = 0.0
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    for before, place in enumerate(order):
-        least = max(least, min(1.0, (len(p_values) - before) * p_values[place]))
-        corrected[place] = least
-    return corrected
+    order = np.argsort(p_values, kind="stable")
+    factors = np.arange(len(order), 0, -1)
+    corrected = np.empty(len(order))
+    corrected[order] = np.minimum(np.maximum.accumulate(factors * np.asarray(p_values)[order]), 1.0)
+    return corrected.tolist()
 
 
 def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, least: int) -> None:
@@ -174,27 +158,72 @@ def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, 
     for name, number, smallest in ((field, n_samples, least), ("seed", seed, 0)):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
         if not whole or number < smallest:
-            raise InputError(
-                Setting(name, number), f": expected a whole number of at least {smallest}", field=name
-            )
+            expected = f": expected a whole number of at least {smallest}"
+            raise InputError(Setting(name, number), expected, field=name)
     if not isinstance(confidence, (int, float, np.floating)) or not 0 < confidence < 1:
-        raise InputError(
-            Setting("confidence", confidence),
-            ": expected a share between 0 and 1, such as 0.95",
-            field="confidence",
-        )
+        setting = Setting("confidence", confidence)
+        raise InputError(setting, ": expected a share between 0 and 1, such as 0.95", field="confidence")
 
 
 def coarseness(n_samples: int, confidence: float) -> str | None:
     """A note if samples are too few for the ends of an interval; else None.
 
     >>> coarseness(10, 0.95)
-    '10 samples are too few for a 95% interval: its ends are single samples; take 40 or more'
+    '10 samples are too few for a 95% interval: take 40 or more'
     """
     needed = math.ceil(round(2 / (1 - confidence), 6))
     if n_samples >= needed:
         return None
-    return (
-        f"{n_samples} samples are too few for a {100 * confidence:.4g}% interval: its ends are single "
-        f"samples; take {needed} or more"
-    )
+    return f"{n_samples} samples are too few for a {100 * confidence:.4g}% interval: take {needed} or more"
+
+
+# number of bootstrap samples (0 makes no intervals), share of them inside an interval, seed
+Sampling = tuple[int, float, int]
+
+
+def bootstrap_intervals(
+    values: Callable[[np.ndarray], np.ndarray],
+    names: Sequence[str],
+    *,
+    n_units: int,
+    unit: str,
+    n_rows: int,
+    sampling: Sampling,
+) -> tuple[dict[str, Interval | None], list[str]]:
+    """Intervals of the k numbers that a function gives for weights of the units.
+
+    Args:
+        values: Function from weights, (n_units, b), to numbers, (k, b).
+        names: Names of the numbers.
+        n_units, unit: Number of units that are drawn, and their noun.
+        n_rows: Number of rows that the work is proportional to.
+        sampling: Number of samples, confidence and seed.
+
+    Returns:
+        Name → interval, None where the number is undefined; {} where no intervals are asked for or can be
+        made. Notes.
+    """
+    n_samples, confidence, seed = sampling
+    check_sampling(n_samples, confidence, seed, field="bootstrap", least=0)
+    if not n_samples or not names:
+        return {}, []
+    if n_units < 2:
+        return {}, [f"no intervals: a bootstrap needs at least 2 {unit}s, and there is {n_units}"]
+    samples = resample(values, multiplicities, n_units=n_units, n_samples=n_samples, seed=seed, n_rows=n_rows)
+    found = {name: percentile_interval(row, confidence) for name, row in zip(names, samples, strict=True)}
+    return found, sampling_notes(unit, n_samples, confidence, found)
+
+
+def sampling_notes(
+    unit: str, n_samples: int, confidence: float, intervals: Mapping[str, Interval | None]
+) -> list[str]:
+    """What a reader of bootstrap intervals has to know."""
+    coarse = coarseness(n_samples, confidence)
+    notes = [] if coarse is None else [coarse]
+    if unit not in ("image", "group"):
+        notes.append(f"no image ids: resampled by {unit}; intervals are too narrow if images recur")
+    return notes + [
+        f"interval of {name}: {interval.n_undefined:,} of {n_samples:,} samples left out: undefined"
+        for name, interval in intervals.items()
+        if interval is not None and interval.n_undefined
+    ]

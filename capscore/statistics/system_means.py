@@ -6,7 +6,7 @@ intervals and p-values. Images are resampled, not rows, as captions of one image
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,22 +16,21 @@ from ..errors import InputError, Setting
 from .bootstrap import (
     Interval,
     check_sampling,
-    coarseness,
     coin_flips,
     holm,
     multiplicities,
     percentile_interval,
     resample,
+    sampling_notes,
     two_sided_p,
 )
-from .plain_values import plain
-from .ratings import NumberColumns, numbers_of, units_of
+from .columns import as_list, left_out, number_column, plain, present_rows, units_of
 
 ALL = "all"
 UNSTATED = "unstated"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class SystemDifference:
     """A system against the baseline.
 
@@ -132,50 +131,50 @@ def compare_means(
     """
     check_sampling(n, confidence, seed, field="n", least=1)
     first = check_systems(list(systems), baseline)
-    columns = NumberColumns.of(dict(systems), missing, "rows")
-    n_rows = int(columns.kept.sum())
+    columns = _scores(systems)
+    present = present_rows(missing, **columns)
+    n_rows = int(present.sum())
     if not n_rows:
-        raise InputError(f"there are 0 rows{columns.remainder}")
-    units, n_units = units_of(images, columns.kept)
-    unit = "row" if images is None else "image"
+        raise InputError("there are 0 rows that all systems have scored")
+    units, unit = units_of(images, present, "row", np.arange(len(present)))
+    n_units = int(units.max()) + 1
+    kept = {name: column[present] for name, column in columns.items()}
     others = [name for name in systems if name != first]
-    shares = np.array(
-        [
-            np.bincount(units, columns.complete[name] - columns.complete[first], minlength=n_units)
-            for name in others
-        ]
-    )
-    observed = shares.sum(axis=1) / n_rows
-    notes = [*columns.notes]
+    sums = np.array([np.bincount(units, kept[name] - kept[first], minlength=n_units) for name in others])
+    observed = sums.sum(axis=1) / n_rows
+    notes = left_out(present, "rows")
     intervals: list[Interval | None] = [None] * len(others)
-    boot: list[float] | None = None
-    flip: list[float] | None = None
-    exact = 2 ** min(n_units, 62) <= n
+    p_values: list[list[Any]] = [[None] * len(others)] * 4
+    exact = n_units > 1 and 2 ** min(n_units, 62) <= n
     if n_units < 2:
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
     else:
-        sizes = np.bincount(units, minlength=n_units)
-        samples = _samples(_drawn_means(shares, sizes), multiplicities, n_units, n, seed, "bootstrap")
-        intervals = [percentile_interval(some, confidence) for some in samples]
-        boot = [two_sided_p(s - s.mean(), x) for s, x in zip(samples, observed, strict=True)]
+        together = np.vstack([sums, np.bincount(units, minlength=n_units)])
+        sampling: dict[str, Any] = {"n_units": n_units, "n_samples": n, "seed": seed, "n_rows": n_units}
+        totals = resample(lambda drawn: together @ drawn.astype(np.float64), multiplicities, **sampling)
+        samples = totals[:-1] / totals[-1]
+        intervals = [percentile_interval(row, confidence) for row in samples]
+        boot = [two_sided_p(row - row.mean(), x) for row, x in zip(samples, observed, strict=True)]
+        flip = _randomisation(sums / n_rows, observed, exact, sampling)
+        p_values = [boot, flip, holm(boot), holm(flip)]
+        notes += sampling_notes(unit, n, confidence, dict(zip(others, intervals, strict=True)))
         if exact:
-            flip = _exact_p(shares / n_rows, observed)
-        else:
-            flipped = _samples(_flipped(shares / n_rows), coin_flips, n_units, n, seed, "randomisation")
-            flip = [two_sided_p(s, x) for s, x in zip(flipped, observed, strict=True)]
-        notes += _notes(n, confidence, unit, n_units, exact)
+            notes.append(f"{n_units} {unit}s: p-values of the randomisation count all {2**n_units} swaps")
+        if n_units < 10:
+            notes.append(f"{n_units} {unit}s are few for a bootstrap: trust the randomisation")
+    rows_of_differences = zip(others, observed.tolist(), intervals, *p_values, strict=True)
     return SystemComparison(
         rows=rows,
         baseline=first,
-        means={name: float(columns.complete[name].mean()) for name in systems},
-        differences=_differences(others, observed, intervals, boot, flip),
+        means={name: float(column.mean()) for name, column in kept.items()},
+        differences=tuple(SystemDifference(*row) for row in rows_of_differences),
         n_rows=n_rows,
         n_images=n_units,
         resampled_by=unit,
         n_samples=n,
-        exact=exact and n_units > 1,
+        exact=exact,
         seed=seed,
-        n_left_out=int((~columns.kept).sum()),
+        n_left_out=len(present) - n_rows,
         notes=tuple(notes),
     )
 
@@ -194,28 +193,21 @@ def compare_means_by_language(
         All rows first, then the languages in alphabetical order. Holm's correction goes over the systems of
         one language, not over languages.
     """
-    whole = [compare_means(systems, images=images, **options)]
+    found = [compare_means(systems, images=images, **options)]
     if languages is None:
-        return whole
-    spoken = np.array([language or UNSTATED for language in languages], dtype=object)
-    scores = {name: numbers_of(values, name) for name, values in systems.items()}
-    n_rows = len(next(iter(scores.values())))
-    if len(spoken) != n_rows:
-        raise InputError(
-            f"{len(spoken)} languages for {n_rows} rows: expected one per row", field="languages"
-        )
-    ids = None if images is None else list(images)
+        return found
+    scores = _scores(systems)
     complete = ~np.isnan(list(scores.values())).any(axis=0)
+    codes = [code or UNSTATED for code in as_list(languages, "languages", len(complete))]
+    spoken = np.array(codes, dtype=object)
+    ids = None if images is None else as_list(images, "images")
     names = sorted(set(spoken[complete]))
     for language in names if len(names) > 1 else ():
-        places = np.flatnonzero(complete & (spoken == language))
-        found = compare_means(
-            {name: numbers[places] for name, numbers in scores.items()},
-            images=None if ids is None else [ids[place] for place in places],
-            **{**options, "rows": language},
-        )
-        whole.append(found)
-    return whole
+        chosen = np.flatnonzero(complete & (spoken == language))
+        of_language = {name: column[chosen] for name, column in scores.items()}
+        photos = None if ids is None else [ids[row] for row in chosen]
+        found.append(compare_means(of_language, images=photos, **{**options, "rows": language}))
+    return found
 
 
 def check_systems(names: Sequence[str], baseline: str | None) -> str:
@@ -225,92 +217,30 @@ def check_systems(names: Sequence[str], baseline: str | None) -> str:
         InputError: there are fewer than 2 systems, or none of the baseline's name.
     """
     if len(names) < 2:
-        raise InputError(
-            f"{len(names)} system{'' if len(names) == 1 else 's'}: expected at least 2 to compare"
-        )
+        raise InputError(f"expected at least 2 systems to compare, got {len(names)}")
     if baseline is not None and baseline not in names:
         raise InputError(Setting("baseline", baseline), f": expected one of {', '.join(names)}")
     return names[0] if baseline is None else baseline
 
 
-def _samples(
-    values: Callable[[np.ndarray], np.ndarray],
-    draw: Callable[[np.random.Generator, int, int], np.ndarray],
-    n_units: int,
-    n: int,
-    seed: int,
-    label: str,
-) -> np.ndarray:
-    return resample(values, draw, n_units=n_units, n_samples=n, seed=seed, n_rows=n_units, label=label)
+def _scores(systems: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The scores of each system, as many as the first one has."""
+    columns: dict[str, np.ndarray] = {}
+    for name, values in systems.items():
+        n = len(next(iter(columns.values()))) if columns else None
+        columns[name] = number_column(values, name, n)
+    return columns
 
 
-def _drawn_means(shares: np.ndarray, sizes: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Drawn images (units, b) → mean differences over their rows, (systems, b)."""
-    together = np.vstack([shares, sizes])
-
-    def means(drawn: np.ndarray) -> np.ndarray:
-        sums = together @ drawn.astype(np.float64)
-        return sums[:-1] / sums[-1]
-
-    return means
-
-
-def _flipped(shares: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Coin flips of the images (units, b) → differences with flipped signs, (systems, b)."""
-    return lambda flips: shares @ (1.0 - 2.0 * flips)
-
-
-def _exact_p(shares: np.ndarray, observed: np.ndarray) -> list[float]:
-    """p-values over all ways to flip the signs of the images' shares, (systems, units), of a difference."""
+def _randomisation(
+    shares: np.ndarray, observed: np.ndarray, exact: bool, sampling: Mapping[str, Any]
+) -> list[float]:
+    """p-values of flipping the signs of images' shares, (systems, units), of the observed differences."""
+    if not exact:
+        flipped = resample(lambda flips: shares @ (1.0 - 2.0 * flips), coin_flips, **sampling)
+        return [two_sided_p(row, x) for row, x in zip(flipped, observed, strict=True)]
     n_units = shares.shape[1]
     flips = (np.arange(2**n_units)[None] >> np.arange(n_units)[:, None]) & 1
-    found = np.abs(_flipped(shares)(flips))
     # sums in another order differ in the last digits; such a way counts as equally far
-    return (found >= np.abs(observed)[:, None] - 1e-12).mean(axis=1).tolist()
-
-
-def _differences(
-    others: Sequence[str],
-    observed: np.ndarray,
-    intervals: Sequence[Interval | None],
-    boot: list[float] | None,
-    flip: list[float] | None,
-) -> tuple[SystemDifference, ...]:
-    none: list[Any] = [None] * len(others)
-    columns = (boot or none, flip or none, holm(boot) if boot else none, holm(flip) if flip else none)
-    return tuple(
-        SystemDifference(
-            system=name,
-            difference=float(difference),
-            interval=interval,
-            p_bootstrap=one,
-            p_randomisation=two,
-            p_bootstrap_holm=three,
-            p_randomisation_holm=four,
-        )
-        for name, difference, interval, one, two, three, four in zip(
-            others, observed, intervals, *columns, strict=True
-        )
-    )
-
-
-def _notes(n: int, confidence: float, unit: str, n_units: int, exact: bool) -> list[str]:
-    notes = []
-    if unit == "row":
-        notes.append(
-            "no image ids: resampled by row; several rows of one image are not independent, and intervals "
-            "and p-values are then too small"
-        )
-    coarse = coarseness(n, confidence)
-    if coarse:
-        notes.append(coarse)
-    if exact:
-        notes.append(
-            f"{n_units} {unit}s: the p-values of the randomisation count all {2**n_units} ways to swap them "
-            f"and are exact; none can be below {2 / 2**n_units:.2g}"
-        )
-    if n_units < 10:
-        notes.append(
-            f"{n_units} {unit}s are few for a bootstrap: its interval is too narrow; trust the randomisation"
-        )
-    return notes
+    as_far = np.abs(shares @ (1.0 - 2.0 * flips)) >= np.abs(observed)[:, None] - 1e-12
+    return as_far.mean(axis=1).tolist()

@@ -274,10 +274,7 @@ def _(place: Place) -> Any:
     first, second = draws(2, 40, seed=64)
     systems = [f"system {row % 5}" for row in range(40)]
     human = np.random.default_rng(65).integers(1, 6, 40)
-    images = [str(row // 2) for row in range(40)]
     return {
-        "pairwise": agreement.pairwise_accuracy(first, second, images=images, bootstrap=100).to_dict(),
-        "skip": agreement.pairwise_accuracy([None, *first[1:]], second, missing="skip").to_dict(),
         "systems": agreement.system_level(first, human, systems=systems).to_dict(),
         "points": agreement.system_level(first[:5], human[:5]).to_dict(),
         "side by side": agreement.side_by_side(first - second, human - 3).to_dict(),

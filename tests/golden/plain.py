@@ -14,9 +14,10 @@ import numpy as np
 
 DIGITS = 9
 TOLERANCE = 1e-6
-# keys whose values belong to a machine or a moment
+# keys whose values belong to a machine or a moment, or are remarks in words
 UNSTABLE = frozenset(
     {
+        "notes",
         *("seconds", "versions", "capscore_version", "last_stored", "created", "bytes", "version", "here"),
         "environment",
         "features",  # named after a tiny checkpoint

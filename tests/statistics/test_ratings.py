@@ -10,11 +10,11 @@ import pandas
 import pyarrow
 import pytest
 import torch
+from capscore.statistics.ratings import RatedScores, RatingSummary, coded, means_by, numbers_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
-from capscore.statistics.ratings import RatedScores, RatingSummary, coded, means_by, numbers_of
 
 NAN = math.nan
 

@@ -49,7 +49,7 @@ from capscore.metrics.mcs import MCS
 from capscore.metrics.text_score import TextScore
 from capscore.perturbations import KINDS, UNSEEN_KINDS
 from capscore.perturbations.styles import STYLES
-from capscore.statistics.plain_values import plain
+from capscore.statistics.columns import plain
 from training.engine.config import main as run_as_command
 from weights.making.photo_names import photo_of
 

@@ -14,10 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, Setting
-from ...statistics.bootstrap import Interval
-from .inputs import flag_column, group_codes, label_codes, left_out, present_rows, score_column, units_of
-from .results import ProtocolResult, Sampling, Statistic, bootstrap_intervals, counted, ends
+from ...errors import InputError
+from ...statistics.bootstrap import Interval, Sampling, bootstrap_intervals
+from ...statistics.columns import (
+    flag_column,
+    group_codes,
+    label_codes,
+    left_out,
+    number_column,
+    present_rows,
+    units_of,
+)
+from .results import ProtocolResult, Statistic, counted, ends
 
 # two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
@@ -106,26 +114,27 @@ def pairwise_by_category(
     >>> result.table()
     [('accuracy hc', 0.5, 2), ('accuracy mm', 0.0, 1), ('accuracy mean', 0.25, 3)]
     >>> result.notes
-    ('1 tie of two scores in MM, not counted as a win',)
+    ('1 tie of scores in MM, not counted as a win',)
     """
-    one = score_column(first, "first")
-    other = score_column(second, "second", len(one))
-    label = label_codes(labels, "labels", len(one), (0, 1))
-    names = _names(known)
-    codes = label_codes(categories, "categories", len(one), names)
+    one = number_column(first, "first")
+    n = len(one)
+    other = number_column(second, "second", n)
+    label = label_codes(labels, "labels", n, (0, 1))
+    codes = label_codes(categories, "categories", n, known)
     present = present_rows(missing, first=one, second=other)
     better, worse = np.where(label == 0, (one, other), (other, one))
     sampling = (bootstrap, confidence, seed)
-    parts, pooled, means, notes = _pairs(better, worse, codes, names, present, present, images, sampling)
+    parts, pooled, means, notes = _pairs(better, worse, codes, known, present, images, sampling)
+    n_missing = int((~present).sum())
     return ProtocolResult(
         "pairwise_by_category",
         (
             *(part.statistic(f"accuracy_{name.lower()}") for name, part in parts.items()),
             Statistic("accuracy_mean", means["mean"], ends(means["mean_interval"]), pooled.n),
         ),
-        {"pairs": pooled.n, "ties": pooled.ties, "left out": int((~present).sum())},
-        {"categories": parts, **means, "n_missing": int((~present).sum())},
-        tuple(notes),
+        {"pairs": pooled.n, "ties": pooled.ties, "left out": n_missing},
+        {"categories": parts, **means, "n_missing": n_missing},
+        (*left_out(present, "pairs"), *notes),
     )
 
 
@@ -166,29 +175,23 @@ def foils(
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
      ('accuracy pooled', 0.666..., 3)]
     """
-    captions = score_column(caption_scores, "caption_scores")
+    captions = number_column(caption_scores, "caption_scores")
     n = len(captions)
-    foiled = score_column(foil_scores, "foil_scores", n)
-    names: tuple[str, ...] = ("all",) if known is None else _names(known)
+    foiled = number_column(foil_scores, "foil_scores", n)
     if pieces is None:
-        codes = np.zeros(n, dtype=np.int64)
-    elif known is None:
+        pieces, known = ["all"] * n, ("all",)
+    if known is None:
         codes, found = group_codes(pieces, "pieces", n)
-        names = tuple(map(str, found))
+        known = [str(name) for name in found]
     else:
-        codes = label_codes(pieces, "pieces", n, names)
+        codes = label_codes(pieces, "pieces", n, known)
     counts = np.full(n, True) if valid is None else flag_column(valid, "valid", n)
-    # pairs that are not valid need no score
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
     present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
     sampling = (bootstrap, confidence, seed)
-    kept = counts & present
-    parts, pooled, means, notes = _pairs(captions, foiled, codes, names, present, kept, images, sampling)
+    parts, pooled, means, notes = _pairs(captions, foiled, codes, known, counts & present, images, sampling)
     n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
-    invalid = [f"{n_invalid:,} of {counted(n, 'pair')} left out: not valid"] if n_invalid else []
-    phenomena = {}
-    if names == VALSE_PIECES:
-        phenomena = {name: _mean([parts[piece] for piece in own]) for name, own in VALSE_PHENOMENA.items()}
+    of_valse = VALSE_PHENOMENA if tuple(known) == VALSE_PIECES else {}
     return ProtocolResult(
         "foils",
         (
@@ -199,13 +202,13 @@ def foils(
         {"pairs": pooled.n, "ties": pooled.ties, "not valid": n_invalid, "left out": n_missing},
         {
             "pieces": parts,
-            "phenomena": phenomena,
+            "phenomena": {name: _mean([parts[piece] for piece in own]) for name, own in of_valse.items()},
             **means,
             "pooled": pooled,
             "n_invalid": n_invalid,
             "n_missing": n_missing,
         },
-        (*invalid, *notes),
+        (*left_out(counts, "pairs", "not valid"), *left_out(present, "pairs"), *notes),
     )
 
 
@@ -252,7 +255,7 @@ def xvnli(
     >>> result.table()
     [('accuracy 1', 1.0, 2), ('accuracy 2', 0.8, 5), ('accuracy 3', 0.5, 2)]
     """
-    values = score_column(scores, "scores")
+    values = number_column(scores, "scores")
     n = len(values)
     label = label_codes(labels, "labels", n, (*XVNLI_LABELS, UNLABELLED))
     group = image = group_codes(image_ids, "image_ids", n)[0]
@@ -265,28 +268,20 @@ def xvnli(
     by_label = np.bincount(group[labelled] * 3 + label[labelled], minlength=3 * (int(group.max()) + 1))
     e, u, c = by_label.reshape(-1, 3).T
     totals = (int((e * c).sum()), int((e * c + e * u + u * c).sum()), int((e * u * c).sum()))
-    parts, _, (named, sampled) = _accuracies(
-        _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept]),
-        ("experiment 1", "experiment 2", "experiment 3"),
-        (bootstrap, confidence, seed),
-        "images",
-    )
-    lost = [total - part.n for total, part in zip(totals, parts, strict=True)]
-    n_unlabelled, n_silent = int((~labelled).sum()), int((~present).sum())
-    notes = []
-    if n_unlabelled:
-        notes.append(f"{counted(n_unlabelled, 'caption')} without a label ({UNLABELLED!r}) left out")
-    if n_silent:
-        notes.append(
-            f"{counted(n_silent, 'caption')} without a score (first such row: {int((~present).argmax())}): "
-            f"{lost[0]:,}, {lost[1]:,} and {lost[2]:,} comparisons of experiments 1, 2 and 3 left out"
-        )
+    numbers = _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept])
+    parts, _, notes = _accuracies(numbers, _experiments(3), "image", (bootstrap, confidence, seed))
     within = "image" if premise_ids is None else "premise"
+    n_unlabelled = int((~labelled).sum())
     n_groups = int(((by_label.reshape(-1, 3) > 0).sum(axis=1) > 1).sum())
-    n_compared = sum(part.n for part in parts)
-    counts = {"captions": n, "without label": n_unlabelled, f"{within}s": n_groups, "comparisons": n_compared}
-    details = {"n_rows": n, "n_unlabelled": n_unlabelled, "n_groups": n_groups, "compared_within": within}
-    return _of_experiments("xvnli", parts, lost, counts, details, [*notes, *named, *sampled])
+    n_compared = sum(part.n for part in parts.values())
+    return _of_experiments(
+        "xvnli",
+        parts,
+        totals,
+        {"captions": n, "without label": n_unlabelled, f"{within}s": n_groups, "comparisons": n_compared},
+        {"n_rows": n, "n_unlabelled": n_unlabelled, "n_groups": n_groups, "compared_within": within},
+        [*left_out(labelled, "captions", "no label"), *left_out(present, "captions"), *notes],
+    )
 
 
 def marvl(
@@ -332,11 +327,17 @@ def marvl(
     >>> result.table(), result.details["irregular"]
     ([('accuracy 1', 0.75, 4), ('accuracy 2', 0.0, 1)], [{'ids': ['de-4'], 'n_true': 1, 'n_false': 0}])
     """
-    left = score_column(left_scores, "left_scores")
+    left = number_column(left_scores, "left_scores")
     n = len(left)
-    right = score_column(right_scores, "right_scores", n)
+    right = number_column(right_scores, "right_scores", n)
     label = flag_column(labels, "labels", n)
-    group, order, id_names = _marvl_groups(captions, ids, n)
+    group = group_codes(captions, "captions", n)[0]
+    codes, names = group_codes(ids, "ids", n)
+    if len(names) < n:
+        twice = int((np.bincount(codes) > 1).argmax())
+        raise InputError(f"the id {names[twice]!r} occurs twice", field="ids")
+    numbers_of_ids = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
+    order = np.lexsort((codes, [int(number[0]) if number else 0 for number in numbers_of_ids]))
     present = present_rows(missing, left_scores=left, right_scores=right)
     n_true = np.bincount(group, weights=label).astype(np.int64)
     n_false = np.bincount(group) - n_true
@@ -347,150 +348,104 @@ def marvl(
     best, worst = np.maximum(left, right)[fours[:, 2:]], np.minimum(left, right)[fours[:, :2]]
     better, worse = np.broadcast_arrays(best[:, :, None], worst[:, None, :])
     numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
-    parts, _, (named, sampled) = _accuracies(
-        numbers, ("experiment 1", "experiment 2"), (bootstrap, confidence, seed), "groups"
-    )
-    lost = [len(fours) * 4 - parts[0].n, len(fours) - parts[1].n]
-    members: dict[int, list[Any]] = {}
+    parts, _, notes = _accuracies(numbers, _experiments(2), "group", (bootstrap, confidence, seed))
+    irregular: dict[int, dict[str, Any]] = {}
     for row in order[~regular[group[order]]].tolist():
-        members.setdefault(int(group[row]), []).append(id_names[row])
-    irregular = [
-        {"ids": rows, "n_true": int(n_true[code]), "n_false": int(n_false[code])}
-        for code, rows in members.items()
-    ]
-    notes = []
+        code = int(group[row])
+        counts = {"n_true": int(n_true[code]), "n_false": int(n_false[code])}
+        irregular.setdefault(code, {"ids": [], **counts})["ids"].append(names[codes[row]])
     if irregular:
-        n_irregular = sum(map(len, members.values()))
-        notes.append(
-            f"{counted(len(irregular), 'group')} ({counted(n_irregular, 'row')}) left out: not two "
-            "true and two false rows; see `irregular` for their ids"
-        )
-    if not present.all():
-        notes.append(
-            f"{counted(int((~present).sum()), 'row')} without a score (first such row: "
-            f"{int((~present).argmax())}): {counted(lost[0], 'pair')} of experiment 1 and "
-            f"{counted(lost[1], 'group')} of experiment 2 left out"
-        )
-    counts = {"rows": n, "groups": len(fours), "irregular groups": len(irregular)}
-    details = {"n_rows": n, "n_groups": len(fours), "irregular": irregular}
-    return _of_experiments("marvl", parts, lost, counts, details, [*notes, *named, *sampled])
+        groups = counted(len(irregular), "group")
+        notes.insert(0, f"{groups} left out: not two true and two false rows; see `irregular` for their ids")
+    return _of_experiments(
+        "marvl",
+        parts,
+        (len(fours) * 4, len(fours)),
+        {"rows": n, "groups": len(fours), "irregular groups": len(irregular)},
+        {"n_rows": n, "n_groups": len(fours), "irregular": list(irregular.values())},
+        [*left_out(present, "rows"), *notes],
+    )
+
+
+def _experiments(n: int) -> list[str]:
+    return [f"experiment_{number}" for number in range(1, n + 1)]
 
 
 def _of_experiments(
     protocol: str,
-    parts: list[Accuracy],
-    lost: list[int],
+    parts: dict[str, Accuracy],
+    totals: Sequence[int],
     counts: dict[str, int],
     details: dict[str, Any],
     notes: list[str],
 ) -> ProtocolResult:
+    lost = tuple(total - part.n for total, part in zip(totals, parts.values(), strict=True))
     return ProtocolResult(
         protocol,
-        tuple(part.statistic(f"accuracy_{number}") for number, part in enumerate(parts, 1)),
+        tuple(part.statistic(name.replace("experiment", "accuracy")) for name, part in parts.items()),
         {**counts, "left out": sum(lost)},
-        {
-            **{f"experiment_{number}": part for number, part in enumerate(parts, 1)},
-            **details,
-            "n_missing": tuple(lost),
-        },
+        {**parts, **details, "n_missing": lost},
         tuple(notes),
     )
 
 
 # ---- shares of wins ----
 
-# numbers of comparisons, of wins and of ties, by unit and category: int64 (units, categories) each
-_Numbers = tuple[np.ndarray, np.ndarray, np.ndarray]
+# over all categories
+_POOLED = "all pairs"
 
 
 def _accuracies(
-    numbers: _Numbers,
-    names: Sequence[str],
-    sampling: Sampling,
-    units: str,
-    n_mean: int = 0,
-) -> tuple[list[Accuracy], Interval | None, tuple[list[str], list[str]]]:
-    """Numbers of comparisons, wins and ties by unit and category → shares by category.
+    numbers: np.ndarray, names: Sequence[str], unit: str, sampling: Sampling, n_mean: int = 0
+) -> tuple[dict[str, Accuracy], Interval | None, list[str]]:
+    """Shares by category, the interval of the mean of the first `n_mean` of them, and notes.
 
     Args:
-        numbers: Numbers of comparisons, of wins and of ties.
-        names: Names of the categories, for the notes.
+        numbers: Numbers of comparisons, of wins and of ties: (3, units, categories).
+        names: Names of the categories.
+        unit: Noun for the units that the bootstrap draws.
         sampling: Number of samples, confidence and seed.
-        units: Noun for the units that the bootstrap draws, in the plural.
-        n_mean: Number of categories, from the first, that the mean is over.
-
-    Returns:
-        One accuracy per category, the interval of the mean, notes on categories and on the bootstrap.
+        n_mean: Number of categories that the mean is over; 0 for no mean.
     """
     n_of, wins_of = (part.T.astype(np.float64) for part in numbers[:2])
 
     def shares(drawn: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):
             values = (wins_of @ drawn) / (n_of @ drawn)  # NaN if a sample lacks a category
-            mean = values[:n_mean].mean(axis=0) if n_mean else np.full(drawn.shape[1], np.nan)
-        return np.vstack([values, mean])
+        return np.vstack([values, values[:n_mean].mean(axis=0)]) if n_mean else values
 
-    intervals, sampled = bootstrap_intervals(shares, len(numbers[0]), units, numbers[0].size, sampling)
-    intervals = intervals or [None] * (len(names) + 1)
-    parts, named = [], []
-    for index, name in enumerate(names):
-        interval = intervals[index]
-        n, wins, ties = (int(part[:, index].sum()) for part in numbers)
-        part = Accuracy(n, wins, ties, interval)
-        parts.append(part)
+    labels = [*names, *(["the mean"] if n_mean else [])]
+    size = {"n_units": numbers.shape[1], "n_rows": numbers[0].size}
+    intervals, notes = bootstrap_intervals(shares, labels, unit=unit, sampling=sampling, **size)
+    totals = numbers.sum(axis=1).T.tolist()
+    parts = {name: Accuracy(*total, intervals.get(name)) for name, total in zip(names, totals, strict=True)}
+    for name, part in parts.items():
         if not part.n:
-            named.append(f"{name} has nothing to compare: no accuracy")
-        if part.ties:
-            named.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
-        if interval is not None and interval.n_undefined:
-            sampled.append(
-                f"interval of {name}: {counted(interval.n_undefined, 'sample')} of "
-                f"{sampling[0]:,} left out, which lack it"
-            )
-    return parts, intervals[-1], (named, sampled)
+            notes.append(f"{name} has nothing to compare: no accuracy, and no mean over all")
+        if part.ties and name != _POOLED:
+            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
+    return parts, intervals.get("the mean"), notes
 
 
 def _pairs(
     better: np.ndarray,
     worse: np.ndarray,
     codes: np.ndarray,
-    names: tuple[str, ...],
-    present: np.ndarray,
+    names: Sequence[str],
     kept: np.ndarray,
     images: Any,
     sampling: Sampling,
 ) -> tuple[dict[str, Accuracy], Accuracy, dict[str, Any], list[str]]:
     """n pairs of scores by category → accuracy by category and over all pairs, their mean, notes."""
-    units, drawn, unit_notes = units_of(images, sampling, "pairs", worse, better, codes)
-    _, units = np.unique(units[kept], return_inverse=True)
+    units, unit = units_of(images, kept, "pair", worse, better, codes)
     shape = (int(units.max(initial=-1)) + 1, len(names))
     cells, better, worse = units * len(names) + codes[kept], better[kept], worse[kept]
-
-    def count(chosen: np.ndarray) -> np.ndarray:
-        part = np.bincount(chosen, minlength=shape[0] * shape[1]).reshape(shape)
-        return np.hstack([part, part.sum(axis=1, keepdims=True)])
-
-    numbers = count(cells), count(cells[better > worse]), count(cells[better == worse])
-    labels = [*names, "all pairs"]
-    (*parts, pooled), interval, (_, sampled) = _accuracies(
-        numbers, labels, sampling, drawn, n_mean=len(names)
-    )
-    found = dict(zip(names, parts, strict=True))
-    notes = left_out(present, "pair")
-    if empty := [name for name, part in found.items() if not part.n]:
-        notes.append(f"no pair of {', '.join(empty)}: no accuracy, and no mean over all")
-    for name, part in found.items():
-        if part.ties:
-            notes.append(f"{counted(part.ties, 'tie')} of two scores in {name}, not counted as a win")
-    means = {"mean": _mean(parts), "mean_interval": interval}
-    return found, pooled, means, [*notes, *unit_notes, *sampled]
-
-
-def _names(known: Sequence[str]) -> tuple[str, ...]:
-    names = () if isinstance(known, str) else tuple(known)
-    if not names or len(set(names)) < len(names):
-        raise InputError(Setting("known", known), ": expected a list of names, each once", field="known")
-    return names
+    won, tied = cells[better > worse], cells[better == worse]
+    counts = [np.bincount(part, minlength=shape[0] * shape[1]).reshape(shape) for part in (cells, won, tied)]
+    numbers = np.stack([np.hstack([part, part.sum(axis=1, keepdims=True)]) for part in counts])
+    parts, interval, notes = _accuracies(numbers, [*names, _POOLED], unit, sampling, n_mean=len(names))
+    pooled = parts.pop(_POOLED)
+    return parts, pooled, {"mean": _mean(list(parts.values())), "mean_interval": interval}, notes
 
 
 def _mean(parts: Sequence[Accuracy]) -> float | None:
@@ -504,8 +459,8 @@ def _mean(parts: Sequence[Accuracy]) -> float | None:
 
 def _xvnli_comparisons(
     values: np.ndarray, label: np.ndarray, group: np.ndarray, image: np.ndarray
-) -> _Numbers:
-    """Numbers of comparisons within groups, of wins and of ties: int64 (images, 3 experiments) each."""
+) -> np.ndarray:
+    """Numbers of comparisons within groups, of wins and of ties: int64 (3, images, experiments)."""
     entailed, neutral, contradicted = (np.flatnonzero(label == code) for code in range(3))
     upper = _pairs_within(entailed, neutral, group)
     lower = _pairs_within(neutral, contradicted, group)
@@ -525,7 +480,8 @@ def _xvnli_comparisons(
         return np.stack([pairs[0], sum(pairs), triples], axis=1).astype(np.int64)
 
     wins = by_image(np.greater)
-    return by_image(lambda better, worse: np.ones(len(better))), wins, by_image(np.greater_equal) - wins
+    every = by_image(lambda better, worse: np.ones(len(better)))
+    return np.stack([every, wins, by_image(np.greater_equal) - wins])
 
 
 def _pairs_within(left: np.ndarray, right: np.ndarray, group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -539,27 +495,13 @@ def _pairs_within(left: np.ndarray, right: np.ndarray, group: np.ndarray) -> tup
     return np.repeat(left, partners), right[np.repeat(start, partners) + within]
 
 
-def _marvl_comparisons(better: np.ndarray, worse: np.ndarray) -> _Numbers:
-    """Four pairs of scores per group, (groups, 4) → numbers of comparisons, wins, ties: (groups, 2) each."""
+def _marvl_comparisons(better: np.ndarray, worse: np.ndarray) -> np.ndarray:
+    """Four pairs of scores per group, (groups, 4) → numbers of comparisons, wins, ties: (3, groups, 2)."""
     scored = ~np.isnan(better) & ~np.isnan(worse)
     won, tied = better > worse, better == worse
     won_all = won.all(axis=1)
     # a group is tied if only equal scores prevent the win
     tied_all = (won | tied).all(axis=1) & ~won_all
-    of_pairs_and_groups = ((scored, scored.all(axis=1)), (won, won_all), (tied, tied_all))
-    n, wins, ties = (
-        np.stack([pairs.sum(axis=1), groups], axis=1).astype(np.int64)
-        for pairs, groups in of_pairs_and_groups
-    )
-    return n, wins, ties
-
-
-def _marvl_groups(captions: Any, ids: Any, n: int) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """The group of each row, int64 (n,); all rows in the order of the numbers in their ids; the ids."""
-    codes, names = group_codes(ids, "ids", n)
-    if len(names) < n:
-        row = next(row for row in range(n) if codes[row] in codes[:row])
-        raise InputError(f"the id {names[codes[row]]!r} occurs twice", row=row, field="ids")
-    endings = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
-    order = np.lexsort((codes, np.array([int(ending[0]) if ending else 0 for ending in endings])))
-    return group_codes(captions, "captions", n)[0], order, [names[code] for code in codes]
+    pairs = [part.sum(axis=1) for part in (scored, won, tied)]
+    groups = [scored.all(axis=1), won_all, tied_all]
+    return np.stack([np.stack(pairs), np.stack(groups)], axis=2).astype(np.int64)

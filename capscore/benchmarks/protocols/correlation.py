@@ -9,19 +9,18 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, Setting
-from ...statistics.bootstrap import Interval
-from ...statistics.correlation import Correlations, pearson
-from ...statistics.ratings import means_by
-from .inputs import (
+from ...statistics.bootstrap import Sampling, bootstrap_intervals
+from ...statistics.columns import (
     flag_column,
     group_codes,
     left_out,
+    means_by,
+    number_column,
     present_rows,
-    rating_column,
-    score_column,
     units_of,
 )
-from .results import ProtocolResult, Sampling, Statistic, bootstrap_intervals, counted, ends
+from ...statistics.correlation import Correlations, pearson
+from .results import ProtocolResult, Statistic, ends
 
 RATINGS = ("precision", "recall", "total")
 
@@ -68,52 +67,47 @@ def thumb(
     >>> round(result.value("pearson_total_without_human"), 3), result.details["systems"]["Up-Down"]["recall"]
     (0.982, 2.5)
     """
-    values = score_column(scores, "scores")
+    values = number_column(scores, "scores")
     n = len(values)
     given = zip(RATINGS, (precision, recall, total), strict=True)
-    ratings = {name: rating_column(column, name, n) for name, column in given}
+    ratings = {name: number_column(column, name, n, complete=True) for name, column in given}
     codes, names = group_codes(systems, "systems", n)
     present = present_rows(missing, scores=values)
     machine = codes != names.index(human) if human in names else np.full(n, True)
-    sampling = (bootstrap, confidence, seed)
-    keys = (*ratings.values(), values, codes)
-    units, _, unit_notes = units_of(images, sampling, "images or captions", *keys)
-    parts, correlation_notes = _correlations(
+    units, unit = units_of(images, present, "caption", *ratings.values(), values, codes)
+    parts, notes = _correlations(
         values[present],
         {name: column[present] for name, column in ratings.items()},
-        {"without": machine[present], "with": np.full(int(present.sum()), True)},
-        np.unique(units[present], return_inverse=True)[1],
-        sampling,
+        {"without_human": machine[present], "with_human": np.full(len(units), True)},
+        units,
+        unit,
+        (bootstrap, confidence, seed),
     )
-    means = _system_means({"score": values, **ratings}, codes, names, present)
-    notes = left_out(present, "caption", "the score is missing")
+    columns = {"score": values, **ratings}
+    means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
+    scored, sizes = np.unique(codes[present], return_counts=True)
+    by_system = {
+        str(names[code]): {"n": int(size), **{name: means[name][index] for name in means}}
+        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
+    }
     if machine.all():
-        notes.append(
-            f"no caption is by the system {human!r}: the correlations with and without it are the same"
-        )
-    if silent := [str(name) for name in names if str(name) not in means]:
-        notes.append(f"no caption of {', '.join(silent)} has a score: no means")
+        notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
+    n_missing = int((~present).sum())
     return ProtocolResult(
         "thumb",
         tuple(
-            Statistic(
-                f"pearson_{name}_{words}_human", part[name], ends(part["intervals"].get(name)), part["n"]
-            )
-            for words, part in parts.items()
+            Statistic(f"pearson_{name}_{subset}", part[name], ends(part["intervals"].get(name)), part["n"])
+            for subset, part in parts.items()
             for name in RATINGS
         ),
         {
-            "captions": parts["with"]["n"],
-            "human captions": parts["with"]["n"] - parts["without"]["n"],
-            "systems": len(means),
-            "left out": int((~present).sum()),
+            "captions": parts["with_human"]["n"],
+            "human captions": parts["with_human"]["n"] - parts["without_human"]["n"],
+            "systems": len(by_system),
+            "left out": n_missing,
         },
-        {
-            **{f"{words}_human": part for words, part in parts.items()},
-            "systems": means,
-            "n_missing": int((~present).sum()),
-        },
-        (*notes, *correlation_notes, *unit_notes),
+        {**parts, "systems": by_system, "n_missing": n_missing},
+        (*left_out(present, "captions"), *notes),
     )
 
 
@@ -122,20 +116,13 @@ def _correlations(
     ratings: dict[str, np.ndarray],
     subsets: dict[str, np.ndarray],
     units: np.ndarray,
+    unit: str,
     sampling: Sampling,
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Correlations of each subset, "with" and "without" human captions, and notes.
-
-    Args:
-        values: Scores, float64 (n,), none missing.
-        ratings: Name → float64 (n,).
-        subsets: Name → bool (n,).
-        units: Units that the bootstrap draws, int64 (n,), numbered from 0 without gaps.
-        sampling: Number of samples, confidence and seed.
-    """
+    """Correlations of each subset, bool (n,), of complete scores with each rating, and notes."""
     rows = {
-        (words, name): Correlations(values[kept], rating[kept], units[kept])
-        for words, kept in subsets.items()
+        f"{name} {subset}": Correlations(values[kept], rating[kept], units[kept])
+        for subset, kept in subsets.items()
         if kept.any()
         for name, rating in ratings.items()
     }
@@ -146,47 +133,19 @@ def _correlations(
     n_units = int(units.max(initial=-1)) + 1
     found = correlated(np.ones((n_units, 1)))[:, 0].tolist() if rows else []
     r = {key: None if math.isnan(value) else value for key, value in zip(rows, found, strict=True)}
-    notes = []
-    for words, kept in subsets.items():
-        if not kept.any():
-            notes.append(f"no correlation {words} human captions: there are none")
-        for name in RATINGS:
-            if r.get((words, name), 0) is None:
-                side = "the scores" if np.ptp(values[kept]) == 0 else "its ratings"
-                notes.append(f"no correlation with {name} {words} human captions: {side} are all the same")
-    made, sampled = bootstrap_intervals(
-        correlated, n_units, "images or captions", len(rows) * len(values), sampling
-    )
-    intervals: dict[tuple[str, str], Interval | None] = dict(zip(rows, made, strict=False))
-    for (words, name), interval in intervals.items():
-        if interval is not None and interval.n_undefined:
+    size = {"n_units": n_units, "n_rows": len(rows) * len(values)}
+    intervals, notes = bootstrap_intervals(correlated, list(rows), unit=unit, sampling=sampling, **size)
+    parts: dict[str, dict[str, Any]] = {}
+    for subset, kept in subsets.items():
+        keys = {name: f"{name} {subset}" for name in RATINGS}
+        of_subset = {name: r.get(key) for name, key in keys.items()}
+        own = {name: intervals[key] for name, key in keys.items() if key in intervals}
+        parts[subset] = {"n": int(kept.sum()), **of_subset, "intervals": own}
+        if undefined := [key for name, key in keys.items() if of_subset[name] is None]:
             notes.append(
-                f"interval with {name} {words} human captions: "
-                f"{counted(interval.n_undefined, 'sample')} without a correlation left out"
+                f"no correlation of {', '.join(undefined)}: a side is constant, or there are no rows"
             )
-    parts: dict[str, dict[str, Any]] = {
-        words: {
-            "n": int(kept.sum()),
-            **{name: r.get((words, name)) for name in RATINGS},
-            "intervals": {name: intervals[words, name] for name in RATINGS if (words, name) in intervals},
-        }
-        for words, kept in subsets.items()
-    }
-    return parts, [*notes, *sampled]
-
-
-def _system_means(
-    columns: dict[str, np.ndarray], codes: np.ndarray, names: list[Any], present: np.ndarray
-) -> dict[str, dict[str, Any]]:
-    """Name → number of captions and means, for systems that have a caption with a score."""
-    if not present.any():
-        return {}
-    means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
-    sizes = np.bincount(codes[present], minlength=len(names))
-    return {
-        str(names[code]): {"n": int(sizes[code]), **{name: means[name][row] for name in means}}
-        for row, code in enumerate(np.flatnonzero(sizes).tolist())
-    }
+    return parts, notes
 
 
 def cross_language(
@@ -214,23 +173,22 @@ def cross_language(
     if not isinstance(scores, Mapping) or len(scores) < 2:
         raise InputError("expected a mapping of at least two languages to their scores", field="scores")
     subset = subset or {}
-    if unknown := [language for language in subset if language not in scores]:
+    if not subset.keys() <= scores.keys():
         raise InputError(
-            f"{', '.join(map(repr, unknown))}: no scores; there are {', '.join(scores)}", field="subset"
+            f"expected languages of {', '.join(scores)}, got {', '.join(subset)}", field="subset"
         )
     columns: list[np.ndarray] = []
     kept: list[np.ndarray] = []
-    notes, n_missing = [], 0
+    notes: list[str] = []
+    n_missing = 0
     for language, given in scores.items():
         field = f"scores[{language!r}]"
-        column = score_column(given, field, len(columns[0]) if columns else None)
-        flags = subset.get(language)
-        every = np.full(len(column), True)
-        counts = every if flags is None else flag_column(flags, f"subset[{language!r}]", len(column))
+        column = number_column(given, field, len(columns[0]) if columns else None)
+        flags = subset.get(language, [True] * len(column))
+        counts = flag_column(flags, f"subset[{language!r}]", len(column))
         present = present_rows(missing, **{field: np.where(counts, column, 0)})
-        if gone := int((~present).sum()):
-            n_missing += gone
-            notes.append(f"{language}: {counted(gone, 'item')} left out: the score is missing")
+        n_missing += int((~present).sum())
+        notes += [f"{language}: {note}" for note in left_out(present, "items")]
         columns.append(column)
         kept.append(counts & present)
 
@@ -244,8 +202,8 @@ def cross_language(
         matrix[a, b] = matrix[b, a] = math.nan if r is None else r
         statistics.append(Statistic(f"pearson_{languages[a]}_{languages[b]}", r, None, int(both.sum())))
         if r is None:
-            why = "one side is constant" if both.any() else "no item counts in both"
-            notes.append(f"no correlation of {languages[a]} and {languages[b]}: {why}")
+            pair = f"{languages[a]} and {languages[b]}"
+            notes.append(f"no correlation of {pair}: a side is constant, or no item counts in both")
     values = [statistic.value for statistic in statistics if statistic.value is not None]
     mean = math.fsum(values) / len(values) if len(values) == len(statistics) else None
     return ProtocolResult(
@@ -281,16 +239,14 @@ def quality_subset(
     >>> quality_subset({"de": [0.1, 0.2, 0.3, 0.4, 0.5]}, below=25)["de"].tolist()
     [True, False, False, False, False]
     """
-    if (below is None) == (above is None):
+    percentile = below if above is None else above
+    if (below is None) == (above is None) or not isinstance(percentile, (int, float)):
         raise InputError(Setting("below", below), ", ", Setting("above", above), ": expected one of the two")
-    percentile = below if below is not None else above
-    if isinstance(percentile, bool) or not isinstance(percentile, (int, float)) or not 0 <= percentile <= 100:
+    if not 0 <= percentile <= 100:
         raise InputError(f"{percentile!r}: expected a percentile, 0 to 100")
-    if not isinstance(quality, Mapping) or not quality:
-        raise InputError("expected a mapping of language to the quality of each item", field="quality")
     chosen = {}
     for language, values in quality.items():
-        column = rating_column(values, f"quality[{language!r}]")
+        column = number_column(values, f"quality[{language!r}]", complete=True)
         bound = np.percentile(column, percentile)
         chosen[language] = column < bound if below is not None else column > bound
     return chosen

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, Setting
-from .inputs import flag_column, label_codes, present_rows, score_column
-from .results import ProtocolResult, Statistic, counted
+from ...statistics.columns import flag_column, left_out, number_column, present_rows
+from .results import ProtocolResult, Statistic
 
 PERTURBATIONS = ("repetition", "removal", "masking", "jumble", "substitution")
 
@@ -69,47 +69,58 @@ def robustness_drop(
     >>> result.notes
     ('average of 2 of the five perturbations: no scores for repetition, removal, substitution',)
     """
-    values = score_column(original, "original")
-    flags = _checked_kinds(perturbed, unchanged or {}, len(values), leave_out_unchanged)
+    values = number_column(original, "original")
+    n = len(values)
+    unchanged = unchanged or {}
+    for name, given in (("perturbed", perturbed), ("unchanged", unchanged)):
+        if not isinstance(given, Mapping) or not given.keys() <= set(PERTURBATIONS):
+            raise InputError(f"expected scores by kind, of {', '.join(PERTURBATIONS)}", field=name)
+    if not perturbed:
+        raise InputError("there are no perturbed scores: the mapping is empty", field="perturbed")
+    if leave_out_unchanged and not perturbed.keys() <= unchanged.keys():
+        setting = Setting("leave_out_unchanged", True)
+        raise InputError(setting, " needs flags for every kind of perturbation", field="unchanged")
     # a missing original score is an error even if no kind needs it
     scored = present_rows(missing, original=values)
     parts: dict[str, PerturbationDrop] = {}
     notes: list[str] = []
     for kind in (kind for kind in PERTURBATIONS if kind in perturbed):
         field = f"perturbed[{kind!r}]"
-        column = score_column(perturbed[kind], field, len(values))
+        column = number_column(perturbed[kind], field, n)
         present = scored & present_rows(missing, **{field: column})
-        same = flags.get(kind, np.full(len(values), False))
+        same = flag_column(unchanged.get(kind, [False] * n), f"unchanged[{kind!r}]", n)
         kept = present & ~same if leave_out_unchanged else present
         before, after = _mean(values[kept]), _mean(column[kept])
-        defined = before is not None and after is not None and before > 0
-        drop = (after - before) / before if defined else None  # type: ignore[operator]
-        parts[kind] = PerturbationDrop(
-            int(kept.sum()), before, after, drop, int(same.sum()), int((~present).sum())
-        )
-        notes += _notes(kind, parts[kind], len(values), leave_out_unchanged)
-    absent = [kind for kind in PERTURBATIONS if kind not in parts]
-    if absent:
+        drop = None
+        if before is not None and after is not None and before > 0:
+            drop = (after - before) / before
+        else:
+            notes.append(f"{kind}: no caption to compare, or a mean original score of 0 or less: no drop")
+        n_unchanged, n_missing = int(same.sum()), int((~present).sum())
+        parts[kind] = PerturbationDrop(int(kept.sum()), before, after, drop, n_unchanged, n_missing)
+        notes += [f"{kind}: {note}" for note in left_out(present, "captions")]
+        if n_unchanged:
+            what = "left out" if leave_out_unchanged else "counted as published"
+            notes.append(f"{kind}: left {n_unchanged:,} of {n:,} captions unchanged; {what}")
+    if absent := [kind for kind in PERTURBATIONS if kind not in parts]:
         notes.append(f"average of {len(parts)} of the five perturbations: no scores for {', '.join(absent)}")
     drops = [part.drop for part in parts.values() if part.drop is not None]
     means = [part.perturbed for part in parts.values() if part.perturbed is not None]
-    if len(drops) < len(parts):
-        notes.append("no average drop: the drop of a perturbation is undefined")
     first = _mean(values[scored])
     average = math.fsum(means) / len(means) if len(means) == len(parts) else None
     average_drop = math.fsum(drops) / len(drops) if len(drops) == len(parts) else None
-    total = sum(part.n for part in parts.values())
+    total, n_scored = sum(part.n for part in parts.values()), int(scored.sum())
     return ProtocolResult(
         "robustness_drop",
         (
-            Statistic("mean_original", first, None, int(scored.sum())),
+            Statistic("mean_original", first, None, n_scored),
             *(Statistic(f"mean_{kind}", part.perturbed, None, part.n) for kind, part in parts.items()),
             Statistic("mean_average", average, None, total),
             *(Statistic(f"drop_{kind}", part.drop, None, part.n) for kind, part in parts.items()),
             Statistic("drop_average", average_drop, None, total),
         ),
         {
-            "captions": int(scored.sum()),
+            "captions": n_scored,
             "perturbed captions": total,
             "unchanged": sum(part.n_unchanged for part in parts.values()),
             "left out": sum(part.n_missing for part in parts.values()),
@@ -119,49 +130,11 @@ def robustness_drop(
             "perturbed": average,
             "average_drop": average_drop,
             "perturbations": parts,
-            "n_scored": int(scored.sum()),
+            "n_scored": n_scored,
             "unchanged_left_out": leave_out_unchanged,
         },
         tuple(notes),
     )
-
-
-def _checked_kinds(
-    perturbed: Mapping[str, Any], unchanged: Mapping[str, Any], n: int, leave_out: bool
-) -> dict[str, np.ndarray]:
-    """The flags of unchanged captions by kind, after the kinds of both mappings are checked."""
-    for name, given in (("perturbed", perturbed), ("unchanged", unchanged)):
-        if not isinstance(given, Mapping):
-            raise InputError(f"expected a mapping of kind to (n,), got {given!r:.60}", field=name)
-        try:
-            label_codes(list(given), name, len(given), PERTURBATIONS)
-        except InputError as error:
-            raise InputError(error.message, field=name) from None  # a kind is not a row
-    if not perturbed:
-        raise InputError("there are no perturbed scores: the mapping is empty", field="perturbed")
-    unknown = [kind for kind in PERTURBATIONS if kind in perturbed and kind not in unchanged]
-    if leave_out and unknown:
-        raise InputError(
-            Setting("leave_out_unchanged", True),
-            f" needs to know which captions {', '.join(unknown)} left unchanged",
-            field="unchanged",
-        )
-    return {kind: flag_column(column, f"unchanged[{kind!r}]", n) for kind, column in unchanged.items()}
-
-
-def _notes(kind: str, part: PerturbationDrop, n: int, left_out: bool) -> list[str]:
-    notes = []
-    if part.n_missing:
-        notes.append(f"{kind}: {part.n_missing:,} of {counted(n, 'caption')} left out: a score is missing")
-    if part.n_unchanged:
-        what = "left out" if left_out else "counted as published"
-        notes.append(f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; {what}")
-    if not part.n:
-        notes.append(f"{kind}: no caption to compare, no drop")
-    elif part.original is not None and part.original <= 0:
-        sign = "zero" if part.original == 0 else f"negative ({part.original:.4g})"
-        notes.append(f"{kind}: the mean original score is {sign}: a drop relative to it is meaningless")
-    return notes
 
 
 def _mean(values: np.ndarray) -> float | None:

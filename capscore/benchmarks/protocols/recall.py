@@ -7,14 +7,12 @@ R@5 and R@10 in both directions. Works on slices: memory does not grow with imag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError, Setting
-from ...statistics.ratings import check_missing
-from .inputs import MISSING_SCORE, as_list
+from ...statistics.columns import MISSING, check_missing, label_codes
 from .results import ProtocolResult, Statistic, counted
 
 # Cosines at most this far apart are tied: float32 products of the same two unit vectors differ by up to about
@@ -65,110 +63,43 @@ def retrieval(
     [('image to text r@1', 1.0, 2), ('text to image r@1', 1.0, 2)]
     """
     check_missing(missing)
-    ks = _check_ks(ks)
-    embedded = [given is not None for given in (image_embeddings, text_embeddings)]
-    if (similarity is None) != all(embedded) or any(embedded) != all(embedded):
+    numbers = [k for k in ks if isinstance(k, (int, np.integer)) and not isinstance(k, bool) and k > 0]
+    if not numbers or len(numbers) < len(ks):
+        raise InputError(Setting("ks", ks), ": expected whole numbers of at least 1", field="ks")
+    embedded = image_embeddings is not None and text_embeddings is not None
+    if embedded == (similarity is not None):
         raise InputError("expected similarity, or image_embeddings and text_embeddings", field="similarity")
-    if similarity is None:
-        pairs = _cosines(image_embeddings, text_embeddings, text_to_image)
-    else:
-        pairs = _matrix(similarity, text_to_image)
-    return _recall(pairs, ks, missing)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Similarities of images and texts, a slice of images at a time.
-
-    Attributes:
-        rows: First image, last image → their similarities with all texts, (images, texts), as a new array.
-        own: Image of each text, int64 (texts,).
-        right: Similarity of each text with its own image, (texts,).
-        n_images: Number of images.
-        tie: Largest difference of tied similarities.
-        field: Name of the argument, for errors.
-    """
-
-    rows: Callable[[int, int], np.ndarray]
-    own: np.ndarray
-    right: np.ndarray
-    n_images: int
-    tie: float
-    field: str
-
-
-def _matrix(similarity: Any, text_to_image: Any) -> _Pairs:
-    matrix = similarity if isinstance(similarity, np.ndarray) else np.asarray(similarity)
-    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or 0 in matrix.shape:
-        raise InputError(
-            f"expected a matrix of numbers (images, texts), got shape {matrix.shape} of {matrix.dtype}",
-            field="similarity",
-        )
-    own = _places(text_to_image, *matrix.shape)
-    dtype = np.float32 if matrix.dtype in (np.float16, np.float32) else np.float64
-
-    def rows(start: int, stop: int) -> np.ndarray:
-        return np.array(matrix[start:stop], dtype=dtype)
-
-    right = np.empty(len(own), dtype=dtype)
-    order = np.argsort(own, kind="stable")  # in row order, for memory maps
-    right[order] = matrix[own[order], order]
-    return _Pairs(rows, own, right, matrix.shape[0], 0.0, "similarity")
-
-
-def _cosines(image_embeddings: Any, text_embeddings: Any, text_to_image: Any) -> _Pairs:
-    images, image_norms = _embeddings(image_embeddings, "image_embeddings")
-    texts, text_norms = _embeddings(text_embeddings, "text_embeddings")
-    if images.shape[1] != texts.shape[1]:
-        raise InputError(
-            f"embeddings of {texts.shape[1]} numbers, but those of images have {images.shape[1]}",
-            field="text_embeddings",
-        )
-    own = _places(text_to_image, len(images), len(texts))
-
-    def rows(start: int, stop: int) -> np.ndarray:
-        cosines = images[start:stop] @ texts.T
-        cosines /= image_norms[start:stop, None]
-        cosines /= text_norms
-        return cosines
-
-    right = np.empty(len(texts), dtype=np.float32)
-    step = max(1, _SLICE // images.shape[1])
-    for start in range(0, len(texts), step):
-        part = slice(start, start + step)
-        right[part] = np.einsum("td,td->t", images[own[part]], texts[part])
-    right /= image_norms[own]
-    right /= text_norms
-    return _Pairs(rows, own, right, len(images), COSINE_TIE, "image_embeddings")
-
-
-def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> ProtocolResult:
-    right, n_images, n_texts = pairs.right, pairs.n_images, len(pairs.own)
+    read = _read_embeddings if embedded else _read_matrix
+    slices, right, own, n_images = read(
+        (image_embeddings, text_embeddings) if embedded else similarity, text_to_image
+    )
+    tie = COSINE_TIE if embedded else 0.0
     best = np.full(n_images, -np.inf)  # best similarity of each image with its texts
-    np.fmax.at(best, pairs.own, right)  # ignores NaN; -inf where all are missing
-    sizes = np.bincount(pairs.own, minlength=n_images)
-    has_text, image_asks, text_asks = sizes > 0, np.isfinite(best), ~np.isnan(right)
-    ranks, n_missing = _ranks(pairs, best, missing)
-    of_images = [1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks]
-    of_texts = [np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks]
+    np.fmax.at(best, own, right)  # ignores NaN; -inf where all are missing
+    ranks, n_missing = _ranks(slices, best, right, own, tie, missing)
+    sizes = np.bincount(own, minlength=n_images)
+    image_asks, text_asks = np.isfinite(best), ~np.isnan(right)
+    ks, n_texts = sorted({int(k) for k in ks}), len(own)
+    of_images = {k: 1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks}
+    of_texts = {k: np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks}
     parts = {
-        "image_to_text": _direction(ranks[0][:, image_asks], n_texts, of_images, ks),
-        "text_to_image": _direction(ranks[1][:, text_asks], n_images, of_texts, ks),
+        "image_to_text": _direction(ranks[0][:, image_asks], n_texts, of_images),
+        "text_to_image": _direction(ranks[1][:, text_asks], n_images, of_texts),
     }
     notes = []
-    if not has_text.all():
-        notes.append(
-            f"{counted(int((~has_text).sum()), 'image')} without a text: not a query, but ranked by the texts"
-        )
+    if n_silent := int((sizes == 0).sum()):
+        notes.append(f"{counted(n_silent, 'image')} without a text: not a query, but ranked by the texts")
     if n_missing:
-        lost_images = counted(int((has_text & ~image_asks).sum()), "image")
-        lost_texts = counted(int((~text_asks).sum()), "text")
-        notes.append(
-            f"{counted(n_missing, 'pair')} without a similarity left out; of queries, {lost_images} and "
-            f"{lost_texts}"
-        )
+        notes.append(f"{counted(n_missing, 'pair')} without a similarity left out")
     for direction, part in parts.items():
-        notes += _direction_notes(direction, part, pairs.tie)
+        words = direction.replace("_", " ")
+        if not part["n_queries"]:
+            notes.append(f"{words}: no queries, no recall")
+        if part["n_tied"]:
+            tied = counted(part["n_tied"], "query", "queries")
+            notes.append(f"{words}: {tied} with a wrong answer that ties with the right one, ranked above it")
+        if trivial := [f"R@{k}" for k in ks if k >= part["n_candidates"]]:
+            notes.append(f"{words}: {', '.join(trivial)} is trivial: there are no more candidates")
     return ProtocolResult(
         "retrieval",
         tuple(
@@ -187,125 +118,108 @@ def _recall(pairs: _Pairs, ks: tuple[int, ...], missing: str) -> ProtocolResult:
     )
 
 
-def _ranks(pairs: _Pairs, best: np.ndarray, missing: str) -> tuple[tuple[np.ndarray, np.ndarray], int]:
+# first image, last image → their similarities with all texts, (images, texts), as a new array
+_Slices = Callable[[int, int], np.ndarray]
+# those; similarity of each text with its own image; image of each text; number of images
+_Pairs = tuple[_Slices, np.ndarray, np.ndarray, int]
+
+
+def _read_matrix(similarity: Any, text_to_image: Any) -> _Pairs:
+    matrix = similarity if isinstance(similarity, np.ndarray) else np.asarray(similarity)
+    if matrix.ndim != 2 or matrix.dtype.kind not in "iuf" or 0 in matrix.shape:
+        given = f"shape {matrix.shape} of {matrix.dtype}"
+        raise InputError(f"expected a matrix of numbers (images, texts), got {given}", field="similarity")
+    n_images, n_texts = matrix.shape
+    own = label_codes(text_to_image, "text_to_image", n_texts, range(n_images))
+    dtype = np.float32 if matrix.dtype in (np.float16, np.float32) else np.float64
+    right = np.empty(n_texts, dtype=dtype)
+    order = np.argsort(own, kind="stable")  # in row order, for memory maps
+    right[order] = matrix[own[order], order]
+    return lambda start, stop: np.array(matrix[start:stop], dtype=dtype), right, own, n_images
+
+
+def _read_embeddings(embeddings: tuple[Any, Any], text_to_image: Any) -> _Pairs:
+    names = ("image_embeddings", "text_embeddings")
+    images, texts = (_unit_rows(*pair) for pair in zip(embeddings, names, strict=True))
+    if images.shape[1] != texts.shape[1]:
+        sizes = f"{texts.shape[1]} numbers, but those of images have {images.shape[1]}"
+        raise InputError(f"embeddings of {sizes}", field="text_embeddings")
+    own = label_codes(text_to_image, "text_to_image", len(texts), range(len(images)))
+    right = np.empty(len(texts), dtype=np.float32)
+    step = max(1, _SLICE // images.shape[1])
+    for start in range(0, len(texts), step):
+        part = slice(start, start + step)
+        right[part] = np.einsum("td,td->t", images[own[part]], texts[part])
+    return lambda start, stop: images[start:stop] @ texts.T, right, own, len(images)
+
+
+def _unit_rows(values: Any, field: str) -> np.ndarray:
+    """float32 (n, d), each row of length 1, or NaN."""
+    try:
+        matrix = np.array(values, dtype=np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"expected a matrix of numbers, one row each ({error})", field=field) from error
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise InputError(f"expected a matrix of numbers, one row each, got shape {matrix.shape}", field=field)
+    norms = np.sqrt(np.einsum("nd,nd->n", matrix, matrix))
+    wrong = (norms == 0) | np.isinf(norms)
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(f"the embedding is of length {norms[row]:g}", row=row, field=field)
+    matrix /= norms[:, None]
+    return matrix
+
+
+def _ranks(
+    slices: _Slices, best: np.ndarray, right: np.ndarray, own: np.ndarray, tie: float, missing: str
+) -> tuple[tuple[np.ndarray, np.ndarray], int]:
     """Count wrong answers at or above the right ones (the rank minus one), and clearly above, slice by slice.
 
     Returns:
         Both counts for the images, int64 (2, images), and for the texts, (2, texts); missing similarities.
     """
-    own, n_texts = pairs.own, len(pairs.own)
-    of_images, of_texts = np.zeros((2, pairs.n_images), np.int64), np.zeros((2, n_texts), np.int64)
+    n_images, n_texts = len(best), len(own)
+    of_images, of_texts = np.zeros((2, n_images), np.int64), np.zeros((2, n_texts), np.int64)
     order = np.argsort(own, kind="stable")
-    ends = np.searchsorted(own[order], np.arange(pairs.n_images + 1))
+    ends = np.searchsorted(own[order], np.arange(n_images + 1))
     n_missing = 0
     step = max(1, _SLICE // n_texts)
-    for start in range(0, pairs.n_images, step):
-        stop = min(start + step, pairs.n_images)
-        similarity = pairs.rows(start, stop)
-        n_missing += _count_missing(similarity, start, pairs.field, missing)
+    for start in range(0, n_images, step):
+        stop = min(start + step, n_images)
+        similarity = slices(start, stop)
+        gaps = ~np.isfinite(similarity)
+        if gaps.any():
+            row = start + int(gaps.any(axis=1).argmax())
+            if np.isinf(similarity).any():
+                raise InputError("a similarity is infinite", row=row)
+            if missing == "raise":
+                raise InputError(*MISSING, row=row, field="similarity")
+            n_missing += int(gaps.sum())
         texts = order[ends[start] : ends[stop]]  # texts of the images in this slice
         similarity[own[texts] - start, texts] = np.nan  # NaN compares as False: right answers are not counted
         # thresholds have the similarities' type; every comparison would otherwise make a converted copy
-        low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        low, high = ((best[start:stop, None] + d).astype(similarity.dtype) for d in (-tie, tie))
         of_images[0, start:stop] = np.count_nonzero(similarity >= low, axis=1)
         of_images[1, start:stop] = np.count_nonzero(similarity > high, axis=1)
-        low, high = ((pairs.right + d).astype(similarity.dtype) for d in (-pairs.tie, pairs.tie))
+        low, high = ((right + d).astype(similarity.dtype) for d in (-tie, tie))
         of_texts[0] += np.count_nonzero(similarity >= low, axis=0)
         of_texts[1] += np.count_nonzero(similarity > high, axis=0)
     return (of_images, of_texts), n_missing
 
 
-def _direction(
-    ranks: np.ndarray, n_candidates: int, chance: list[np.ndarray], ks: Sequence[int]
-) -> dict[str, Any]:
+def _direction(ranks: np.ndarray, n_candidates: int, chance: dict[int, np.ndarray]) -> dict[str, Any]:
     rank, above = ranks
     n = len(rank)
     return {
-        "at": {k: int((rank < k).sum()) / n if n else None for k in ks},
-        "chance": {
-            k: float(np.sort(share).mean()) if n else None for k, share in zip(ks, chance, strict=True)
-        },
+        "at": {k: int((rank < k).sum()) / n if n else None for k in chance},
+        "chance": {k: float(np.sort(share).mean()) if n else None for k, share in chance.items()},
         "n_queries": n,
         "n_candidates": n_candidates,
         "n_tied": int((rank > above).sum()),
     }
 
 
-def _direction_notes(direction: str, part: dict[str, Any], tie: float) -> list[str]:
-    words, candidates = direction.replace("_", " "), f"{direction.rpartition('_')[2]}s"
-    notes = []
-    if not part["n_queries"]:
-        notes.append(f"{words}: no queries, no recall")
-    if part["n_tied"]:
-        near = f"within {tie:g} of" if tie else "as"
-        notes.append(
-            f"{words}: {counted(part['n_tied'], 'query', 'queries')} with a wrong answer that scores {near} "
-            "the right one, ranked above it"
-        )
-    trivial = [f"R@{k}" for k in part["at"] if k >= part["n_candidates"]]
-    if trivial:
-        notes.append(
-            f"{words}: {', '.join(trivial)} is trivial: there are only {part['n_candidates']} {candidates}"
-        )
-    return notes
-
-
 def _miss_all(n: int, right: np.ndarray, k: int) -> np.ndarray:
     """Probability that none of the right answers is among k drawn from n."""
     drawn = np.arange(min(k, n))
     return np.prod(np.clip(n - right[:, None] - drawn, 0, None) / (n - drawn), axis=1)
-
-
-def _count_missing(similarity: np.ndarray, start: int, field: str, missing: str) -> int:
-    """Number of missing similarities in a slice, or an error."""
-    if np.isfinite(similarity).all():
-        return 0
-    infinite = np.isinf(similarity)
-    if infinite.any():
-        row, text = np.argwhere(infinite)[0].tolist()
-        raise InputError(f"the similarity with text {text} is infinite", row=start + row, field=field)
-    gaps = np.isnan(similarity)
-    if missing == "raise":
-        row, text = np.argwhere(gaps)[0].tolist()
-        raise InputError(f"with text {text}: ", *MISSING_SCORE, row=start + row, field=field)
-    return int(gaps.sum())
-
-
-def _embeddings(values: Any, field: str) -> tuple[np.ndarray, np.ndarray]:
-    """float32 (n, d), and the length of each row."""
-    try:
-        matrix = np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"expected a matrix of numbers, one row each ({error})", field=field) from error
-    if matrix.ndim != 2 or 0 in matrix.shape:
-        raise InputError(f"expected a matrix of numbers, one row each, got shape {matrix.shape}", field=field)
-    norms = np.sqrt(np.einsum("nd,nd->n", matrix, matrix))
-    for wrong, what in ((norms == 0, "of length 0"), (np.isinf(norms), "of infinite length")):
-        if wrong.any():
-            raise InputError(f"the embedding is {what}", row=int(wrong.argmax()), field=field)
-    return matrix, norms
-
-
-def _places(values: Any, n_images: int, n_texts: int) -> np.ndarray:
-    column = as_list(values, "text_to_image")
-    if len(column) != n_texts:
-        raise InputError(
-            f"{counted(len(column), 'index', 'indices')} for {counted(n_texts, 'text')}",
-            field="text_to_image",
-        )
-    for row, value in enumerate(column):
-        whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not whole or not 0 <= value < n_images:
-            raise InputError(
-                f"expected the index of an image, 0 to {n_images - 1}, got {value!r:.60}",
-                row=row,
-                field="text_to_image",
-            )
-    return np.array(column, dtype=np.int64)
-
-
-def _check_ks(ks: Sequence[int]) -> tuple[int, ...]:
-    given: tuple[Any, ...] = tuple(ks) if hasattr(ks, "__iter__") else (ks,)
-    if not given or any(isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1 for k in given):
-        raise InputError(Setting("ks", ks), ": expected whole numbers of at least 1", field="ks")
-    return tuple(sorted({int(k) for k in given}))

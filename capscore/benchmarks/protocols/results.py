@@ -1,22 +1,13 @@
-"""What every protocol returns, and how it makes bootstrap intervals."""
+"""What every protocol returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ...statistics.bootstrap import (
-    Interval,
-    check_sampling,
-    coarseness,
-    multiplicities,
-    percentile_interval,
-    resample,
-)
-from ...statistics.plain_values import plain
+from ...statistics.bootstrap import Interval
+from ...statistics.columns import plain
 
 
 class Statistic(NamedTuple):
@@ -64,43 +55,6 @@ class ProtocolResult:
     def to_dict(self) -> dict[str, Any]:
         """Protocol, details and notes, ready for JSON; None marks an undefined number."""
         return {"protocol": self.protocol, **plain(self.details), "notes": list(self.notes)}
-
-
-# number of bootstrap samples (0 makes no intervals), share of them inside an interval, seed
-Sampling = tuple[int, float, int]
-
-
-def bootstrap_intervals(
-    values: Callable[[np.ndarray], np.ndarray], n_units: int, units: str, n_rows: int, sampling: Sampling
-) -> tuple[list[Interval | None], list[str]]:
-    """Intervals of the k numbers that a function gives for weights of the units; and notes.
-
-    Args:
-        values: Function from weights, (n_units, b), to numbers, (k, b).
-        n_units, units: Number of units that are drawn, and their noun in the plural.
-        n_rows: Number of rows that the work is proportional to.
-        sampling: Number of samples, confidence and seed.
-
-    Returns:
-        k intervals, [] where none are asked for or can be made; notes.
-    """
-    bootstrap, confidence, seed = sampling
-    check_sampling(bootstrap, confidence, seed, field="bootstrap", least=0)
-    if not bootstrap:
-        return [], []
-    if n_units < 2:
-        return [], [f"no intervals: a bootstrap needs at least 2 {units}, and there is {n_units}"]
-    samples = resample(
-        values,
-        multiplicities,
-        n_units=n_units,
-        n_samples=bootstrap,
-        seed=seed,
-        n_rows=n_rows,
-        label="bootstrap",
-    )
-    coarse = coarseness(bootstrap, confidence)
-    return [percentile_interval(row, confidence) for row in samples], [coarse] if coarse else []
 
 
 def ends(interval: Interval | None) -> tuple[float, float] | None:

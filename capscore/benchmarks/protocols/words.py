@@ -9,16 +9,26 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, Setting
-from ...statistics.ratings import check_missing
-from .inputs import flag_column, present_rows, ragged, score_column, units_of
-from .results import ProtocolResult, Statistic, bootstrap_intervals, counted, ends
+from ...errors import InputError
+from ...statistics.bootstrap import bootstrap_intervals
+from ...statistics.columns import (
+    MISSING,
+    check_missing,
+    flag_column,
+    left_out,
+    number_column,
+    present_rows,
+    ragged,
+    units_of,
+)
+from .results import ProtocolResult, Statistic, counted, ends
+
+# weights of the units, (units, b) → a number for each weighting, (b,)
+_OfWeights = Callable[[np.ndarray], np.ndarray]
 
 
 def captokeneval(
@@ -59,25 +69,23 @@ def captokeneval(
     ([('accuracy vision', 0.666..., 3), ('accuracy text', 0.333..., 3)], 0.25)
     """
     check_missing(missing)
-    if isinstance(beta, bool) or not isinstance(beta, Real) or not math.isfinite(beta):
-        raise InputError(Setting("beta", beta), ": expected a number", field="beta")
-    words = {"word_scores": word_scores, "word_labels": word_labels, "semantic": semantic}
-    (scores, labels, counts), owners = ragged(None, **words)
+    threshold = float(number_column([beta], "beta", complete=True)[0])
+    flags = {"word_labels": word_labels, "semantic": semantic}
+    (scores, labels, counts), owners = ragged(None, {"word_scores": word_scores}, flags)
     n = len(word_scores)
-    (boxes, mentioned), box_owners = ragged(n, region_scores=region_scores, region_labels=region_labels)
-    every = np.full(len(boxes), True)
-    text, text_missing = _token_accuracy("word_scores", scores, labels, counts, owners, beta, missing)
-    vision, vision_missing = _token_accuracy(
-        "region_scores", boxes, mentioned, every, box_owners, beta, missing
+    (boxes, mentioned), box_owners = ragged(
+        n, {"region_scores": region_scores}, {"region_labels": region_labels}
     )
+    words = scores, labels, counts, owners
+    regions = boxes, mentioned, np.full(len(boxes), True), box_owners
+    text, text_missing = _token_accuracy("word_scores", *words, threshold, missing)
+    vision, vision_missing = _token_accuracy("region_scores", *regions, threshold, missing)
+    n_other = int((~counts).sum())
     notes = []
-    for number, what in ((text_missing, "semantic word"), (vision_missing, "region")):
-        if number:
-            notes.append(f"{counted(number, what)} without a score left out")
-    for part, what in ((text, "semantic word"), (vision, "region")):
-        if not part["n"]:
-            notes.append(f"no {what}: no accuracy")
-        elif part["n_pairs"] < n:
+    for part, lost, what in ((text, text_missing, "semantic word"), (vision, vision_missing, "region")):
+        if lost:
+            notes.append(f"{counted(lost, what)} without a score left out")
+        if part["n_pairs"] < n:
             notes.append(f"{n - part['n_pairs']:,} of {counted(n, 'pair')} have no {what}")
     return ProtocolResult(
         "captokeneval",
@@ -87,15 +95,15 @@ def captokeneval(
         ),
         {
             "semantic words": text["n"],
-            "other words": int((~counts).sum()),
+            "other words": n_other,
             "regions": vision["n"],
             "left out": text_missing + vision_missing,
         },
         {
             "text": text,
             "vision": vision,
-            "beta": float(beta),
-            "n_not_semantic": int((~counts).sum()),
+            "beta": threshold,
+            "n_not_semantic": n_other,
             "n_missing": (text_missing, vision_missing),
         },
         tuple(notes),
@@ -114,15 +122,7 @@ def _token_accuracy(
     """Share of words or regions on the right side of the threshold, and how many have no score."""
     gaps = counts & np.isnan(scores)
     if missing == "raise" and gaps.any():
-        index = int(gaps.argmax())
-        item = index - int(np.searchsorted(owners, owners[index]))
-        raise InputError(
-            f"item {item} of the pair has no score (NaN); ",
-            Setting("missing", "skip"),
-            " leaves it out",
-            row=int(owners[index]),
-            field=field,
-        )
+        raise InputError(*MISSING, row=int(owners[gaps.argmax()]), field=field)
     kept = counts & ~gaps
     n = np.bincount(owners[kept])
     right = np.bincount(owners[kept], weights=((scores > beta) == labels)[kept])
@@ -241,69 +241,66 @@ def localisation(
     [('localisation accuracy', 0.5, 2), ('average precision right', 1.0, 3),
      ('average precision foil', 1.0, 3), ('word average precision', 0.7, 6), ('word auc', 0.6875, 6)]
     """
-    scores = score_column(caption_scores, "caption_scores")
-    wrong = flag_column(foils, "foils", len(scores))
-    sampling = (bootstrap, confidence, seed)
-    units, drawn, unit_notes = units_of(images, sampling, "captions", scores, wrong.astype(float))
-    words = None if word_doubts is None else _checked_words(word_doubts, word_labels, wrong)
+    scores = number_column(caption_scores, "caption_scores")
+    n = len(scores)
+    wrong = flag_column(foils, "foils", n)
+    units, unit = units_of(images, np.full(n, True), "caption", scores, wrong.astype(float))
     kept = present_rows(missing, caption_scores=scores)
-    n_foils, n_right, n_missing = int((kept & wrong).sum()), int((kept & ~wrong).sum()), int((~kept).sum())
-    notes = [f"{counted(n_missing, 'caption')} left out: a score is missing"] if n_missing else []
-    numbers: dict[str, Callable[[np.ndarray], np.ndarray]] = {}
+    n_foils, n_right = int((kept & wrong).sum()), int((kept & ~wrong).sum())
+    notes = left_out(kept, "captions")
+    numbers: dict[str, _OfWeights] = {}
     if n_foils and n_right:
-        numbers = {
-            "average_precision_right": _Ranking.of(scores[kept], ~wrong[kept], units[kept]).average_precision,
-            "average_precision_foil": _Ranking.of(-scores[kept], wrong[kept], units[kept]).average_precision,
-        }
-    n_words: dict[str, int | None] = {"n_found": None, "n_words": None, "n_wrong_words": None}
-    if words is None:
+        found, looked_for = scores[kept], wrong[kept]
+        numbers["average_precision_right"] = _average_precision(found, ~looked_for, units[kept])
+        numbers["average_precision_foil"] = _average_precision(-found, looked_for, units[kept])
+    else:
+        notes.append("no average precision: it needs foils and right captions")
+    of_words: dict[str, int | None] = {"n_found": None, "n_words": None, "n_wrong_words": None}
+    if word_doubts is None:
         notes.append("no localisation accuracy: it needs scores of words, and here a caption has one score")
     else:
-        of_words, n_words, word_notes = _word_numbers(words, kept, wrong, units)
-        numbers |= of_words
+        words = _words(word_doubts, word_labels, wrong)
+        of_numbers, counts, word_notes = _word_numbers(words, kept, wrong, units)
+        numbers |= of_numbers
+        of_words |= counts
         notes += word_notes
-    for number, what in ((n_foils, "foil"), (n_right, "right caption")):
-        if not number:
-            notes.append(f"no {what}: no average precision")
 
     def values(weights: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):  # NaN where a sample has nothing to look for
             return np.vstack([number(weights) for number in numbers.values()])
 
-    n_units = int(units.max()) + 1
+    n_units, n_words = int(units.max()) + 1, of_words["n_words"]
     point = values(np.ones((n_units, 1)))[:, 0].tolist() if numbers else []
-    n_rows = max(len(scores), n_words["n_words"] or 0)
-    made, sampled = bootstrap_intervals(values, n_units, drawn, n_rows, sampling) if numbers else ([], [])
     defined = {name: value for name, value in zip(numbers, point, strict=True) if value == value}
-    intervals = {name: made[row] for row, name in enumerate(numbers) if made and name in defined}
-    n_captions, n_judged = n_foils + n_right, n_words["n_words"]
-    n_of = (n_foils if words else None, n_captions, n_captions, n_judged, n_judged)
+    size = {"n_units": n_units, "n_rows": max(n, n_words or 0)}
+    sampling = (bootstrap, confidence, seed)
+    made, sampled = bootstrap_intervals(values, list(numbers), unit=unit, sampling=sampling, **size)
+    intervals = {name: made.get(name) if name in defined else None for name in STATISTICS}
+    n_of = (n_foils if word_doubts is not None else None, *[n_foils + n_right] * 2, *[n_words] * 2)
+    counted_words = {"judged words": n_words, "wrong words": of_words["n_wrong_words"]}
+    n_missing = int((~kept).sum())
     return ProtocolResult(
         "localisation",
         tuple(
-            Statistic(name, defined.get(name), ends(intervals.get(name)), n)
-            for name, n in zip(STATISTICS, n_of, strict=True)
-            if n is not None
+            Statistic(name, defined.get(name), ends(intervals[name]), number)
+            for name, number in zip(STATISTICS, n_of, strict=True)
+            if number is not None
         ),
         {
             "foils": n_foils,
             "right captions": n_right,
-            **(
-                {}
-                if words is None
-                else {"judged words": n_words["n_words"] or 0, "wrong words": n_words["n_wrong_words"] or 0}
-            ),
+            **{name: number for name, number in counted_words.items() if number is not None},
             "left out": n_missing,
         },
         {
             "values": {name: defined.get(name) for name in STATISTICS},
-            "intervals": {name: intervals.get(name) for name in STATISTICS},
+            "intervals": intervals,
             "n_foils": n_foils,
             "n_right": n_right,
-            **n_words,
+            **of_words,
             "n_missing": n_missing,
         },
-        (*notes, *sampled, *unit_notes),
+        (*notes, *sampled),
     )
 
 
@@ -311,20 +308,18 @@ def localisation(
 _Words = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def _checked_words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
-    (numbers, marks), captions = ragged(len(foils), word_doubts=doubts, word_labels=labels)
-    if (misplaced := marks & ~foils[captions]).any():
-        raise InputError(
-            "a word is labelled wrong, and the caption is not a foil",
-            row=int(captions[misplaced.argmax()]),
-            field="word_labels",
-        )
+def _words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
+    (numbers, marks), captions = ragged(len(foils), {"word_doubts": doubts}, {"word_labels": labels})
+    misplaced = marks & ~foils[captions]
+    if misplaced.any():
+        row = int(captions[misplaced.argmax()])
+        raise InputError("a word is labelled wrong, and the caption is no foil", row=row, field="word_labels")
     return numbers, marks, captions
 
 
 def _word_numbers(
     words: _Words, kept: np.ndarray, wrong: np.ndarray, units: np.ndarray
-) -> tuple[dict[str, Callable[[np.ndarray], np.ndarray]], dict[str, int | None], list[str]]:
+) -> tuple[dict[str, _OfWeights], dict[str, int], list[str]]:
     """The statistics of words as functions of weights of the units; numbers of words; notes."""
     judged = ~np.isnan(words[0])
     doubts, labels, captions = (part[judged] for part in words)
@@ -334,71 +329,71 @@ def _word_numbers(
     top = doubts == highest[captions]
     top_wrong = np.bincount(captions[top & labels], minlength=n) > 0
     top_right = np.bincount(captions[top & ~labels], minlength=n) > 0
-    unjudged = int((counts & (np.bincount(captions[labels], minlength=n) == 0)).sum())
-    ties = int((counts & top_wrong & top_right).sum())
     notes = []
-    if unjudged:
-        notes.append(
-            f"{counted(unjudged, 'foil')} not found: no wrong word of it was judged (not a "
-            "semantic word, or cut off)"
-        )
-    if ties:
+    if unjudged := int((counts & (np.bincount(captions[labels], minlength=n) == 0)).sum()):
+        notes.append(f"{counted(unjudged, 'foil')} not found: no wrong word of it was judged")
+    if ties := int((counts & top_wrong & top_right).sum()):
         notes.append(f"{counted(ties, 'foil')} not found: a right word is as doubted as the wrong one")
     hits = (top_wrong & ~top_right)[counts].astype(np.float64)
     inside = kept[captions]
-    ranking = _Ranking.of(doubts[inside], labels[inside], units[captions[inside]])
-    numbers: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-        "localisation_accuracy": lambda weights: (
-            (hits @ weights[units[counts]]) / weights[units[counts]].sum(axis=0)
-        ),
-        "word_average_precision": ranking.average_precision,
-        "word_auc": ranking.auc,
+    ranked = doubts[inside], labels[inside], units[captions[inside]]
+
+    def localisation_accuracy(weights: np.ndarray) -> np.ndarray:
+        return (hits @ weights[units[counts]]) / weights[units[counts]].sum(axis=0)
+
+    numbers = {
+        "localisation_accuracy": localisation_accuracy,
+        "word_average_precision": _average_precision(*ranked),
+        "word_auc": _auc(*ranked),
     }
-    n_words = {"n_found": int(hits.sum()), "n_words": int(inside.sum())}
-    return numbers, {**n_words, "n_wrong_words": int(labels[inside].sum())}, notes
+    n_wrong = int(labels[inside].sum())
+    return (
+        numbers,
+        {"n_found": int(hits.sum()), "n_words": int(inside.sum()), "n_wrong_words": n_wrong},
+        notes,
+    )
 
 
-@dataclass(frozen=True)
-class _Ranking:
-    """Things in the order of a number, from the highest, of which some are wanted.
+def _cumulated(
+    numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray
+) -> Callable[[np.ndarray], list[np.ndarray]]:
+    """A function from weights of the units, (units, b), to the weights of what is wanted, and of the others,
+    down to each distinct number from the highest: (k + 1, b) each, 0 first."""
+    order = np.argsort(-numbers, kind="stable")
+    ordered = numbers[order]
+    last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(order) else order
 
-    Attributes:
-        wanted: bool (m,), in that order.
-        units: int64 (m,), the unit of each.
-        last: int64 (k,), the index of the last one with each distinct number.
-    """
+    def cumulated(weights: np.ndarray) -> list[np.ndarray]:
+        own = weights[units[order]].astype(np.float64)
+        parts = (own * part[order][:, None] for part in (wanted, ~wanted))
+        return [np.vstack([np.zeros((1, own.shape[1])), np.cumsum(part, axis=0)[last]]) for part in parts]
 
-    wanted: np.ndarray
-    units: np.ndarray
-    last: np.ndarray
+    return cumulated
 
-    @classmethod
-    def of(cls, numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _Ranking:
-        order = np.argsort(-numbers, kind="stable")
-        ordered = numbers[order]
-        last = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)) if len(order) else order
-        return cls(wanted[order], units[order], last)
 
-    def _cumulated(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the wanted and of the others down to each distinct number: (k + 1, b) each, 0 first."""
-        own = weights[self.units].astype(np.float64)
-        none = np.zeros((1, own.shape[1]))
-        sums = (np.cumsum(own * part[:, None], axis=0)[self.last] for part in (self.wanted, ~self.wanted))
-        wanted, others = (np.vstack([none, part]) for part in sums)
-        return wanted, others
+def _average_precision(numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _OfWeights:
+    """NaN where nothing wanted has a weight."""
+    cumulated = _cumulated(numbers, wanted, units)
 
-    def average_precision(self, weights: np.ndarray) -> np.ndarray:
-        """(b,) for weights of the units, (units, b); NaN where nothing wanted has a weight."""
-        wanted, others = self._cumulated(weights)
-        both = wanted[1:] + others[1:]
-        precision = np.divide(wanted[1:], both, out=np.zeros_like(both), where=both > 0)
-        return (np.diff(wanted, axis=0) * precision).sum(axis=0) / wanted[-1]
+    def average_precision(weights: np.ndarray) -> np.ndarray:
+        found, others = cumulated(weights)
+        both = found[1:] + others[1:]
+        precision = np.divide(found[1:], both, out=np.zeros_like(both), where=both > 0)
+        return (np.diff(found, axis=0) * precision).sum(axis=0) / found[-1]
 
-    def auc(self, weights: np.ndarray) -> np.ndarray:
-        """Share of pairs of a wanted and another one in which the wanted is higher, ties as halves: (b,)."""
-        wanted, others = self._cumulated(weights)
-        areas = np.diff(others, axis=0) * (wanted[1:] + wanted[:-1]) / 2
-        return areas.sum(axis=0) / (wanted[-1] * others[-1])
+    return average_precision
+
+
+def _auc(numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _OfWeights:
+    """Share of pairs of a wanted and another one in which the wanted is higher, ties as halves."""
+    cumulated = _cumulated(numbers, wanted, units)
+
+    def auc(weights: np.ndarray) -> np.ndarray:
+        found, others = cumulated(weights)
+        areas = np.diff(others, axis=0) * (found[1:] + found[:-1]) / 2
+        return areas.sum(axis=0) / (found[-1] * others[-1])
+
+    return auc
 
 
 def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float | None]]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...perturbations.styles import RULES, STYLES, restyle
-from ...statistics.plain_values import plain
+from ...statistics.columns import plain
 from .captions import CaptionSet
 from .stand_in import made_or_skipped, score_texts
 

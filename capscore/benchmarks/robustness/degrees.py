@@ -11,7 +11,7 @@ import numpy as np
 from ...perturbations import KINDS
 from ...perturbations.by_degree import DEGREES, RULES, by_degree
 from ...statistics.correlation import spearman
-from ...statistics.plain_values import plain
+from ...statistics.columns import plain
 from .captions import CaptionSet
 from .stand_in import made_or_skipped, score_texts
 

@@ -13,11 +13,11 @@ from ... import __version__
 from ...errors import CapscoreError, InputError
 from ...metrics.signature import format_signature
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
-from ...statistics.bootstrap import check_sampling
-from ...statistics.plain_values import plain
+from ...statistics.bootstrap import bootstrap_intervals, check_sampling
+from ...statistics.columns import plain
 from ..protocols.drop import PerturbationDrop
 from ..protocols.recall import retrieval
-from ..protocols.results import Statistic, bootstrap_intervals, counted, ends
+from ..protocols.results import Statistic, counted, ends
 from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
@@ -384,9 +384,10 @@ def _intervals(
 
     sampling = (options.bootstrap, options.confidence, options.seed)
     n_rows = len(perturbed) * len(index)
-    intervals, notes = bootstrap_intervals(drops, len(index), "photos", n_rows, sampling)
     names = [*(f"drop_{kind}" for kind in perturbed), *groups]
-    return dict(zip(names, map(ends, intervals), strict=False)), notes
+    size = {"n_units": len(index), "n_rows": n_rows}
+    intervals, notes = bootstrap_intervals(drops, names, unit="image", sampling=sampling, **size)
+    return {name: ends(interval) for name, interval in intervals.items()}, notes
 
 
 def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None) -> list[Statistic]:

@@ -1,0 +1,257 @@
+"""Lists, arrays and columns of tables → checked arrays.
+
+In: scores, ratings, labels or ids in any form. Out: float64 numbers (NaN where one is missing), bool flags,
+integer codes. Every error is an `InputError` that names the argument and the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, Setting
+
+MISSING = ("missing (NaN or None); ", Setting("missing", "skip"), " leaves out and counts what needs it")
+
+
+def as_list(values: Any, field: str, n: int | None = None) -> list[Any]:
+    """A list, array, tensor or column of a table as a list; n is the expected number of rows.
+
+    >>> as_list(("a", "b"), "pieces")
+    ['a', 'b']
+    """
+    given = values
+    if hasattr(values, "to_pylist"):  # Arrow
+        return as_list(values.to_pylist(), field, n)
+    if hasattr(values, "to_numpy"):  # pandas
+        values = values.to_numpy()
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, (str, bytes, Mapping, Set)) or not isinstance(values, Iterable):
+        raise InputError(f"expected a list with one value per row, got {given!r:.60}", field=field)
+    values = list(values)
+    if n is not None and len(values) != n:
+        raise InputError(f"{len(values)} rows here but {n} in the arguments before it", field=field)
+    return values
+
+
+def number_column(values: Any, field: str, n: int | None = None, *, complete: bool = False) -> np.ndarray:
+    """One number per row → float64 (n,), NaN where one is missing (NaN, None, pandas' NA).
+
+    Args:
+        values: Numbers, at least one.
+        field: Name of the argument, for errors.
+        n: Expected number of rows; None takes any.
+        complete: Whether a missing number is an error.
+
+    >>> number_column([0.5, None], "scores")
+    array([0.5, nan])
+    """
+    column = numbers_of(as_list(values, field, n), field)
+    if not len(column):
+        raise InputError("there are no rows: the list is empty", field=field)
+    if complete and np.isnan(column).any():
+        row = int(np.isnan(column).argmax())
+        raise InputError("expected a number, got none (NaN)", row=row, field=field)
+    return column
+
+
+def numbers_of(values: Sequence[Any], field: str) -> np.ndarray:
+    """Numbers and missing values → float64, NaN where one is missing."""
+    numbers = np.empty(len(values))
+    for index, value in enumerate(values):
+        number = math.inf
+        if isinstance(value, (Real, Decimal, np.bool_)):
+            try:
+                number = float(value)
+            except OverflowError:  # a whole number with more than 308 digits
+                pass
+        elif _is_missing(value):
+            number = math.nan
+        if math.isinf(number):
+            raise InputError(f"expected a finite number, got {value!r:.60}", row=index, field=field)
+        numbers[index] = number
+    return numbers
+
+
+def flag_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
+    """True or False (or 1 or 0) per row → bool (n,).
+
+    >>> flag_column([True, 0], "valid", 2)
+    array([ True, False])
+    """
+    return label_codes(values, field, n, (False, True)).astype(bool)
+
+
+def label_codes(values: Any, field: str, n: int | None, known: Sequence[Hashable]) -> np.ndarray:
+    """One of `known` per row → int64 (n,), its index in `known`.
+
+    >>> label_codes(["MM", "HC"], "categories", 2, ("HC", "HI", "HM", "MM"))
+    array([3, 0])
+    """
+    column = as_list(values, field, n)
+    codes = {name: code for code, name in enumerate(known)}
+    found = [codes.get(value) if isinstance(value, Hashable) else None for value in column]
+    if None in found:
+        row = found.index(None)
+        ends = f"{known[0]!r} to {known[-1]!r}"
+        expected = f"of {ends}" if len(known) > 20 else f"one of {', '.join(map(repr, known))}"
+        raise InputError(f"got {column[row]!r:.60}, expected {expected}", row=row, field=field)
+    return np.array(found, dtype=np.int64)
+
+
+def group_codes(
+    values: Any, field: str, n: int, kept: np.ndarray | None = None
+) -> tuple[np.ndarray, list[Any]]:
+    """One id per row, shared within a group → int64 (n,) codes, and the sorted ids that they stand for.
+
+    Ids are sorted so that bootstrap samples do not depend on the order of the rows. With `kept`, bool (n,),
+    codes are of these rows only.
+
+    >>> group_codes(["b.jpg", "a.jpg", "b.jpg"], "image_ids", 3)
+    (array([1, 0, 1]), ['a.jpg', 'b.jpg'])
+    """
+    column = as_list(values, field, n)
+    rows = range(n) if kept is None else np.flatnonzero(kept).tolist()
+    distinct: dict[Any, int] = {}
+    for row in rows:
+        value = column[row]
+        try:
+            known = value in distinct
+        except TypeError:  # cannot be hashed
+            value, known = None, False
+        if not known and (value == "" or _is_missing(value)):
+            raise InputError(f"expected an id, got {column[row]!r:.60}", row=row, field=field)
+        distinct.setdefault(value, 0)
+    try:
+        names = sorted(distinct)
+    except TypeError:  # of several types
+        names = sorted(distinct, key=lambda name: (type(name).__name__, repr(name)))
+    codes = {name: code for code, name in enumerate(names)}
+    return np.array([codes[column[row]] for row in rows], dtype=np.int64), names
+
+
+def units_of(images: Any, kept: np.ndarray, what: str, *keys: np.ndarray) -> tuple[np.ndarray, str]:
+    """What a bootstrap draws: the unit of each kept row, int64 from 0, and the noun for units.
+
+    Args:
+        images: Image id of each row, (n,), or None, which makes every row a unit.
+        kept: bool (n,).
+        what: Noun for rows.
+        keys: Columns (n,) that number single rows, so that their order does not matter; the last sorts first.
+    """
+    if images is not None:
+        return group_codes(images, "images", len(kept), kept)[0], "image"
+    units = np.empty(int(kept.sum()), dtype=np.int64)
+    units[np.lexsort([key[kept] for key in keys])] = np.arange(len(units))
+    return units, what
+
+
+def ragged(
+    n: int | None, numbers: Mapping[str, Any], flags: Mapping[str, Any]
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Lists with one list per row → one array per column, and the row of each item.
+
+    Args:
+        n: Expected number of rows; None takes any.
+        numbers, flags: Name of the argument → its lists, of numbers or of truth values.
+
+    Raises:
+        InputError: lists of different lengths, or of other values; names the row.
+    """
+    arrays: list[np.ndarray] = []
+    sizes: list[int] = []
+    for field, values in {**numbers, **flags}.items():
+        parts = []
+        for row, inner in enumerate(as_list(values, field, n)):
+            try:
+                items = as_list(inner, field, sizes[row] if sizes else None)
+                parts.append(numbers_of(items, field) if field in numbers else flag_column(items, field))
+            except InputError as error:
+                raise error.at(row) from None
+        if not parts:
+            raise InputError("there are no rows: the list is empty", field=field)
+        n, sizes = len(parts), [len(part) for part in parts]
+        arrays.append(np.concatenate(parts))
+    return arrays, np.repeat(np.arange(len(sizes)), sizes)
+
+
+def present_rows(missing: str, **columns: np.ndarray) -> np.ndarray:
+    """Rows with a number in each column → bool (n,).
+
+    Args:
+        missing: "raise" stops at the first row that lacks one; "skip" marks the rows that have all.
+        columns: Name of the argument → float64 (n,).
+
+    >>> present_rows("skip", scores=np.array([0.5, np.nan]))
+    array([ True, False])
+    """
+    check_missing(missing)
+    lacking = {name: np.isnan(column) for name, column in columns.items()}
+    present = ~np.logical_or.reduce(list(lacking.values()))
+    if missing == "raise" and not present.all():
+        row = int((~present).argmax())
+        field = next(name for name, lacks in lacking.items() if lacks[row])
+        raise InputError(*MISSING, row=row, field=field)
+    return present
+
+
+def check_missing(missing: str) -> None:
+    """Refuse any value but "raise" and "skip"."""
+    if missing not in ("raise", "skip"):
+        raise InputError(Setting("missing", missing), ": expected 'raise' or 'skip'", field="missing")
+
+
+def left_out(present: np.ndarray, what: str, why: str = "a score is missing") -> list[str]:
+    """A note on rows that lack something, if there are any.
+
+    >>> left_out(np.array([True, False, False]), "pairs")
+    ['2 of 3 pairs left out: a score is missing (first such row: 1)']
+    """
+    if present.all():
+        return []
+    n, first = int((~present).sum()), int((~present).argmax())
+    return [f"{n:,} of {len(present):,} {what} left out: {why} (first such row: {first})"]
+
+
+def means_by(numbers: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Mean of each group, in the order of the group numbers.
+
+    Numbers are added in order of size, so that their order cannot turn a tie into a difference.
+
+    >>> means_by(np.array([0.1, 5.0, 0.3]), np.array([2, 0, 2])).tolist()
+    [5.0, 0.2]
+    """
+    order = np.lexsort((numbers, groups))
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    return np.add.reduceat(numbers[order], starts) / np.diff(np.append(starts, len(groups)))
+
+
+def plain(value: Any) -> Any:
+    """A result in types that JSON has; NaN becomes None.
+
+    >>> plain({"r": np.float64(0.5), "counts": np.array([[1, 2]]), "interval": (0.4, float("nan"))})
+    {'r': 0.5, 'counts': [[1, 2]], 'interval': [0.4, None]}
+    """
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and value != value else value
+
+
+def _is_missing(value: Any) -> bool:
+    # by the name of the type, as pandas may not be installed
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, Real) and value != value)
