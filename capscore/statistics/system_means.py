@@ -197,7 +197,7 @@ def compare_means_by_language(
     if languages is None:
         return found
     scores = _scores(systems)
-    complete = ~np.isnan(list(scores.values())).any(axis=0)
+    complete = ~np.isnan(np.array(list(scores.values()))).any(axis=0)
     codes = [code or UNSTATED for code in as_list(languages, "languages", len(complete))]
     spoken = np.array(codes, dtype=object)
     ids = None if images is None else as_list(images, "images")

@@ -337,7 +337,7 @@ def marvl(
         twice = int((np.bincount(codes) > 1).argmax())
         raise InputError(f"the id {names[twice]!r} occurs twice", field="ids")
     numbers_of_ids = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
-    order = np.lexsort((codes, [int(number[0]) if number else 0 for number in numbers_of_ids]))
+    order = np.lexsort((codes, np.array([int(number[0]) if number else 0 for number in numbers_of_ids])))
     present = present_rows(missing, left_scores=left, right_scores=right)
     n_true = np.bincount(group, weights=label).astype(np.int64)
     n_false = np.bincount(group) - n_true
@@ -418,7 +418,10 @@ def _accuracies(
     size = {"n_units": numbers.shape[1], "n_rows": numbers[0].size}
     intervals, notes = bootstrap_intervals(shares, labels, unit=unit, sampling=sampling, **size)
     totals = numbers.sum(axis=1).T.tolist()
-    parts = {name: Accuracy(*total, intervals.get(name)) for name, total in zip(names, totals, strict=True)}
+    parts = {
+        name: Accuracy(n, wins, ties, intervals.get(name))
+        for name, (n, wins, ties) in zip(names, totals, strict=True)
+    }
     for name, part in parts.items():
         if not part.n:
             notes.append(f"{name} has nothing to compare: no accuracy, and no mean over all")

