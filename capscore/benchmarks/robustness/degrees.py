@@ -10,8 +10,8 @@ import numpy as np
 
 from ...perturbations import KINDS
 from ...perturbations.by_degree import DEGREES, RULES, by_degree
-from ...statistics.correlation import spearman
 from ...statistics.columns import plain
+from ...statistics.correlation import spearman
 from .captions import CaptionSet
 from .stand_in import made_or_skipped, score_texts
 
