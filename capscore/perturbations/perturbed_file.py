@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import ColumnNames, is_missing
 from ..files.row_source import (
@@ -19,107 +18,36 @@ from ..files.row_source import (
 )
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
-from .kinds import KINDS, Perturbed, check_captions, perturb, word_finder
-from .objects import find_objects, noun_finder
+from .kinds import KINDS, Perturbed, check_captions
+from .objects import find_objects, objects_of_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NEW_COLUMNS = ("original", "perturbation", "unchanged")
-
-
-@dataclass(frozen=True)
-class PerturbationOptions:
-    """How the captions of a file are perturbed.
-
-    Attributes:
-        p, seed, shared_draws, removal, order: As in `perturbations.perturb`.
-        wide: Whether each kind becomes a column, rather than a row for each caption.
-        on_error: "raise" or "skip".
-    """
-
-    p: float
-    seed: int
-    shared_draws: bool
-    removal: str
-    order: str
-    wide: bool
-    on_error: str
-
-    def check(self, kinds: Sequence[str]) -> None:
-        """Check these options for each of the kinds."""
-        for kind in kinds:
-            self.perturb([], kind, None, [] if kind == "substitution" else None)
-
-    def perturb(self, captions: list[str], kind: str, language: str | None, objects: Any) -> Perturbed:
-        """`perturbations.perturb` with these options."""
-        return perturb(
-            captions,
-            kind,
-            language,
-            p=self.p,
-            seed=self.seed,
-            objects=objects,
-            shared_draws=self.shared_draws,
-            removal=self.removal,
-            order=self.order,
-        )
-
-
-@dataclass
-class KindCounts:
-    """Counts of one kind of perturbation.
-
-    Attributes:
-        rows: Number of rows.
-        unchanged: Number of rows that stayed as they were, failed ones included.
-        failed: Number of rows that could not be perturbed.
-        not_found: Number of given objects that are not in their captions.
-        settings: Settings of the perturbation.
-    """
-
-    rows: int = 0
-    unchanged: int = 0
-    failed: int = 0
-    not_found: int = 0
-    settings: dict[str, object] = field(default_factory=dict)
-
-
-@dataclass
-class _Read:
-    """The captions of a chunk, with the problems of each row: under "" for all kinds, else under the kind."""
-
-    captions: list[Any]
-    languages: list[str | None]
-    objects: list[list[Any] | None]
-    problems: dict[tuple[int, str], InputError]
-
-    def problem(self, row: int, kind: str) -> InputError | None:
-        return self.problems.get((row, "")) or self.problems.get((row, kind))
+Problems = dict[int, InputError]
 
 
 class PerturbedSource(RowSource):
-    """The rows of a file with their captions perturbed.
+    """The rows of a file with their captions perturbed: `run` perturbs them, then they can be read.
 
     Args:
         source: Rows to perturb.
         names: Columns of the captions and their languages.
         objects: Column of the critical objects, or None.
         kinds: Perturbations.
-        options: Options of the perturbations.
+        perturb: Function from captions, kind, language and objects to the perturbed captions.
         language: Language code of all captions, or None.
+        wide: Whether each kind becomes a column, rather than a row for each caption.
+        skips: Whether rows that cannot be perturbed stay as they are, with a column that says why.
 
     Attributes:
-        counts: Counts of each kind, for the rows that were read so far.
-        languages: Number of captions in each language, None where none is stated; after `check`.
-        failures: For each failed row of the file, its line (or None) and what was wrong; with
-            `on_error="skip"`.
-        finders: What finds the words ("") or nouns ("substitution") of a language, or why nothing does.
-        n_unsplit: Number of captions written without spaces whose language is split at spaces.
-        unsplit: The first such caption.
+        counts: Kind → counts and settings, ready for JSON.
+        languages: Language, "" where none is stated → number of captions, and what finds its words and nouns.
+        failures: For each failed row of the file, its line (or None) and what was wrong.
+        unsplit: Captions written without spaces although their language is split at spaces.
 
     Raises:
-        InputError: The file already has a column with the name of a new one.
+        InputError: the file already has a column with the name of a new one.
     """
 
     def __init__(
@@ -128,120 +56,147 @@ class PerturbedSource(RowSource):
         names: ColumnNames,
         objects: str | None,
         kinds: Sequence[str],
-        options: PerturbationOptions,
-        language: str | None,
+        perturb: Callable[[list[str], str, str | None, Any], Perturbed],
+        *,
+        language: str | None = None,
+        wide: bool = False,
+        skips: bool = False,
     ):
-        self.source, self.path = source, source.path
-        self.column, self.language_column, self.objects_column = names.candidate, names.language, objects
-        self.kinds, self.options, self.language = tuple(kinds), options, language
-        self.new = [
-            *(kinds if options.wide else NEW_COLUMNS),
-            *([ERROR_COLUMN] if options.on_error == "skip" else []),
-        ]
-        check_names_are_free(source, self.new)
-        self.columns = [*source.columns, *self.new]
-        self.n_rows = source.n_rows * (1 if options.wide else len(kinds))
-        self.counts = {kind: KindCounts() for kind in kinds}
-        self.languages: dict[str | None, int] = {}
+        self.source, self.path, self.kinds, self.wide = source, source.path, tuple(kinds), wide
+        self._names, self._objects, self._perturb = names, objects, perturb
+        self._language, self._skips = language, skips
+        new = [*kinds] if wide else ["original", "perturbation", "unchanged"]
+        self._new = [*new, ERROR_COLUMN] if skips else new
+        check_names_are_free(source, self._new)
+        self.columns = [*source.columns, *self._new]
+        self.n_rows = source.n_rows * (1 if wide else len(kinds))
+        self.counts: dict[str, dict[str, Any]] = {
+            kind: {"rows": 0, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
+        }
+        if "substitution" in kinds:
+            self.counts["substitution"]["objects_not_found"] = 0
+        self.languages: dict[str, dict[str, Any]] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
-        self.n_unsplit, self.unsplit = 0, ""
-        self.finders: dict[tuple[str, str | None], str | InputError] = {}
+        self.unsplit: list[str] = []
+        self._texts: dict[str, list[Any]] = {kind: [] for kind in kinds}
+        self._unchanged: dict[str, list[bool]] = {kind: [] for kind in kinds}
+        self._errors: dict[tuple[int, str], str] = {}
 
-    # ---- reading ----
+    def run(self, advance: Callable[[int], None]) -> None:
+        """Perturb all captions, in memory.
 
-    def check(self) -> None:
-        """Read all rows before anything is written, and choose what finds words and nouns in their languages.
+        Args:
+            advance: Function that takes the number of further rows that are done.
 
         Raises:
-            InputError: A row cannot be perturbed, with `on_error="raise"`; names row and line. Or nothing
-                finds words or nouns in the one language of all captions.
-            MissingExtraError: The package that finds the words or nouns of a language is not installed.
+            InputError: a row cannot be perturbed, and rows are not skipped; names row and line. Or nothing
+                can be perturbed in the one language of all captions.
+            MissingExtraError: the package that finds words or nouns of a language is not installed.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
-            read = self._read(chunk)
-            if read.problems and self.options.on_error == "raise":
-                row, _ = key = min(read.problems)
-                raise self.source.at(read.problems[key], chunk, row)
-            for code in dict.fromkeys(read.languages):
-                inside = [
-                    row
-                    for row, other in enumerate(read.languages)
-                    if other == code and (row, "") not in read.problems
-                ]
-                self.languages[code] = self.languages.get(code, 0) + len(inside)
-                if isinstance(self.finders.get(("", code)), str):
-                    unsplit = not_split_by_blanks([read.captions[row] for row in inside], code)
-                    self.n_unsplit += len(unsplit)
-                    self.unsplit = self.unsplit or next(iter(unsplit), "")
-        self.languages = {code: count for code, count in self.languages.items() if count}
+            captions = chunk.values(self._names.candidate)
+            languages, objects, problems, in_objects = self._read(chunk, captions)
+            for kind in self.kinds:
+                failed = {**in_objects, **problems} if kind == "substitution" else dict(problems)
+                self._add(kind, captions, languages, objects, failed)
+                if failed and not self._skips:
+                    row = min(failed)
+                    raise self.source.at(failed[row], chunk, row)
+                for row, error in failed.items():
+                    self._errors[chunk.start + row, kind] = error.message_with_field()
+            for row in range(chunk.start, chunk.start + len(chunk)):
+                reasons = dict.fromkeys(self._errors.get((row, kind)) for kind in self.kinds)
+                if told := "; ".join(filter(None, reasons)):
+                    self.failures[row] = (chunk.lines[row - chunk.start] if chunk.lines else None, told)
+            advance(len(chunk))
 
-    def _read(self, chunk: Chunk) -> _Read:
-        captions = chunk.values(self.column)
-        read = _Read(captions, [self.language] * len(chunk), [None] * len(chunk), {})
-        tags = None if self.language_column is None else chunk.values(self.language_column)
-        cells = None if self.objects_column is None else chunk.values(self.objects_column)
+    def _read(
+        self, chunk: Chunk, captions: Sequence[Any]
+    ) -> tuple[list[str | None], list[Any], Problems, Problems]:
+        """Languages and objects of the rows; what is wrong with a row, and with its objects alone."""
+        languages, objects = [self._language] * len(chunk), [None] * len(chunk)
+        tags = None if self._names.language is None else chunk.values(self._names.language)
+        cells = objects if self._objects is None else chunk.values(self._objects)
+        problems: Problems = {}
+        in_objects: Problems = {}
         for row, caption in enumerate(captions):
             try:
                 check_captions([caption])
                 if tags is not None:
-                    read.languages[row] = _language(tags[row])
+                    languages[row] = None if is_missing(tags[row]) else language_code(tags[row])
             except InputError as error:
-                read.problems[row, ""] = error
+                problems[row] = error
                 continue
-            if cells is not None:
-                try:
-                    read.objects[row] = objects = _objects(cells[row], self.source.cells_are_text)
-                    if objects is not None:
-                        find_objects([caption], [objects])
-                except InputError as error:
-                    read.problems[row, "substitution"] = error
-            for kind in self.kinds:
-                # given objects are exchanged in any language
-                if (row, kind) not in read.problems and (kind != "substitution" or read.objects[row] is None):
-                    found = self.finder(kind, read.languages[row])
-                    if isinstance(found, InputError) and self.language is not None:
-                        raise InputError(Setting("language", self.language), ": ", *found.parts)
-                    if isinstance(found, InputError):
-                        read.problems[row, kind] = found
-        return read
-
-    def finder(self, kind: str, code: str | None) -> str | InputError:
-        """What finds a language's nouns for substitution, its words for all other kinds; or why nothing does.
-
-        Raises:
-            MissingExtraError: The package that finds them is not installed.
-        """
-        key = ("substitution" if kind == "substitution" else "", code)
-        if key not in self.finders:
             try:
-                self.finders[key] = noun_finder(code) if key[0] else word_finder(code)
+                objects[row] = objects_of_cell(cells[row], self.source.cells_are_text)
+                if objects[row] is not None:
+                    find_objects([caption], [objects[row]])
             except InputError as error:
-                self.finders[key] = error
-        return self.finders[key]
+                in_objects[row] = error
+        for code in dict.fromkeys(languages):
+            rows = [row for row in range(len(chunk)) if languages[row] == code and row not in problems]
+            if rows:
+                told = self.languages.setdefault(code or "", {"captions": 0, "words": None, "nouns": None})
+                told["captions"] += len(rows)
+            if set(self.kinds) != {"substitution"}:
+                self.unsplit += not_split_by_blanks([captions[row] for row in rows], code)
+        return languages, objects, problems, in_objects
 
-    def count_languages(self) -> dict[str | None, int]:
-        """Number of rows in each language, None where none is stated; other problems are not looked for.
-
-        Raises:
-            InputError: A cell is not a language code; names row and line.
-        """
-        counts: dict[str | None, int] = {}
-        for chunk in self.source.chunks(CHUNK_ROWS):
-            if self.language_column is None:
-                counts[self.language] = counts.get(self.language, 0) + len(chunk)
+    def _add(
+        self,
+        kind: str,
+        captions: Sequence[Any],
+        languages: Sequence[str | None],
+        objects: Sequence[Any],
+        failed: Problems,
+    ) -> None:
+        """Perturb captions in one way; rows of a language that it does not fit are added to `failed`."""
+        texts, unchanged, counts = list(captions), [True] * len(captions), self.counts[kind]
+        groups: dict[tuple[str | None, bool], list[int]] = {}
+        for row, code in enumerate(languages):
+            if row not in failed:
+                given = kind == "substitution" and objects[row] is not None
+                groups.setdefault((code, given), []).append(row)
+        for (code, given), rows in groups.items():
+            things = [objects[row] for row in rows] if given else None
+            try:
+                result = self._perturb([captions[row] for row in rows], kind, code, things)
+            except InputError as error:
+                if self._language is not None:
+                    raise InputError(Setting("language", self._language), ": ", *error.parts) from None
+                failed |= dict.fromkeys(rows, error)
                 continue
-            for row, tag in enumerate(chunk.values(self.language_column)):
-                try:
-                    code = _language(tag)
-                except InputError as error:
-                    raise self.source.at(error, chunk, row) from None
-                counts[code] = counts.get(code, 0) + 1
-        return counts
+            for row, text, same in zip(rows, result.captions, result.unchanged.tolist(), strict=True):
+                texts[row], unchanged[row] = text, same
+            found = self.languages[code or ""]
+            found["words"] = result.settings.get("words", found["words"])
+            if kind == "substitution":
+                counts["objects_not_found"] += int(result.not_found.sum())
+                found["nouns"] = found["nouns"] if given else result.settings["objects"]
+            names = result.settings.keys() - {"words", "objects"}
+            counts["settings"] = {name: value for name, value in result.settings.items() if name in names}
+        counts["rows"] += len(texts)
+        counts["unchanged"] += sum(unchanged)
+        counts["failed"] += len(failed)
+        self._texts[kind] += texts
+        self._unchanged[kind] += unchanged
 
-    # ---- as rows ----
+    def summary(self, output: Any) -> dict[str, Any]:
+        """Counts and settings of the whole file, ready for JSON; `output` is the path of the result."""
+        failures = [{"row": row, "line": line, "error": why} for row, (line, why) in self.failures.items()]
+        return {
+            "input": str(self.path),
+            "output": None if output is None else str(output),
+            "captions": self.source.n_rows,
+            "rows": self.n_rows,
+            "perturbations": self.counts,
+            "languages": dict(sorted(self.languages.items())),
+            "failures": failures,
+            "versions": {"capscore": __version__},
+        }
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        """The rows, perturbed as they are read; `size` counts rows of the source."""
+        """The perturbed rows; `size` counts rows of the source."""
         for chunk in self.source.chunks(size):
             yield self._perturbed(chunk)
 
@@ -249,119 +204,45 @@ class PerturbedSource(RowSource):
         import pyarrow as pa
 
         schema = self.source.schema()
-        texts = [name for name in self.new if name in ("original", *KINDS)]
-        types = {name: pa.bool_() if name == "unchanged" else pa.string() for name in self.new}
-        types |= dict.fromkeys(texts, schema.field(self.column).type)
-        return extended_schema(schema, types, like=dict.fromkeys(texts, self.column))
+        texts = [name for name in self._new if name in ("original", *KINDS)]
+        types = {name: pa.bool_() if name == "unchanged" else pa.string() for name in self._new}
+        types |= dict.fromkeys(texts, schema.field(self._names.candidate).type)
+        return extended_schema(schema, types, like=dict.fromkeys(texts, self._names.candidate))
 
     def _perturbed(self, chunk: Chunk) -> Chunk:
-        read = self._read(chunk)
-        texts = {kind: self._texts(read, kind) for kind in self.kinds}
-        errors = self._errors(chunk, read)
-        if self.options.wide:
-            told = ["; ".join(dict.fromkeys(filter(None, row))) or None for row in zip(*errors, strict=True)]
-            columns: list[list[Any]] = [changed for changed, _ in texts.values()]
-            return self._with_columns(chunk, range(len(chunk)), None, [*columns, told])
-        repeated = [row for row in range(len(chunk)) for _ in self.kinds]
-        by_kind = list(texts.values())
-        changed = [part[0][row] for row in range(len(chunk)) for part in by_kind]
-        values = [
-            [read.captions[row] for row in repeated],
-            list(self.kinds) * len(chunk),
-            [part[1][row] for row in range(len(chunk)) for part in by_kind],
-            [part[row] for row in range(len(chunk)) for part in errors],
-        ]
-        return self._with_columns(chunk, repeated, changed, values)
-
-    def _texts(self, read: _Read, kind: str) -> tuple[list[Any], list[bool]]:
-        """The captions after a perturbation, and whether each stayed as it was."""
-        texts, unchanged = list(read.captions), [True] * len(read.captions)
-        counts = self.counts[kind]
-        groups: dict[tuple[str | None, bool], list[int]] = {}
-        for row, code in enumerate(read.languages):
-            if read.problem(row, kind) is None:
-                given = kind == "substitution" and read.objects[row] is not None
-                groups.setdefault((code, given), []).append(row)
-            else:
-                counts.failed += 1
-        for (code, given), rows in groups.items():
-            result = self.options.perturb(
-                [read.captions[row] for row in rows],
-                kind,
-                code,
-                [read.objects[row] for row in rows] if given else None,
-            )
-            for row, text, same in zip(rows, result.captions, result.unchanged.tolist(), strict=True):
-                texts[row], unchanged[row] = text, same
-            counts.not_found += int(result.not_found.sum())
-            counts.settings = {
-                name: value for name, value in result.settings.items() if name not in ("words", "objects")
+        rows = range(chunk.start, chunk.start + len(chunk))
+        if self.wide:
+            repeated, captions = list(range(len(chunk))), chunk.values(self._names.candidate)
+            new: dict[str, list[Any]] = {
+                kind: [self._texts[kind][row] for row in rows] for kind in self.kinds
             }
-        counts.rows += len(texts)
-        counts.unchanged += sum(unchanged)
-        return texts, unchanged
-
-    def _errors(self, chunk: Chunk, read: _Read) -> list[list[str | None]]:
-        """What was wrong with each row, kind by kind."""
-        errors = []
-        for kind in self.kinds:
-            found = [read.problem(row, kind) for row in range(len(chunk))]
-            errors.append([None if error is None else error.message_with_field() for error in found])
-        for row, told in enumerate(zip(*errors, strict=True)):
-            messages = dict.fromkeys(message for message in told if message)
-            if messages:
-                line = None if chunk.lines is None else chunk.lines[row]
-                self.failures[chunk.start + row] = (line, "; ".join(messages))
-        return errors
-
-    def _with_columns(
-        self, chunk: Chunk, rows: Sequence[int], captions: list[Any] | None, values: list[list[Any]]
-    ) -> Chunk:
-        """Rows of a chunk with other captions, unless None, and the new columns."""
-        new = dict(zip(self.new, values, strict=False))  # there are errors at the end, wanted or not
+            told = [self.failures[row][1] if row in self.failures else None for row in rows]
+        else:
+            pairs = [(row, kind) for row in rows for kind in self.kinds]
+            repeated = [row - chunk.start for row, _ in pairs]
+            captions = [self._texts[kind][row] for row, kind in pairs]
+            originals = chunk.values(self._names.candidate)
+            new = {
+                "original": [originals[row] for row in repeated],
+                "perturbation": [kind for _, kind in pairs],
+                "unchanged": [self._unchanged[kind][row] for row, kind in pairs],
+            }
+            told = [self._errors.get(pair) for pair in pairs]
+        if self._skips:
+            new[ERROR_COLUMN] = told
         if chunk.rows is not None:
-            made = []
-            for place, row in enumerate(rows):
-                whole = dict(chunk.rows[row])
-                if captions is not None and self.column in whole:
-                    whole[self.column] = captions[place]
-                made.append(whole | {name: column[place] for name, column in new.items()})
+            made = [dict(chunk.rows[row]) for row in repeated]
+            for index, row in enumerate(made):
+                if self._names.candidate in row:
+                    row[self._names.candidate] = captions[index]
+                row.update({name: column[index] for name, column in new.items()})
             return Chunk(chunk.start, None, rows=made)
         import pyarrow as pa
 
-        table = chunk.table if len(rows) == len(chunk) else chunk.table.take(pa.array(rows, pa.int64()))
-        schema = self.schema()
-        if captions is not None:
-            place = table.schema.get_field_index(self.column)
-            table = table.set_column(
-                place, table.schema.field(place), pa.array(captions, table.schema.field(place).type)
-            )
-        columns = [pa.array(column, schema.field(name).type) for name, column in new.items()]
-        return Chunk(chunk.start, None, table=pa.Table.from_arrays([*table.columns, *columns], schema=schema))
-
-
-def _language(tag: Any) -> str | None:
-    return None if is_missing(tag) else language_code(tag)
-
-
-def _objects(cell: Any, is_text: bool) -> list[Any] | None:
-    """The critical objects of a row; None where it has none annotated."""
-    if is_missing(cell):
-        return None
-    listed = cell
-    if is_text:
-        try:
-            listed = json.loads(cell)
-        except (json.JSONDecodeError, RecursionError):
-            listed = None
-    if not isinstance(listed, list):
-        wanted = (
-            'a JSON list such as ["a dog", "beach"]' if is_text else "a list of texts or (start, end) places"
-        )
-        raise InputError(
-            f"{cell!r:.60}: expected {wanted}; ",
-            Setting("nouns", True),
-            " takes the nouns instead",
-            field="objects",
-        )
-    return listed
+        table, schema = chunk.table.take(pa.array(repeated, pa.int64())), self.schema()
+        new[self._names.candidate] = captions
+        arrays = [
+            pa.array(new[field.name], field.type) if field.name in new else table.column(field.name)
+            for field in schema
+        ]
+        return Chunk(chunk.start, None, table=pa.Table.from_arrays(arrays, schema=schema))
