@@ -92,9 +92,8 @@ def perturb(
         return perturbations.perturb(captions, kind, code, objects=objects, **how)
 
     code = options.language_of(language)
-    source, names, objects = _open(
-        input, split, (column, language_column), code, objects_column, kinds, nouns
-    )
+    columns = (column, language_column, objects_column)
+    source, names, objects = _open(input, split, columns, code, kinds, nouns)
     skips = on_error == "skip"
     rows = PerturbedSource(source, names, objects, kinds, perturbed, language=code, wide=wide, skips=skips)
     summary = _write(rows, output, force, quiet)

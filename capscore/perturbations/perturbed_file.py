@@ -114,7 +114,8 @@ class PerturbedSource(RowSource):
         self, chunk: Chunk, captions: Sequence[Any]
     ) -> tuple[list[str | None], list[Any], Problems, Problems]:
         """Languages and objects of the rows; what is wrong with a row, and with its objects alone."""
-        languages, objects = [self._language] * len(chunk), [None] * len(chunk)
+        languages = [self._language] * len(chunk)
+        objects: list[Any] = [None] * len(chunk)
         tags = None if self._names.language is None else chunk.values(self._names.language)
         cells = objects if self._objects is None else chunk.values(self._objects)
         problems: Problems = {}
