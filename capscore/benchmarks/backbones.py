@@ -17,14 +17,12 @@ from ..backbones.base import count_weights, first_line
 from ..backbones.loading import find_known
 from ..errors import CapscoreError, InputError, join_parts
 from .protocols import Statistic
-from .run import BenchmarkRun, MetricRefusal, compare_results
+from .run import BenchmarkRun, compare_results
 from .suite import DataSet, SuiteRun, reasons
-from .tasks import TaskOptions
 
 if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from ..metrics.base import Scorer
-    from .kept import KeptResults
 
 # name in the table → function that makes a scorer
 Makers = Mapping[str, Callable[[], "Scorer"]]
@@ -36,21 +34,21 @@ class BackboneFacts:
 
     Attributes:
         name: Name as it was asked for.
-        parameters: Number of its weights; 0 if it is not known.
-        texts_per_second, images_per_second: Captions and photos that it encoded per second in this run, or in
-            the run whose results were kept; None where all embeddings came from the cache.
+        parameters: Number of its weights; None if it is not known.
+        texts_per_second, images_per_second: Captions and photos that it encoded per second in this run; None
+            where all embeddings came from the cache.
         device: Device that it ran on; "" if it did not run.
-        licence: Licence of its weights; "" if it is not recorded.
-        failed: Why it could not be loaded; "" if it could.
+        licence: Licence of its weights; None if it is not recorded.
+        failed: Why it could not be loaded; None if it could.
     """
 
     name: str
-    parameters: int = 0
+    parameters: int | None = None
     texts_per_second: float | None = None
     images_per_second: float | None = None
     device: str = ""
-    licence: str = ""
-    failed: str = ""
+    licence: str | None = None
+    failed: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,36 +76,30 @@ class BackboneTable(SuiteRun):
 
     Attributes:
         backbones: Facts about each backbone, in the order in which they were asked for.
-        n_kept: Number of results that were kept by an earlier run.
     """
 
     backbones: list[BackboneFacts] = field(default_factory=list)
-    n_kept: int = 0
 
     @property
     def columns(self) -> list[tuple[str, str]]:
         """(data set, statistic) of each column; higher is better in all of them."""
-        return [
-            (run.name, run.results[0].outcome.statistics[0].name) if run.results else (run.name, "")
-            for run in self.runs
-        ]
+        return [(run.name, run.results[0].outcome.statistics[0].name) for run in self.runs]
 
     def rows(self) -> list[TableRow]:
         """The rows of backbones and metrics that were measured; those that failed are in `backbones`."""
         facts = {backbone.name: backbone for backbone in self.backbones}
-        order = {name: index for index, name in enumerate(facts)}
-        columns: list[dict[str, Statistic]] = [
+        columns = [
             {result.metric: result.outcome.statistics[0] for result in run.results} for run in self.runs
         ]
         highest = [
-            max((cell.value for cell in column.values() if cell.value is not None), default=None)
-            for column in columns
+            max((c.value for c in column.values() if c.value is not None), default=None) for column in columns
         ]
         labels = dict.fromkeys(
-            name for run in self.runs for name in (*(result.metric for result in run.results), *run.skipped)
+            label for run, column in zip(self.runs, columns, strict=True) for label in (*column, *run.skipped)
         )
+        order = [*facts, ""]
         rows = []
-        for label in sorted(labels, key=lambda label: order.get(label.partition("@")[2], len(order))):
+        for label in sorted(labels, key=lambda label: order.index(label.partition("@")[2])):
             cells = tuple(column.get(label) for column in columns)
             best = tuple(
                 cell is not None and cell.value is not None and cell.value == most
@@ -124,36 +116,20 @@ class BackboneTable(SuiteRun):
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON: the table, and each data set's run as `BenchmarkRun.to_dict` gives it."""
-        rows = [
-            {
-                "name": row.label,
-                "backbone": row.facts and row.facts.name,
-                "cells": [_cell(*cell) for cell in zip(row.cells, row.best, strict=True)],
-                "missing": row.missing,
-            }
-            for row in self.rows()
-        ]
-        backbones = [
-            {
-                **dataclasses.asdict(facts),
-                "parameters": facts.parameters or None,
-                "licence": facts.licence or None,
-                "failed": facts.failed or None,
-            }
-            for facts in self.backbones
-        ]
+        rows = []
+        for row in self.rows():
+            cells = [
+                cell and {"value": cell.value, "interval": cell.interval, "n": cell.n, "best": best}
+                for cell, best in zip(row.cells, row.best, strict=True)
+            ]
+            name = row.facts and row.facts.name
+            rows.append({"name": row.label, "backbone": name, "cells": cells, "missing": row.missing})
         document = super().to_dict()
         if not self.suite:
             del document["suite"]
         columns = [{"data": name, "statistic": statistic} for name, statistic in self.columns]
+        backbones = [dataclasses.asdict(facts) for facts in self.backbones]
         return {**document, "columns": columns, "rows": rows, "backbones": backbones}
-
-
-def _cell(cell: Statistic | None, best: bool) -> dict[str, Any] | None:
-    if cell is None:
-        return None
-    interval = None if cell.interval is None else list(cell.interval)
-    return {"value": cell.value, "interval": interval, "n": cell.n, "best": best}
 
 
 def compare_backbones(
@@ -163,7 +139,6 @@ def compare_backbones(
     *,
     others: Makers | None = None,
     scores: Mapping[str, str | Path] | None = None,
-    keep: KeptResults | None = None,
     compare: bool = False,
     common_rows: bool = False,
     say: Callable[[str], None] | None = None,
@@ -177,7 +152,6 @@ def compare_backbones(
         data: Data sets.
         others: Metrics without a backbone, measured beside them: name → function that makes the scorer.
         scores: Files of scores, measured beside them, as in `run_benchmark`.
-        keep: Folder of finished results.
         compare, common_rows: Whether the first row is tested against each other, as in `run_benchmark`.
         say: Function that takes one line about what is being done.
         settings: Further arguments of `run_benchmark`, the same for all.
@@ -192,11 +166,17 @@ def compare_backbones(
         raise InputError("there is no data set to compare backbones on", field="data")
     say = say or (lambda line: None)
     table = BackboneTable()
-    runs: dict[DataSet, BenchmarkRun | None] = dict.fromkeys(data)
+    runs: dict[DataSet, BenchmarkRun] = {}
 
-    def measure(metrics: Makers, **what: Any) -> None:
-        for one in list(runs):  # those on which no backbone can be measured leave it
-            _measure(table, runs, one, metrics=metrics, keep=keep, say=say, **what, **settings)
+    def measure(metrics: Makers, **more: Any) -> None:
+        for data_set in data:
+            before = runs.get(data_set)
+            run = table.attempt(data_set, metrics=metrics, say=say, **more, **settings)
+            if run is not None and before is not None:
+                results, skipped = [*before.results, *run.results], {**before.skipped, **run.skipped}
+                run = dataclasses.replace(before, results=results, skipped=skipped)
+            if run is not None:
+                runs[data_set] = run
 
     for name, load in backbones.items():
         say(f"{name}: loading")
@@ -206,56 +186,21 @@ def compare_backbones(
             table.backbones.append(_facts(name, failed=_reason(error)))
             continue
         measure(makers(name, embedder))
-        table.backbones.append(_facts_of(name, embedder, keep))
+        speed = embedder.encoded
+        measured = {"texts_per_second": speed.texts_per_second, "images_per_second": speed.images_per_second}
+        if parameters := count_weights(embedder.backbone):
+            measured["parameters"] = parameters
+        table.backbones.append(_facts(name, device=embedder.backbone.device, **measured))
         del embedder
         gc.collect()  # before the next one is loaded
     if others or scores:
         measure(others or {}, scores=scores or {})
     for run in runs.values():
-        if run is not None and run.results:
+        if run.results:
             table.runs.append(compare_results(run, common_rows=common_rows) if compare else run)
-        elif run is not None:
-            table.skipped.setdefault(run.name, reasons(run.skipped))
-    table.n_kept = 0 if keep is None else keep.n_found
+        else:
+            table.skipped[run.name] = reasons(run.skipped)
     return table
-
-
-def _measure(
-    table: BackboneTable,
-    runs: dict[DataSet, BenchmarkRun | None],
-    data: DataSet,
-    *,
-    metrics: Makers,
-    **settings: Any,
-) -> None:
-    """Add the results of metrics to a data set's run; it is left out if none can ever be measured on it."""
-    slug, config, _ = data
-    try:
-        run = table.attempt(data, metrics=metrics, **settings)
-    except Exception as error:  # the memory of a device is full, …
-        run = BenchmarkRun(slug, config or "", "", "", {}, 0, settings.get("options") or TaskOptions())
-        run.skipped.update(dict.fromkeys(metrics, CapscoreError(_reason(error))))
-    if run is None:
-        del runs[data]
-        return
-    if (
-        run.skipped
-        and not run.results
-        and all(isinstance(why, MetricRefusal) for why in run.skipped.values())
-    ):
-        table.skipped[run.name] = reasons({name.partition("@")[0]: why for name, why in run.skipped.items()})
-        del runs[data]
-        return
-    before = runs[data]
-    if before is None:
-        runs[data] = run
-        return
-    runs[data] = dataclasses.replace(
-        before if before.n_rows else run,  # a run that ended early has no rows
-        results=[*before.results, *run.results],
-        skipped={**before.skipped, **run.skipped},
-        notes=tuple(dict.fromkeys((*before.notes, *run.notes))),
-    )
 
 
 def _reason(error: BaseException) -> str:
@@ -269,18 +214,7 @@ def _reason(error: BaseException) -> str:
 
 def _facts(name: str, **measured: Any) -> BackboneFacts:
     known = find_known(name)
-    facts = {} if known is None else {"licence": known.licence, "parameters": known.parameters}
+    facts = (
+        {} if known is None else {"licence": known.licence or None, "parameters": known.parameters or None}
+    )
     return BackboneFacts(name, **{**facts, **measured})
-
-
-def _facts_of(name: str, embedder: Embedder, keep: KeptResults | None) -> BackboneFacts:
-    """Facts about a backbone that was measured; its speed is kept beside its results."""
-    speed = {
-        "texts_per_second": embedder.encoded.texts_per_second,
-        "images_per_second": embedder.encoded.images_per_second,
-    }
-    if keep is not None:
-        speed = keep.speed(name, embedder.fingerprint, speed)
-    parameters = count_weights(embedder.backbone)
-    measured: dict[str, Any] = {"parameters": parameters} if parameters else {}
-    return _facts(name, device=embedder.backbone.device, **speed, **measured)

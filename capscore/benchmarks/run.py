@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..errors import CapscoreError, InputError, Setting, join_parts
+from ..errors import CapscoreError, InputError, Setting
 from ..registry import METRICS
-from ..statistics.columns import plain
-from .kept import KeptResults
-from .protocols.results import Statistic, counted
 from .published import Published, find
 from .score_table import read_scores
 from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
@@ -43,12 +40,7 @@ COMPONENTS = {
 
 
 class MetricRefusal(CapscoreError):
-    """A metric and a benchmark do not go together: the metric's name, then the reason, after a space."""
-
-    @property
-    def reason(self) -> str:
-        """The message without the name of the metric."""
-        return join_parts(self.parts[1:])
+    """A metric and a benchmark do not go together, whatever the backbone."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +65,11 @@ class MetricResult:
     backbone: str
     signature: str
     outcome: Outcome
-    published: dict[str, list[Published]]
     n_rows: int
     n_queries: int
     seconds: float
     warnings: tuple[str, ...] = ()
+    published: dict[str, list[Published]] = field(default_factory=dict)
     rows: KeyedRows = field(default=(), repr=False)
     scores: np.ndarray | None = field(default=None, repr=False)
 
@@ -115,31 +107,6 @@ class MetricResult:
             "seconds": round(self.seconds, 3),
             "details": self.outcome.details,
         }
-
-    def to_json(self) -> dict[str, Any]:
-        """All fields but the rows, for `from_json`."""
-        fields = dataclasses.asdict(dataclasses.replace(self, rows=(), scores=None))
-        return {**fields, "scores": None if self.scores is None else plain(self.scores)}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any], rows: KeyedRows) -> MetricResult:
-        """A result from what `to_json` gave, and the rows that were scored."""
-        outcome, scores = fields["outcome"], fields["scores"]
-        statistics = tuple(
-            Statistic(name, value, None if ends is None else tuple(ends), n)
-            for name, value, ends, n in outcome["statistics"]
-        )
-        published = {
-            name: [Published(**figure) for figure in found] for name, found in fields["published"].items()
-        }
-        changed = {
-            "outcome": Outcome(statistics, outcome["counts"], tuple(outcome["notes"]), outcome["details"]),
-            "published": published,
-            "warnings": tuple(fields["warnings"]),
-            "rows": rows,
-            "scores": None if scores is None else np.array(scores, dtype=np.float64),
-        }
-        return cls(**{**fields, **changed})
 
 
 @dataclass(frozen=True)
@@ -287,7 +254,7 @@ def benchmark_queries(slug: str, config: str | None = None, **where: Any) -> Que
     """
     builder, split = open_benchmark(slug, config, **where)
     task = task_of(slug, builder.config.name)
-    _check_takes_scores(task, slug)
+    task.check_takes_scores(slug)
     return task.queries(read_rows(builder, split))
 
 
@@ -309,7 +276,6 @@ def run_benchmark(
     compare: bool = False,
     common_rows: bool = False,
     keep_going: bool = False,
-    keep: KeptResults | None = None,
     say: Callable[[str], None] | None = None,
 ) -> BenchmarkRun:
     """Measure metrics on a benchmark.
@@ -329,8 +295,6 @@ def run_benchmark(
             ratings. Metrics that were scored on different rows are an error.
         common_rows: Whether such metrics are compared on the rows that both scored instead.
         keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
-        keep: Folder of finished results, from which those of metrics with a backbone are taken, and into
-            which they are put.
         say: Function that takes one line about what is being done.
 
     Raises:
@@ -343,60 +307,34 @@ def run_benchmark(
     Statistic(name='tau_c', value=0.4389…, …)
     """
     if not metrics and not scores:
-        raise InputError("there is nothing to measure: name a metric, or a file of scores", field="metrics")
+        raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
     metrics, scores, say = metrics or {}, scores or {}, say or (lambda line: None)
-    opens_images = any(METRICS.get(_scored_by(name)[0]).needs_images for name in metrics)
-    where = {"data_dir": data_dir, "image_dir": image_dir, "images": None if opens_images else False}
-    builder, split = open_benchmark(slug, config, split=split, **where)  # type: ignore[arg-type]
+    opens_images = any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics)
+    where: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir}
+    where["images"] = None if opens_images else False
+    builder, split = open_benchmark(slug, config, split=split, **where)
     task = task_of(slug, builder.config.name)
-    _check_any_fits(task, slug, metrics, scores)
+    if scores:
+        task.check_takes_scores(slug)
     run, rows = start_run(builder, split, options or TaskOptions())
     # what cannot be read or run is reported before the long work starts
-    theirs = []
-    for name, path in scores.items():
-        say(f"{run.name}: {name}")
-        theirs.append(_take(run, task, rows, name, Path(path), score_column))
+    theirs = [_take(run, task, rows, name, Path(path), score_column) for name, path in scores.items()]
     ready = {}
     for name in metrics:
         with _skipping(run, name, keep_going):
             ready[name] = _usable(run, task, rows, name, partial=partial)
-    if compare and not common_rows and len(ready) + len(theirs) > 1:
-        # as far as it is known before the long work
-        scored = {name: _scored_rows(task, part, None) for name, part in ready.items()}
-        scored |= {result.metric: _scored_rows(task, result.rows, result.scores) for result in theirs}
-        _check_same_rows(scored)
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
-            asked = {*metrics, *scores}
-            run.results.extend(_measure(run, task, part, name, metrics[name], asked, keep))
+            run.results.extend(_measure(run, task, part, name, metrics[name], {*metrics, *scores}))
     run.results.extend(theirs)
     return compare_results(run, common_rows=common_rows) if compare else run
 
 
-def _scored_by(name: str) -> tuple[str, str]:
+def scored_by(name: str) -> tuple[str, str]:
     """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
     plain = name.partition("@")[0]
     return COMPONENTS.get(plain, (plain, ""))
-
-
-def _refusal(task: Task, slug: str, name: str) -> str:
-    metric, component = _scored_by(name)
-    return task.refusal(slug, METRICS.get(metric), component)
-
-
-def _check_takes_scores(task: Task, slug: str) -> None:
-    if not task.takes_scores:
-        raise CapscoreError(f"{slug} {task.asks_for}")
-
-
-def _check_any_fits(task: Task, slug: str, metrics: Collection[str], scores: Collection[str]) -> None:
-    """Stop before reading files if no metric or scores fit the benchmark."""
-    if scores:
-        return _check_takes_scores(task, slug)
-    reasons = {name: _refusal(task, slug, name) for name in metrics}
-    if all(reasons.values()):
-        raise CapscoreError("; ".join(f"{name} {reason}" for name, reason in reasons.items()))
 
 
 @contextmanager
@@ -408,35 +346,39 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
         if not keep_going:
             raise
         run.skipped[name] = error
+    except (RuntimeError, MemoryError) as error:  # such as a full device
+        if not keep_going:
+            raise
+        run.skipped[name] = CapscoreError(f"{type(error).__name__}: {error}")
 
 
 def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
     """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
-    kind = METRICS.get(_scored_by(name)[0])
-    if reason := _refusal(task, run.benchmark, name):
-        raise MetricRefusal(name, f" {reason}")
+    metric, component = scored_by(name)
+    kind = METRICS.get(metric)
+    if reason := task.refusal(run.benchmark, kind, component):
+        raise MetricRefusal(f"{name} {reason}")
     queries = task.queries(rows)
-    there = np.ones(len(queries), dtype=bool)
+    usable = np.ones(len(queries), dtype=bool)
     if kind.needs_images:
-        there &= np.array([path is not None for path in queries.images])
-        missing = dict.fromkeys(name for name, here in zip(queries.image_ids, there, strict=True) if not here)
-        if missing and (not partial or not there.any()):
+        usable &= np.array([path is not None for path in queries.images])
+        missing = {image for image, path in zip(queries.image_ids, queries.images, strict=True) if not path}
+        if missing and (not partial or not usable.any()):
             raise MetricRefusal(
-                name,
-                f" looks at photos, and {len(missing):,} of the {len(set(queries.image_ids)):,} photos of "
-                f"{run.name} are missing, such as {next(iter(missing))}: `capscore data check "
-                f"{run.benchmark}` lists them; ",
+                f"{name} looks at photos, and {len(missing):,} of the {len(set(queries.image_ids)):,} photos "
+                f"of {run.name} are missing, such as {min(missing)}: `capscore data check {run.benchmark}` "
+                "lists them; ",
                 Setting("partial", True),
                 " scores the other rows",
             )
     if kind.needs_references:
-        there &= np.array([bool(texts) for texts in queries.references])
-        if not there.all() and (not partial or not there.any()):
-            n, total = queries.without_references, len(queries)
+        usable &= np.array([bool(texts) for texts in queries.references])
+        if not usable.all() and (not partial or not usable.any()):
+            n, total = sum(not texts for texts in queries.references), len(queries)
             which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
-            raise MetricRefusal(name, f" compares captions with references, and in {run.benchmark} {which}")
-    gone = {owner for owner, here in zip(queries.owners, there, strict=True) if not here}
-    return [row for number, row in enumerate(rows) if number not in gone] if gone else rows
+            raise MetricRefusal(f"{name} compares captions with references, and in {run.benchmark} {which}")
+    left_out = {owner for owner, fits in zip(queries.owners, usable, strict=True) if not fits}
+    return [row for index, row in enumerate(rows) if index not in left_out] if left_out else rows
 
 
 def _measure(
@@ -446,69 +388,42 @@ def _measure(
     name: str,
     make: Callable[[], Scorer],
     asked: Collection[str],
-    keep: KeptResults | None,
 ) -> list[MetricResult]:
     """What the benchmark says about a metric and its components that nobody asked for, from one scoring."""
-    queries = task.queries(rows)
-    _, sign, suffix = name.partition("@")
-    metric, component = _scored_by(name)
-    further = {} if component else task.reported(METRICS.get(metric))
+    plain, sign, suffix = name.partition("@")
+    metric, component = scored_by(name)
     wanted = {name: component}
-    wanted |= {f"{other}{sign}{suffix}": part for other, part in further.items()}
-    wanted = {label: part for label, part in wanted.items() if label == name or label not in asked}
+    for further, part in ({} if component else task.reported(METRICS.get(metric))).items():
+        if f"{further}{sign}{suffix}" not in asked:
+            wanted[f"{further}{sign}{suffix}"] = part
     with heard() as said:
         scorer = make()
-        key = None if keep is None else keep.key(_depends(run), queries, scorer, wanted)
-        if keep is not None and key is not None:
-            found = keep.find(key, lambda fields: MetricResult.from_json(fields, rows))
-            if found is not None:
-                return found
         measured = task.measure(rows, scorer, wanted.values(), run.options)
     tower = getattr(scorer, "backbone", None)
     backbone = "" if tower is None else tower.name
     results = []
     for label, part in wanted.items():
         plain = label.partition("@")[0]
-        outcome = measured.outcomes[part]
         known_as = plain.replace(metric, scorer.known_as, 1)
-        figures, notes = _published(run, task, rows, outcome, known_as, backbone, queries)
-        if known_as != plain:
-            notes = [f"with these settings it is {known_as}", *notes]
-        results.append(
-            MetricResult(
-                metric=label,
-                backbone=backbone,
-                signature=f"{measured.signature}|component:{part}" if part else measured.signature,
-                outcome=dataclasses.replace(outcome, notes=(*outcome.notes, *notes)),
-                published=figures,
-                n_rows=len(rows),
-                n_queries=len(queries),
-                seconds=measured.seconds,
-                warnings=tuple(said) if label == name else (),
-                rows=rows,
-                scores=measured.scores.get(part),
-            )
+        result = MetricResult(
+            metric=label,
+            backbone=backbone,
+            signature=f"{measured.signature}|component:{part}" if part else measured.signature,
+            outcome=measured.outcomes[part],
+            n_rows=len(rows),
+            n_queries=len(task.queries(rows)),
+            seconds=measured.seconds,
+            warnings=tuple(said) if label == name else (),
+            rows=rows,
+            scores=measured.scores.get(part),
         )
-    if keep is not None and key is not None:
-        keep.keep(key, [result.to_json() for result in results])
+        notes = [] if known_as == plain else [f"with these settings it is {known_as}"]
+        results.append(_beside_published(run, task, result, known_as, backbone, notes))
     return results
-
-
-def _depends(run: BenchmarkRun) -> dict[str, Any]:
-    """What all results of a run depend on."""
-    return {
-        "benchmark": run.benchmark,
-        "config": run.config,
-        "split": run.split,
-        "script": run.version,
-        "files": run.files,
-        "statistics": dataclasses.asdict(run.options),
-    }
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:
     """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
-    _check_takes_scores(task, run.benchmark)
     queries = task.queries(rows)
     start = time.perf_counter()
     table = read_scores(path, queries, column=column, missing=run.options.missing)
@@ -520,13 +435,11 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
     metric, _, backbone = name.partition("@")
-    figures, notes = _published(run, task, rows, outcome, metric, backbone, queries)
-    return MetricResult(
+    result = MetricResult(
         metric=name,
         backbone="",
         signature=f"{path.name}, column {column}, rows matched by {table.matched_by}",
-        outcome=dataclasses.replace(outcome, notes=(*table.notes, *outcome.notes, *notes)),
-        published=figures,
+        outcome=outcome,
         n_rows=len(rows),
         n_queries=len(queries),
         seconds=time.perf_counter() - start,
@@ -534,26 +447,21 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
         rows=rows,
         scores=table.scores,
     )
+    return _beside_published(run, task, result, metric, backbone, table.notes)
 
 
-def _published(
-    run: BenchmarkRun,
-    task: Task,
-    rows: KeyedRows,
-    outcome: Outcome,
-    metric: str,
-    backbone: str,
-    queries: Queries,
-) -> tuple[dict[str, list[Published]], list[str]]:
-    """Statistic → published figures to compare it with, best match first; and notes.
+def _beside_published(
+    run: BenchmarkRun, task: Task, result: MetricResult, metric: str, backbone: str, notes: Collection[str]
+) -> MetricResult:
+    """A result with the published figures to compare it with, best match first, and further notes.
 
     Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
     backbone are also compared with scores of an unknown one.
     """
-    languages = set(queries.languages)
+    languages = {row["language"] for _, row in result.rows}
     found: dict[str, list[Published]] = {}
-    others = False
-    for statistic in outcome.statistics:
+    of_backbones = False
+    for statistic in result.outcome.statistics:
         config, name, settings = task.published_as(statistic.name, run.config)
         same = [
             figure
@@ -564,22 +472,18 @@ def _published(
             and (figure.language is None or languages == {figure.language})
         ]
         found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
-        others = others or len(found[statistic.name]) < len(same)
-    notes = []
-    if any(found.values()) and not task.measured_as_published(rows, run.options):
+        of_backbones = of_backbones or len(found[statistic.name]) < len(same)
+    more = [*notes]
+    if any(found.values()) and not task.measured_as_published(result.rows, run.options):
         found = {name: [] for name in found}
-        notes.append(
-            "no published figures are shown: they are for single ratings, and here raters="
-            f"{run.options.raters!r}"
-        )
-    if any(found.values()) and len(rows) < run.n_rows:
-        notes.append(f"published figures are for all {run.n_rows:,} rows")
-    if others:
-        notes.append(
-            f"published figures of {metric} with a backbone are not shown: call the scores {metric}@BACKBONE "
-            "to name theirs"
-        )
-    return found, notes
+        setting = f"raters={run.options.raters!r}"
+        more.append(f"no published figures are shown: they are for single ratings, and here {setting}")
+    if any(found.values()) and result.n_rows < run.n_rows:
+        more.append(f"published figures are for all {run.n_rows:,} rows")
+    if of_backbones:
+        more.append(f"call the scores {metric}@BACKBONE to see published figures of {metric} with a backbone")
+    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *more))
+    return dataclasses.replace(result, outcome=outcome, published=found)
 
 
 @contextmanager
@@ -594,9 +498,6 @@ def heard() -> Iterator[list[str]]:
     said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
-# ---- comparisons need the same rows ----
-
-
 def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
     """A run with paired tests of its first result against the others.
 
@@ -604,78 +505,51 @@ def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> Benchmar
         InputError: two metrics were scored on different rows, and `common_rows` is off.
     """
     if len(run.results) < 2:
-        return _with_notes(run, ["nothing is compared: a comparison needs two metrics"])
+        return _with_notes(run, "nothing is compared: a comparison needs two metrics")
     task = task_of(run.benchmark, run.config)
     first, *others = run.results
-    scored = {result.metric: _scored_rows(task, result.rows, result.scores) for result in run.results}
-    if not common_rows:
-        _check_same_rows(scored)
+    scored = _scored_names(task, first)
     notes = []
     for other in others:
-        pair = f"{first.metric} and {other.metric} are not compared"
-        both = scored[first.metric].keys() & scored[other.metric].keys()
-        if not both:
-            notes.append(f"{pair}: no row was scored by both")
-            continue
-        tests: list[dict[str, Any]] = []
-        if first.scores is not None and other.scores is not None:
-            rows, mine = _only(task, first.rows, first.scores, both)
-            _, theirs = _only(task, other.rows, other.scores, both)
-            tests = task.compare(rows, mine, theirs, run.options)
-        if not tests:
-            notes.append(f"{pair}: there is no paired test for {run.benchmark}")
-        elif len(both) < run.n_rows:
-            notes.append(
-                f"{first.metric} and {other.metric} are compared on {len(both):,} of {run.n_rows:,} rows"
+        pair = f"{first.metric} and {other.metric}"
+        both = scored & _scored_names(task, other)
+        if not common_rows and (len(both) < len(scored) or both != _scored_names(task, other)):
+            raise InputError(
+                f"{pair} were scored on different rows, {len(both):,} of them with both: ",
+                Setting("common_rows", True),
+                " compares them on these",
+                field="compare",
             )
+        tests: list[dict[str, Any]] = []
+        if both and first.scores is not None and other.scores is not None:
+            rows, mine = _only(task, first.rows, first.scores, both)
+            tests = task.compare(rows, mine, _only(task, other.rows, other.scores, both)[1], run.options)
+        if not tests:
+            why = f"there is no paired test for {run.benchmark}" if both else "no row was scored by both"
+            notes.append(f"{pair} are not compared: {why}")
+        elif len(both) < run.n_rows:
+            notes.append(f"{pair} are compared on {len(both):,} of {run.n_rows:,} rows")
         run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
-    return _with_notes(run, notes)
+    return _with_notes(run, *notes)
 
 
-def _with_notes(run: BenchmarkRun, notes: list[str]) -> BenchmarkRun:
+def _with_notes(run: BenchmarkRun, *notes: str) -> BenchmarkRun:
     return dataclasses.replace(run, notes=(*run.notes, *notes))
 
 
-def _scored_rows(task: Task, rows: KeyedRows, scores: np.ndarray | None) -> dict[str, None]:
-    """The names of the rows that have a score for each query, in order; all if scores are None."""
+def _scored_names(task: Task, result: MetricResult) -> set[str]:
+    """The names of the rows that have a score for each query."""
     lacking: set[int] = set()
-    if scores is not None:
-        owners = np.array(task.queries(rows).owners, dtype=np.int64)
-        lacking = set(owners[np.isnan(scores)].tolist())
-    return {name: None for number, (name, _) in enumerate(rows) if number not in lacking}
+    if result.scores is not None:
+        owners = np.array(task.queries(result.rows).owners, dtype=np.int64)
+        lacking = set(owners[np.isnan(result.scores)].tolist())
+    return {name for index, (name, _) in enumerate(result.rows) if index not in lacking}
 
 
 def _only(
     task: Task, rows: KeyedRows, scores: np.ndarray, names: Collection[str]
 ) -> tuple[KeyedRows, np.ndarray]:
     """The rows with these names, and the scores of their queries."""
-    kept = [name in names for name, _ in rows]
-    inside = [kept[number] for number in task.queries(rows).owners]
-    return [row for row, here in zip(rows, kept, strict=True) if here], scores[np.array(inside, dtype=bool)]
-
-
-def _check_same_rows(scored: Mapping[str, Collection[str]]) -> None:
-    """Check that all metrics scored the rows that the first one scored.
-
-    Args:
-        scored: Metric → names of the rows that it scored.
-
-    Raises:
-        InputError: one did not; says how many rows differ, names one of each, and says what to do.
-    """
-    (first, known), *others = scored.items()
-    for other, found in others:
-        parts = []
-        for name, own, theirs in ((first, known, found), (other, found, known)):
-            lacking = [row for row in theirs if row not in own]
-            if lacking:
-                parts.append(f"{name} lacks {counted(len(lacking), 'row')}, such as {lacking[0]!r}")
-        if parts:
-            both = sum(row in found for row in known)
-            raise InputError(
-                f"{first} and {other} cannot be compared, because they were scored on different rows: "
-                f"{'; '.join(parts)}. Score the same rows with both, or compare them on the "
-                f"{counted(both, 'row')} that both scored: ",
-                Setting("common_rows", True),
-                field="compare",
-            )
+    chosen = [name in names for name, _ in rows]
+    inside = [chosen[owner] for owner in task.queries(rows).owners]
+    return [row for row, kept in zip(rows, chosen, strict=True) if kept], scores[np.array(inside, dtype=bool)]

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, Setting
-from .protocols.results import counted
 from .tasks import Queries
 
 _CAPTION_NAMES = ("caption", "candidate", "prediction")
@@ -61,12 +60,15 @@ def read_scores(
     caption = next((name for name in _CAPTION_NAMES if name in columns), None)
     image = next((name for name in _IMAGE_NAMES if name in columns), None)
     rows = [row for chunk in source.chunks(4096) for row in chunk.dicts()]
-    values = [_number(row.get(column), number, path) for number, row in enumerate(rows)]
+    values = [_number(row.get(column), index, path) for index, row in enumerate(rows)]
     if "id" in columns:
-        for number, row in enumerate(rows):
-            if row.get("id") in (None, ""):
-                raise InputError(f"{path}: the id is missing", row=number, field="id")
-        matched_by, keys, wanted = "id", [str(row["id"]) for row in rows], queries.ids
+        matched_by, keys, wanted = (
+            "id",
+            ["" if row.get("id") is None else str(row["id"]) for row in rows],
+            queries.ids,
+        )
+        if "" in keys:
+            raise InputError(f"{path}: the id is missing", row=keys.index(""), field="id")
     elif caption is not None and image is not None:
         matched_by = f"{image} and {caption}"
         keys = [_pair(row.get(image), row.get(caption)) for row in rows]
@@ -74,26 +76,34 @@ def read_scores(
     elif len(values) == len(queries):
         return ScoreTable(np.array(values), "order")
     else:
+        needed = f"{len(values):,} scores for {len(queries):,} queries, and no ids, or photos and captions"
         raise InputError(
-            f"{path} has {len(values):,} scores and neither ids nor photos and captions to match them by; "
-            f"the benchmark has {len(queries):,} queries (`benchmark_queries` gives them, as does ",
-            Setting("write_queries"),
-            ")",
-            field="scores",
+            f"{path} has {needed}; ", Setting("write_queries"), " writes the ids", field="scores"
         )
-    known = _by_key(keys, values, path)
-    notes = _match_notes(known, keys, wanted, path, skip=missing == "skip")
-    return ScoreTable(np.array([known.get(key, math.nan) for key in wanted]), matched_by, tuple(notes))
+    scores: dict[str, float] = {}
+    for row, (key, value) in enumerate(zip(keys, values, strict=True)):
+        before = scores.setdefault(key, value)
+        if before != value and not (math.isnan(before) and math.isnan(value)):
+            raise InputError(f"{path}: {_shown(key)} has two scores, {before:g} and {value:g}", row=row)
+    notes, asked = [], set(wanted)
+    if lacking := [key for key in dict.fromkeys(wanted) if key not in scores]:
+        note = f"no score for {len(lacking):,} of {len(asked):,} queries, such as {_shown(lacking[0])}"
+        if missing != "skip" or len(lacking) == len(asked):
+            raise InputError(f"{path} has {note}; write null for a missing score", field="scores")
+        notes.append(f"{path.name} has {note}")
+    if spare := [key for key in scores if key not in asked]:
+        notes.append(f"{path.name} has {len(spare):,} rows without a query, such as {_shown(spare[0])}")
+    return ScoreTable(np.array([scores.get(key, math.nan) for key in wanted]), matched_by, tuple(notes))
 
 
 def _number(value: Any, row: int, path: Path) -> float:
-    if value is None or value == "":
+    if value in (None, ""):
         return math.nan
     try:
-        number = float(value)
+        number = math.inf if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.inf
-    if isinstance(value, bool) or math.isinf(number):
+    if math.isinf(number):
         raise InputError(f"{path}: {value!r:.40} is not a finite number", row=row, field="score")
     return number
 
@@ -105,38 +115,3 @@ def _pair(image: Any, caption: Any) -> str:
 
 def _shown(key: str) -> str:
     return f"{key.replace(chr(0), ', ')!r:.120}"
-
-
-def _by_key(keys: list[str], values: list[float], path: Path) -> dict[str, float]:
-    known: dict[str, float] = {}
-    for row, (key, value) in enumerate(zip(keys, values, strict=True)):
-        before = known.setdefault(key, value)
-        if before != value and not (math.isnan(before) and math.isnan(value)):
-            raise InputError(f"{path}: {_shown(key)} has two scores, {before:g} and {value:g}", row=row)
-    return known
-
-
-def _match_notes(
-    known: dict[str, float], keys: list[str], wanted: list[str], path: Path, *, skip: bool
-) -> list[str]:
-    """Notes on queries without a row, an error unless they are skipped, and on rows without a query."""
-    asked = dict.fromkeys(wanted)
-    missing = [key for key in asked if key not in known]
-    lack = f"{len(missing):,} of {len(asked):,} queries"
-    if len(missing) == len(asked) or (missing and not skip):
-        own = f"; its first row is {_shown(keys[0])}" if len(missing) == len(asked) and keys else ""
-        raise InputError(
-            f"{path} has no score for {lack}, the first of them {_shown(missing[0])}{own}; write null for "
-            "a missing score",
-            field="scores",
-        )
-    notes = []
-    if missing:
-        notes.append(f"{path.name} has no row for {lack}, the first of them {_shown(missing[0])}")
-    spare = [key for key in known if key not in asked]
-    if spare:
-        notes.append(
-            f"{path.name} has {counted(len(spare), 'row')} without a query, the first of them "
-            f"{_shown(spare[0])}"
-        )
-    return notes

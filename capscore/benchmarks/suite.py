@@ -95,11 +95,10 @@ def suite_data(suite: str, data_dir: str | Path) -> tuple[list[DataSet], dict[st
     found: list[DataSet] = []
     skipped = {}
     for slug, config in members(suite):
-        home = benchmark_home(root, slug)
-        if home is None:
-            skipped[config_title(slug, config)] = f"there is no folder {root / slug}"
-        else:
+        if (home := benchmark_home(root, slug)) is not None:
             found.append((slug, config, home))
+        else:
+            skipped[config_title(slug, config)] = f"there is no folder {root / slug}"
     return found, skipped
 
 
@@ -125,31 +124,25 @@ def run_suite(
     """
     data, skipped = suite_data(suite, data_dir)
     found = SuiteRun(suite, skipped=skipped)
-    for one in data:
-        run = found.attempt(one, metrics=metrics, **settings)
-        if run is None:
-            continue
-        if run.results:
+    for data_set in data:
+        run = found.attempt(data_set, metrics=metrics, **settings)
+        if run is not None and run.results:
             found.runs.append(run)
             if done is not None:
                 done(run)
-        else:
+        elif run is not None:
             found.skipped[run.name] = reasons(run.skipped)
     return found
 
 
 def reasons(skipped: Mapping[str, CapscoreError]) -> str:
-    """Why metrics were not run, grouped by reason.
+    """Why metrics were not run.
 
-    >>> words, photos = MetricRefusal("cider", " needs words"), CapscoreError("no photos")
-    >>> reasons({"cider": words, "mcs": photos, "bleu_4": words})
-    'each of cider, bleu_4 needs words; mcs: no photos'
+    >>> refused, failed = MetricRefusal("cider compares captions with references"), CapscoreError("no photos")
+    >>> reasons({"cider": refused, "mcs": failed})
+    'cider compares captions with references; mcs: no photos'
     """
-    together: dict[str, list[str]] = {}
-    for metric, why in skipped.items():
-        reason = why.reason if isinstance(why, MetricRefusal) else f": {why}"
-        together.setdefault(reason, []).append(metric)
-    return "; ".join(
-        f"{'each of ' if len(metrics) > 1 else ''}{', '.join(metrics)}{reason}"
-        for reason, metrics in together.items()
+    parts = (
+        f"{why}" if isinstance(why, MetricRefusal) else f"{name}: {why}" for name, why in skipped.items()
     )
+    return "; ".join(parts)

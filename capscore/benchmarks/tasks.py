@@ -220,6 +220,11 @@ class Task:
         """
         raise CapscoreError(f"this benchmark {self.asks_for}")
 
+    def check_takes_scores(self, slug: str) -> None:
+        """Raise `CapscoreError` if one score per query is not enough for the benchmark of that name."""
+        if not self.takes_scores:
+            raise CapscoreError(f"{slug} {self.asks_for}")
+
     def measure(
         self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
     ) -> Measurement:

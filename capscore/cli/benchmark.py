@@ -17,8 +17,7 @@ published value, its source, signatures and counts.
 
 [bold]Several backbones[/] (--backbone A --backbone B, or all-known) give one table of backbones and data
 sets: metric mcs unless others are named, best in bold, with size, speed and licence. A backbone that cannot
-be loaded has its reason in its row. With --keep FOLDER, what is finished stays there, and the same command
-goes on from it.
+be loaded has its reason in its row. Embeddings are cached: a command that was cut off is quick to repeat.
 
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
 metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.
@@ -45,9 +44,7 @@ from .options import Target, argument, option, statistics_option
 from .terminal import UsageError, say
 
 if TYPE_CHECKING:
-    from ..benchmarks.backbones import BackboneTable
     from ..benchmarks.run import BenchmarkRun
-    from ..benchmarks.suite import SuiteRun
     from ..show.tables import Report
 
 ALL_KNOWN = "all-known"
@@ -57,9 +54,6 @@ Metrics = Annotated[list[str] | None, options.metrics_option("Metrics, such as m
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
 Systems = Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")]
 SideBySide = Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")]
-Keep = Annotated[
-    Path | None, option("Folder that keeps finished results.", metavar="FOLDER", panel="Backbone")
-]
 Raters = Annotated[Literal["flatten", "mean"], statistics_option("flatten (row per rating) or mean.")]
 Missing = Annotated[Literal["raise", "skip"], statistics_option("Missing scores: raise or skip.")]
 
@@ -83,7 +77,6 @@ def benchmark(
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
     side_by_side: SideBySide = None,
-    keep: Keep = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
     common_rows: options.CommonRows = False,
     partial: options.Partial = False,
@@ -106,28 +99,33 @@ def benchmark(
     terminal.check_result_files(force, **files)
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
-    tell = say if sys.stderr.isatty() and not quiet else None  # a person waits
-    where = {"split": split, "image_dir": image_dir}
-    how: dict[str, Any] = {"options": sampling, "common_rows": common_rows, "partial": partial}
-    how |= {"say": tell, **where}
-    of_scores = {"scores": scores, "write_queries": write_queries}
     show = _Shown(files, as_json, quiet)
+    where = {"split": split, "image_dir": image_dir}
+    how: dict[str, Any] = {"options": sampling, "common_rows": common_rows, "partial": partial, **where}
+    how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
+    backbones, of_scores = backbone or [], {"scores": scores, "write_queries": write_queries}
     if systems or more or side_by_side is not None:
         unfit = {"suite": suite, "figure": figure, "compare": compare, **of_scores}
-        captions = _check_systems(systems, more, side_by_side, data, heatmap, unfit)
-        makers = _makers(metric or ["cider"], backbone, metric_options)
+        captions = _system_files(systems, more, side_by_side, data, heatmap, unfit)
+        makers = _makers(metric or ["cider"], backbones, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
         _compare_systems(captions, makers, data, config, side_by_side, how, show)
         return None
-    several = len(backbone or ()) > 1 or ALL_KNOWN in (backbone or ())
-    _check(data, suite, data_dir, {**where, **of_scores, "config": config, "heatmap": heatmap}, keep, several)
+    _check_suite(data, suite, data_dir, {**where, **of_scores, "config": config, "heatmap": heatmap})
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
         _write_queries(write_queries, targets, where)
         return None
     how |= {"compare": compare, "scores": options.named_files(scores or ()), "score_column": score_column}
-    measure = _compare_backbones if several else _compare_metrics
-    return measure(metric or [], backbone or [], metric_options, targets, suite, data_dir, keep, how, show)
+    if len(backbones) > 1 or ALL_KNOWN in backbones:
+        return _compare_backbones(metric, backbones, metric_options, targets, suite, data_dir, how, show)
+    makers = _makers(metric or [], backbones, metric_options)
+    _check_heatmap(show, len(makers) + len(how["scores"]))
+    if not makers and not how["scores"]:
+        raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
+    if taken := makers.keys() & how["scores"].keys():
+        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
+    return _compare_metrics(makers, targets, suite, data_dir, how, show)
 
 
 class _Shown(NamedTuple):
@@ -137,10 +135,10 @@ class _Shown(NamedTuple):
     as_json: bool
     quiet: bool
 
-    @property
-    def tables(self) -> bool:
-        """Whether tables are printed."""
-        return not (self.as_json or self.quiet)
+    def print(self, report: Report) -> None:
+        """Print tables, unless JSON or nothing is asked for."""
+        if not (self.as_json or self.quiet):
+            report.print(make_console())
 
     def write(
         self, document: Mapping[str, Any], reports: Sequence[Report], runs: Sequence[BenchmarkRun] = ()
@@ -149,27 +147,19 @@ class _Shown(NamedTuple):
         terminal.write_json(self.files["output"], document)
         if (markdown := self.files["markdown"]) is not None:
             write_text(markdown, "\n".join(report.markdown() for report in reports))
-        if (figure := self.files["figure"]) is not None and runs:
-            from ..show.figures import write_benchmark_figure
+        for name, path in self.files.items():
+            if path is not None and runs and name in ("figure", "heatmap"):
+                from ..show import figures
 
-            write_benchmark_figure(runs, figure)
-        if (heatmap := self.files["heatmap"]) is not None and runs:
-            from ..show.figures import write_language_heatmap
-
-            write_language_heatmap(runs, heatmap)
+                write = figures.write_benchmark_figure if name == "figure" else figures.write_language_heatmap
+                write(runs, path)
         if self.as_json:
             terminal.print_json(document)
 
 
-def _check(
-    data: list[str] | None,
-    suite: str | None,
-    data_dir: Path | None,
-    of_data: Mapping[str, Any],
-    keep: Path | None,
-    several: bool,
+def _check_suite(
+    data: list[str] | None, suite: str | None, data_dir: Path | None, of_data: Mapping[str, Any]
 ) -> None:
-    """Check that the options go together."""
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     for name, value in of_data.items() if suite is not None else ():
@@ -177,16 +167,13 @@ def _check(
             raise UsageError(Setting(name, value), " goes with ", Setting("data"))
     if suite is not None and data_dir is None:
         raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
-    if keep is not None and not several:
-        raise UsageError(Setting("keep", keep), ": results are kept where several backbones are compared")
 
 
 def _check_heatmap(show: _Shown, n_rows: int) -> None:
-    if (heatmap := show.files["heatmap"]) is not None and n_rows > 2:
-        raise UsageError(
-            Setting("heatmap", heatmap),
-            f": it has room for two, below and above its diagonal, not {n_rows}",
-        )
+    heatmap = show.files["heatmap"]
+    if heatmap is not None and n_rows > 2:
+        room = f": it has room for two, below and above its diagonal, not {n_rows}"
+        raise UsageError(Setting("heatmap", heatmap), room)
 
 
 # ---- what is measured ----
@@ -194,9 +181,9 @@ def _check_heatmap(show: _Shown, n_rows: int) -> None:
 
 def _slugs(metrics: Sequence[str], metric_options: Mapping[str, Any]) -> dict[str, str]:
     """Metric as it is asked for, such as bleu_4 → the one that computes it; options are checked."""
-    from ..benchmarks.run import COMPONENTS
+    from ..benchmarks.run import scored_by
 
-    slugs = {metric: COMPONENTS.get(metric, (metric, ""))[0] for metric in metrics}
+    slugs = {metric: scored_by(metric)[0] for metric in metrics}
     known = all_options()
     # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
     own = {
@@ -208,9 +195,7 @@ def _slugs(metrics: Sequence[str], metric_options: Mapping[str, Any]) -> dict[st
     return slugs
 
 
-def _makers(
-    metrics: Sequence[str], backbones: Sequence[str] | None, metric_options: Mapping[str, Any]
-) -> Makers:
+def _makers(metrics: Sequence[str], backbones: Sequence[str], metric_options: Mapping[str, Any]) -> Makers:
     """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
     from ..metrics.loading import default_backbone
 
@@ -221,7 +206,7 @@ def _makers(
             makers[metric] = functools.partial(load, slug)
             continue
         for name in backbones or [default_backbone(slug)]:
-            label = metric if len(backbones or ()) < 2 else f"{metric}@{name}"
+            label = metric if len(backbones) < 2 else f"{metric}@{name}"
             makers[label] = functools.partial(load, slug, name)
     return makers
 
@@ -239,82 +224,53 @@ def _write_queries(path: Path, targets: Sequence[Target], where: Mapping[str, An
 
 
 def _compare_metrics(
-    metrics: Sequence[str],
-    backbones: Sequence[str],
-    metric_options: Mapping[str, Any],
+    makers: Makers,
     targets: Sequence[Target],
     suite: str | None,
     data_dir: Path | None,
-    keep: Path | None,
     how: dict[str, Any],
     show: _Shown,
 ) -> int | None:
     """Measure metrics on each benchmark that --data names, or on a suite; returns the exit code."""
+    from ..benchmarks.result_file import stamped
     from ..benchmarks.run import run_benchmark
     from ..benchmarks.suite import SuiteRun, reasons, run_suite
     from ..show.benchmark_tables import benchmark_report
-
-    makers = _makers(metrics, backbones, metric_options)
-    _check_heatmap(show, len(makers) + len(how["scores"]))
-    if not makers and not how["scores"]:
-        raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    if taken := makers.keys() & how["scores"].keys():
-        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
+    from ..show.tables import Report
 
     def done(run: BenchmarkRun) -> None:
-        if show.tables:
-            benchmark_report(run).print(make_console())
+        show.print(benchmark_report(run))
 
-    if suite:
-        return _show_suite(run_suite(suite, str(data_dir), makers, done=done, **how), show)
     found = SuiteRun()
+    if suite:
+        found = run_suite(suite, str(data_dir), makers, done=done, **how)
     for slug, config, home in targets:
         run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **how)
         if not run.results:
             raise CapscoreError(reasons(run.skipped))
         done(run)
         found.runs.append(run)
-    return _show_suite(found, show)
-
-
-def _show_suite(found: SuiteRun, show: _Shown) -> int | None:
-    """Write the results, and print what was not run; returns the exit code."""
-    from rich.text import Text
-
-    from ..benchmarks.result_file import stamped
-    from ..show.benchmark_tables import benchmark_report
-    from ..show.tables import printable
-
     document = found.to_dict()
-    if not found.suite:
+    if not suite:
         document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
     show.write(stamped(document), [benchmark_report(run) for run in found.runs], found.runs)
-    console = make_console()
-    for title, reasons in (("Not run", found.skipped), ("Damaged", found.failed)):
-        if reasons and show.tables:
-            console.print(Text(f"\n{title}", style="bold"))
-            for name, reason in reasons.items():
-                console.print(Text(printable(f"{name}: {reason}", console.encoding)))
+    for title, left_out in (("Not run", found.skipped), ("Damaged", found.failed)):
+        if left_out:
+            show.print(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
     if found.failed:
         return terminal.FAILED
     if not found.runs:
-        raise CapscoreError(f"nothing of the suite {found.suite!r} could be measured")
-    if found.suite:
+        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
+    skipped = [(run.name, name, why) for run in found.runs for name, why in run.skipped.items()]
+    if suite or not skipped:
         return None
-    skipped = [
-        f"{run.name}: {name} was not run. {why}" for run in found.runs for name, why in run.skipped.items()
-    ]
-    for line in () if show.tables else skipped:  # tables say it themselves
-        say(line)
-    return terminal.SKIPPED if skipped else None
+    for where, name, why in skipped if show.as_json or show.quiet else ():  # tables say it themselves
+        say(f"{where}: {name} was not run. {why}")
+    return terminal.SKIPPED
 
 
 def _backbone_names(given: Sequence[str]) -> list[str]:
-    """The backbones that --backbone names, with `all-known` for each entry of the registry.
-
-    Raises:
-        UsageError: a name is unknown, or two name the same backbone.
-    """
+    """The backbones that --backbone names, with `all-known` for each entry of the registry."""
     from ..backbones import registry
     from ..backbones.loading import check_spec, find_known
 
@@ -331,21 +287,21 @@ def _backbone_names(given: Sequence[str]) -> list[str]:
 
 
 def _compare_backbones(
-    metrics: Sequence[str],
+    metrics: Sequence[str] | None,
     backbones: Sequence[str],
     metric_options: Mapping[str, Any],
     targets: Sequence[Target],
     suite: str | None,
     data_dir: Path | None,
-    keep: Path | None,
     how: dict[str, Any],
     show: _Shown,
 ) -> int | None:
     """Measure metrics with each backbone, on data sets or on a suite in a folder; returns the exit code."""
     from ..benchmarks.backbones import compare_backbones
-    from ..benchmarks.kept import KeptResults
+    from ..benchmarks.result_file import stamped
     from ..benchmarks.suite import DataSet, suite_data
     from ..metrics.loading import make_embedder
+    from ..show.benchmark_tables import backbones_report, benchmark_report
 
     metrics = metrics or ([] if how["scores"] else ["mcs"])
     names = _backbone_names(backbones)
@@ -358,39 +314,23 @@ def _compare_backbones(
         raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
     _check_heatmap(show, len(with_backbone) * len(names) + len(others) + len(how["scores"]))
 
-    def makers(backbone: str, embedder: Any) -> Makers:
-        return {
-            f"{name}@{backbone}": functools.partial(make, embedder) for name, make in with_backbone.items()
-        }
+    def makers(name: str, embedder: Any) -> Makers:
+        return {f"{key}@{name}": functools.partial(make, embedder) for key, make in with_backbone.items()}
 
     data: Sequence[DataSet] = targets
     skipped: dict[str, str] = {}
-    with terminal.as_usage():
-        kept = None if keep is None else KeptResults(keep, metric_options)
-        if suite is not None:
+    if suite is not None:
+        with terminal.as_usage():
             data, skipped = suite_data(suite, str(data_dir))
     loaders = {name: functools.partial(make_embedder, name, **metric_options) for name in names}
-    table = compare_backbones(loaders, makers, data, others=others, keep=kept, **how)
+    table = compare_backbones(loaders, makers, data, others=others, **how)
     table.suite, table.skipped = suite or "", {**skipped, **table.skipped}
-    return _show_backbones(table, show)
-
-
-def _show_backbones(table: BackboneTable, show: _Shown) -> int | None:
-    """Write and print the table; returns the exit code."""
-    from ..benchmarks.result_file import stamped
-    from ..show.benchmark_tables import backbones_report, benchmark_report
-
     report = backbones_report(table)
     show.write(stamped(table.to_dict()), [report, *map(benchmark_report, table.runs)], table.runs)
-    if show.tables:
-        report.print(make_console())
-    else:  # otherwise the table says it
-        for facts in table.backbones:
-            if facts.failed:
-                say(f"{facts.name}: {facts.failed}")
-        for run in table.runs:
-            for name, why in run.skipped.items():
-                say(f"{run.name}: {name}: {why}")
+    show.print(report)
+    for facts in table.backbones if show.as_json or show.quiet else ():  # otherwise the table says it
+        if facts.failed:
+            say(f"{facts.name}: {facts.failed}")
     if not table.runs:
         say("error: no backbone could be measured on any data set")
     if table.failed or not table.runs:
@@ -401,7 +341,7 @@ def _show_backbones(table: BackboneTable, show: _Shown) -> int | None:
 # ---- systems ----
 
 
-def _check_systems(
+def _system_files(
     systems: list[str] | None,
     more: list[str] | None,
     side_by_side: str | None,
@@ -463,7 +403,4 @@ def _compare_systems(
         if (heatmap := show.files["heatmap"]) is not None:
             write_systems_heatmap(run, heatmap)
     show.write(document, [report])
-    if show.tables:
-        console = make_console()
-        report.print(console)
-        terminal.print_written(console, *show.files.values())
+    show.print(report)

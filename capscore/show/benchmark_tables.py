@@ -164,7 +164,7 @@ def backbones_report(table: BackboneTable) -> Report:
             for cell in row.cells
         ]
         speeds = _rate(facts.texts_per_second), _rate(facts.images_per_second)
-        rows.append([name, *cells, size_text(facts.parameters), *speeds, facts.licence or "–"])
+        rows.append([name, *cells, size_text(facts.parameters or 0), *speeds, facts.licence or "–"])
     bold = {(index, 1 + at) for index, row in enumerate(found) for at, best in enumerate(row.best) if best}
     data = [f"{name} {statistic_name(statistic)}" for name, statistic in table.columns]
     headings = ("backbone", *data, "parameters", "captions/s", "photos/s", "licence")
@@ -182,8 +182,6 @@ def _backbone_remarks(table: BackboneTable) -> Iterator[str]:
         yield f"Numbers of data sets are times 100; the best of each column is bold, or has *.{ends}"
         devices = sorted({facts.device for facts in table.backbones if facts.device})
         yield f"Speed is that of encoding (on {', '.join(devices)}), – where the cache had everything."
-    if table.n_kept:
-        yield f"{table.n_kept:,} results were kept by an earlier run."
     for row in table.rows():
         for data, why in row.missing.items():
             yield f"{row.label.replace('@', ' · ', 1)} on {data}: not run. {why}"

@@ -219,7 +219,7 @@ def agreement(
 
     Raises:
         InputError: lists of different lengths, a value that is not a finite number, several ratings per item
-            without `raters`, fewer than 2 items.
+            without `raters`, fewer than 2 items (with a bootstrap by image, fewer than 2 images).
 
     >>> found = agreement([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]], raters="flatten")
     >>> round(found.values["tau_b"], 3), round(found.values["tau_c"], 3)
@@ -229,6 +229,8 @@ def agreement(
     """
     names = check_statistics(statistics)
     rows = _Rows.of({"scores": scores}, ratings, raters, images, missing)
+    if bootstrap and rows.n_units < 2:
+        raise InputError(f"a bootstrap by {rows.unit} needs at least 2 {rows.unit}s, and there is 1")
     correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
     intervals, notes = bootstrap_intervals(
         lambda drawn: np.array(list(correlations.values(names, drawn).values())),

@@ -233,13 +233,8 @@ def test_what_is_not_compared_is_told(tmp_path):
     (tmp_path / "images").mkdir()
     for photo in (0, 1):
         (tmp_path / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="mcs and a were scored on different rows, 6 of them with both"):
         take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True)
-    assert str(caught.value) == (
-        "compare: mcs and a cannot be compared, because they were scored on different rows: mcs lacks "
-        "6 rows, such as '2.jpg|6.jpg#2'. Score the same rows with both, or compare them on the 6 rows that "
-        "both scored: common_rows=True"
-    )
     run = take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True, common_rows=True)
     assert "mcs and a are compared on 6 of 12 rows" in run.notes
     mine = [row for row, (key, _) in enumerate(run.results[1].rows) if key in dict(run.results[0].rows)]
@@ -256,7 +251,7 @@ def test_systems_with_gaps_at_different_rows_are_not_compared(tmp_path):
     rows[3]["score"] = rows[7]["score"] = None
     gaps.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     options = TaskOptions(bootstrap=50, missing="skip")
-    with pytest.raises(InputError, match=r"b lacks 2 rows, such as .* on the 10 rows that both scored"):
+    with pytest.raises(InputError, match="different rows, 10 of them with both"):
         take(tmp_path, {"a": whole, "b": gaps}, options, compare=True)
     run = take(tmp_path, {"a": whole, "b": gaps}, options, compare=True, common_rows=True)
     assert "a and b are compared on 10 of 12 rows" in run.notes

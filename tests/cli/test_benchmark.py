@@ -108,7 +108,7 @@ def test_missing_scores_are_left_out_on_demand(flickr, tmp_path):
     result = benchmark(flickr, "--scores", mine, "--missing", "skip", "--bootstrap", 0)
     assert result.exit_code == 0, result.output
     assert "10 items, 30 ratings" in result.stdout
-    assert "no row for 1 of 12 queries" in " ".join(result.stdout.split())
+    assert "no score for 1 of 12 queries" in " ".join(result.stdout.split())
 
 
 def test_what_cannot_be_written_is_told_before_the_work(flickr, tmp_path, monkeypatch):
@@ -198,11 +198,6 @@ def test_a_suite_runs_what_is_there(flickr):
             ": an option of infometic, not of mcs",
         ),
         (("--data", "thumb", "--data-dir", "nowhere", "-m", "rouge_l"), 1, "is not a folder"),
-        (
-            ("--data", "captokeneval", "-m", "rouge_l", "--data-dir", "."),
-            1,
-            "asks for scores of words and regions",
-        ),
     ],
 )
 def test_what_a_person_may_get_wrong(arguments, code, message, tmp_path, monkeypatch):
