@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,20 +21,19 @@ from ...errors import CapscoreError, InputError, Setting
 from ...metrics.signature import format_signature, parse_signature
 from ...registry import METRICS
 from ...statistics.agreement import SystemLevel, side_by_side
-from ...statistics.bootstrap import Interval, multiplicities, percentile_interval, resample
+from ...statistics.bootstrap import Interval, bootstrap_intervals
 from ..data.annotation_files import KeptReadings
 from ..protocols.results import counted, notes_by_config
-from ..run import COMPONENTS, BenchmarkRun, heard, open_benchmark, start_run
+from ..run import COMPONENTS, heard, open_benchmark, start_run
 from ..tasks import TaskOptions
-from .captions import SystemCaptions, read_captions
-from .matched_rows import MatchedRows, configs_by_language, known_languages, match_captions
+from .captions import MatchedRows, configs_by_language, match_captions, read_captions
 from .side_by_side import Evaluation, published_scores
 
 if TYPE_CHECKING:
     from ...metrics.base import Scorer
 
 ALL = "all"
-_LEAST_EVALUATIONS = 3  # for a correlation within one language
+_MIN_EVALUATIONS = 3  # for a correlation within one language
 
 
 @dataclass(frozen=True)
@@ -107,17 +106,17 @@ class SystemsMetric:
     @property
     def means(self) -> dict[str, float]:
         """System → plain mean over the languages, for systems with captions in all of them."""
-        names = dict.fromkeys(name for one in self.languages for name in one.means)
+        names = dict.fromkeys(name for part in self.languages for name in part.means)
         return {
-            name: math.fsum(one.means[name] for one in self.languages) / len(self.languages)
+            name: math.fsum(part.means[name] for part in self.languages) / len(self.languages)
             for name in names
-            if all(name in one.means for one in self.languages)
+            if all(name in part.means for part in self.languages)
         }
 
     @property
     def signature(self) -> str:
         """The signatures of all languages as one: "var" where they differ, and the languages joined."""
-        read = [parse_signature(one.signature)[1] for one in self.languages]
+        read = [parse_signature(part.signature)[1] for part in self.languages]
         keys = dict.fromkeys(key for settings in read for key in settings)
         joined = {}
         for key in keys:
@@ -128,7 +127,7 @@ class SystemsMetric:
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {
-            "languages": {one.language: one.to_dict() for one in self.languages},
+            "languages": {part.language: part.to_dict() for part in self.languages},
             "means": self.means,
             "agreement": {name: level.to_dict() for name, level in self.agreement.items()},
         }
@@ -173,8 +172,8 @@ class SystemsRun:
             "files": dict(self.files),
             "systems": {name: str(path) for name, path in self.systems.items()},
             "options": {name: getattr(self.options, name) for name in ("bootstrap", "confidence", "seed")},
-            "metrics": {one.metric: one.to_dict() for one in self.metrics},
-            "evaluations": [dataclasses.asdict(one) for one in self.evaluations],
+            "metrics": {metric.metric: metric.to_dict() for metric in self.metrics},
+            "evaluations": [dataclasses.asdict(rating) for rating in self.evaluations],
             "notes": list(self.notes),
         }
 
@@ -224,47 +223,60 @@ def run_systems(
     options, say = options or TaskOptions(), say or (lambda line: None)
     if not systems or not metrics:
         raise InputError("expected at least one system and one metric")
-    chosen = configs_by_language(slug, configs)
-    known = known_languages(slug)
+    chosen, known = configs_by_language(slug, configs)
     read = []
     for name, path in systems.items():
         say(f"{slug}: {path}")
         read.append(read_captions(name, path, list(chosen), known=known, may_be_empty=may_be_empty))
-    notes = [
-        f"{one.name}: {counted(one.n_elsewhere, 'row')} in other languages left out"
-        for one in read
-        if one.n_elsewhere
-    ]
-    spoken = [code for code in chosen if configs or any(code in one.captions for one in read)]
+    spoken = [code for code in chosen if configs or any(code in system.captions for system in read)]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
+    used = [
+        rating
+        for rating in evaluations
+        if {rating.first, rating.second} <= set(systems) and rating.language in spoken
+    ]
+    if evaluations and not used:
+        raise InputError(
+            f"no side-by-side rating compares two of the systems {', '.join(systems)} in {', '.join(spoken)}"
+        )
     opens_images = any(METRICS.get(_scored_by(name)[0]).needs_images for name in metrics)
-    runs, rows = [], []
-    for run, found in _read_languages(
-        slug,
-        {code: chosen[code] for code in spoken},
-        read,
-        options,
-        common_rows=common_rows,
-        say=say,
-        data_dir=data_dir,
-        split=split,
-        image_dir=image_dir,
-        images=None if opens_images else False,
-    ):
+    opening: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
+    opening |= {"images": None if opens_images else False, "kept": KeptReadings()}
+    runs, matched = [], []
+    for code in spoken:
+        say(f"{slug} · {chosen[code]}")
+        builder, part = open_benchmark(slug, chosen[code], **opening)
+        run, rows = start_run(builder, part, options)
+        where, is_whole = f"{slug} · {chosen[code]}", builder.published(part).get("rows") == len(rows)
+        how = {"is_whole": is_whole, "common_rows": common_rows}
         runs.append(run)
-        rows.append(found)
-        if len(found.photos) < found.n_whole:
-            n = f"{len(found.photos):,} of {found.n_whole:,} photos"
-            notes.append(f"{found.language}: {n}, those that all have")
-    used, left = _usable(evaluations, list(systems), spoken)
+        matched.append(match_captions(code, chosen[code], where, rows, read, **how))
     measured = []
     for name, make in metrics.items():
-        say(f"{slug}: {name}")
-        parts = _scored(slug, name, make, rows, options, partial=partial, say=say)
+        scorer, parts = make(), []
+        for found in matched:
+            say(f"{slug} · {found.config}: {name}")
+            usable = _available(slug, name, scorer, found, partial)
+            parts.append(_of_language(slug, name, scorer, usable, options))
         measured.append(SystemsMetric(name, tuple(parts), _agreement(parts, used)))
+    notes = notes_by_config([(run.config, note) for run in runs for note in run.notes])
+    notes += [
+        f"{system.name}: {counted(system.n_elsewhere, 'row')} in other languages left out"
+        for system in read
+        if system.n_elsewhere
+    ]
+    notes += [
+        f"{found.language}: {len(found.photos):,} of {found.n_whole:,} photos, those that all have"
+        for found in matched
+        if len(found.photos) < found.n_whole
+    ]
     if len(systems) == 1:
         notes.append("1 system: there is nothing to compare it with")
+    if len(used) < len(evaluations):
+        what = counted(len(evaluations), "side-by-side evaluation")
+        left = len(evaluations) - len(used)
+        notes.append(f"{left} of {what} left out: they are of other systems or languages")
     return SystemsRun(
         benchmark=slug,
         split=runs[0].split,
@@ -274,59 +286,8 @@ def run_systems(
         options=options,
         metrics=tuple(measured),
         evaluations=tuple(used),
-        notes=(*notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes, *left),
+        notes=tuple(notes),
     )
-
-
-def _read_languages(
-    slug: str,
-    configs: Mapping[str, str],
-    systems: Sequence[SystemCaptions],
-    options: TaskOptions,
-    *,
-    common_rows: bool,
-    say: Callable[[str], None],
-    **opening: Any,
-) -> Iterator[tuple[BenchmarkRun, MatchedRows]]:
-    """What was read of each language, and its rows; a file that holds several languages is parsed once.
-
-    Args:
-        slug: Name of the set.
-        configs: Language → configuration.
-        systems: What the systems say.
-        options, common_rows, say: As in `run_systems`.
-        opening: Further arguments of `open_benchmark`.
-    """
-    kept = KeptReadings() if len(configs) > 1 else None
-    for code, config in configs.items():
-        say(f"{slug} · {config}")
-        builder, part = open_benchmark(slug, config, kept=kept, **opening)
-        run, keyed = start_run(builder, part, options)
-        found = match_captions(code, config, slug, keyed, systems, common_rows=common_rows)
-        if builder.published(part).get("rows") != len(keyed):
-            found = dataclasses.replace(found, is_published=False)
-        yield run, found
-
-
-def _scored(
-    slug: str,
-    name: str,
-    make: Callable[[], Scorer],
-    rows: Sequence[MatchedRows],
-    options: TaskOptions,
-    *,
-    partial: bool,
-    say: Callable[[str], None],
-) -> list[LanguageScores]:
-    """Scores of every language by one scorer."""
-    component = _scored_by(name)[1]
-    scorer = make()
-    parts = []
-    for part in rows:
-        say(f"{slug} · {part.config}: {name}")
-        kept = _available(slug, name, scorer, part, partial=partial)
-        parts.append(_of_language(slug, name.partition("@")[0], component, scorer, kept, options))
-    return parts
 
 
 def _scored_by(name: str) -> tuple[str, str]:
@@ -335,69 +296,62 @@ def _scored_by(name: str) -> tuple[str, str]:
     return COMPONENTS.get(plain, (plain, ""))
 
 
-def _available(slug: str, name: str, scorer: Scorer, rows: MatchedRows, *, partial: bool) -> MatchedRows:
-    """The rows that a metric can be run on.
-
-    Raises:
-        CapscoreError: photos or references are missing.
-    """
-    there = np.ones(len(rows.photos), dtype=bool)
-    if scorer.needs_images:
-        there &= np.array([photo.path is not None for photo in rows.photos])
-    if scorer.needs_references:
-        there &= np.array([bool(photo.references) for photo in rows.photos])
-    if there.all():
+def _available(slug: str, name: str, scorer: Scorer, rows: MatchedRows, partial: bool) -> MatchedRows:
+    """The rows that a metric can be run on; a CapscoreError if photos or references are missing."""
+    available = [
+        (path is not None or not scorer.needs_images) and bool(texts or not scorer.needs_references)
+        for path, texts in zip(rows.paths, rows.references, strict=True)
+    ]
+    if all(available):
         return rows
-    gone = rows.photos[int(there.argmin())]
-    what = "is missing" if scorer.needs_images and gone.path is None else "has no references"
-    if not partial or not there.any():
+    if not partial or not any(available):
+        gone = rows.photos[available.index(False)]
         raise CapscoreError(
-            f"{name}: {int((~there).sum()):,} of the {len(there):,} photos of {slug} · {rows.config} cannot "
-            f"be scored; {gone.key}, for one, {what}; ",
+            f"{name}: {available.count(False):,} of the {len(available):,} photos of {slug} · {rows.config} "
+            f"cannot be scored; {gone}, for one, is missing or has no references; ",
             Setting("partial", True),
             " scores the others",
         )
-    return rows.keep(there.tolist())
+    return rows.keep(available)
 
 
 def _of_language(
-    slug: str, metric: str, component: str, scorer: Scorer, rows: MatchedRows, options: TaskOptions
+    slug: str, name: str, scorer: Scorer, rows: MatchedRows, options: TaskOptions
 ) -> LanguageScores:
     """Means and differences of the systems in a language."""
     start = time.perf_counter()
-    columns: dict[str, np.ndarray] = {}
-    signatures: dict[str, str] = {}
+    metric, component = name.partition("@")[0], _scored_by(name)[1]
+    columns, signature = [], ""
     with heard() as said:
-        for name, captions in rows.captions.items():
+        for system, captions in rows.captions.items():
             try:
                 found = scorer.score(
                     captions,
-                    [photo.path for photo in rows.photos] if scorer.needs_images else None,
-                    references=[one.references for one in rows.photos] if scorer.needs_references else None,
+                    rows.paths if scorer.needs_images else None,
+                    references=rows.references if scorer.needs_references else None,
                     language=rows.language,
                 )
             except InputError as error:
-                photo = "" if error.row is None else f", photo {rows.photos[error.row].key}"
-                place = f"{metric} on {slug} · {rows.config}: {name}{photo}: "
+                photo = "" if error.row is None else f", photo {rows.photos[error.row]}"
+                place = f"{metric} on {slug} · {rows.config}: {system}{photo}: "
                 raise InputError(place, *error.parts) from error
-            columns[name] = found.components[component] if component else found.scores
-            signatures[name] = found.signature
+            columns.append(found.components[component] if component else found.scores)
+            signature = signature or found.signature
     seconds = time.perf_counter() - start
-    values = np.array([*columns.values()])
+    values = np.array(columns)
     kept = ~np.isnan(values).any(axis=0)  # empty captions that the scorer leaves out
     if not kept.any():
         raise CapscoreError(f"{metric} has no score of any photo of {slug} · {rows.config}")
-    names, values = list(columns), values[:, kept]
-    whole = rows.is_published and len(rows.photos) == rows.n_whole and kept.all()
-    signature = next(iter(signatures.values()))
+    systems, values = list(rows.captions), values[:, kept]
+    is_whole = rows.is_whole and kept.all()
     return LanguageScores(
         language=rows.language,
         config=rows.config,
         n_photos=int(kept.sum()),
-        n_references=sum(len(photo.references) for photo in itertools.compress(rows.photos, kept.tolist())),
-        means=dict(zip(names, values.mean(axis=1).tolist(), strict=True)),
-        differences=_differences(names, values, options),
-        published=published_scores(slug, metric, rows.language) if whole else {},
+        n_references=sum(map(len, itertools.compress(rows.references, kept.tolist()))),
+        means=dict(zip(systems, values.mean(axis=1).tolist(), strict=True)),
+        differences=_differences(systems, values, options),
+        published=published_scores(slug, metric, rows.language) if is_whole else {},
         signature=f"{signature}|component:{component}" if component else signature,
         seconds=round(seconds, 3),
         warnings=tuple(said),
@@ -407,81 +361,43 @@ def _of_language(
 def _differences(
     names: Sequence[str], values: np.ndarray, options: TaskOptions
 ) -> tuple[PairDifference, ...]:
-    """Differences of every two systems, with intervals over photos, which are drawn for all systems alike.
-
-    Args:
-        names: Names of the s systems.
-        values: Scores of n photos, (s, n).
-        options: Bootstrap draws, confidence and seed.
-    """
-    pairs = list(itertools.combinations(range(len(names)), 2))
+    """Differences of every two of s systems by scores (s, n), with intervals over photos."""
+    pairs = list(itertools.combinations(names, 2))
     if not pairs:
         return ()
-    first, second = np.array(pairs).T
-    n_photos = values.shape[1]
+    first, second = np.array([*itertools.combinations(range(len(names)), 2)]).T
+    n = values.shape[1]
     means = values.mean(axis=1)
-    intervals: list[Interval | None] = [None] * len(pairs)
-    if options.bootstrap and n_photos > 1:
 
-        def drawn_differences(drawn: np.ndarray) -> np.ndarray:
-            drawn_means = values @ drawn.astype(np.float64) / n_photos
-            return drawn_means[second] - drawn_means[first]
+    def differences(drawn: np.ndarray) -> np.ndarray:
+        drawn_means = values @ drawn.astype(np.float64) / n
+        return drawn_means[second] - drawn_means[first]
 
-        samples = resample(
-            drawn_differences,
-            multiplicities,
-            n_units=n_photos,
-            n_samples=options.bootstrap,
-            seed=options.seed,
-            n_rows=n_photos,
-            label="bootstrap",
-        )
-        intervals = [percentile_interval(some, options.confidence) for some in samples]
-    return tuple(
-        PairDifference(names[a], names[b], float(means[b] - means[a]), interval)
-        for (a, b), interval in zip(pairs, intervals, strict=True)
+    sampling = (options.bootstrap, options.confidence, options.seed)
+    labels = [" − ".join(pair) for pair in pairs]
+    intervals, _ = bootstrap_intervals(
+        differences, labels, n_units=n, unit="photo", n_rows=n, sampling=sampling
     )
-
-
-def _usable(
-    evaluations: Sequence[Evaluation], systems: Sequence[str], languages: Sequence[str]
-) -> tuple[list[Evaluation], list[str]]:
-    """The evaluations of these systems in these languages, and a note on the others.
-
-    Raises:
-        InputError: there are evaluations, but none of these systems in these languages.
-    """
-    used = [
-        one for one in evaluations if {one.first, one.second} <= set(systems) and one.language in languages
-    ]
-    if evaluations and not used:
-        rated = ", ".join(dict.fromkeys(name for one in evaluations for name in (one.first, one.second)))
-        spoken = ", ".join(dict.fromkeys(one.language for one in evaluations))
-        raise InputError(
-            f"no side-by-side rating compares two of the systems {', '.join(systems)} in "
-            f"{', '.join(languages)}: the ratings are of {rated} in {spoken}"
-        )
-    left = len(evaluations) - len(used)
-    told = f"{left} of {counted(len(evaluations), 'side-by-side evaluation')} left out"
-    return used, [f"{told}: they are of other systems or languages"] if left else []
+    measured = (means[second] - means[first]).tolist()
+    return tuple(
+        PairDifference(*pair, difference, intervals.get(label))
+        for pair, difference, label in zip(pairs, measured, labels, strict=True)
+    )
 
 
 def _agreement(parts: Sequence[LanguageScores], evaluations: Sequence[Evaluation]) -> dict[str, SystemLevel]:
     """Correlations of differences with gains: over all languages, and in those with enough evaluations."""
     points: dict[str, list[tuple[float, float]]] = {ALL: []}
     for part in parts:
-        of_pair = {(one.first, one.second): one.difference for one in part.differences}
-        for one in evaluations:
-            if one.language != part.language:
-                continue
-            pair = (one.first, one.second)
-            pair = pair if pair in of_pair else pair[::-1]
-            if pair in of_pair:
-                point = (of_pair[pair], one.gain_of(pair[1]))
-                points[ALL].append(point)
-                points.setdefault(part.language, []).append(point)
+        differences = {(pair.first, pair.second): pair.difference for pair in part.differences}
+        differences |= {(second, first): -value for (first, second), value in differences.items()}
+        for rating in evaluations:
+            difference = differences.get((rating.first, rating.second))
+            if rating.language == part.language and difference is not None:
+                points[ALL].append((difference, rating.gain))
+                points.setdefault(part.language, []).append((difference, rating.gain))
     return {
         name: side_by_side(*zip(*some, strict=True))
         for name, some in points.items()
-        if len(some) >= (1 if name == ALL else _LEAST_EVALUATIONS)
+        if len(some) >= (1 if name == ALL else _MIN_EVALUATIONS)
     }

@@ -18,16 +18,15 @@ from typing import Any
 
 from ...errors import InputError
 from ...files.read import open_rows
+from ...files.row_source import CHUNK_ROWS
 from ...statistics.agreement import SystemLevel, side_by_side
 from ...text.languages import language_code
-from .captions import PHOTO_COLUMNS, photo_key
+from .captions import PHOTO_COLUMNS, key_of_cell
 
 PUBLISHED = "published"  # in place of a file
 _PAIR = ("system_a", "system_b", "language")
-_VALUES = ("gain", "rating")
 # Table 6: evaluations that a line of it is about
 _SETS = {"all": ("core", "ext"), "ext": ("ext",), "core": ("core",)}
-_CHUNK = 4096
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,6 @@ class Evaluation:
     language: str
     gain: float
     n_photos: int | None = None
-
-    def gain_of(self, system: str) -> float:
-        """The gain of one of the two over the other."""
-        return self.gain if system == self.second else -self.gain
 
 
 @dataclass(frozen=True)
@@ -99,42 +94,31 @@ def read_evaluations(path: str | Path) -> list[Evaluation]:
     >>> read_evaluations("people.csv")[0]                                              # doctest: +SKIP
     Evaluation(first='small', second='large', language='de', gain=12.5, n_photos=None)
     """
-    path = Path(path)
     source = open_rows(path)
-    lacking = [name for name in _PAIR if name not in source.columns]
-    values = [name for name in _VALUES if name in source.columns]
-    if lacking or len(values) != 1:
+    values = [name for name in ("gain", "rating") if name in source.columns]
+    photo = next((name for name in PHOTO_COLUMNS if name in source.columns), None)
+    if not {*_PAIR} <= {*source.columns} or len(values) != 1 or (values == ["rating"] and photo is None):
         raise InputError(
-            f"{path}: expected the columns {', '.join(_PAIR)} and one of {' or '.join(_VALUES)}; it has "
+            f"{path}: expected the columns {', '.join(_PAIR)} and gain, or rating and image_id; it has "
             f"{', '.join(source.columns)}"
         )
-    (value,) = values
-    photo = next((name for name in PHOTO_COLUMNS if name in source.columns), None)
-    if value == "rating" and photo is None:
-        raise InputError(f"{path} has single ratings, so it needs a column image_id with their photos")
-    gains: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    places: dict[tuple[str, str, str], str] = {}
-    for chunk in source.chunks(_CHUNK):
+    ratings: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
+    for chunk in source.chunks(CHUNK_ROWS):
         for row, cells in enumerate(chunk.dicts()):
-            place = source.place(chunk, row)
-            first, second, language = _pair(cells, place)
-            number = _number(cells.get(value), value, place)
-            # a pair may be named in either order
-            key = (first, second, language)
-            if (second, first, language) in gains:
-                key, number = (second, first, language), -number
-            if value == "gain" and key in gains:
-                raise InputError(
-                    f"{place}: a second gain of {first!r} and {second!r} in {language!r}; the first is in "
-                    f"{places[key]}"
-                )
-            shown = "" if value == "gain" or photo is None else _photo(cells.get(photo), photo, place)
-            gains.setdefault(key, []).append((shown, number))
-            places.setdefault(key, place)
-    return [
-        Evaluation(*key, found[0][1]) if value == "gain" else Evaluation(*key, *_gain(found))
-        for key, found in gains.items()
-    ]
+            try:
+                first, second, language = key = _pair(cells)
+                number = _number(cells.get(values[0]), values[0])
+                shown = "" if values == ["gain"] else key_of_cell(cells.get(photo or ""), photo or "")
+                if (second, first, language) in ratings:  # a pair may be named in either order
+                    key, number = (second, first, language), -number
+                if values == ["gain"] and key in ratings:
+                    raise InputError(f"a second gain of {first!r} and {second!r} in {language!r}")
+            except InputError as error:
+                raise source.at(error, chunk, row) from None
+            ratings.setdefault(key, []).append((shown, number))
+    if values == ["gain"]:
+        return [Evaluation(*key, found[0][1]) for key, found in ratings.items()]
+    return [Evaluation(*key, *_gain(found)) for key, found in ratings.items()]
 
 
 def published_evaluations() -> list[Evaluation]:
@@ -179,49 +163,37 @@ def published_agreement() -> list[PublishedAgreement]:
 
     content = _content()
     printed = {
-        (one.setting, one.statistic): one.value
-        for one in find(content["benchmark"], "all", content["metric"])
-        if one.source == content["source"]
+        (figure.setting, figure.statistic): figure.value
+        for figure in find(content["benchmark"], "all", content["metric"])
+        if figure.source == content["source"]
     }
     found = []
     for languages, parts in _SETS.items():
         rows = [row for part in parts for row in content["evaluations"][part]["rows"]]
-        for place, references in enumerate(content["references"]):
-            level = side_by_side([row[4 + place] for row in rows], [row[3] for row in rows])
+        for index, references in enumerate(content["references"]):
+            level = side_by_side([row[4 + index] for row in rows], [row[3] for row in rows])
             setting = f"{languages}_languages+references_of_{references}"
             names = {"pearson": "pearson", "spearman": "spearman", "tau_b": "kendall"}
-            values = {own: printed[setting, f"system_{theirs}"] for own, theirs in names.items()}
+            values = {name: printed[setting, f"system_{other}"] for name, other in names.items()}
             found.append(PublishedAgreement(languages, references, level, values))
     return found
 
 
-def _pair(cells: Mapping[str, Any], place: str) -> tuple[str, str, str]:
-    for name in _PAIR:
-        if not isinstance(cells.get(name), str) or not cells[name].strip():
-            raise InputError(f"{place}: the column {name!r} holds {cells.get(name)!r:.60}; expected a name")
-    first, second = cells["system_a"].strip(), cells["system_b"].strip()
-    if first == second:
-        raise InputError(f"{place}: {first!r} is compared with itself; expected two systems")
-    try:
-        return first, second, language_code(cells["language"])
-    except InputError as error:
-        raise InputError(f"{place}: ", *error.parts) from None
+def _pair(cells: Mapping[str, Any]) -> tuple[str, str, str]:
+    names = [cells.get(name) for name in _PAIR[:2]]
+    if not all(isinstance(name, str) and name.strip() for name in names) or names[0] == names[1]:
+        raise InputError(f"system_a and system_b are {names!r:.100}; expected names of two systems")
+    return str(names[0]).strip(), str(names[1]).strip(), language_code(cells["language"])
 
 
-def _number(cell: Any, column: str, place: str) -> float:
+def _number(cell: Any, column: str) -> float:
     try:
         number = math.nan if isinstance(cell, bool) or cell is None else float(cell)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"{place}: the column {column!r} holds {cell!r:.60}; expected a finite number")
+        raise InputError(f"the column {column!r} holds {cell!r:.60}; expected a finite number")
     return number
-
-
-def _photo(cell: Any, column: str, place: str) -> str:
-    if cell is None or not str(cell).strip():
-        raise InputError(f"{place}: the column {column!r} is empty; expected the photo of this rating")
-    return photo_key(str(cell).strip())
 
 
 def _gain(ratings: Sequence[tuple[str, float]]) -> tuple[float, int]:
