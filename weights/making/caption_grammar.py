@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -57,41 +57,24 @@ _THING = re.compile(r"\$([OQ])(?:\.(\w+))?")
 
 
 class Caption(NamedTuple):
-    """A caption and the places of its nouns.
-
-    Args:
-        text: The caption.
-        nouns: (start, end) of each noun that may swap with another, in characters, in order.
-    """
+    """A caption, and (start, end) of each noun that may swap with another, in characters, in order."""
 
     text: str
     nouns: tuple[tuple[int, int], ...]
 
 
 def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> list[dict[str, Caption]]:
-    """Captions of n scenes in every requested language.
+    """Captions of n scenes, each a dict from language to its `Caption` of the scene.
 
-    Args:
-        n: Number of scenes, 0 or more.
-        languages: Codes among `LANGUAGES`.
-        seed: Seed. Scene i and its words depend on nothing else, not on n or the other languages.
-
-    Returns:
-        n dicts from language to `Caption`; the captions of a dict describe the same scene.
+    Scene i and its words depend on the seed alone, not on n or the other languages.
 
     Raises:
-        InputError: a language has no grammar, or n is negative.
-        CapscoreError: a file of the grammar is malformed; names file and concept.
+        InputError: a language has no grammar.
 
-    Example:
-        >>> scene = generate(1, ["en", "es"], seed=3)[0]
-        >>> sorted(scene)
-        ['en', 'es']
-        >>> scene["en"].text[slice(*scene["en"].nouns[0])]
-        'women'
+    >>> scene = generate(1, ["en", "es"], seed=3)[0]
+    >>> scene["en"].text[slice(*scene["en"].nouns[0])]
+    'women'
     """
-    if n < 0:
-        raise InputError(f"cannot make {n} captions; n is 0 or more", field="n")
     grammars = {language: load(language) for language in languages}
     scenes = Scenes(seed)
     made = []
@@ -103,16 +86,9 @@ def generate(n: int, languages: Sequence[str] = LANGUAGES, seed: int = 0) -> lis
 
 @cache
 def load(language: str) -> Grammar:
-    """The grammar of a language, checked and read once.
-
-    Raises:
-        InputError: the language has no grammar.
-        CapscoreError: its file is malformed.
-    """
+    """The grammar of a language, read once; raises InputError if it has none."""
     if language not in LANGUAGES:
-        raise InputError(
-            f"no caption grammar for {language!r}; there is one for {', '.join(LANGUAGES)}", field="languages"
-        )
+        raise InputError(f"no caption grammar for {language!r}, only for {', '.join(LANGUAGES)}")
     return Grammar(language, read_grammar(FOLDER / f"{language}.json"))
 
 
@@ -126,23 +102,13 @@ _NOTHING: _Piece = ("", ())
 
 
 class Grammar:
-    """A language's file → captions of scenes.
-
-    Args:
-        language: Language code.
-        data: Content of its file, as grammar/README.md describes it.
-
-    Raises:
-        CapscoreError: a concept is missing, or a phrase or template is malformed.
-    """
+    """A language's file, as grammar/README.md describes it → captions of scenes."""
 
     def __init__(self, language: str, data: dict[str, Any]):
-        self.language = language
-        self._file = f"{language}.json"
         self._salt = crc32(language.encode())
-        self._agreement: list[str] = self._required(data, "agreement")
-        self._verb_forms: list[str] = self._required(data, "verb_forms")
-        self._verbs: dict[str, Any] = self._required(data, "verbs")
+        self._agreement: list[str] = data["agreement"]
+        self._verb_forms: list[str] = data["verb_forms"]
+        self._verbs: dict[str, Any] = data["verbs"]
         self._forms = {
             "things": data.get("thing_forms", [""]),
             "subjects": data.get("subject_forms", [""]),
@@ -155,85 +121,41 @@ class Grammar:
         self._stop: str = data.get("stop", ".")
         self._capitals: dict[str, str] = data.get("capitals", {})
         self._joins: list[tuple[str, str]] = [tuple(pair) for pair in data.get("joins", [])]
-        self._phrases: dict[str, dict[str, list[_Phrase]]] = {}
-        for category in CATEGORIES:
-            self._phrases[category] = self._read_category(category, self._required(data, category))
-        self._templates = self._required(data, "templates")
-        for kind in concepts()["weights"]:
-            if kind not in self._templates:
-                raise self._fault(f"has no templates for scenes of kind {kind!r}")
+        self._phrases = {category: self._read_category(category, data[category]) for category in CATEGORIES}
+        self._templates = data["templates"]
         self._compiled: dict[tuple[str, frozenset[str]], tuple[list[float], list[_Template]]] = {}
         self._pieces: dict[Any, _Piece] = {}
 
-    def _fault(self, text: str) -> CapscoreError:
-        return CapscoreError(f"{self._file} {text}")
-
-    def _required(self, data: dict[str, Any], key: str) -> Any:
-        if key not in data:
-            raise self._fault(f"lacks {key!r}")
-        return data[key]
-
     def _read_category(self, category: str, entries: dict[str, str | list[str]]) -> dict[str, list[_Phrase]]:
-        wanted = concepts()[category]
-        missing = [concept for concept in wanted if concept not in entries]
-        unknown = [concept for concept in entries if concept not in wanted]
-        if missing or unknown:
-            raise self._fault(f"{category}: missing {missing}, unknown {unknown}")
-        read = {}
+        missing = set(concepts()[category]) ^ set(entries)
+        if missing:
+            raise CapscoreError(f"{category}: missing or unknown {sorted(missing)}")
+        read: dict[str, list[_Phrase]] = {}
         for concept, given in entries.items():
-            phrases = []
             for text in [given] if isinstance(given, str) else given:
-                key = None
-                if category in ("subjects", "things"):
-                    key, _, text = text.partition(":")
-                    if key not in self._agreement:
-                        raise self._fault(
-                            f"{category}, {concept}: {key!r} is not an agreement key of {self._agreement}"
-                        )
-                elif category == "actions" and text.partition(":")[0] in self._forms["places"]:
-                    key, _, text = text.partition(":")
-                phrases.append(_Phrase(text.strip(), key))
-            for phrase in phrases:
-                self._check(category, concept, phrase)
-            read[concept] = phrases
+                key, colon, rest = text.partition(":")
+                has_key = category in ("subjects", "things") or (
+                    category == "actions" and colon and key in self._forms["places"]
+                )
+                phrase = _Phrase(rest.strip(), key) if has_key else _Phrase(text.strip(), None)
+                read.setdefault(concept, []).append(phrase)
         return read
 
-    def _check(self, category: str, concept: str, phrase: _Phrase) -> None:
-        """Expand a phrase in every form, so that a mistake shows when the file is read."""
-        text, place = phrase.text, f"{category}, {concept}"
-        if not text:
-            raise self._fault(f"{place}: is empty")
-        if not category.startswith(("clothing", "companions", "actions")) and _AGREEING.search(text):
-            raise self._fault(f"{place}: {text!r} agrees with something, but nothing governs it")
-        takes = bool(concepts()[category][concept].get("objects")) if category == "actions" else False
-        if category == "actions" and "{" not in text:
-            raise self._fault(f"{place}: has no {{verb}}")
-        if category == "actions" and takes != ("$O" in text):
-            raise self._fault(f"{place}: {'lacks' if takes else 'has'} $O")
-        if category == "holders" and ("$O" not in text or "$Q" not in text):
-            raise self._fault(f"{place}: needs $O and $Q")
-        for form in range(len(self._forms.get(category, [""]))):
-            for agreement in self._agreement:
-                _mark(self._expand(place, text, category, form, agreement), self._file, place)
-
-    def _expand(self, place: str, text: str, category: str, form: int, agreement: str) -> str:
+    def _expand(self, text: str, category: str, form: int, agreement: str) -> str:
         """Text with its alternatives chosen."""
 
-        def agreeing(found: re.Match[str]) -> str:
-            choices = found.group(1).split("|")
-            if len(choices) != len(self._agreement):
-                raise self._fault(f"{place}: <{found.group(1)}> needs {len(self._agreement)} alternatives")
-            return choices[self._agreement.index(agreement)]
+        def choice(of: list[str], index: int) -> Callable[[re.Match[str]], str]:
+            def chosen(found: re.Match[str]) -> str:
+                choices = found.group(1).split("|")
+                if len(choices) != len(of):
+                    raise CapscoreError(f"{category}, {text!r}: {found.group()} needs {len(of)} alternatives")
+                return choices[index]
 
-        forms = self._forms.get(category, [""])
+            return chosen
 
-        def chosen(found: re.Match[str]) -> str:
-            choices = found.group(1).split("|")
-            if len(choices) != len(forms):
-                raise self._fault(f"{place}: {{{found.group(1)}}} needs {len(forms)} alternatives")
-            return choices[form]
-
-        return _FORMS.sub(chosen, _AGREEING.sub(agreeing, text))
+        agreed = choice(self._agreement, self._agreement.index(agreement) if agreement else 0)
+        formed = choice(self._forms.get(category, [""]), form)
+        return _FORMS.sub(formed, _AGREEING.sub(agreed, text))
 
     def say(self, scene: Scene) -> Caption:
         """A scene's caption."""
@@ -260,10 +182,10 @@ class Grammar:
                     continue
                 piece = _NOTHING if item.absent(phrases) else self._piece(item, phrases)
                 if not piece[0]:
-                    if optional:
-                        said = []
-                        break
-                    raise self._fault(f"templates, {scene.kind}: a slot for {item.name} stays empty")
+                    if not optional:
+                        raise CapscoreError(f"templates, {scene.kind}: a slot for {item.name} stays empty")
+                    said = []
+                    break
                 said.append(piece)
             parts.extend(said)
         return self._finish(parts, drawn[1], drawn[2])
@@ -298,7 +220,7 @@ class Grammar:
             inside = {"O", "Q"} if "H" in present else {"O"} if "A" in present else set()
             weights, templates = [], []
             for text, weight in self._templates[scene.kind].items():
-                template = _compile(text, self._file, self._words, self._verbs)
+                template = _compile(text)
                 needed = {
                     name for items, optional in template if not optional for name in _slots(items, False)
                 }
@@ -307,7 +229,7 @@ class Grammar:
                     weights.append(weight)
                     templates.append(template)
             if not templates:
-                raise self._fault(f"templates, {scene.kind}: none says {sorted(present)}")
+                raise CapscoreError(f"templates, {scene.kind}: none says {sorted(present)}")
             self._compiled[key] = list(accumulate(weights)), templates
         return self._compiled[key]
 
@@ -318,8 +240,8 @@ class Grammar:
             governor = phrases[slot.governor or "S"]
             key: Any = ("word", name, governor.agreement)
             if key not in self._pieces:
-                text = self._expand(f"words, {name}", self._words[name], "words", 0, governor.agreement or "")
-                self._pieces[key] = _mark(text, self._file, name)
+                text = self._expand(self._words[name], "words", 0, governor.agreement or "")
+                self._pieces[key] = _mark(text)
             return self._pieces[key]
         phrase = phrases[name]
         controller = phrases.get(slot.governor or _CONTROLLER.get(name, "S"))
@@ -342,7 +264,6 @@ class Grammar:
         phrases: dict[str, _Phrase],
     ) -> _Piece:
         category, text = _CATEGORY[slot.name], phrase.text
-        place = f"{category}, {text!r}"
         if category == "actions":
             part, _, mood = slot.form.rpartition(".")
             named = self._verbs[mood]
@@ -351,20 +272,17 @@ class Grammar:
                 verb, rest = _split(text)
                 text = verb if part == "verb" else rest
         else:
-            forms = self._forms.get(category, [""])
-            if slot.form and slot.form not in forms:
-                raise self._fault(f"a template asks for form {slot.form!r} of {category}, which has {forms}")
             wanted = slot.form or (self._place_form(phrases) if slot.name == "P" else "")
-            form = forms.index(wanted) if wanted else 0
-        text = self._expand(place, text, category, form, agreement)
+            form = self._forms.get(category, [""]).index(wanted) if wanted else 0
+        text = self._expand(text, category, form, agreement)
         text = _THING.sub(
             lambda found: self._thing(phrases[found.group(1)], found.group(2) or self._object_form), text
         )
         if category == "subjects":
-            added = [self._expand(place, other.text, "clothing", 0, agreement) for other in inner]
+            added = [self._expand(other.text, "clothing", 0, agreement) for other in inner]
             before, _, after = text.rpartition("^")
             text = before + "".join(other + self._space for other in added) + after
-        return _mark(text, self._file, place)
+        return _mark(text)
 
     def _place_form(self, phrases: dict[str, _Phrase]) -> str:
         """The form of the place that its action requires; in pairs, the second action."""
@@ -372,10 +290,7 @@ class Grammar:
         return (action.agreement if action else None) or ""
 
     def _thing(self, phrase: _Phrase, form: str) -> str:
-        forms = self._forms["things"]
-        if form not in forms:
-            raise self._fault(f"$O.{form}: things have the forms {forms}")
-        return self._expand("things", phrase.text, "things", forms.index(form), self._agreement[0])
+        return self._expand(phrase.text, "things", self._forms["things"].index(form), self._agreement[0])
 
 
 class _Slot(NamedTuple):
@@ -401,7 +316,7 @@ def _slots(items: list[str | _Slot], inserted: bool) -> set[str]:
     return named
 
 
-def _compile(text: str, file: str, words: dict[str, str], verbs: dict[str, Any]) -> _Template:
+def _compile(text: str) -> _Template:
     """A template's text → its parts, each with whether it is optional."""
     template: _Template = []
     for number, part in enumerate(_GROUP.split(text)):
@@ -413,19 +328,11 @@ def _compile(text: str, file: str, words: dict[str, str], verbs: dict[str, Any])
             if found.start() > end:
                 items.append(part[end : found.start()])
             name, inserted, form, governor = found.groups()
-            if name not in _CATEGORY and name not in words:
-                raise CapscoreError(f"{file} templates: {text!r} has the unknown slot {name!r}")
-            if name in ("A", "B") and (form or "").rpartition(".")[2] not in verbs:
-                raise CapscoreError(
-                    f"{file} templates: {text!r} asks for verb {form!r}; there are {list(verbs)}"
-                )
             inner = tuple(inserted[1:].split("^")) if inserted else ()
             items.append(_Slot(name, inner, form or "", governor or ""))
             end = found.end()
         if end < len(part):
             items.append(part[end:])
-        if any(isinstance(item, str) and set(item) & set("{}()[]<>|$^") for item in items):
-            raise CapscoreError(f"{file} templates: {text!r} has an unreadable slot")
         template.append((items, number % 2 == 1))
     return template
 
@@ -437,7 +344,7 @@ def _split(text: str) -> tuple[str, str]:
     return text[start:end], text[:start] + text[end:]
 
 
-def _mark(text: str, file: str, place: str) -> _Piece:
+def _mark(text: str) -> _Piece:
     """Text with [nouns] → text and their spans."""
     text = " ".join(text.replace("^", "").split()) if text else ""
     plain, spans, end = "", [], 0
@@ -448,5 +355,5 @@ def _mark(text: str, file: str, place: str) -> _Piece:
         end = found.end()
     plain += text[end:]
     if set(_THING.sub("", plain)) & set("{}()[]<>|$^"):
-        raise CapscoreError(f"{file} {place}: {text!r} has an unreadable mark")
+        raise CapscoreError(f"{text!r} has an unreadable mark")
     return plain, tuple(spans)

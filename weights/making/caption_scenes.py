@@ -11,8 +11,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from capscore.errors import CapscoreError
-
 FOLDER = Path(__file__).parent / "grammar"
 
 # Probability of each optional part of a scene.
@@ -21,17 +19,11 @@ _KIND_SHARES = (("person", 0.68), ("animal", 0.9), ("vehicle", 1.0))  # cumulati
 
 
 class Scene(NamedTuple):
-    """A scene, which every language describes.
+    """A scene, which every language describes."""
 
-    Args:
-        kind: Kind of scene, one of `concepts()["weights"]`.
-        slots: Slot → concept; see the table in grammar/README.md.
-        style: 60 random bits, which determine template, synonyms, capital and full stop in each language.
-    """
-
-    kind: str
-    slots: dict[str, str]
-    style: int
+    kind: str  # one of `concepts()["weights"]`
+    slots: dict[str, str]  # slot → concept; see the table in grammar/README.md
+    style: int  # 60 random bits: template, synonyms, capital and full stop in each language
 
 
 @cache
@@ -41,13 +33,8 @@ def concepts() -> dict[str, Any]:
 
 
 def read_grammar(path: Path) -> dict[str, Any]:
-    """A file of the grammar; raises CapscoreError if it is missing or not JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CapscoreError(f"the caption grammar lacks its file {path.name}") from None
-    except ValueError as error:
-        raise CapscoreError(f"{path.name} is not JSON: {error}") from None
+    """A file of the grammar."""
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 class Scenes:

@@ -13,29 +13,26 @@ and counts.
 
 from __future__ import annotations
 
-import json
 import random
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
-from capscore.files.write import whole_file
 from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, held_out_photos
-from weights.making.jsonl import read_lines, require_settings, with_texts, write_sources
-from weights.making.package_texts import MORE_SOURCES, SOURCES
+from weights.making.jsonl import require_settings, write_lines, write_sources
+from weights.making.package_texts import MORE_SOURCES, SOURCES, read_texts
 
 MULTI30K = ("en", "de", "fr", "cs")
 XFLICKRCO = {
@@ -44,8 +41,6 @@ XFLICKRCO = {
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
 _COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
-# Captions of test photos are there for measuring alone.
-_PACKAGES = tuple(source.name for source in (*SOURCES, *MORE_SOURCES) if not source.name.endswith("-test"))
 # Sources whose ids begin with the file of a photo.
 _OF_FILES = (
     "coco-cn-extension",
@@ -124,22 +119,13 @@ class Settings:
             raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
 
 
-@dataclass(frozen=True)
-class Text:
-    """A caption whose nouns may not be found yet.
-
-    Attributes:
-        caption: The caption.
-        language: Its language.
-        image: Source and image, as source/image.
-        stand_in: Text that replaces the photo.
-        nouns: Places of its nouns; None if they are not known yet.
-    """
+class Text(NamedTuple):
+    """A caption whose nouns may not be found yet."""
 
     caption: str
     language: str
-    image: str
-    stand_in: str
+    image: str  # source/image
+    stand_in: str  # text that replaces the photo
     nouns: tuple[tuple[int, int], ...] | None = None
 
 
@@ -156,23 +142,12 @@ def short_name(image: str | int) -> str:
 
 
 def held_out(data: Path) -> frozenset[str]:
-    """Photos that no training caption may describe, in any set and language, by `short_name`.
-
-    These are the photos of every test split of Multi30k, XFlickrCO and Flickr8k, those that Flickr8k's raters
-    saw, and those in the folder `images`.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or a list of Flickr8k names no photo.
-    """
+    """Photos of the sets `TESTED`, by `short_name`: no training caption of any language describes them."""
     return frozenset(str(photo.number) for photo in held_out_photos(data, sets=TESTED).sets)
 
 
 def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
-    """Captions of photos in the training splits, without photos that are held out.
-
-    Raises:
-        CapscoreError: a file is missing or damaged.
-    """
+    """Captions of photos in the training splits, without photos that are held out."""
     found = list(training_captions(data))
     english: dict[str, list[str]] = defaultdict(list)
     for _, image, language, caption in found:
@@ -192,12 +167,7 @@ def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
 def training_captions(
     data: Path, sources: Collection[str] = ("multi30k", "flickr8k", "xflickrco")
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Source, image, language and caption of the official training splits.
-
-    Args:
-        data: Folder with the folders of the sources.
-        sources: Sources to read.
-    """
+    """Source, image, language and caption of the official training splits."""
     for language in MULTI30K if "multi30k" in sources else ():
         for image, references in _references("multi30k", language, "train", data):
             yield "multi30k", image, language, references[0]
@@ -205,8 +175,7 @@ def training_captions(
         folder = data / "flickr8k"
         training = set(listed_photos(AnnotationSource(folder / "Flickr_8k.trainImages.txt")))
         tokens = AnnotationSource(folder / "Flickr8k.token.txt")
-        for line, _, image, caption in token_captions(tokens):
-            tokens.caption(caption, "the caption", line=line)  # raises where it is blank
+        for _, _, image, caption in token_captions(tokens):
             if image in training:
                 yield "flickr8k", image, "en", caption
     for language, splits in XFLICKRCO.items() if "xflickrco" in sources else ():
@@ -231,9 +200,6 @@ def package_captions(
         photos: Row number in Multi30k's validation split → its photo, for Dutch descriptions.
         held: Photos whose descriptions are left out.
         chance: Random generator.
-
-    Raises:
-        InputError: a file is missing or damaged.
     """
     english: dict[str, str] = {}
     for row in _rows(folder, "en"):
@@ -263,15 +229,7 @@ def _described(row_id: str, photos: Mapping[str, str]) -> str:
         return short_name(name)
     if source == "jsts":
         return name.partition("-")[0]  # COCO's number, as short_name has it
-    if source == "dutch-descriptions":
-        try:
-            return photos[name.split("-")[1]]
-        except (KeyError, IndexError):
-            raise InputError(
-                f"{row_id} describes no photo in Multi30k's validation split, which has {len(photos):,}",
-                field="texts",
-            ) from None
-    return ""
+    return photos[name.split("-")[1]] if source == "dutch-descriptions" else ""
 
 
 def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
@@ -281,17 +239,11 @@ def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
         for language, most in counts.items():
             if number < most:
                 caption = scene[language]
-                yield Text(
-                    caption.text, language, f"grammar/{number}", scene["en"].text, tuple(caption.nouns)
-                )
+                yield Text(caption.text, language, f"grammar/{number}", scene["en"].text, caption.nouns)
 
 
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
-    """Write the file; returns language → source → captions.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or no nouns can be found in a language.
-    """
+    """Write the file; returns language → source → number of captions."""
     data, chance = Path(settings.data), random.Random(settings.seed)
     most, copies, packages, grammar = (
         language_counts(getattr(settings, name), name)
@@ -312,33 +264,35 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     nouns = _nouns(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
-        for text in texts:
-            places = nouns[text.language, text.caption] if text.nouns is None else text.nouns
-            lower = text.caption.lower()
-            is_lower = chance.random() < settings.lower_share and len(lower) == len(text.caption)
-            row = {
-                "caption": lower if is_lower else text.caption,
-                "language": text.language,
-                "stand_in": text.stand_in,
-                "objects": [list(place) for place in places],
-                "id": text.image,
-            }
-            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-            counts[text.language][text.image.partition("/")[0]] += 1
+    for text in texts:
+        counts[text.language][text.image.partition("/")[0]] += 1
+
+    def row(text: Text) -> dict[str, Any]:
+        places = nouns[text.language, text.caption] if text.nouns is None else text.nouns
+        lower = text.caption.lower()
+        is_lower = chance.random() < settings.lower_share and len(lower) == len(text.caption)
+        return {
+            "caption": lower if is_lower else text.caption,
+            "language": text.language,
+            "stand_in": text.stand_in,
+            "objects": [list(place) for place in places],
+            "id": text.image,
+        }
+
+    write_lines(settings.out, map(row, texts))
     write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 
 
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
-    about = {
-        source.name: (source.name, source.licence, source.package)
-        if source.kind == "git"
+    about = dict(OTHER_SOURCES)
+    for source in (*SOURCES, *MORE_SOURCES):
         # a package has no address
-        else (f"{source.name} ({source.kind} package {source.package} {source.version})", source.licence, "")
-        for source in (*SOURCES, *MORE_SOURCES)
-    } | OTHER_SOURCES
+        title, url = f"{source.name} ({source.kind} package {source.package} {source.version})", ""
+        if source.kind == "git":
+            title, url = source.name, source.package
+        about[source.name] = (title, source.licence, url)
     total = sum(counts.values(), Counter())
     return [
         {**dict(zip(("name", "license", "url"), about[source], strict=True)), "rows": rows}
@@ -364,25 +318,17 @@ def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tupl
 
 
 def _rows(folder: Path, language: str) -> Iterator[dict[str, str]]:
-    def convert(row: Any) -> dict[str, str]:
-        if row["source"] not in _PACKAGES:
-            raise ValueError
-        return with_texts("id", "text", "source")(row)
-
-    expected = f"row of weights.making.package_texts: id, text, and as source one of {', '.join(_PACKAGES)}"
-    return read_lines(folder / f"{language}.jsonl", convert, "texts", expected)
+    rows = read_texts(folder / f"{language}.jsonl")
+    return (row for row in rows if not row["source"].endswith("-test"))  # those are for measuring alone
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    settings = parse(Settings, argv, __doc__ or "")
-    counts = write_captions(settings)
+    counts = write_captions(parse(Settings, argv, __doc__ or ""))
     for language, sources in sorted(counts.items(), key=lambda entry: -entry[1].total()):
-        print(
-            f"{language}  {sources.total():7,}  "
-            + ", ".join(f"{n:,} {name}" for name, n in sources.most_common())
-        )
+        listed = ", ".join(f"{n:,} {name}" for name, n in sources.most_common())
+        print(f"{language}  {sources.total():7,}  {listed}")
 
 
 if __name__ == "__main__":
-    run_as_command(lambda: main(sys.argv[1:]))
+    run_as_command(main)

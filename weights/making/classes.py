@@ -47,17 +47,10 @@ def embed_classes() -> torch.Tensor:
     return (embed(names) + embed(defined)) / 2
 
 
-def main() -> None:
+if __name__ == "__main__":
     metadata = {
         "source": "WordNet names and definitions of the ImageNet classes, embedded by the multilingual "
         "Universal Sentence Encoder v3",
         "made_by": "python -m weights.making.classes",
     }
-    beside = CLASSES_FILE.with_suffix(".partial")
-    save_file({"classes": embed_classes().half()}, beside, metadata=metadata)
-    beside.replace(CLASSES_FILE)
-    print(f"{CLASSES_FILE}: {CLASSES_FILE.stat().st_size:,} bytes")
-
-
-if __name__ == "__main__":
-    main()
+    save_file({"classes": embed_classes().half()}, CLASSES_FILE, metadata=metadata)

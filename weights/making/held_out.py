@@ -29,14 +29,8 @@ VAL2014 = "COCO val2014"
 VAL2014_FILE = Path("coco") / "captions_val2014.json"
 
 
-@dataclass(frozen=True)
-class HeldOutSet:
-    """A set of photos that is measured on.
-
-    Attributes:
-        name: Its name in errors and on cards.
-        read: Folder of the official files → file names of its photos.
-    """
+class HeldOutSet(NamedTuple):
+    """A set of photos that is measured on: name, and folder of the official files → photos' file names."""
 
     name: str
     read: Callable[[Path], Iterable[str]]
@@ -85,41 +79,24 @@ SETS = (
 
 
 class TrainingPhoto(NamedTuple):
-    """A photo among training rows.
-
-    Attributes:
-        photo: The photo.
-        name: File name of the photo, or caption id, as its data set has it; it may tell COCO's split.
-        source: Data set or file that the row is from.
-        row: 0-based number of the row.
-    """
+    """A photo among training rows."""
 
     photo: Photo
-    name: str
-    source: str
+    name: str  # file name of the photo, or caption id, as its data set has it; it may tell COCO's split
+    source: str  # data set or file that the row is from
     row: int
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Photos that may not be trained on.
+    """Photos that may not be trained on."""
 
-    Attributes:
-        sets: Photo → names of the sets that hold it.
-        train2014: Numbers of COCO photos that a name shows to be of train2014.
-        val2014_is_complete: Whether every photo of val2014 is in `sets`.
-    """
-
-    sets: Mapping[Photo, tuple[str, ...]]
-    train2014: frozenset[int] = frozenset()
-    val2014_is_complete: bool = False
+    sets: Mapping[Photo, tuple[str, ...]]  # photo → names of the sets that hold it
+    train2014: frozenset[int] = frozenset()  # numbers of COCO photos that a name shows to be of train2014
+    val2014_is_complete: bool = False  # whether every photo of val2014 is in `sets`
 
     def reason(self, photo: Photo, name: str = "") -> str:
-        """Why a photo may not be trained on, for a message; "" if it may.
-
-        Args:
-            photo: The photo.
-            name: Its file name, or the id of a caption, which may tell COCO's split.
+        """Why a photo may not be trained on, for a message; "" if it may. Its name may tell COCO's split.
 
         >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k-Expert",)}, train2014=frozenset({9}))
         >>> held.reason(Photo("flickr", 666)), held.reason(Photo("flickr", 667))
@@ -139,19 +116,11 @@ class HeldOut:
         return "nothing shows that it is in COCO train2014, not in val2014"
 
     def refuse(self, photos: Iterable[TrainingPhoto]) -> None:
-        """Raise if a photo among training rows may not be trained on.
-
-        Raises:
-            InputError: names the photo, the sets that hold it, and the row.
-        """
+        """Raise InputError if a photo among training rows is held out; names photo, sets and row."""
         for photo, name, source, row in photos:
             if reason := self.reason(photo, name):
-                raise InputError(
-                    f"{photo} ({name}) may not be trained on: {reason}. Remove the row; what is measured on "
-                    "is left out of training in every data set and language",
-                    row=row,
-                    field=source,
-                )
+                said = f"{photo} ({name}) may not be trained on: {reason}. Remove the row"
+                raise InputError(said, row=row, field=source)
 
     def counts(self) -> dict[str, int]:
         """Number of photos per set, in the order of the sets."""
@@ -174,9 +143,6 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOu
         data: Folder of the official files, one folder per benchmark.
         names: Further names of photos, from which the splits of COCO photos are learned.
         sets: Sets to hold out.
-
-    Raises:
-        CapscoreError: an official file is missing or damaged, or a list names no photo.
     """
     found: dict[Photo, dict[str, None]] = {}
     train2014: set[int] = set()
@@ -199,21 +165,16 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOu
             learn_split(name, photo)
     listed = data / VAL2014_FILE
     if listed.exists():
-        for photo in _val2014(AnnotationSource(listed)):
+        source = AnnotationSource(listed)
+        document = source.json()
+        source.require(document, ["images"])
+        if not (images := source.items(document["images"], "'images'")):
+            raise source.error("names no photo")
+        for number, image in enumerate(images):
+            about = {"entry": f"images[{number}]"}
+            source.require(image, ["id"], **about)
+            photo = Photo("coco", source.integer(image["id"], "'id'", 0, 2**53, **about))
             found.setdefault(photo, {})[VAL2014] = None
     return HeldOut(
         {photo: tuple(held_by) for photo, held_by in found.items()}, frozenset(train2014), listed.exists()
     )
-
-
-def _val2014(source: AnnotationSource) -> Iterator[Photo]:
-    """The photos of COCO's own list."""
-    document = source.json()
-    source.require(document, ["images"])
-    images = source.items(document["images"], "'images'")
-    if not images:
-        raise source.error("names no photo")
-    for number, image in enumerate(images):
-        entry = f"images[{number}]"
-        source.require(image, ["id"], entry=entry)
-        yield Photo("coco", source.integer(image["id"], "'id'", 0, 2**53, entry=entry))

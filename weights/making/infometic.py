@@ -14,9 +14,7 @@ with licences and counts.
 
 from __future__ import annotations
 
-import json
 import random
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,14 +22,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from capscore.errors import ImageError, InputError
-from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.captions import HELD_OUT, describe, held_out, short_name
-from weights.making.jsonl import read_lines, require_settings, with_texts, write_sources
+from weights.making.jsonl import read_lines, require_settings, with_texts, write_lines, write_sources
+from weights.making.package_texts import read_texts
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -94,11 +92,7 @@ class PhotoCaption(NamedTuple):
 
 
 def photo_files(folder: Path) -> dict[str, Path]:
-    """The photos of a folder by `weights.making.captions.short_name`.
-
-    Raises:
-        InputError: there are none.
-    """
+    """The photos of a folder by `short_name`."""
     files = {short_name(path.name): path for path in sorted(folder.glob("*.jpg"))}
     if not files:
         raise InputError(f"{folder} has no photo (*.jpg); expected those of Flickr8k", field="photos")
@@ -108,13 +102,7 @@ def photo_files(folder: Path) -> dict[str, Path]:
 def captions_of_photos(
     rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
 ) -> Iterator[PhotoCaption]:
-    """The rows that caption one of the photos; each caption of a language once.
-
-    Args:
-        rows: Rows of `weights.making.captions` or `weights.making.package_texts`: "id", "language",
-            and the caption as "caption" or "text".
-        files: Photos by their short names.
-    """
+    """The rows of `captions` or `package_texts` that caption one of the photos; each caption once."""
     seen = set()
     for row in rows:
         caption = row.get("caption") or row["text"]
@@ -129,16 +117,8 @@ def captions_of_photos(
 def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
     """A beginning of a caption that has at least two semantic words and leaves out a noun.
 
-    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese.
-
-    Args:
-        caption: The caption.
-        language: Its language.
-        words: Words of the caption, as `capscore.infometic.words.caption_words` finds them.
-        chance: Random generator for the choice of the end.
-
-    Returns:
-        The beginning; "" if there is none.
+    It ends before a word that is not semantic, such as a preposition, except in Japanese and Chinese; "" if
+    there is none.
 
     >>> text = "Two dogs run on the beach"
     >>> beginning(text, "en", caption_words([text], "en")[0], random.Random(0))
@@ -158,11 +138,7 @@ def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance:
 
 
 def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
-    """Some windows of a photo, drawn by its name and the seed; never the whole photo.
-
-    Raises:
-        InputError: the file is not an image, or damaged.
-    """
+    """Some windows of a photo, drawn by its name and the seed; never the whole photo."""
     try:
         boxes = windows(load_image(path).size)[1:]
     except ImageError as error:
@@ -171,24 +147,23 @@ def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
     return boxes[sorted(chosen)].tolist()
 
 
-def write_rows(settings: Settings) -> Counter[str]:
-    """Write the file; returns "language source" → rows.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or no words can be found in a language.
-    """
+def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
+    """Write the file; returns (language, source) → number of rows."""
     chance = random.Random(settings.seed)
     files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
     files = {name: path for name, path in files.items() if name not in held}
     found: dict[str, list[PhotoCaption]] = defaultdict(list)
-    rows = _rows(settings.captions, "caption", "captions")
+    cells = ("id", "language", "caption")
+    rows: list[Any] = list(
+        read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
+    )
     if settings.texts:
-        rows += _rows(Path(settings.texts) / "zh.jsonl", "text", "package_texts")
+        rows += read_texts(Path(settings.texts) / "zh.jsonl")
     captions = list(captions_of_photos(rows, files))
-    kept = set(sorted({one.photo for one in captions})[: settings.most_photos])
-    for one in captions:
-        if one.photo in kept:
-            found[one.language].append(one)
+    kept = set(sorted({caption.photo for caption in captions})[: settings.most_photos])
+    for caption in captions:
+        if caption.photo in kept:
+            found[caption.language].append(caption)
     chosen = []
     for language, most in language_counts(settings.most, "most").items():
         chance.shuffle(found[language])
@@ -197,28 +172,26 @@ def write_rows(settings: Settings) -> Counter[str]:
         raise InputError(
             f"{settings.captions} has no caption of the photos in {settings.photos}", field="captions"
         )
-    begun = _beginnings(chosen, settings.beginnings, chance)
-    everything = [(one, one.caption) for one in chosen] + begun
+    everything = [*chosen, *_beginnings(chosen, settings.beginnings, chance)]
     chance.shuffle(everything)
-    boxes: dict[str, list[list[float]]] = {}
-    counts: Counter[str] = Counter()
-    with whole_file(Path(settings.out), "the rows", make_folders=True) as file:
-        for one, caption in everything:
-            if one.photo not in boxes:
-                path = Path(settings.photos) / one.photo
-                boxes[one.photo] = photo_windows(path, settings.windows, settings.seed)
-            row = {
-                "image": one.photo,
-                "caption": caption,
-                "language": one.language,
-                "boxes": boxes[one.photo],
-                "id": f"{one.source}/{short_name(one.photo)}",
-            }
-            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-            counts[f"{one.language} {one.source}"] += 1
+    boxes = {
+        photo: photo_windows(Path(settings.photos) / photo, settings.windows, settings.seed)
+        for photo in dict.fromkeys(caption.photo for caption in everything)
+    }
+    lines = [
+        {
+            "image": one.photo,
+            "caption": one.caption,
+            "language": one.language,
+            "boxes": boxes[one.photo],
+            "id": f"{one.source}/{short_name(one.photo)}",
+        }
+        for one in everything
+    ]
+    write_lines(settings.out, lines)
+    counts = Counter((one.language, one.source) for one in everything)
     of_language: dict[str, Counter[str]] = defaultdict(Counter)
-    for key, n in counts.items():
-        language, source = key.split(" ")
+    for (language, source), n in counts.items():
         of_language[language][source] += n
     photos = {
         "name": "Flickr8k, photos of the training and validation splits",
@@ -230,16 +203,7 @@ def write_rows(settings: Settings) -> Counter[str]:
     return counts
 
 
-def _rows(path: str | Path, text: str, made_by: str) -> list[dict[str, Any]]:
-    names = ("id", "language", text)
-    expected = f"row of weights.making.{made_by}: {', '.join(names)}"
-    field = "captions" if made_by == "captions" else "texts"
-    return list(read_lines(path, with_texts(*names), field, expected))
-
-
-def _beginnings(
-    chosen: Sequence[PhotoCaption], share: float, chance: random.Random
-) -> list[tuple[PhotoCaption, str]]:
+def _beginnings(chosen: Sequence[PhotoCaption], share: float, chance: random.Random) -> list[PhotoCaption]:
     by_language: dict[str, list[PhotoCaption]] = defaultdict(list)
     for one in chosen:
         if chance.random() < share:
@@ -247,18 +211,17 @@ def _beginnings(
     found = []
     for language, own in by_language.items():
         for one, words in zip(own, caption_words([one.caption for one in own], language), strict=True):
-            text = beginning(one.caption, language, words, chance)
-            if text:
-                found.append((one, text))
+            if text := beginning(one.caption, language, words, chance):
+                found.append(one._replace(caption=text))
     return found
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     counts = write_rows(parse(Settings, argv, __doc__ or ""))
-    for name, n in sorted(counts.items()):
-        print(f"{name}  {n:,}")
+    for (language, source), n in sorted(counts.items()):
+        print(f"{language} {source}  {n:,}")
 
 
 if __name__ == "__main__":
-    run_as_command(lambda: main(sys.argv[1:]))
+    run_as_command(main)

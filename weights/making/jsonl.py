@@ -3,45 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from capscore.errors import InputError
-from capscore.files.write import write_text
+from capscore.files.write import whole_file, write_text
 from training.data.origin import SOURCES
 
 T = TypeVar("T")
 
 
 def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
-    """The rows of a JSONL file, converted; blank lines are left out.
+    """The rows of a JSONL file, converted.
 
     Args:
         path: The file.
         convert: Function of a parsed line; a ValueError, KeyError or TypeError means another form.
-        field: Setting that names the file, for errors.
-        expected: Description of a row, for errors.
+        field, expected: Setting that names the file, and description of a row, for errors.
 
     Raises:
         InputError: the file cannot be read, or a line is malformed; names the line.
     """
+    number = 0
     try:
         with open(path, encoding="utf-8") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.strip():
-                    continue
-                try:
-                    row = convert(json.loads(line))
-                except (ValueError, KeyError, TypeError, AttributeError):
-                    raise InputError(
-                        f"{path}, line {number}: {line!r:.60} is no {expected}", field=field
-                    ) from None
-                yield row
+            for line in lines:
+                number += 1
+                if line.strip():
+                    yield convert(json.loads(line))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path} is not UTF-8", field=field) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError(f"{path}, line {number}: expected a {expected}", field=field) from None
 
 
 def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:
@@ -55,21 +49,17 @@ def with_texts(*names: str) -> Callable[[Any], dict[str, Any]]:
     return convert
 
 
-def write_lines(path: str | Path, rows: Sequence[Any]) -> None:
-    """Write rows as JSONL."""
-    write_text(Path(path), "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), "rows")
+def write_lines(path: str | Path, rows: Iterable[Any]) -> None:
+    """Write rows as JSONL, one by one."""
+    with whole_file(Path(path), "rows", make_folders=True) as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
 def write_sources(rows: str | Path, sources: Sequence[Mapping[str, Any]], held_out: str = "") -> None:
-    """Write the file that lists the origins of a file of rows, which cards cite.
-
-    Args:
-        rows: File of the rows.
-        sources: Name, license, rows and url of each source.
-        held_out: What is left out.
-    """
-    said = {"held_out": held_out, "sources": list(sources)}
-    write_text(sources_file(rows), json.dumps(said, indent=2, ensure_ascii=False) + "\n", "origins")
+    """Write the origins of a file of rows, which cards cite: name, license, rows and url of each source."""
+    listed = {"held_out": held_out, "sources": list(sources)}
+    write_text(sources_file(rows), json.dumps(listed, indent=2, ensure_ascii=False) + "\n", "origins")
 
 
 def sources_file(rows: str | Path) -> Path:

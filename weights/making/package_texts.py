@@ -52,10 +52,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from capscore.errors import CapscoreError, InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
+from weights.making.jsonl import read_lines, with_texts
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 
@@ -562,6 +564,11 @@ def write_texts(
     for language, found in lines.items():
         write_text(out / f"{language}.jsonl", "".join(found.values()), "texts")
     return counts
+
+
+def read_texts(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a file of this module; raises InputError if it is missing or damaged."""
+    return read_lines(path, with_texts("id", "text", "language", "source"), "texts", "row of package_texts")
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -18,13 +18,10 @@ _TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC", "labelled": "labell
 
 
 class Photo(NamedTuple):
-    """A photo, whatever a data set calls it.
+    """A photo, whatever a data set calls it: its collection and its number there.
 
-    Attributes:
-        collection: Collection that numbers it: "flickr", "coco" or "voc"; "labelled" for a photo without a
-            number, of a collection of labelled photos.
-        number: Its number there; of VOC, the year and the number in one (2008003849); of a labelled photo, a
-            digest of its file.
+    The number is, of VOC, the year and the number in one (2008003849); of a labelled photo, which has none, a
+    digest of its file.
     """
 
     collection: Literal["flickr", "coco", "voc", "labelled"]

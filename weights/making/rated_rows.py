@@ -33,10 +33,11 @@ from typing import Any
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
-from capscore.errors import CapscoreError, InputError
-from weights.making.held_out import SETS, HeldOut, HeldOutSet, held_out_photos
+from capscore.errors import InputError
+from training.engine.config import main as run_as_command
+from weights.making.held_out import HeldOut, held_out_photos
 from weights.making.jsonl import write_lines, write_sources
-from weights.making.package_texts import MORE_SOURCES, SOURCES, source_texts
+from weights.making.package_texts import source_named, source_texts
 from weights.making.photo_names import Photo, photo_of
 
 Row = dict[str, Any]
@@ -53,46 +54,22 @@ RATED = {
 
 @dataclass(frozen=True)
 class RatedSplit:
-    """Numbers of the rated photos.
-
-    Attributes:
-        training: Photos whose ratings may be trained on.
-        held_out: Photos that are measured on.
-    """
+    """Numbers of the rated photos that may be trained on, and of those that are measured on."""
 
     training: frozenset[int]
     held_out: frozenset[int]
 
     def refuse_held_out(self, names: Iterable[str], source: str) -> None:
-        """Raise if a photo among training rows is held out.
-
-        Args:
-            names: Name of each row's photo, in the order of the rows.
-            source: Data set or file that the rows are from.
-
-        Raises:
-            InputError: a photo is held out, or a name has no number; names the photo and the row.
-        """
+        """Raise InputError if a row's photo, given by its name, is held out; names photo and row."""
         for row, name in enumerate(names):
             photo = _flickr_photo(name, row, source)
             if photo.number in self.held_out:
-                raise InputError(
-                    f"{photo} ({name}) may not be trained on: it is one of the {len(self.held_out)} rated "
-                    "photos that are measured on. Remove the row",
-                    row=row,
-                    field=source,
-                )
+                said = f"{photo} ({name}) may not be trained on: its ratings are measured on. Remove the row"
+                raise InputError(said, row=row, field=source)
 
 
 def split_numbers(numbers: Iterable[int], n_training: int = N_TRAINING) -> RatedSplit:
-    """Split Flickr numbers by the rule above.
-
-    Args:
-        numbers: Numbers of the rated photos; each counts once.
-        n_training: Number of photos for training.
-
-    Raises:
-        InputError: there are not more photos than `n_training`, so that none would be held out.
+    """Split Flickr numbers by the rule above; raises InputError if none would be held out.
 
     >>> split = split_numbers(range(10), n_training=7)
     >>> sorted(split.training), sorted(split.held_out)
@@ -105,14 +82,7 @@ def split_numbers(numbers: Iterable[int], n_training: int = N_TRAINING) -> Rated
 
 
 def rated_split(flickr8k: Path) -> RatedSplit:
-    """The split of the rated photos in Flickr8k's files.
-
-    Args:
-        flickr8k: Folder with Flickr8k's files.
-
-    Raises:
-        AnnotationError: a file is missing or damaged.
-    """
+    """The split of the rated photos in Flickr8k's files."""
     names = [name for file in RATINGS for name in listed_photos(AnnotationSource(flickr8k / file))]
     return split_numbers(_flickr_photo(name, row, "rated photos").number for row, name in enumerate(names))
 
@@ -125,28 +95,18 @@ def _flickr_photo(name: str, row: int, source: str) -> Photo:
 
 
 def rated_rows(data: Path, photos: Path, split: RatedSplit, name: str) -> Iterator[Row]:
-    """The ratings of one of `RATED` for the training photos.
-
-    Args:
-        data: Folder of the official files.
-        photos: Folder of Flickr8k's photos.
-        split: Which photos are for training.
-        name: Key of `RATED`.
-    """
+    """The ratings of one of `RATED` for the training photos; photos: folder of Flickr8k's."""
     slug, config, home, _, _ = RATED[name]
-    references = _references(data / "flickr8k")
+    references: dict[int, list[str]] = {}
+    for photo_name, texts in _english(data / "flickr8k").items():
+        references.setdefault(_photo(photo_name).number, []).extend(texts)
     for row in load_benchmark(slug, config, split="test", data_dir=data / home, images=False):
         photo = photo_of(row["image_id"])
         if photo is not None and photo.number in split.training:
             shown = _shown(photos, row["image_id"], references.get(photo.number, ()), row["caption"])
             if shown is not None:
-                yield {
-                    "id": row["image_id"],
-                    **shown,
-                    "caption": row["caption"],
-                    "language": "en",
-                    "rating": row["rating"],
-                }
+                said = {"caption": row["caption"], "language": "en", "rating": row["rating"]}
+                yield {"id": row["image_id"], **shown, **said}
 
 
 def captions(
@@ -154,17 +114,10 @@ def captions(
 ) -> Iterator[Row]:
     """Captions in several languages of photos that are there.
 
-    Args:
-        data, photos: As for `rated_rows`.
-        packages: Folder of packages; None for no Chinese.
-        split: Rated photos for training, which are all taken.
-        held: Photos that may not be trained on, except the rated ones of `split`.
-        most: Number of further photos, the first of Flickr8k's training split.
+    These are all rated photos for training, and `most` further ones, the first of Flickr8k's training split
+    that are not held out. Without a folder of packages, there is no Chinese.
     """
-    source = AnnotationSource(data / "flickr8k" / "Flickr8k.token.txt")
-    english: dict[str, list[str]] = {}
-    for line in token_captions(source):
-        english.setdefault(line.photo, []).append(line.text)
+    english = _english(data / "flickr8k")
     listed = listed_photos(AnnotationSource(data / "flickr8k" / "Flickr_8k.trainImages.txt"))
     free = [name for name in listed if not held.reason(_photo(name), name) and (photos / name).is_file()]
     rated = [n for n in english if _photo(n).number in split.training and (photos / n).is_file()]
@@ -173,8 +126,7 @@ def captions(
         for text in english[name]:
             yield _row(photos, name, text, "en")
     if packages is not None:
-        package = next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == CHINESE)
-        for found in source_texts(package, packages, ["zh"]):
+        for found in source_texts(source_named(CHINESE), packages, ["zh"]):
             photo = photo_of(found["id"].removeprefix(f"{CHINESE}/"))
             if photo is not None and photo.number in names:
                 yield _row(photos, names[photo.number], found["text"], "zh")
@@ -189,11 +141,7 @@ def captions(
 
 
 def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: str) -> None:
-    """Raise if a row has a photo that is measured on.
-
-    Raises:
-        InputError: names the photo and the row.
-    """
+    """Raise InputError if a row has a photo that is measured on; names photo and row."""
     split.refuse_held_out((row["id"] for row in rows), source)
     for number, row in enumerate(rows):
         photo = _photo(row["id"])
@@ -203,29 +151,11 @@ def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: st
 
 
 def write_rows(
-    data: Path,
-    photos: Path,
-    out: Path,
-    packages: Path | None = None,
-    *,
-    most: int = 300,
-    sets: Sequence[HeldOutSet] = SETS,
+    data: Path, photos: Path, out: Path, packages: Path | None = None, *, most: int = 300
 ) -> dict[str, int]:
-    """Write all files; returns the number of rows of each.
-
-    Args:
-        data: Folder of the official files.
-        photos: Folder that holds the folder flickr8k.
-        out: Folder for the files.
-        packages: Folder of packages; None for no Chinese.
-        most: Number of photos for the contrast besides the rated ones.
-        sets: Sets to hold out besides the rated photos.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or a photo that is measured on is among the rows.
-    """
+    """Write all files; returns the number of rows of each. Arguments are those of the command."""
     split = rated_split(data / "flickr8k")
-    held = held_out_photos(data, sets=sets)
+    held = held_out_photos(data)
     folder = photos / "flickr8k"
     counts = {}
     n_held, n_free = len(split.held_out), len(split.training)
@@ -240,18 +170,12 @@ def write_rows(
         parts[name] = rows, [_source(title, licence, rows)]
     rows = list(captions(data, folder, packages, split, held, most))
     licences = {"en": ("Flickr8k", "research use"), "zh": ("Flickr8k-CN", "none stated")}
-    by_language = {
-        code: [row for row in rows if row["language"] == code] for code in ("en", "zh", *TRANSLATED)
-    }
-    parts["captions"] = (
-        rows,
-        [
-            _source(f"{title}, {code}", licence, own)
-            for code, own in by_language.items()
-            for title, licence in [licences.get(code, ("Multi30k", "research use"))]
-            if own
-        ],
-    )
+    sources = []
+    for code in ("en", "zh", *TRANSLATED):
+        title, licence = licences.get(code, ("Multi30k", "research use"))
+        if own := [row for row in rows if row["language"] == code]:
+            sources.append(_source(f"{title}, {code}", licence, own))
+    parts["captions"] = rows, sources
     for name, (own, sources) in parts.items():
         check_rows(own, split, held, name)
         path = out / f"{name}.jsonl"
@@ -269,10 +193,11 @@ def _row(photos: Path, name: str, text: str, language: str) -> Row:
     return {"id": name, "image": str((photos / name).resolve()), "caption": text, "language": language}
 
 
-def _references(flickr8k: Path) -> dict[int, list[str]]:
-    found: dict[int, list[str]] = {}
+def _english(flickr8k: Path) -> dict[str, list[str]]:
+    """Name of each photo → its captions."""
+    found: dict[str, list[str]] = {}
     for line in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
-        found.setdefault(_photo(line.photo).number, []).append(line.text)
+        found.setdefault(line.photo, []).append(line.text)
     return found
 
 
@@ -303,9 +228,7 @@ def _photo(name: str) -> Photo:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
-        prog="python -m weights.making.rated_rows",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
     parser.add_argument("--photos", type=Path, required=True, help="folder that holds the folder flickr8k")
@@ -313,13 +236,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, required=True, help="folder for the files")
     parser.add_argument("--most", type=int, default=300, help="photos to contrast besides the rated ones")
     given = parser.parse_args(argv)
-    try:
-        counts = write_rows(given.data, given.photos, given.out, given.packages, most=given.most)
-    except CapscoreError as error:
-        parser.exit(1, f"rated_rows: {error}\n")
+    counts = write_rows(given.data, given.photos, given.out, given.packages, most=given.most)
     for name, count in counts.items():
         print(f"{given.out / name}.jsonl: {count:,} rows")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

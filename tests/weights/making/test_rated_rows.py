@@ -56,7 +56,7 @@ def test_photos_of_neither_part_are_left_out(data):
 def test_a_photo_that_is_measured_on_is_an_error():
     held = HeldOut({Photo("flickr", 333): ("Composite",), Photo("flickr", 9): ("Multi30k",)})
     check_rows([{"id": "333_c.jpg"}, {"id": "8_a.jpg"}], SPLIT, held, "captions")  # rated, and for training
-    with pytest.raises(InputError, match=r"Flickr 703 .*one of the 1 rated photos that are measured on"):
+    with pytest.raises(InputError, match=r"Flickr 703 .*its ratings are measured on"):
         check_rows([{"id": "333_c.jpg"}, {"id": "703_f.jpg"}], SPLIT, held, "captions")
     with pytest.raises(InputError, match="Flickr 9 may not be trained on: it is in Multi30k"):
         check_rows([{"id": "9_x.jpg"}], SPLIT, held, "captions")

@@ -44,9 +44,7 @@ def test_a_held_out_photo_among_training_rows_is_an_error():
     held = min(split.held_out)
     first, second = sorted(split.training)[:2]
     rows = [f"{first}_ab.jpg", f"{second}.jpg", f"{held}.jpg#1"]
-    with pytest.raises(
-        InputError, match=f"Flickr {held} .*may not be trained on: it is one of the 3"
-    ) as caught:
+    with pytest.raises(InputError, match=f"Flickr {held} .*may not be trained on") as caught:
         split.refuse_held_out(rows, "ratings")
     assert "row 2" in str(caught.value)
     with pytest.raises(InputError, match=r"'sunset\.jpg' has no Flickr number"):

@@ -45,17 +45,7 @@ from weights.making.image_tower.trunk_halves import folded
 
 
 def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
-    """Run the recipe: read rows, compute features, train, save.
-
-    Args:
-        settings: Settings of the run.
-        command: Command for the card; "" for one with the run's own settings file.
-
-    Raises:
-        CapscoreError, InputError: malformed data or settings, a photo that is held out, a loss that is not
-            finite; the message names row or batch.
-        BackboneUnavailable, MissingExtraError: the text encoder or the trunk is not installed.
-    """
+    """Run the recipe: read rows, compute features, train, save; `command` is for the card."""
     out = Path(settings.out).expanduser()
     rows, held = rows_of(settings)
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")

@@ -19,9 +19,10 @@ import yaml
 
 from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.files.write import write_text
 from training.engine.card_reader import read_front_matter, read_origins
+from training.engine.config import main as run_as_command
 from training.engine.model_card import write_card
 from training.engine.recipe import SETTINGS
 from weights.making.cards import image_tower_card
@@ -31,26 +32,19 @@ from weights.making.image_tower.settings import ImageTowerSettings
 def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", name: str = "") -> None:
     """Read image towers, and write their mean with settings and card.
 
-    Args:
-        folders: Folders of the recipe.
-        out: Folder to write.
-        command: Command that makes these weights again, for the card.
-        name: Name of the model, for the card; "" for the name in the last folder's settings.
-
     Raises:
         CapscoreError: a folder holds no image tower or no card of the recipe, or sizes, scales or seeds
             differ.
     """
-    if len(folders) < 2:
-        raise InputError(f"{len(folders)} folders were given; expected two or more", field="weights")
     towers, configs = zip(*map(load_image_tower, folders), strict=True)
-    _require_one("networks of the sizes", [tower.config for tower in towers])
-    _require_one("the scales", [config["logit_scale"] for config in configs])
     origins = [read_origins(folder) for folder in folders]
     texts = [(folder / SETTINGS).read_text(encoding="utf-8") for folder in folders]
     every = [ImageTowerSettings(**yaml.safe_load(text)) for text in texts]
-    # the heads were drawn from it, so those of two seeds have nothing in common
-    _require_one("the seeds", [settings.seed for settings in every])
+    same = [(tower.config, config["logit_scale"]) for tower, config in zip(towers, configs, strict=True)]
+    # the heads were drawn by the seed, so those of two seeds have nothing in common
+    seeds = {settings.seed for settings in every}
+    if len(folders) < 2 or same != same[:1] * len(same) or len(seeds) > 1:
+        raise InputError("expected two or more image towers of one size, one scale and one seed")
     states = [tower.state_dict() for tower in towers]
     mean = ImageTower(towers[0].config).eval()
     mean.load_state_dict(
@@ -81,11 +75,6 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
     write_card(out, card, force=True)
 
 
-def _require_one(what: str, values: Sequence[object]) -> None:
-    if any(value != values[0] for value in values):
-        raise InputError(f"the image towers have {what} {values}: expected one", field="weights")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(
@@ -96,12 +85,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--command", default="", help="command that makes these weights, for the card")
     parser.add_argument("--name", default="", help="name of the model, for the card")
     options = parser.parse_args(argv)
-    try:
-        average_folders(options.weights, options.out, command=options.command, name=options.name)
-    except CapscoreError as error:
-        parser.error(str(error))
+    average_folders(options.weights, options.out, command=options.command, name=options.name)
     print(f"the mean of {len(options.weights)} image towers in {options.out}")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

@@ -30,33 +30,21 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class CaptionEmbeddings:
-    """Embeddings of the captions of n rows.
+    """Embeddings of the captions of n rows."""
 
-    Attributes:
-        matrix: float16 (captions, dim), rows of unit length, memory-mapped.
-        offsets: Language → int64 (n + 1,): row i's captions are at offsets[i] to offsets[i + 1] of `matrix`.
-        digest: Digest of the captions and the encoder.
-    """
-
-    matrix: np.ndarray
+    matrix: np.ndarray  # float16 (captions, dim), rows of unit length, memory-mapped
+    # language → int64 (n + 1,): row i's captions are at offsets[i] to offsets[i + 1] of `matrix`
     offsets: dict[str, np.ndarray]
-    digest: str
+    digest: str  # of the captions and the encoder
 
 
 def caption_embeddings(
     rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, file: Path
 ) -> CaptionEmbeddings:
-    """The embeddings of all captions of the rows, from the file if it is of these captions.
+    """The embeddings of all captions of the rows, from the file if it is of these captions, else written.
 
-    Args:
-        rows: Rows with captions.
-        encode: Text encoder.
-        fingerprint: What identifies the encoder.
-        file: File to read, or to write; a file with .json behind it describes it.
-
-    Raises:
-        CapscoreError: a row of the encoder is not finite; names the caption. The file is damaged.
-        ResultWriteError: the file cannot be written.
+    `fingerprint` identifies the encoder; a file with .json behind it has the digest of captions and encoder.
+    Raises CapscoreError if a row of the encoder is not finite; names the caption.
     """
     languages = sorted({language for row in rows for language in row.captions})
     offsets, texts = {}, []
@@ -68,7 +56,7 @@ def caption_embeddings(
         json.dumps([_FORMAT, fingerprint, languages, texts], ensure_ascii=False).encode()
     ).hexdigest()
     beside = file.with_name(f"{file.name}.json")
-    if not _is_of(beside, digest):
+    if not beside.exists() or json.loads(beside.read_text(encoding="utf-8")) != {"digest": digest}:
         matrix = encode(texts) if texts else np.zeros((0, 0), dtype=np.float32)
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
@@ -76,23 +64,7 @@ def caption_embeddings(
         with whole_file(file, "embeddings of captions", make_folders=True) as stream:
             np.save(stream, matrix.astype(np.float16))
         write_text(beside, json.dumps({"digest": digest}), "digest of the captions")
-    try:
-        matrix = np.load(file, mmap_mode="r")
-        if matrix.dtype != np.float16 or matrix.shape[:1] != (len(texts),):
-            raise ValueError(f"{matrix.dtype} of {matrix.shape} for {len(texts)} captions")
-    except (OSError, EOFError, ValueError) as error:
-        raise CapscoreError(
-            f"{file} is damaged ({error}): remove {beside}, and the captions are embedded again"
-        ) from None
-    return CaptionEmbeddings(matrix, offsets, digest)
-
-
-def _is_of(beside: Path, digest: str) -> bool:
-    """Whether a file of embeddings is there and of these captions."""
-    try:
-        return json.loads(beside.read_text(encoding="utf-8")) == {"digest": digest}
-    except (OSError, ValueError):
-        return False  # not written yet, or not wholly
+    return CaptionEmbeddings(np.load(file, mmap_mode="r"), offsets, digest)
 
 
 class CaptionDraws:

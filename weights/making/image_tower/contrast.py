@@ -27,16 +27,10 @@ _SIDES = (0.35, 0.95)
 
 
 class Learner(nn.Module):
-    """The tower, and the photos of the last steps, which checkpoints hold with it.
+    """The tower, and the photos of the last steps, which checkpoints hold with it."""
 
-    Attributes:
-        tower: The tower.
-        recent: (recent, dim), embeddings of photos, the last first.
-        recent_rows: (recent,) int64, their numbers; −1 where there is none yet.
-    """
-
-    recent: Tensor
-    recent_rows: Tensor
+    recent: Tensor  # (recent, dim), embeddings of photos, the last first
+    recent_rows: Tensor  # (recent,) int64, their numbers; −1 where there is none yet
 
     def __init__(self, tower: ImageTower, recent: int):
         super().__init__()
@@ -53,17 +47,10 @@ class Learner(nn.Module):
 
 
 class ContrastLoss:
-    """The loss of a batch of photos, given by their numbers.
+    """The loss of a batch of photos, given by their numbers; the text adapter of `data.tower` is fixed.
 
-    Args:
-        data: What to train on; the text adapter of `data.tower` is fixed.
-        half: The trunk's trained half, with the layers of the image tower.
-        draws: Captions of the photos.
-        settings: Settings of the run.
-        shares: (n, classes), shares of ImageNet's classes in each photo; needed with `names_weight`.
-
-    Attributes:
-        captioned: (n,) int64, numbers of the photos with a caption: those to train on.
+    `shares` (n, classes) are those of ImageNet's classes in each photo, needed with `names_weight`;
+    `captioned` (n,) are the numbers of the photos with a caption, those to train on.
     """
 
     def __init__(

@@ -41,35 +41,21 @@ ALIKE = 0.985
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What the image tower is trained on.
-
-    Attributes:
-        rows: `rows.photos`, the photos with their captions, and `rows.texts`, captions without pixels.
-        views: Per view float16 (photos, channels, height, width), memory-mapped: row n is of
-            `rows.photos[n]`. View 0 is the whole photo.
-        captions: Embeddings of the captions of `rows.photos`, centred, of unit length.
-        texts: Those of `rows.texts`.
-        tower: Network to train: its trunk gave the features, and its texts have the encoder's centre.
-        frozen_blocks: Number of blocks of the trunk that gave the features and are not trained.
-        digest: Digest of rows, features and embeddings, for the identity of a run.
-    """
+    """What the image tower is trained on."""
 
     rows: TrainingRows
+    # per view float16 (photos, channels, height, width), memory-mapped, in the order of `rows.photos`; view 0
+    # is the whole photo
     views: list[np.ndarray]
-    captions: CaptionEmbeddings
-    texts: CaptionEmbeddings
-    tower: ImageTower
-    frozen_blocks: int
-    digest: str
+    captions: CaptionEmbeddings  # of `rows.photos`, centred, of unit length
+    texts: CaptionEmbeddings  # of `rows.texts`
+    tower: ImageTower  # its trunk gave the features, and its texts have the encoder's centre
+    frozen_blocks: int  # blocks of the trunk that gave the features and are not trained
+    digest: str  # of rows, features and embeddings, for the identity of a run
 
 
 def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
-    """The rows to train on, checked once more for what is held out, and what is held out.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or a photo that is held out is in a file of captions that
-            was made for the training; names photo, set and row.
-    """
+    """The rows to train on, checked once more for what is held out, and what is held out."""
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
     photos = photo_files(folder)
@@ -105,8 +91,8 @@ def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None
     ]
     for row, other, correlation in look_alikes([row.file for row in labelled if row.file], kept_back):
         raise InputError(
-            f"{labelled[row].name} may not be trained on: it looks like {other}, which is held out (small "
-            f"pictures of both correlate by {correlation:.3f}). Remove its rows",
+            f"{labelled[row].name} may not be trained on: it looks like {other}, which is held out (their "
+            f"correlation is {correlation:.3f}). Remove its rows",
             row=row,
             field=LABELLED,
         )
@@ -115,17 +101,7 @@ def _refuse_look_alikes(rows: TrainingRows, held: HeldOut, folder: Path) -> None
 def prepare(
     settings: ImageTowerSettings, rows: TrainingRows, tower: ImageTower, encoder: SentenceEncoderBackbone
 ) -> TrainingData:
-    """Features and embeddings of the rows, computed where they are not on disk.
-
-    Args:
-        settings: Settings of the run.
-        rows: Rows to train on.
-        tower: Network to train, with the trunk as published.
-        encoder: Backbone whose text encoder embeds the captions; the image tower gets its centre.
-
-    Raises:
-        CapscoreError: as in `photo_features` and `caption_embeddings`.
-    """
+    """Features and embeddings of the rows, computed where they are not on disk; the tower gets a centre."""
     folder = settings.features_folder
     blocks = blocks_of_stages(tower.config.stages, settings.frozen_stages)
     frozen = FrozenHalf(tower.trunk, blocks)
@@ -169,9 +145,6 @@ def look_alikes(
     A photo of a collection of labels has no number by which it could be recognised in a test set, so it is
     compared by what it shows: the correlation of two small grey pictures, which stays near 1 for another
     size, another encoder and other brightness.
-
-    Raises:
-        ImageError: a photo cannot be read.
     """
     if not files or not held:
         return []

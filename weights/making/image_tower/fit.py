@@ -50,31 +50,15 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained image tower.
+    """A trained image tower."""
 
-    Attributes:
-        run: How far the run has come.
-        tower: The network, with the average of its weights.
-        w: Factor on cosines of photos and captions; the published one where the run is not finished.
-    """
-
-    run: RunResult
-    tower: ImageTower
-    w: float
+    run: RunResult  # how far the run has come
+    tower: ImageTower  # with the average of its weights
+    w: float  # factor on cosines of photos and captions; the published one where the run is not finished
 
 
 def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
-    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start.
-
-    Args:
-        settings: Settings of the run.
-        data: What to train on.
-        out: Folder of the run.
-
-    Raises:
-        CapscoreError: as in `training.engine.loop.run`; a loss that is not finite names the batch. After a
-            finished run, photos are no nearer to their captions than chance.
-    """
+    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start."""
     tower = data.tower
     frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: data.frozen_blocks], tower.text])
     frozen.requires_grad_(False)
@@ -153,10 +137,7 @@ def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photo
     """The factor that brings cosines of photos and captions to the scale of two captions of one photo.
 
     RefCLIPScore takes the harmonic mean of w · cos(photo, caption) and cos(reference, caption). Measured on
-    whole photos that were trained on.
-
-    Raises:
-        CapscoreError: photos are on average no nearer to their captions than chance.
+    whole photos that were trained on; an error if they are no nearer to their captions than chance.
     """
     tower, chance = data.tower, np.random.default_rng(0)
     device = next(tower.parameters()).device
@@ -170,9 +151,8 @@ def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photo
         texts = (first * second).sum(dim=1).mean().item()
         images = torch.cat(cosines).mean().item()
     if images <= 0:
-        raise CapscoreError(
-            f"the mean cosine of {len(photos)} photos and their captions is {images:.3f}, no more than "
-            "chance: train longer, or with another ",
-            Setting("learning_rate"),
+        said = (
+            f"the mean cosine of {len(photos)} photos and their captions is {images:.3f}, no more than chance"
         )
+        raise CapscoreError(said, ": train longer, or with another ", Setting("learning_rate"))
     return texts / images

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.images.load import content_key
-from capscore.text.languages import language_code
+from training.engine.config import main as run_as_command
 from weights.making.image_tower.marked_objects import described
-from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption
+from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption, stated_caption
 from weights.making.jsonl import write_lines, write_sources
 from weights.making.photo_names import Photo
 
@@ -51,22 +51,14 @@ def labelled_photos(
         names: Label → plain name, for labels that are none; others stay, with spaces for underscores.
         without: Labels to leave out.
         most: Most photos of a label, evenly spread over them; None for all.
-
-    Raises:
-        InputError: there is no photo, a path has no label, or the expression is none or has no group.
     """
-    try:
-        pattern = re.compile(label)
-    except re.error as error:
-        raise InputError(f"--label is {label!r:.80}, no regular expression: {error}", field="label") from None
-    if not pattern.groups:
-        raise InputError(f"--label is {label!r:.80}; expected a group in brackets", field="label")
+    pattern = re.compile(label)
     by_label: dict[str, list[str]] = {}
     for path in sorted((photos / folder).rglob("*")):
         if path.suffix.lower() not in PHOTO_SUFFIXES:
             continue
         found = pattern.search(path.relative_to(photos / folder).as_posix())
-        if found is None or not found[1]:
+        if found is None or not found.group(1):
             raise InputError(f"{path}: --label {label!r:.80} finds nothing in its path", field="label")
         if found[1] not in without:
             name = (names or {}).get(found[1], found[1].replace("_", " ").strip())
@@ -95,12 +87,8 @@ def rows_of(labels: dict[str, str]) -> Iterator[dict[str, Any]]:
 def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Photo, str]]:
     """The captions of a file of labelled photos, and each photo's file.
 
-    Args:
-        path: JSONL rows {"file": path under `photos`, "caption": …, "language": "en"}.
-        photos: Folder of the photos.
-
-    Raises:
-        CapscoreError: the file or a photo is missing or damaged; names the line.
+    The file has JSONL rows {"file": path under `photos`, "caption": …, "language": "en"}; an error of it
+    or of a photo names the line.
     """
     source = AnnotationSource(path)
     photo_of_file: dict[str, Photo] = {}
@@ -113,28 +101,12 @@ def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Pho
             # equal files in two collections are one photo
             digest = content_key(photos / file).rpartition(":")[2]
             photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
-        try:
-            language = language_code(source.identifier(cells["language"], "'language'", line=line))
-        except CapscoreError as error:
-            raise source.error(str(error), line=line) from None
-        text = source.caption(cells["caption"], "'caption'", line=line)
+        text, language = stated_caption(source, cells, line)
         captions.append(Caption(photo_of_file[file], file, language, text, path.name, row))
     files: dict[Photo, str] = {}
     for file, photo in photo_of_file.items():
         files.setdefault(photo, file)
     return captions, files
-
-
-def _names(path: Path | None) -> dict[str, str]:
-    if path is None:
-        return {}
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        return {label: name.strip() for label, name in read.items()}
-    except (OSError, ValueError, AttributeError) as error:
-        raise InputError(
-            f"{path}: expected a JSON object of labels and names: {error}", field="names"
-        ) from None
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -155,24 +127,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--license", default="unknown", help="licence of the photos")
     parser.add_argument("--url", default="", help="address of the collection")
     options = parser.parse_args(argv)
-    try:
-        if options.most is not None and options.most < 1:
-            raise InputError(f"--most is {options.most}; expected at least 1", field="most")
-        labels = labelled_photos(
-            options.photos,
-            options.folder,
-            label=options.label,
-            names=_names(options.names),
-            without=options.without,
-            most=options.most,
-        )
-        source = {"name": options.name or options.folder, "license": options.license, "url": options.url}
-        write_sources(options.out, [{**source, "rows": len(labels)}])
-        write_lines(options.out, list(rows_of(labels)))
-        print(f"{len(labels):,} photos with {len(set(labels.values())):,} labels in {options.out}")
-    except CapscoreError as error:
-        parser.error(str(error))
+    labels = labelled_photos(
+        options.photos,
+        options.folder,
+        label=options.label,
+        names=json.loads(options.names.read_text(encoding="utf-8")) if options.names else {},
+        without=options.without,
+        most=options.most,
+    )
+    source = {"name": options.name or options.folder, "license": options.license, "url": options.url}
+    write_sources(options.out, [{**source, "rows": len(labels)}])
+    write_lines(options.out, rows_of(labels))
+    print(f"{len(labels):,} photos with {len(set(labels.values())):,} labels in {options.out}")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

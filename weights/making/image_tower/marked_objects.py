@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
+from training.engine.config import main as run_as_command
 from weights.making.held_out import held_out_photos
 from weights.making.jsonl import write_lines, write_sources
 from weights.making.photo_names import Photo, photo_of
@@ -32,35 +33,25 @@ def things_of(path: Path) -> dict[int, list[str]]:
     """Number of each COCO photo → the names of its things, each once, in alphabetical order.
 
     Raises:
-        InputError: the file is missing or of another form; names what is wrong.
+        InputError: the file is of another form; names what is wrong.
     """
+    found: dict[int, set[str]] = {}
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        found: dict[int, set[str]] = {}
-        for number, name in _of_instances(read) if "annotations" in read else _of_names(read):
-            found.setdefault(number, set()).add(name)
+        if "annotations" in read:
+            names = {category["id"]: category["name"] for category in read["categories"]}
+            for entry in read["annotations"]:
+                found.setdefault(entry["image_id"], set()).add(names[entry["category_id"]])
+        else:
+            for file, things in read.items():
+                photo = photo_of(file)
+                is_of_coco = photo is not None and photo.collection == "coco"
+                if not is_of_coco or not isinstance(things, list) or not all(map(str.strip, things)):
+                    raise ValueError(f"{file!r:.60}: {things!r:.60}")
+                found.setdefault(photo.number, set()).update(map(str.strip, things))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"{path}: {type(error).__name__}: {error}; expected {_EXPECTED}", field="labels"
-        ) from None
+        raise InputError(f"{path}: {type(error).__name__}: {error}; expected {_EXPECTED}") from None
     return {number: sorted(names) for number, names in sorted(found.items())}
-
-
-def _of_instances(read: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    names = {category["id"]: str(category["name"]) for category in read["categories"]}
-    for entry in read["annotations"]:
-        yield int(entry["image_id"]), names[entry["category_id"]]
-
-
-def _of_names(read: dict[str, Any]) -> Iterator[tuple[int, str]]:
-    for file, names in read.items():
-        photo = photo_of(file)
-        if photo is None or photo.collection != "coco":
-            raise ValueError(f"{file!r:.60} names no photo of COCO")
-        if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
-            raise ValueError(f"{file} has {names!r:.60}")
-        for name in names:
-            yield photo.number, name.strip()
 
 
 def described(names: Sequence[str]) -> str:
@@ -93,19 +84,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder of the official files of what is held out")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     options = parser.parse_args(argv)
-    try:
-        things = things_of(options.labels)
-        if options.data is not None:
-            held = held_out_photos(options.data).sets
-            things = {number: own for number, own in things.items() if Photo("coco", number) not in held}
-        rows = list(captions(things))
-        source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
-        write_sources(options.out, [{**source, "rows": len(rows)}])
-        write_lines(options.out, rows)
-        print(f"{len(rows):,} captions in {options.out}")
-    except CapscoreError as error:
-        parser.error(str(error))
+    things = things_of(options.labels)
+    if options.data is not None:
+        held = held_out_photos(options.data).sets
+        things = {number: own for number, own in things.items() if Photo("coco", number) not in held}
+    rows = list(captions(things))
+    source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
+    write_sources(options.out, [{**source, "rows": len(rows)}])
+    write_lines(options.out, rows)
+    print(f"{len(rows):,} captions in {options.out}")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

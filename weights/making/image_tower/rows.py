@@ -11,10 +11,10 @@ captions that somebody made for the training should have none: there, one is an 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import photos_with_captions
@@ -22,7 +22,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, TrainingPhoto
-from weights.making.jsonl import read_lines, with_texts
+from weights.making.package_texts import read_texts
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
@@ -37,60 +37,36 @@ PHOTO_SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 class Caption(NamedTuple):
-    """A caption of a photo.
-
-    Attributes:
-        photo: The photo.
-        name: File name of the photo or id of the caption, as its source has it.
-        language: Language of the caption.
-        text: The caption.
-        source: Its source.
-        row: 0-based row in a file that was made for the training, where a photo that is held out is an
-            error; None for an official source, where it is left out.
-    """
+    """A caption of a photo."""
 
     photo: Photo
-    name: str
+    name: str  # file name of the photo or id of the caption, as its source has it
     language: str
     text: str
     source: str
+    # 0-based row in a file that was made for the training, where a photo that is held out is an error; None
+    # for an official source, where it is left out
     row: int | None = None
 
 
 class PhotoRow(NamedTuple):
-    """A photo with its captions.
-
-    Attributes:
-        photo: The photo.
-        name: Its file name in the folder of photos, with the folder's name; for captions alone, its name in
-            the first source.
-        file: Where its pixels are; None for captions alone.
-        source: Collection of the photos: "flickr8k", "coco", "labelled" or "multi30k".
-        captions: Language → captions, each once, in the order of the sources.
-    """
+    """A photo with its captions."""
 
     photo: Photo
-    name: str
-    file: Path | None
-    source: str
-    captions: dict[str, tuple[str, ...]]
+    name: str  # path in the folder of photos; for captions alone, its name in the first source
+    file: Path | None  # where its pixels are; None for captions alone
+    source: str  # "flickr8k", "coco", "labelled" or "multi30k"
+    captions: dict[str, tuple[str, ...]]  # language → captions, each once, in the order of the sources
 
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """The rows to train on.
+    """The rows to train on, in order of collection and number."""
 
-    Attributes:
-        photos: Photos with pixels, in order of collection and number.
-        texts: Photos without pixels that have two captions or more, in the same order.
-        counts: (source, language) → number of captions in both.
-        left_out: (source, reason) → number of captions that were left out.
-    """
-
-    photos: list[PhotoRow]
-    texts: list[PhotoRow]
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)
+    photos: list[PhotoRow]  # with pixels
+    texts: list[PhotoRow]  # without pixels, two captions or more
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # (source, language) of captions
+    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # (source, reason) of captions
 
     @property
     def languages(self) -> list[str]:
@@ -98,76 +74,51 @@ class TrainingRows:
         return sorted({language for _, language in self.counts})
 
     def check(self, held: HeldOut) -> None:
-        """Raise if a row is of a photo that may not be trained on; errors as in `HeldOut.refuse`."""
+        """Raise InputError if a row is of a photo that may not be trained on."""
         for part in (self.photos, self.texts):
             held.refuse(TrainingPhoto(one.photo, one.name, one.source, row) for row, one in enumerate(part))
 
 
 @dataclass(frozen=True)
 class PhotoFiles:
-    """A folder of photos.
-
-    Attributes:
-        folder: The folder.
-        files: Photo → its name, with the name of the part of the folder. A photo that several parts have is
-            taken from the first of them in alphabetical order.
-        names: All names, from which `held_out_photos` learns the splits of COCO photos.
-    """
+    """A folder of photos."""
 
     folder: Path
-    files: dict[Photo, str]
-    names: list[str]
+    files: dict[Photo, str]  # photo → its path in the folder; the first in alphabetical order
+    names: list[str]  # all paths, from which `held_out_photos` learns the splits of COCO photos
 
 
 def photo_files(folder: Path) -> PhotoFiles:
-    """The photos in a folder's parts `flickr8k` and `coco…`.
-
-    Raises:
-        InputError: a part is missing, has no photo, or a file in it whose name names no photo.
-    """
+    """The photos in a folder's parts `flickr8k` and `coco…`; raises InputError if a name has no number."""
     parts = [part for part in sorted(folder.glob("*")) if part.is_dir()]
     parts = [part for part in parts if part.name == FLICKR8K or part.name.startswith(COCO)]
-    if FLICKR8K not in {part.name for part in parts}:
-        raise InputError(
-            f"{folder} has no folder {FLICKR8K!r}; expected Flickr8k's photos there, and COCO's in folders "
-            "such as 'coco_train2014'",
-            field="photos",
-        )
     files: dict[Photo, str] = {}
     names: list[str] = []
     for part in parts:
-        found = [path for path in sorted(part.rglob("*")) if path.suffix.lower() in PHOTO_SUFFIXES]
-        if not found:
-            raise InputError(f"{part} has no photo ({', '.join(PHOTO_SUFFIXES)})", field="photos")
-        collection, example = (
-            ("flickr", "1000268201_693b08cb0e.jpg")
-            if part.name == FLICKR8K
-            else ("coco", "COCO_train2014_000000000009.jpg or 000000000009.jpg")
-        )
-        for path in found:
+        for path in sorted(part.rglob("*")):
+            if path.suffix.lower() not in PHOTO_SUFFIXES:
+                continue
             name = path.relative_to(folder).as_posix()
             photo = photo_of(name)
-            if photo is None or photo.collection != collection:
-                expected = f"expected a name of {part.name} with a number, such as {example}"
-                raise InputError(f"{path}: {expected}", field="photos")
+            if photo is None or photo.collection != ("flickr" if part.name == FLICKR8K else "coco"):
+                raise InputError(f"{path}: expected a name of {part.name} with a number", field="photos")
             files.setdefault(photo, name)
             names.append(name)
+    if not files:
+        raise InputError(f"{folder} has no photo in a folder 'flickr8k' or 'coco_…'", field="photos")
     return PhotoFiles(folder, files, names)
 
 
 def read_captions(
     data: Path, texts: Path | None, coco: Sequence[Path] = (), sources: Sequence[str] = SOURCES
 ) -> list[Caption]:
-    """The captions of all sources, held out or not.
+    """The captions of all sources, held out or not; raises InputError if a source has none.
 
     Args:
         data: Folder with the folders flickr8k, multi30k and xflickrco.
         texts: Folder of `weights.making.package_texts`; None for none.
         coco: Files of captions of COCO's photos, as `coco_captions` reads them.
         sources: Official sources to read, among `SOURCES`.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or a source has no caption.
     """
     captions: list[Caption] = []
     for source in sources:
@@ -179,11 +130,8 @@ def read_captions(
                 for _, name, language, text in training_captions(data, (source,))
             ]
         if not found:
-            raise InputError(
-                f"{texts} has no caption of {source}: run weights.making.package_texts with --sources "
-                f"{','.join(PACKAGE_TEXTS)}, or leave the source out",
-                field="texts",
-            )
+            said = f"{texts} has no caption of {source}: give it to package_texts --sources, or leave it out"
+            raise InputError(said, field="texts")
         captions += found
     for path in coco:
         captions += coco_captions(path)
@@ -192,15 +140,7 @@ def read_captions(
 
 def _package_texts(folder: Path | None, source: str) -> Iterator[Caption]:
     language = PACKAGE_TEXTS[source]
-    if folder is None:
-        raise InputError(
-            f"the captions of {source} are read from a folder of weights.making.package_texts, but none "
-            "was given",
-            field="texts",
-        )
-    names = ("id", "text", "source")
-    expected = f"row of weights.making.package_texts: {', '.join(names)}"
-    for row in read_lines(folder / f"{language}.jsonl", with_texts(*names), "texts", expected):
+    for row in read_texts(folder / f"{language}.jsonl") if folder else ():
         if row["source"] == source:
             name = row["id"].partition("/")[2]
             name = _coco_name(name) if source == "jsts" else name
@@ -226,29 +166,29 @@ def _caption(name: str, language: str, text: str, source: str) -> Caption:
 def coco_captions(path: Path) -> Iterator[Caption]:
     """The captions of a file of COCO's photos.
 
-    Args:
-        path: COCO's own annotations (`captions_train2014.json`), or JSONL rows
-            {"photo": 9, "caption": …, "language": "en"}.
-
-    Raises:
-        CapscoreError: the file is missing or damaged; names the line or entry.
+    It has COCO's own annotations (`captions_train2014.json`), or JSONL rows {"photo": 9, "caption": …,
+    "language": "en"}. Raises CapscoreError if it is missing or damaged; names the line or entry.
     """
     source = AnnotationSource(path)
     if path.suffix != ".jsonl":
         for image, annotations in photos_with_captions(source):
+            photo = Photo("coco", image["id"])
             for annotation in annotations:
-                yield Caption(
-                    Photo("coco", image["id"]), image["file_name"], "en", annotation["caption"], COCO
-                )
+                yield Caption(photo, image["file_name"], "en", annotation["caption"], COCO)
         return
     for row, (line, cells) in enumerate(source.jsonl("photo", "caption", "language")):
         photo = Photo("coco", source.integer(cells["photo"], "'photo'", 0, 2**53, line=line))
-        try:
-            language = language_code(source.identifier(cells["language"], "'language'", line=line))
-        except CapscoreError as error:
-            raise source.error(str(error), line=line) from None
-        text = source.caption(cells["caption"], "'caption'", line=line)
+        text, language = stated_caption(source, cells, line)
         yield Caption(photo, f"photo {photo.number}", language, text, path.name, row)
+
+
+def stated_caption(source: AnnotationSource, cells: Mapping[str, Any], line: int) -> tuple[str, str]:
+    """Caption and language of a line; raises CapscoreError if one is malformed."""
+    try:
+        language = language_code(source.identifier(cells["language"], "'language'", line=line))
+    except CapscoreError as error:
+        raise source.error(str(error), line=line) from None
+    return source.caption(cells["caption"], "'caption'", line=line), language
 
 
 def training_rows(
@@ -269,8 +209,7 @@ def training_rows(
         captionless: Whether photos without a caption are rows too, for a teacher that looks at photos.
 
     Raises:
-        InputError: no photo has a caption, or a file that was made for the training has one of a photo that
-            is held out; names photo, sets and row.
+        InputError: no photo has a caption, or a file made for the training has one of a photo held out.
     """
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}
     left_out: Counter[tuple[str, str]] = Counter()

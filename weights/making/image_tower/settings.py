@@ -12,21 +12,13 @@ from weights.making.image_tower.features import ViewSettings
 from weights.making.image_tower.rows import SOURCES
 
 # What is expected → settings of which it is, and the test.
-_RANGES = {
-    "at least 1": "views features_batch frozen_stages recent most_photos",
-    "at least 0": "views_seed region_weight pair_weight names_weight",
-    "a number above 0": "head_learning_rate logit_scale softness",
-    "a number from 0 to below 1": "average_decay dropout english_share",
-    "a number from 0 to 1": "soft_share adapter_share",
-    "a number above 0, at most 1": "least_part",
-}
-_FITS: dict[str, Callable[[float], bool]] = {
-    "at least 1": lambda value: value >= 1,
-    "at least 0": lambda value: value >= 0,
-    "a number above 0": lambda value: value > 0,
-    "a number from 0 to below 1": lambda value: 0 <= value < 1,
-    "a number from 0 to 1": lambda value: 0 <= value <= 1,
-    "a number above 0, at most 1": lambda value: 0 < value <= 1,
+_RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "at least 1": ("views features_batch frozen_stages recent most_photos", lambda value: value >= 1),
+    "at least 0": ("views_seed region_weight pair_weight names_weight", lambda value: value >= 0),
+    "a number above 0": ("head_learning_rate logit_scale softness", lambda value: value > 0),
+    "a number from 0 to below 1": ("average_decay dropout english_share", lambda value: 0 <= value < 1),
+    "a number from 0 to 1": ("soft_share adapter_share", lambda value: 0 <= value <= 1),
+    "a number above 0, at most 1": ("least_part", lambda value: 0 < value <= 1),
 }
 
 
@@ -118,10 +110,10 @@ class ImageTowerSettings(LoopSettings):
         for name in ("data", "photos", "texts"):
             if not getattr(self, name).strip():
                 raise CapscoreError(f"{name} is missing: give --{name}, a folder; see --help")
-        for expected, names in _RANGES.items():
+        for expected, (names, fits) in _RANGES.items():
             for name in names.split():
                 value = getattr(self, name)
-                require(value is None or _FITS[expected](value), name, value, expected)
+                require(value is None or fits(value), name, value, expected)
         require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
         right = bool(self.sources) and set(self.sources) <= set(SOURCES)
         require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")

@@ -65,17 +65,6 @@ def test_rows_without_captions_have_no_embeddings(tmp_path):
     assert found.offsets == {} and len(found.matrix) == 0
 
 
-def test_a_damaged_file_is_an_error(tmp_path):
-    file = tmp_path / "captions.npy"
-    caption_embeddings(ROWS, Encoder(), "x", file)
-    for content in (b"", file.read_bytes()[:100]):
-        file.write_bytes(content)
-        with pytest.raises(CapscoreError, match=r"captions\.npy is damaged .*: remove .*captions\.npy\.json"):
-            caption_embeddings(ROWS, Encoder(), "x", file)
-    (tmp_path / "captions.npy.json").write_text("{")
-    assert len(caption_embeddings(ROWS, Encoder(), "x", file).matrix) == 7
-
-
 def test_an_embedding_that_is_not_finite_names_its_caption(tmp_path):
     def broken(texts):
         found = rows_of(texts)

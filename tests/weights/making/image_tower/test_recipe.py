@@ -92,7 +92,7 @@ def test_features_and_embeddings_are_on_disk(made):
     for view in (0, 1):
         found = np.load(folder / f"view-{view}.npy", mmap_mode="r")
         assert found.shape == (5, 88, 16, 16) and found.dtype == np.float16
-        assert json.loads((folder / f"view-{view}.json").read_text())["done"] == 5
+        assert len(json.loads((folder / f"view-{view}.json").read_text())["photos"]) == 5
     rows = np.load(folder / "captions-of-photos.npy").astype(float)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
 
@@ -324,25 +324,20 @@ def test_the_mean_of_two_runs_is_an_eye_with_a_card(made, tmp_path, capsys):
     assert load_embedded(out, device="cpu").w == pytest.approx(config["w"] + 0.5)
 
 
-def test_eyes_without_a_mean_are_refused(made, tmp_path, capsys):
+def test_eyes_without_a_mean_are_refused(made, tmp_path):
     small = tmp_path / "small"
     save_image_tower(ImageTower(SMALL), small)
-    for folders, message in (
-        ([made / "run"], "1 folders were given; expected two or more"),
-        ([made / "run", small], "the image towers have networks of the sizes"),
-    ):
-        with pytest.raises(SystemExit):
+    for folders in ([made / "run"], [made / "run", small]):
+        with pytest.raises(CapscoreError):
             averaging.main(["--weights", *map(str, folders), "--out", str(tmp_path / "out")])
-        assert message in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
 
 
-def test_eyes_of_two_seeds_are_refused(made, tmp_path, capsys):
+def test_eyes_of_two_seeds_are_refused(made, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(made / "run", other)
     settings = yaml.safe_load((other / "settings.yaml").read_text())
     (other / "settings.yaml").write_text(yaml.safe_dump({**settings, "seed": 7}))
-    with pytest.raises(SystemExit):
+    with pytest.raises(CapscoreError, match="one size, one scale and one seed"):
         averaging.main(["--weights", str(made / "run"), str(other), "--out", str(tmp_path / "out")])
-    assert "have the seeds [0, 7]: expected one" in " ".join(capsys.readouterr().err.split())
     assert not (tmp_path / "out").exists()
