@@ -16,14 +16,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from ..errors import CapscoreError, InputError, Setting
-
-_ROUNDING = 1e-4  # tolerance for boxes that reach beyond the image by rounding
+from ..errors import CapscoreError, Setting
 
 
 @dataclass(frozen=True)
 class ImageStates:
-    """States of n images of at most m regions, computed without their captions.
+    """States of n images of at most m regions, computed without their captions; len() is n.
 
     Attributes:
         global_: (n, d), embeddings of the whole images.
@@ -31,8 +29,7 @@ class ImageStates:
         tokens: (n, 1 + m + 1, width), states of whole image, regions and null token.
         attended: bool (n, 1 + m + 1), tokens that the transformer over both modalities attends to.
         scored: bool (n, m + 1), existing regions and the null token.
-        word_query, hidden: (n, d) and (n, h), what is compared with what words add; None if the aligner reads
-            no words.
+        word_query, hidden: (n, d) and (n, h), compared with what words add; None if no words are read.
     """
 
     global_: Tensor
@@ -49,14 +46,13 @@ class ImageStates:
 
 @dataclass(frozen=True)
 class WordContext:
-    """What words add to their texts (`capscore.infometic.words.word_context`); n texts of at most l pieces.
+    """What words add to their n texts of at most l pieces (`capscore.infometic.words.added_by_words`).
 
     Attributes:
         added: (n, l, d), embedding of the text minus that of the text without the piece's word; 0 for pieces
             outside semantic words.
-        weight: (n, l) in [0, 1]. The pieces of a semantic word share a weight of 1, so that a word of many
-            pieces gets no more attention; pieces outside such words have weight 0 and no score. In a text
-            without semantic words all pieces count.
+        weight: (n, l) in [0, 1]. The pieces of a semantic word share a weight of 1; others have weight 0 and
+            no score. In a text without semantic words all pieces count.
     """
 
     added: Tensor
@@ -65,7 +61,7 @@ class WordContext:
 
 @dataclass(frozen=True)
 class TextStates:
-    """States of n texts of at most l pieces, computed without their images.
+    """States of n texts of at most l pieces, computed without their images; len() is n.
 
     Attributes:
         global_: (n, d), embeddings of the whole texts.
@@ -73,8 +69,8 @@ class TextStates:
         tokens: (n, l or more, width), states of the pieces, and of what fills the text up.
         attended: bool (n, l or more), states that the transformer over both modalities attends to.
         scored: bool (n, l), pieces that get a score.
-        added, hidden, log_weight: (n, l, d), (n, l, h) and (n, l), from the `WordContext`; None if the
-            aligner reads no words.
+        added, hidden, log_weight: (n, l, d), (n, l, h) and (n, l), from the context; None if no words are
+            read.
     """
 
     global_: Tensor
@@ -98,9 +94,9 @@ class Alignment:
         region_scores: (p, m + 1) in [0, 1], the null token last; rows sum to 1, or are all 0 without regions
             and null token. Masked scores are exactly 0.
         token_scores: (p, l) in [0, 1], likewise.
-        recall: (p,), vision recall: scale × cosine of the mean region, weighted by region scores, with the
-            whole image; 0 if all region scores are 0.
-        precision: (p,), text precision, likewise for pieces and the whole text.
+        recall: (p,), scale × cosine of the mean region, weighted by region scores, with the whole image; 0 if
+            all region scores are 0.
+        precision: (p,), likewise for pieces and the whole text.
     """
 
     region_scores: Tensor
@@ -131,9 +127,6 @@ class Aligner(nn.Module, ABC):
             regions: (n, m, d), embeddings of their regions, each cut out and embedded alone.
             boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height.
             mask: bool (n, m), False for padding.
-
-        Raises:
-            InputError: shapes do not agree, a number is not finite, or a box is beyond [0, 1].
         """
 
     @abstractmethod
@@ -155,8 +148,7 @@ class Aligner(nn.Module, ABC):
             context: Context of the words, for an aligner that `reads_words`; ignored by others.
 
         Raises:
-            InputError: shapes do not agree, a number is not finite, there are too many pieces, or a needed
-                context is missing.
+            InputError: there are too many pieces, or a needed context is missing.
         """
 
     def pairs(
@@ -182,11 +174,8 @@ class Aligner(nn.Module, ABC):
     ) -> tuple[Tensor, Tensor]:
         """Recall (a, b) and precision (a, b) of each of a images with each of b texts.
 
-        Args:
-            images: States of a images from `encode_images`.
-            texts: States of b texts from `encode_texts`.
-            chunk: Maximum number of pairs at a time, which bounds the memory; with gradients, each chunk is
-                computed again in the backward pass. None for all pairs at once.
+        `chunk` is the maximum number of pairs at a time, which bounds the memory; with gradients, each chunk
+        is computed again in the backward pass. None for all pairs at once.
         """
         n_texts = len(texts)
         every = torch.arange(len(images) * n_texts, device=images.tokens.device)
@@ -235,7 +224,6 @@ class InfoCLIP(Aligner):
         self.sharpness, self.scale = float(sharpness), float(scale)
 
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
-        check_images(global_, regions, boxes, mask)
         global_, mask = global_.float(), mask.bool()
         scored = functional.pad(mask, (0, 1), value=True)
         null = torch.zeros_like(global_[:, None])
@@ -255,7 +243,6 @@ class InfoCLIP(Aligner):
         scored: Tensor | None = None,
         context: WordContext | None = None,
     ) -> TextStates:
-        check_embeddings(global_, tokens, mask)
         global_, mask = global_.float(), mask.bool()
         return TextStates(
             global_=global_,
@@ -338,37 +325,3 @@ def padded(
         row[: len(part)] = part
     mask = np.arange(length) < lengths[:, None]
     return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
-
-
-def check_embeddings(global_: Tensor, parts: Tensor, mask: Tensor, dim: int | None = None) -> None:
-    """Raise InputError unless (n, d), (n, s, d) and bool (n, s) agree, and what is not masked is finite.
-
-    Args:
-        dim: Length d that embeddings must have; None for any length.
-    """
-    n, s, d = *mask.shape, dim or global_.shape[-1]
-    if (tuple(global_.shape), tuple(parts.shape)) != ((n, d), (n, s, d)):
-        raise InputError(
-            f"embeddings of shape {tuple(global_.shape)} with parts of shape {tuple(parts.shape)}: expected "
-            f"{(n, d)} and {(n, s, d)} for a mask of shape {(n, s)}"
-        )
-    wrong = ~torch.isfinite(global_).all(dim=1)
-    wrong |= (~torch.isfinite(parts) & mask.bool()[..., None]).flatten(1).any(dim=1)
-    if wrong.any():
-        raise InputError("an embedding holds NaN or infinity", row=int(wrong.nonzero()[0]))
-
-
-def check_images(
-    global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor, dim: int | None = None
-) -> None:
-    """`check_embeddings` for images, whose boxes (n, m, 4) must be shares of width and height."""
-    check_embeddings(global_, regions, mask, dim)
-    if boxes.shape != (*mask.shape, 4):
-        raise InputError(f"boxes of shape {tuple(boxes.shape)}: expected {(*mask.shape, 4)}")
-    inside = ((boxes >= -_ROUNDING) & (boxes <= 1 + _ROUNDING)).all(dim=2)
-    wrong = (~inside & mask.bool()).any(dim=1)
-    if wrong.any():
-        raise InputError(
-            "a box is beyond [0, 1]: boxes are shares of the image's width and height, not pixels",
-            row=int(wrong.nonzero()[0]),
-        )

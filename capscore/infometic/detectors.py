@@ -91,22 +91,23 @@ class Detector(RegionFinder):
 
     def _check_names(self, config: Any) -> None:
         """Refuse names that a network would not read to their end: transformers cuts them silently."""
-        if self._kind == "owlv2":
-            limit, limited = config.text_config.max_position_embeddings, "per name"
-            lengths = [len(ids) for ids in self._processor.tokenizer(list(self.names))["input_ids"]]
-        elif self._kind == "grounding-dino":
-            limit, limited = config.max_text_len, "of all names together"
-            pieces = self._processor.tokenizer(_stopped(self.names), add_special_tokens=False)["input_ids"]
-            lengths = np.cumsum([2, *map(len, pieces)])[1:].tolist()  # one token begins the text, one ends it
-        else:
+        if not self.names:
             return
-        beyond = [name for name, length in zip(self.names, lengths, strict=True) if length > limit]
-        if beyond:
+        if self._kind == "owlv2":
+            limit = config.text_config.max_position_embeddings
+            length = max(map(len, self._processor.tokenizer(list(self.names))["input_ids"]))
+        else:
+            limit, length = config.max_text_len, len(self._processor.tokenizer(self._joined)["input_ids"])
+        if length > limit:
             raise InputError(
                 Setting("region_names"),
-                f": {self._kind!r} reads {limit} tokens {limited}; {len(beyond)} of {len(self.names)} names "
-                f"go beyond, and would not be looked for, the first of them {beyond[0]!r}",
+                f": {self._kind!r} reads {limit} tokens; these names go beyond, and would not be looked for",
             )
+
+    @property
+    def _joined(self) -> str:
+        """The names as Grounding DINO reads them: in small letters, each followed by a full stop."""
+        return " ".join(f"{name.lower()}." for name in self.names)
 
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
         return [self._find(image) for image in images]
@@ -121,7 +122,7 @@ class Detector(RegionFinder):
         if self._kind == "owlv2":
             inputs["text"] = options["text_labels"] = [list(self.names)]
         elif self._kind == "grounding-dino":
-            inputs["text"] = " ".join(_stopped(self.names))
+            inputs["text"] = self._joined
         inputs = self._processor(**inputs, return_tensors="pt").to(device)
         if self._kind == "grounding-dino":
             options |= {"input_ids": inputs["input_ids"], "text_threshold": self.threshold}
@@ -146,29 +147,22 @@ class Detector(RegionFinder):
         return regions.take(suppress(regions.boxes, regions.confidences, SAME_BOX)[: self.max_regions])
 
 
-def _stopped(names: Sequence[str]) -> list[str]:
-    """Names in the form that Grounding DINO reads: in small letters, each followed by a full stop."""
-    return [f"{name.lower()}." for name in names]
-
-
 def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
     """Network and processor of a folder."""
     import transformers
 
     from ..backbones import checkpoint
 
+    config = checkpoint.load_config(folder)
     auto: Any = transformers.AutoModelForObjectDetection
     processors: Any = transformers.AutoImageProcessor
-    model_type = checkpoint.read_json(folder / "config.json").get("model_type", "")
-    config = checkpoint.load_config(folder)
+    fits = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING
     if kind in OPEN_VOCABULARY:
-        fits, expected = model_type in OPEN_VOCABULARY[kind], " or ".join(OPEN_VOCABULARY[kind])
+        fits = config.model_type in OPEN_VOCABULARY[kind]
         auto, processors = transformers.AutoModelForZeroShotObjectDetection, transformers.AutoProcessor
-    else:
-        fits, expected = type(config) in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING, "an object detector"
     if not fits:
         raise CapscoreError(
-            f"{folder / 'config.json'} describes a model of type {model_type!r}; {kind!r} takes {expected}"
+            f"{folder / 'config.json'} describes a model of type {config.model_type!r}, no {kind!r} detector"
         )
     if getattr(config, "use_pretrained_backbone", False):
         config.use_pretrained_backbone = False  # the weights are complete: do not download a part

@@ -30,15 +30,11 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _Network = TypeVar("_Network", bound=torch.nn.Module)
 
 
-def _weight_files(files: Sequence[str]) -> list[str]:
-    return [file for file in files if file in (CONFIG, WEIGHTS)]
-
-
 def find_folder(
     spec: str | os.PathLike[str],
     revision: str | None = None,
     what: str = "weights",
-    choose: Callable[[Sequence[str]], list[str]] = _weight_files,
+    choose: Callable[[Sequence[str]], list[str]] = lambda files: [CONFIG, WEIGHTS],
 ) -> tuple[Path, str, str]:
     """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
 
@@ -50,27 +46,17 @@ def find_folder(
 
     Raises:
         BackboneUnavailable: they are neither a folder nor on the Hub.
-        CapscoreError: `spec` is empty, or a revision does not go with it.
+        CapscoreError: a revision does not go with `spec`.
     """
-    wanted = os.fspath(spec).strip() if isinstance(spec, (str, os.PathLike)) else ""
-    if not wanted:
-        raise CapscoreError(Setting(what, spec), ": expected a folder or a Hub id")
-    folder = Path(os.path.expanduser(wanted))
-    name, _, after = wanted.partition("@")
-    if folder.is_dir():
-        if revision:
-            raise CapscoreError(Setting("revision", revision), f" does not go with the folder {wanted!r}")
+    wanted = str(spec).strip()
+    folder, (name, _, after) = Path(wanted).expanduser(), wanted.partition("@")
+    if wanted and folder.is_dir() and not revision:
         return folder, folder.resolve().name, ""  # not its path, so that signatures do not depend on it
-    if revision and after and revision != after:
-        raise CapscoreError(
-            Setting(what, wanted), " and ", Setting("revision", revision), " ask for two revisions"
-        )
-    if not _HUB_ID.fullmatch(name):
-        raise BackboneUnavailable(
-            Setting(what, wanted),
-            " is not available: there is no such folder, and it is no Hub id (org/name)",
-        )
+    if revision and (folder.is_dir() or after not in ("", revision)):
+        raise CapscoreError(Setting("revision", revision), " does not go with ", Setting(what, wanted))
     try:
+        if not _HUB_ID.fullmatch(name):
+            raise BackboneUnavailable("there is no such folder, and it is no Hub id (org/name)")
         folder, commit = fetch(name, revision or after, choose)
     except BackboneUnavailable as error:
         raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error
@@ -99,9 +85,9 @@ def write_folder(
     folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
     if stored == "bfloat16":
         raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
+    state = network.state_dict()
     tensors = {
-        name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous()
-        for name, tensor in network.state_dict().items()
+        name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous() for name, tensor in state.items()
     }
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
@@ -120,11 +106,7 @@ def write_folder(
 
 
 def read_config(folder: Path, model_type: str, version: int) -> dict[str, Any]:
-    """The content of config.json.
-
-    Raises:
-        BackboneUnavailable: it is missing, damaged, of another type of model, or of another format.
-    """
+    """The content of config.json; BackboneUnavailable if it is missing, damaged, or of another model."""
     path = folder / CONFIG
     content = read_json(path)
     if content.get("model_type") != model_type:
@@ -156,16 +138,16 @@ def read_weights(
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
             network = build()
     except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
-        reason = in_one_line(error)[:200]
-        raise BackboneUnavailable(f"no network can be built from {folder / CONFIG}: {reason}") from None
+        raise BackboneUnavailable(
+            f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
+        ) from None
     expected = network.state_dict()
+    both = expected.keys() & state.keys()
     refuse_misfit(
         folder,
         missing=expected.keys() - state.keys(),
         unexpected=state.keys() - expected.keys(),
-        mismatched=(
-            name for name in expected.keys() & state.keys() if state[name].shape != expected[name].shape
-        ),
+        mismatched=(name for name in both if state[name].shape != expected[name].shape),
     )
     network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
     return network.eval()

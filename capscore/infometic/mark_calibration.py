@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,12 @@ _MAX_SIZE = 8192
 SHARED = "shared"
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
 RATES = np.linspace(0.0, 0.5, 101)
-# A class is judged only if at 5 % false alarms at least this share of its wrong words is found: otherwise a
-# mark would say more about chance than about the photo.
+# A class is judged only if at 5 % false alarms at least this share of its wrong words is found.
 _MIN_FOUND = 0.2
 # Captions with more judged words than this have a lower rate per word: a long right caption would almost
-# always carry a mark otherwise, and people stop believing marks.
+# always carry a mark otherwise.
 _WORDS_AT_FULL_RATE = 3
-# Words of other classes have this share of the rate of nouns: photos, above all of another kind than those of
-# the calibration, tell little of verbs and colours, and a wrong mark costs more than a missed one.
+# Words of other classes have this share of the rate of nouns: photos tell little of verbs and colours.
 _NO_NOUN_SHARE = 0.1
 
 
@@ -59,12 +57,10 @@ class MarkNetworkConfig:
     """Sizes of the network, from 1 to 8,192.
 
     Attributes:
-        dim: Length of the backbone's embeddings.
-        features: Channels of its feature map.
+        dim, features: Length of the backbone's embeddings, and channels of its feature map.
         reduced: Channels of the map that are kept.
-        hidden: Width of queries, keys and values.
-        inner: Width of the layers behind them.
-        small: Width of the hidden layers for captions and regions.
+        hidden, inner, small: Width of queries, keys and values; of the layers behind them; of the hidden
+            layers for captions and regions.
         things: Channels of the convolution that finds objects.
         named: Width of words and regions where the network tells which word names which region.
         background: Number of photos that a caption's fit is compared with.
@@ -91,13 +87,12 @@ class MarkNetworkConfig:
 
 @dataclass(frozen=True, eq=False)
 class PhotoBatch:
-    """What the network sees of n photos.
+    """What the network sees of n photos; embeddings have unit length.
 
     Attributes:
         cells: (n, h · w, reduced), from `MarkNetwork.reduce`.
-        whole: (n, d), embeddings of the whole photos, of unit length.
-        windows: (n, k, d), embeddings of their windows (`capscore.infometic.regions.windows`), of unit
-            length.
+        whole: (n, d), embeddings of the whole photos.
+        windows: (n, k, d), embeddings of their windows (`capscore.infometic.regions.windows`).
         mask: bool (n, k), True for windows, False for padding.
     """
 
@@ -122,19 +117,6 @@ class MarkNetwork(nn.Module):
         config: Sizes.
         background: (background, d), embeddings of photos; how well they fit a caption tells how well any
             photo would.
-
-    >>> _ = torch.manual_seed(0)
-    >>> sizes = MarkNetworkConfig(
-    ...     dim=8, features=6, reduced=4, hidden=4, inner=6, things=4, background=3
-    ... )
-    >>> network = MarkNetwork(sizes).eval()
-    >>> photos = PhotoBatch(
-    ...     network.reduce(torch.randn(2, 6, 3, 3)), torch.eye(8)[:2],
-    ...     torch.eye(8)[None, :5].expand(2, 5, 8), torch.ones(2, 5).bool(),
-    ... )
-    >>> words = torch.eye(8)[None, :3].expand(2, 3, 8)
-    >>> tuple(network.word_logits(photos, words, torch.zeros(2, 3).long()).shape)
-    (2, 3)
     """
 
     background: Tensor
@@ -254,9 +236,8 @@ class MarkNetwork(nn.Module):
     ) -> Tensor:
         """What tells whether a word is right in its caption, (n, m, WORD_FEATURES).
 
-        A word that is wrong stands out: the caption's other words are right, and without it the caption fits
-        better. `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m)
-        comes from `best_window_logits`.
+        `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
+        from `best_window_logits`.
         """
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
@@ -403,6 +384,8 @@ class MarkCurve:
     >>> curve = MarkCurve(2.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
     >>> curve.probabilities(np.array([0.0, 1.0])).round(2).tolist(), round(curve.threshold(0.05), 2)
     ([0.5, 0.88], 0.1)
+    >>> [curve.verdict(p, 0.05) for p in (0.7, 0.3, 0.05)]
+    [True, None, False]
     """
 
     scale: float
@@ -420,12 +403,7 @@ class MarkCurve:
         return min(0.5, float(np.interp(rate, RATES, self.quantiles)))
 
     def verdict(self, p: float, rate: float) -> bool | None:
-        """True (right), False (likely wrong, at this rate of false alarms) or None (cannot tell).
-
-        >>> curve = MarkCurve(1.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
-        >>> [curve.verdict(p, 0.05) for p in (0.7, 0.3, 0.05)]
-        [True, None, False]
-        """
+        """True (right), False (likely wrong, at this rate of false alarms) or None (cannot tell)."""
         if self.found < _MIN_FOUND:
             return None
         if p < self.threshold(rate):
@@ -445,20 +423,18 @@ def word_rate(rate: float, n_words: int, word_class: str) -> float:
 
 @dataclass(eq=False)
 class MarkCalibration:
-    """A network for marks with its curves and nouns.
+    """A network for marks, in eval mode, with its curves and nouns.
 
     Each language with enough captions in the calibration has its own curves; the others use `SHARED`.
 
     Attributes:
-        network: Network, in eval mode.
-        alone: Class of words → curve of words alone, which what is known of a word in its caption begins
-            with.
+        network: Network.
+        alone: Class of words → curve of words alone.
         words: Language or `SHARED` → class of words → curve of words in captions.
         fits: Language or `SHARED` → curve of captions.
         mentions: Curve of regions.
         nouns: Language → nouns that regions can be named by, the most frequent first.
-        backbone: Name of the backbone that it was trained with.
-        backbone_revision: Revision of that backbone.
+        backbone, backbone_revision: Backbone that it was trained with.
         name: Name for signatures.
         notes: Anything worth recording.
     """
@@ -503,22 +479,23 @@ def _plain(curves: Any) -> dict[str, Any]:
 
 
 def _read_curves(values: Any) -> Any:
-    """`_plain` the other way; KeyError, TypeError, AttributeError or ValueError for what is no curve."""
+    """`_plain` the other way; any of four errors for what is no curve."""
     if "quantiles" not in values:
         return {name: _read_curves(inner) for name, inner in values.items()}
-    scale, bias, found = (float(values[name]) for name in ("scale", "bias", "found"))
-    quantiles = tuple(map(float, values["quantiles"]))
-    if len(quantiles) != len(RATES) or not np.isfinite([scale, bias, found, *quantiles]).all():
-        raise ValueError(f"a curve has {len(quantiles)} quantiles: expected {len(RATES)} finite numbers")
-    return MarkCurve(scale, bias, quantiles, found)
+    curve = MarkCurve(
+        float(values["scale"]),
+        float(values["bias"]),
+        tuple(map(float, values["quantiles"])),
+        float(values["found"]),
+    )
+    numbers = (curve.scale, curve.bias, curve.found, *curve.quantiles)
+    if len(curve.quantiles) != len(RATES) or not np.isfinite(numbers).all():
+        raise ValueError(f"a curve has {len(RATES)} quantiles, and finite numbers")
+    return curve
 
 
 def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
-    """Write a mark calibration, its weights in float16.
-
-    Raises:
-        CapscoreError, ResultWriteError: as in `capscore.infometic.folders.write_folder`.
-    """
+    """Write a mark calibration, its weights in float16; errors as in `folders.write_folder`."""
     record = {
         "model_type": MODEL_TYPE,
         "format": _FORMAT,
@@ -548,8 +525,6 @@ def load_mark_calibration(
     folder = Path(folder).expanduser()
     content = read_config(folder, MODEL_TYPE, _FORMAT)
     try:
-        if set(content["sizes"]) != {size.name for size in fields(MarkNetworkConfig)}:
-            raise ValueError("its sizes are not those of a mark calibration")
         config = MarkNetworkConfig(**content["sizes"])
         curves = content["calibration"]
         calibration = MarkCalibration(
@@ -579,35 +554,31 @@ def load_marks(
 
     Args:
         marks: "learned" for the mark calibration for this backbone in capscore-weights, "published" for marks
-            by the scores of the words; a folder with a mark calibration, or its Hub id; a mark calibration;
-            None for "learned" where there is one for this backbone, otherwise "published".
+            by the scores of the words; a mark calibration, its folder or Hub id; None for "learned" where
+            there is one for this backbone, otherwise "published".
         backbone: Backbone of the embeddings.
 
     Raises:
         CapscoreError: the calibration is for another backbone, or there is none for this one.
         BackboneUnavailable: the calibration is not available, or damaged.
         MissingWeightsError: capscore-weights has one for this backbone, but is not installed.
-
-    >>> from capscore import load_backbone
-    >>> load_marks(None, load_backbone("embedded-free", device="cpu"))
-    (None, 'published')
     """
     if marks is None:
         marks = LEARNED if backbone.name in INSTALLED_MARKS else PUBLISHED
     if marks == PUBLISHED:
         return None, PUBLISHED
     if isinstance(marks, MarkCalibration):
-        calibration = marks
-        calibration.check_backbone(backbone)
-    elif marks == LEARNED:
-        if backbone.name not in INSTALLED_MARKS:
-            raise CapscoreError(
-                Setting("marks", LEARNED),
-                f": there is no mark calibration for the backbone {backbone.name!r}; expected {PUBLISHED!r}, "
-                f"the backbone {' or '.join(map(repr, INSTALLED_MARKS))}, a folder or a Hub id",
-            )
+        marks.check_backbone(backbone)
+        return marks, f"{LEARNED}@{marks.name}"
+    if marks != LEARNED:
+        folder = find_folder(marks, what="marks")[0]
+    elif backbone.name in INSTALLED_MARKS:
         folder = weights_folder(INSTALLED_MARKS[backbone.name])
-        calibration = load_mark_calibration(folder, backbone=backbone)
     else:
-        calibration = load_mark_calibration(find_folder(marks, what="marks")[0], backbone=backbone)
+        raise CapscoreError(
+            Setting("marks", LEARNED),
+            f": there is no mark calibration for the backbone {backbone.name!r}; expected {PUBLISHED!r}, the "
+            f"backbone {' or '.join(map(repr, INSTALLED_MARKS))}, a folder or a Hub id",
+        )
+    calibration = load_mark_calibration(folder, backbone=backbone)
     return calibration, f"{LEARNED}@{calibration.name}"

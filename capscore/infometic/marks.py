@@ -10,6 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -33,14 +34,8 @@ _CAPITALS = frozenset({"de", "lb"})
 Embed = Callable[[Sequence[str]], np.ndarray]
 
 
-@dataclass(frozen=True, eq=False)
-class PhotoFeatures:
-    """What the network sees of a photo, small enough to be remembered.
-
-    Attributes:
-        cells: float16 (c, reduced), the reduced cells of the feature map.
-        windows: float16 (k, d), embeddings of the photo's windows.
-    """
+class PhotoFeatures(NamedTuple):
+    """What the network sees of a photo: float16 (c, reduced) cells, and (k, d) embeddings of its windows."""
 
     cells: np.ndarray
     windows: np.ndarray
@@ -52,13 +47,12 @@ class MarkedRow:
 
     Attributes:
         features: Features of the photo; rows of one photo share the object.
-        photo: float32 (d,), embedding of the photo.
-        caption: float32 (d,), embedding of the caption.
+        photo, caption: float32 (d,), embeddings of the photo and of the caption.
         text: The caption.
         words: Words of the caption.
         language: Its language; "" for English.
-        regions: float32 (m, d), embeddings of the regions.
-        shares: (m, 4), their boxes as shares of the photo's sides.
+        regions, shares: float32 (m, d), embeddings of the regions, and (m, 4), their boxes as shares of the
+            photo's sides.
         read_to: Number of the caption's characters that are read; words that end after them are not judged.
     """
 
@@ -73,8 +67,7 @@ class MarkedRow:
     read_to: float = math.inf
 
 
-@dataclass(frozen=True, eq=False)
-class RowMarks:
+class RowMarks(NamedTuple):
     """Marks of a row.
 
     Attributes:
@@ -82,8 +75,7 @@ class RowMarks:
         p_correct: For each word a probability; None for a word that is not judged.
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
-        p_mentioned: float (m,), for each region how likely the caption mentions it.
-        mentioned: bool (m,).
+        p_mentioned, mentioned: float and bool (m,), for each region how likely the caption mentions it.
     """
 
     fits: bool
@@ -104,8 +96,8 @@ class RowFeatures:
         numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
         texts, rests: int64 (m,), numbers of the words, and of the caption without each of them, among the
             embedded texts.
-        alone: float32 (m,), calibrated logits of the words alone; NaN for a class without a curve.
-        in_windows: float32 (m,), the words' highest logits of naming a window.
+        alone, in_windows: float32 (m,), calibrated logits of the words alone, NaN for a class without a
+            curve; and the words' highest logits of naming a window.
         words, fit, mention: float32 (m, …), (…) and (k, …), from `MarkNetwork.word_features`, `fit_features`
             and `mention_features`.
         nearest: int64 (m,), the region most like each word; 0 without regions.
@@ -150,25 +142,24 @@ def mark_rows(
     fits = logits(network.fit_logits, [row.fit[None] for row in features])
     words = logits(network.in_caption_logits, [row.words for row in features])
     mentions = logits(network.mention_logits, [row.mention for row in features])
-    return [
-        _row_marks(calibration, *parts, false_alarms)
-        for parts in zip(features, fits, words, mentions, strict=True)
-    ]
+    columns = zip(features, fits, words, mentions, strict=True)
+    return [_row_marks(calibration, false_alarms, *parts) for parts in columns]
 
 
 def _row_marks(
     calibration: MarkCalibration,
+    false_alarms: float,
     features: RowFeatures,
     fit: np.ndarray,
     words: np.ndarray,
     mentions: np.ndarray,
-    false_alarms: float,
 ) -> RowMarks:
     row = features.row
     code = language_code(row.language) if row.language else "en"
     curve = calibration.caption_curve(code)
     p_fits = float(curve.probabilities(fit)[0])
     fits = p_fits >= curve.threshold(false_alarms * _FIT_SHARE)
+    p_mentioned = calibration.mentions.probabilities(mentions)
     p_correct: list[float | None] = [None] * len(row.words)
     correct: list[bool | None] = [None] * len(row.words)
     region: list[int | None] = [None] * len(row.words)
@@ -183,27 +174,32 @@ def _row_marks(
             correct[number] = word_curve.verdict(p, rate)
             if len(row.regions) and correct[number] is not False:
                 region[number] = int(features.nearest[index])
-    p_mentioned = calibration.mentions.probabilities(mentions)
     return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned, (p_mentioned >= 0.5) & fits)
 
 
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
     """What is known of rows; arguments as for `mark_rows`."""
     index: dict[str, int] = {}
+
+    def numbers_of(texts: list[str]) -> np.ndarray:
+        return np.array([index.setdefault(text, len(index)) for text in texts], np.int64)
+
     features = []
     for row in rows:
-        numbers = [
-            number
+        judged = [
+            (number, word)
             for number, word in enumerate(row.words)
             if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read_to
         ]
-        words = [row.words[number] for number in numbers]
-        classes = [MARKED_CLASSES.index(word.word_class) for word in words]
-        texts = [index.setdefault(word.text.lower(), len(index)) for word in words]
-        without = [without_word(row.text, word.start, word.end) for word in words]
-        rests = [index.setdefault(text, len(index)) for text in without]
-        arrays = (np.array(values, np.int64) for values in (classes, texts, rests))
-        features.append(RowFeatures(row, numbers, *arrays))
+        features.append(
+            RowFeatures(
+                row,
+                [number for number, _ in judged],
+                np.array([MARKED_CLASSES.index(word.word_class) for _, word in judged], np.int64),
+                numbers_of([word.text.lower() for _, word in judged]),
+                numbers_of([without_word(row.text, word.start, word.end) for _, word in judged]),
+            )
+        )
     vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
     if index:
         vectors = np.asarray(embed(list(index)), np.float32)
@@ -222,9 +218,10 @@ def _judge_alone(calibration: MarkCalibration, features: Sequence[RowFeatures], 
         found.alone = found.in_windows = np.zeros(len(found.numbers), np.float32)
         if found.numbers:
             by_photo[id(found.row.features)].append(found)
+    n_classes = len(MARKED_CLASSES)
     photos = []
     for group in by_photo.values():
-        pairs = np.concatenate([found.texts * len(MARKED_CLASSES) + found.classes for found in group])
+        pairs = np.concatenate([found.texts * n_classes + found.classes for found in group])
         photos.append((group, *np.unique(pairs, return_inverse=True)))
     photos.sort(key=lambda photo: len(photo[1]))  # those with like numbers of words share a batch
     network = calibration.network
@@ -233,8 +230,8 @@ def _judge_alone(calibration: MarkCalibration, features: Sequence[RowFeatures], 
     for start in range(0, len(photos), _PHOTOS):
         batch = photos[start : start + _PHOTOS]
         seen = _photo_batch(calibration, [group[0].row for group, _, _ in batch], with_cells=True)
-        texts, _ = padded([vectors[pairs // len(MARKED_CLASSES)] for _, pairs, _ in batch], seen.whole.device)
-        kinds, _ = padded([pairs % len(MARKED_CLASSES) for _, pairs, _ in batch], seen.whole.device)
+        texts, _ = padded([vectors[pairs // n_classes] for _, pairs, _ in batch], seen.whole.device)
+        kinds, _ = padded([pairs % n_classes for _, pairs, _ in batch], seen.whole.device)
         with torch.inference_mode():
             both = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
         columns = [values.float().cpu().numpy() for values in both]
@@ -262,12 +259,17 @@ def _add_features(calibration: MarkCalibration, batch: Sequence[RowFeatures], ve
     device = photos.whole.device
     captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
     texts, mask = padded([vectors[found.texts] for found in batch], device)
-    rests, _ = padded([vectors[found.rests] for found in batch], device)
-    kinds, _ = padded([found.classes for found in batch], device)
-    logits, _ = padded([np.nan_to_num(found.alone) for found in batch], device)
-    in_windows, _ = padded([found.in_windows for found in batch], device)
     regions, present = padded([row.regions for row in rows], device)
-    shares, _ = padded([row.shares for row in rows], device)
+    rests, kinds, logits, in_windows, shares = (
+        padded(parts, device)[0]
+        for parts in (
+            [vectors[found.rests] for found in batch],
+            [found.classes for found in batch],
+            [np.nan_to_num(found.alone) for found in batch],
+            [found.in_windows for found in batch],
+            [row.shares for row in rows],
+        )
+    )
     nouns = mask & (kinds == MARKED_CLASSES.index("noun"))
     with torch.inference_mode():
         fit = network.fit_features(photos, captions, logits, mask)
@@ -278,11 +280,11 @@ def _add_features(calibration: MarkCalibration, batch: Sequence[RowFeatures], ve
         )
         naming = naming.masked_fill(~present[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
-    columns = [part.cpu().numpy() for part in (in_caption, fit, mention, nearest)]
-    for row, found in enumerate(batch):
+    columns = zip(*(part.cpu().numpy() for part in (in_caption, fit, mention, nearest)), strict=True)
+    for found, (words, fits, mentions, near) in zip(batch, columns, strict=True):
         n_words, n_regions = len(found.numbers), len(found.row.regions)
-        words, found.fit, mentions, near = (column[row] for column in columns)
-        found.words, found.mention, found.nearest = words[:n_words], mentions[:n_regions], near[:n_words]
+        found.words, found.fit, found.mention = words[:n_words], fits, mentions[:n_regions]
+        found.nearest = near[:n_words]
 
 
 class RegionNames:
@@ -310,11 +312,8 @@ class RegionNames:
         """
         if not self.calibration.nouns.get(language):
             return [[""] * len(regions) for _, regions in photos]
-        return [
-            names
-            for start in range(0, len(photos), _NAMED_PHOTOS)
-            for names in self._names(photos[start : start + _NAMED_PHOTOS], language)
-        ]
+        parts = [photos[start : start + _NAMED_PHOTOS] for start in range(0, len(photos), _NAMED_PHOTOS)]
+        return [names for part in parts for names in self._names(part, language)]
 
     def _names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
         nouns, network = self.calibration.nouns[language], self.calibration.network

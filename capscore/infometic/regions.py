@@ -104,14 +104,8 @@ class RegionFinder(ABC):
 class WindowFinder(RegionFinder):
     """Finds regions with the backbone's image tower alone; always finds some.
 
-    About 35 windows per photo are embedded and ranked: a window around an object is similar to the larger
-    windows that contain it, which show the same object, and unlike the rest of the photo. Among overlapping
-    windows the best stay. The whole photo is not one of the regions, since InfoMetIC reads it anyway, unless
-    it is the only window: a photo of one pixel has one region.
-
-    Args:
-        embedder: Embedder of the windows; its cache stores them.
-        max_regions: Maximum number of regions per photo.
+    About 35 windows per photo are ranked by their `contrast`; among overlapping windows the best stay. The
+    whole photo is not one of the regions, unless it is the only window, as of a photo of one pixel.
     """
 
     name = "windows"
@@ -170,14 +164,8 @@ def contrast(boxes: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
 
     It is the difference of two weighted mean cosines: with larger windows, weighted by the squared share of
     this window that they contain, and with all windows, weighted by the squared share of theirs outside this
-    one.
-
-    Args:
-        boxes: (m, 4), the first one the whole photo, which contains all others.
-        embeddings: (m, d), rows of unit length.
-
-    Returns:
-        float64 (m,) in [−2, 2]; meaningless for the whole photo, which no window contains.
+    one. From boxes (m, 4), the first one the whole photo, and unit rows (m, d): float64 (m,) in [−2, 2],
+    meaningless for the whole photo.
 
     >>> boxes = np.array([[0, 0, 4, 4], [0, 0, 2, 2], [2, 2, 4, 4]])
     >>> dog, grass = [1.0, 0.0], [0.0, 1.0]
@@ -203,11 +191,6 @@ class ObjectFinder(RegionFinder):
     """Finds boxes of objects, and windows that show what is around them, such as grass or sky.
 
     The boxes come from the feature map of the photo's own embedding, so they cost two small convolutions.
-
-    Args:
-        embedder: Embedder of the windows, whose backbone has a feature map.
-        calibration: Mark calibration of that backbone.
-        max_regions: Maximum number of regions per photo.
     """
 
     name = "things"
@@ -276,8 +259,7 @@ def load_finder(
         calibration: Mark calibration of the backbone, for "things".
 
     Raises:
-        InputError: an unknown kind of finder, an option that does not go with it, or more names than the
-            detector reads.
+        InputError: an unknown kind of finder, or names that do not go with it or are too many.
         BackboneUnavailable: a detector's weights are not available; the message says why.
     """
     kind, model, names = check_finder(spec, names)
@@ -302,11 +284,7 @@ def load_finder(
 def check_finder(
     spec: str | RegionFinder, names: Sequence[str] | None = None
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Check the arguments of `load_finder` as far as possible without loading anything.
-
-    Returns:
-        The kind ("a finder" for a finder object), the model ("" if there is none), and the names, stripped
-        and without repetitions.
+    """Kind ("" for a finder object), model ("" for none) and distinct names of a `spec` of `load_finder`.
 
     Raises:
         InputError: an unknown kind, or names that do not go with it.
@@ -314,9 +292,8 @@ def check_finder(
     >>> check_finder("owlv2:org/detector", ["dog", "red ball", "dog"])
     ('owlv2', 'org/detector', ('dog', 'red ball'))
     """
-    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("a finder", "", "")
-    known = kind in DETECTORS if model else kind in ("things", "windows") or isinstance(spec, RegionFinder)
-    if not known:
+    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
+    if not (kind in DETECTORS if model else kind in ("things", "windows") or isinstance(spec, RegionFinder)):
         raise InputError(
             Setting("regions", spec),
             ": expected 'things', 'windows', 'detr:ID', 'owlv2:ID' or 'grounding-dino:ID' (Hub id or folder)",
@@ -324,21 +301,15 @@ def check_finder(
     if kind not in OPEN_VOCABULARY:
         if names is not None:
             raise InputError(
-                Setting("region_names"),
-                f": {names!r:.200} do not go with ",
-                Setting("regions", kind),
-                f", which takes none: names are for {' and '.join(OPEN_VOCABULARY)}",
+                Setting("region_names"), " do not go with ", Setting("regions", spec), ", which takes none"
             )
         return kind, model, ()
     listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []
-    stop = "." if kind == "grounding-dino" else "\0"  # which separates its names
-    if not listed or not all(isinstance(name, str) and name.strip() and stop not in name for name in listed):
+    if not listed or not all(isinstance(name, str) and name.strip() and "." not in name for name in listed):
         raise InputError(
             Setting("region_names"),
-            ": ",
-            Setting("regions", kind),
-            f" finds what it is told to look for: expected a list of names such as ['dog', 'red ball'], "
-            f"without full stops, got {names!r:.200}",
+            f": expected a list of names such as ['dog', 'red ball'], without full stops, for {kind}; got "
+            f"{names!r:.200}",
         )
     return kind, model, tuple(dict.fromkeys(name.strip() for name in listed))
 
@@ -347,8 +318,8 @@ def choose(regions: Regions, embeddings: np.ndarray, n: int = 20, seed: int = 0)
     """The n diverse regions that represent a photo (Hu et al. 2023, section 4.1).
 
     The embeddings are clustered by k-means (with k-means++ starts) into n clusters, and the most confident
-    region of each is chosen. If some regions look the same, so that there are fewer clusters, the most
-    confident of the others are added. The choice depends on the seed, but not on the order of the regions.
+    region of each is chosen. If there are fewer clusters, the most confident of the others are added. The
+    choice depends on the seed, but not on the order of the regions.
 
     Args:
         regions: m regions.

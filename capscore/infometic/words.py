@@ -29,16 +29,13 @@ _BATCH = 128
 
 
 class CaptionWord(NamedTuple):
-    """A word of a caption.
+    """A word of a caption: `caption[start:end]`.
 
     Attributes:
-        text: Word as spelled in the caption, `caption[start:end]`.
-        start: Index of its first character, counted from 0.
-        end: Index after its last character.
+        text, start, end: The word as spelled in the caption, and where it begins and ends.
         semantic: Whether its class is one of `SEMANTIC_CLASSES`.
         word_class: A class of `capscore.text.word_classes`, or "number": a word in digits, or a number word
-            for which the tagger finds no other class. "one" is not a number, since it is the article in most
-            languages.
+            for which the tagger finds no other class, but not "one", the article in most languages.
     """
 
     text: str
@@ -79,13 +76,12 @@ def caption_words(texts: Sequence[str], language: str | None = None) -> list[lis
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The pieces of one caption.
+    """The pieces of one caption; len() is their number p.
 
     Attributes:
         ids: p token ids, without special tokens.
-        starts: int64 (p,), index of each piece's first character in the caption.
-        ends: int64 (p,), index after its last character; equal to `starts` for a piece that writes nothing,
-            such as a blank. Pieces of one character share its place.
+        starts, ends: int64 (p,), index of each piece's first character, and after its last one; equal for a
+            piece that writes nothing. Pieces of one character share its place.
         n_cut: Number of pieces beyond the limit, which are left out.
         read_to: Number of characters before the first piece that was left out; all characters if none was.
     """
@@ -132,8 +128,7 @@ class PieceSequence:
 
     Attributes:
         length: Maximum number of tokens in the sequence.
-        before: Special tokens before the pieces.
-        after: Special tokens after the pieces.
+        before, after: Special tokens before and after the pieces.
         pad_token: Token that fills every sequence up to `length`; None for no filling.
 
     >>> sequence = PieceSequence(6, (101,), (102,), 0)
@@ -181,22 +176,17 @@ _encoded: weakref.WeakKeyDictionary[Backbone, tuple[str, dict[int, np.ndarray]]]
 def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.ndarray:
     """Embeddings of single pieces between the special tokens of the tower: start, piece, end.
 
-    Each piece is encoded once; up to `MAX_REMEMBERED` rows are remembered as long as the backbone exists.
+    Up to `MAX_REMEMBERED` rows are remembered as long as the backbone exists.
 
     Args:
         backbone: Backbone with `piece_spans`.
         ids: n token ids from `Pieces.ids`, with or without repetitions.
 
     Returns:
-        float32 (n, d), rows from `Backbone.encode_tokens`: of unit length, unless the backbone is one from
-        `capscore.backbones.base.as_read`.
+        float32 (n, d), rows from `Backbone.encode_tokens`.
 
     Raises:
         CapscoreError: the backbone cannot say where its tokens are, or returns NaN or infinity.
-
-    >>> from capscore import load_backbone
-    >>> encode_pieces(load_backbone("embedded", device="cpu"), [2665, 2042, 2665]).shape
-    (3, 512)
     """
     wanted, row_of = np.unique(np.asarray(ids, np.int64).reshape(-1), return_inverse=True)
     if not len(wanted):
@@ -209,12 +199,8 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
     for start in range(0, len(missing), _BATCH):
         batch = missing[start : start + _BATCH]
         rows = backbone.encode_tokens([[*before, token, *after] for token in batch])
-        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-        if len(bad):
-            raise CapscoreError(
-                f"{backbone.name} returned NaN or infinity in {backbone.dtype} for {len(bad)} pieces encoded "
-                f"alone, the first of them token {batch[bad[0]]}"
-            )
+        if not np.isfinite(rows).all():
+            raise CapscoreError(f"{backbone.name} returned NaN or infinity in {backbone.dtype} for a piece")
         known.update(zip(batch, rows, strict=True))
     rows = np.stack([known[token] for token in wanted.tolist()])
     if len(known) > MAX_REMEMBERED:  # the latest pieces are the likeliest to be needed next
@@ -227,11 +213,9 @@ def encode_pieces(backbone: Backbone, ids: Sequence[int] | np.ndarray) -> np.nda
 
 
 def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
-    """The share of each piece that belongs to each word.
+    """The share of each piece that belongs to each word, float64 (pieces, words).
 
-    Returns:
-        float64 (pieces, words). Rows sum to 1, or to 0 for a piece outside all words. A piece in several
-        words is divided by characters.
+    Rows sum to 1, or to 0 for a piece outside all words. A piece in several words is divided by characters.
 
     >>> pieces = Pieces([5, 6], np.array([0, 3]), np.array([3, 9]), 0, 9)  # "red", "ballgame"
     >>> words = [CaptionWord("redball", 0, 7, True, "noun"), CaptionWord("game", 7, 9, True, "noun")]
@@ -246,11 +230,7 @@ def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
 
 
 def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[CaptionWord]) -> list[float | None]:
-    """Sums of the scores (p,) of each word's pieces.
-
-    Returns:
-        A score for each word; None for a word that the tower has not read to its end because the caption was
-        cut, or that has no piece.
+    """Sums of the scores (p,) of each word's pieces; None for a word that was cut or has no piece.
 
     >>> pieces = Pieces([5, 6, 7], np.array([0, 3, 9]), np.array([3, 8, 12]), 1, 13)
     >>> words = [CaptionWord("surfboard", 0, 8, True, "noun"), CaptionWord("waves", 9, 14, True, "noun")]
@@ -268,17 +248,10 @@ def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[Captio
 def nearest_regions(
     pieces: Pieces, rows: np.ndarray, words: Sequence[CaptionWord], regions: np.ndarray
 ) -> list[int | None]:
-    """The region whose embedding is most like each semantic word's.
+    """For each word the region whose embedding is most like it, by cosine.
 
-    Args:
-        pieces: Pieces of one caption.
-        rows: (p, d), embeddings of the pieces; a word's is the mean of its pieces'.
-        words: Words of the same caption.
-        regions: (m, d), embeddings of the regions of a photo, of any length.
-
-    Returns:
-        For each word the index of a region, by cosine; None for a word that is not semantic or has no piece,
-        and without regions.
+    The embedding of a word is the mean of `rows` (p, d) of its pieces; `regions` is (m, d). None for a word
+    that is not semantic or has no piece, and without regions.
     """
     if not len(regions):
         return [None] * len(words)
@@ -331,14 +304,8 @@ def added_by_words(
 def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What words add, and their weight, for each piece (`capscore.infometic.alignment.WordContext`).
 
-    A piece of several words gets a share of each; a piece of several whole words also has weight 1.
-
-    Args:
-        shares: (p, w), `word_shares` of the words that count.
-        added: (w, d), what these words add (`added_by_words`).
-
-    Returns:
-        What is added, float32 (p, d), and the weights, float32 (p,).
+    From `word_shares` (p, w) of the words that count, and what these words add (w, d): float32 (p, d) and
+    (p,). A piece of several words gets a share of each; a piece of several whole words has weight 1.
 
     >>> added, weight = spread(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.eye(2))
     >>> added.tolist(), weight.tolist()
