@@ -19,7 +19,6 @@ nothing done; 130 interrupted.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,11 +30,8 @@ from . import options, terminal
 from .options import argument, option
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
     from ..metrics.base import Scores
-    from ..show.explained import ExplainedCaption, ShownRegion
+    from ..show.explained import ExplainedCaption
 
 BETA = 0.1
 _MAX_BYTES = 16 * 2**20  # of a file of boxes
@@ -66,8 +62,11 @@ def explain(
 ) -> None:
     """Explain the captions, and print or write what was found."""
     from ..files.write import write_text
+    from ..images.load import load_image
+    from ..metrics import load
     from ..show.explained import explained_captions
     from ..show.pages import explain_page
+    from ..text.word_classes import length_problem
 
     for name in ("regions", "region_names"):
         terminal.check_only_one(Setting(name, metric_options.get(name)), Setting("boxes", boxes))
@@ -75,10 +74,25 @@ def explain(
     target = None if output is None else output.expanduser()
     terminal.check_result_file("output", target, (".html", ".htm", ".json"), force)
     if target is not None and target.resolve() in (photo.resolve(), boxes and boxes.resolve()):
-        raise terminal.UsageError(
-            Setting("output", target), " is what is read; the result needs a name of its own"
-        )
-    image, scores, beta = _score(photo, captions, language, boxes, metric_options)
+        raise terminal.UsageError(Setting("output", target), " is a file that is read: choose another name")
+    for caption in captions:
+        if problem := "a caption is empty" if not caption.strip() else length_problem(caption):
+            raise terminal.UsageError(problem)
+    code = options.language_of(language)
+    image = load_image(photo)
+    regions = None if boxes is None else _read_boxes(boxes, image.size)
+    with terminal.as_usage():
+        scorer: Any = load("infometic", **metric_options)
+        if language is not None and (refusal := scorer.language_problem(code)):
+            raise terminal.UsageError(Setting("language", language), f": {refusal}")
+    scores = scorer.score(
+        captions,
+        [image] * len(captions),  # which is decoded already
+        language=language,
+        boxes=None if regions is None else [regions] * len(captions),
+    )
+    learned = getattr(scorer, "mark_calibration", None) is not None
+    beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)
     document = {
         "image": str(photo),
@@ -89,46 +103,14 @@ def explain(
     if target is not None and target.suffix.lower() == ".json":
         terminal.write_json(target, document)
     elif target is not None:
-        page = explain_page(image, explained, photo.name, scores.signature, beta, missed)
-        write_text(target, page, "page")
+        write_text(
+            target, explain_page(image, explained, photo.name, scores.signature, beta, missed), "page"
+        )
     if as_json:
         terminal.print_json(document)
     elif not quiet:
-        _print(explained, scores, beta, missed)
+        _print(explained, scores.signature, beta, missed)
         terminal.print_written(make_console(), target)
-
-
-def _score(
-    photo: Path,
-    captions: list[str],
-    language: str | None,
-    boxes: Path | None,
-    metric_options: Mapping[str, Any],
-) -> tuple[Any, Scores, float | None]:
-    """The photo, the scores of the captions, and the threshold of marks as published."""
-    from ..images.load import load_image
-    from ..metrics import load
-    from ..text.word_classes import length_problem
-
-    for caption in captions:
-        if problem := "a caption is empty" if not caption.strip() else length_problem(caption):
-            raise terminal.UsageError(problem)
-    options.language_of(language)
-    image = load_image(photo)
-    regions = None if boxes is None else _read_boxes(boxes, image.size)
-    with terminal.as_usage():
-        scorer: Any = load("infometic", **metric_options)
-        refusal = None if language is None else scorer.language_problem(options.language_of(language))
-        if refusal:
-            raise terminal.UsageError(Setting("language", language), f": {refusal}")
-    scores = scorer.score(
-        captions,
-        [image] * len(captions),  # which is decoded already
-        language=language,
-        boxes=None if regions is None else [regions] * len(captions),
-    )
-    learned = getattr(scorer, "mark_calibration", None) is not None
-    return image, scores, None if learned else metric_options.get("beta", BETA)
 
 
 def _read_boxes(path: Path, size: tuple[int, int]) -> list[Any]:
@@ -150,98 +132,63 @@ def _read_boxes(path: Path, size: tuple[int, int]) -> list[Any]:
 
 def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
     """All that was found out about a caption, ready for JSON; null for a missing score."""
-    numbers = {scores.metric: scores.scores[row]}
-    numbers |= {name: values[row] for name, values in scores.components.items()}
+    numbers = {scores.metric: scores.scores, **scores.components}
+    plain = {name: float(values[row]) for name, values in numbers.items()}
     return {
         "caption": caption.text,
         "language": caption.language,
-        **{name: None if math.isnan(value) else float(value) for name, value in numbers.items()},
+        **{name: value if value == value else None for name, value in plain.items()},
         **caption.explanation,
     }
 
 
-def _print(captions: Sequence[ExplainedCaption], scores: Scores, beta: float | None, missed: int) -> None:
-    from ..show.explained import bars_end, bars_note, notes, shown_regions, verdict
+def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | None, missed: int) -> None:
+    """Captions with their words marked by signs and colours; in ASCII where a terminal shows no more."""
+    from rich.text import Text
 
-    console, signs = make_console(), _signs()
-    end = bars_end(captions)
+    from ..show.explained import bars_end, bars_note, notes, score_bars, segments, shown_regions, verdict
+    from ..show.tables import Table, fixed
+
+    console, end = make_console(), bars_end(captions)
+    yes, no, cut, full, empty = "✓✗…█░" if terminal.speaks_unicode() else "+x~#."
+    marks = {
+        "wrong": (f"{no}[{{}}]", "bold red"),
+        "unsure": ("?{}", "dim underline"),
+        "unseen": (f"{cut}({{}})", "dim"),
+        "right": ("{}", "underline"),
+    }
     for caption in captions:
-        console.print("", _marked(caption, signs), "", _clean(verdict(caption)), sep="\n")
-        console.print(_bars(caption, end, signs))
-        regions = shown_regions(caption.explanation, missed)
+        marked = Text()
+        for piece in segments(caption):
+            pattern, style = marks.get(piece.kind, ("{}", ""))
+            marked.append(pattern.format(_clean(piece.text)), style=style)
+        console.print("", marked, "", Text(_clean(verdict(caption))), sep="\n")
+        for bar in score_bars(caption, end):
+            length = round(bar.share * 30)
+            line = f"{bar.label:<16}{full * length}{empty * (30 - length)}  {bar.value}"
+            console.print(line, markup=False, highlight=False)
+        regions = [
+            (
+                f"{region.number} {f'{yes} mentioned' if region.mentioned else f'{no} missed'}",
+                _clean(region.label),
+                region.note,
+                fixed(region.confidence, 2),
+                ", ".join(f"{edge:.0f}" for edge in region.box),
+            )
+            for region in shown_regions(caption.explanation, missed)
+        ]
         if regions:
-            console.print(_region_table(regions, signs))
+            number = "mentioned" if beta is None else "score"
+            headings = ("region", "what", number, "confidence", "left, top, right, bottom")
+            Table(headings, regions, left=2).print(console)
         for note in notes(caption, missed):
             console.print(f"{note}.", style="dim", markup=False)
     below = "" if beta is None else f", with a score of {beta:g} or below"
-    legend = (
-        f"{signs['wrong']}[word]: likely wrong{below}. ?word: cannot tell. "
-        f"{signs['unseen']}(word): cut off, not scored."
-    )
+    legend = f"{no}[word]: likely wrong{below}. ?word: cannot tell. {cut}(word): cut off, not scored."
     console.print("", legend, f"{bars_note(end)}.", sep="\n", style="dim", markup=False)
-    terminal.print_line(console, scores.signature)
-
-
-def _signs() -> dict[str, str]:
-    """Signs beside words and regions, in ASCII where the terminal shows no more."""
-    if terminal.speaks_unicode():
-        return {"mentioned": "✓", "wrong": "✗", "unseen": "…", "full": "█", "empty": "░"}
-    return {"mentioned": "+", "wrong": "x", "unseen": "~", "full": "#", "empty": "."}
-
-
-def _marked(caption: ExplainedCaption, signs: dict[str, str]) -> Text:
-    """The caption with its words marked by signs and colours."""
-    from rich.text import Text
-
-    from ..show.explained import segments
-
-    marks = {
-        "wrong": (f"{signs['wrong']}[{{}}]", "bold red"),
-        "unsure": ("?{}", "dim underline"),
-        "unseen": (f"{signs['unseen']}({{}})", "dim"),
-        "right": ("{}", "underline"),
-    }
-    text = Text()
-    for piece in segments(caption):
-        pattern, style = marks.get(piece.kind, ("{}", ""))
-        text.append(pattern.format(_clean(piece.text)), style=style)
-    return text
+    terminal.print_line(console, signature)
 
 
 def _clean(text: str) -> str:
     """A text without anything that would control the terminal or break its line."""
     return visible(" ".join(text.splitlines()) if text.strip() else " ", keep="\t").replace("\t", " ")
-
-
-def _bars(caption: ExplainedCaption, end: float, signs: dict[str, str]) -> Table:
-    from rich.table import Table
-
-    from ..show.explained import score_bars
-
-    table = Table("", "", "", box=None, show_header=False, pad_edge=False)
-    for bar in score_bars(caption, end):
-        full = round(bar.share * 30)
-        table.add_row(bar.label, signs["full"] * full + signs["empty"] * (30 - full), bar.value)
-    return table
-
-
-def _region_table(regions: Sequence[ShownRegion], signs: dict[str, str]) -> Table:
-    from rich.text import Text
-
-    from ..show.tables import fixed
-
-    learned = any(region.p is not None for region in regions)
-    numbers = ("mentioned" if learned else "score", "confidence", "left, top, right, bottom")
-    table = terminal.make_table("region", "what", numbers=numbers)
-    table.columns[0].no_wrap = True
-    for region in regions:
-        kind = f"{signs['mentioned']} mentioned" if region.mentioned else f"{signs['wrong']} missed"
-        table.add_row(
-            f"{region.number} {kind}",
-            Text(_clean(region.label)),
-            region.note,
-            fixed(region.confidence, 2),
-            ", ".join(f"{edge:.0f}" for edge in region.box),
-            style="" if region.mentioned else "yellow",
-        )
-    return table

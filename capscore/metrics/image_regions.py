@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backbones.base import fingerprint_of
+from ..backbones.base import Backbone, fingerprint_of
 from ..errors import InputError
 from ..images.boxes import check_boxes, normalised
 from ..infometic.regions import RegionFinder, Regions, choose, windows
@@ -17,7 +17,6 @@ from ..infometic.regions import RegionFinder, Regions, choose, windows
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import PhotoFeatures
@@ -78,9 +77,8 @@ class RegionMaker:
         for regions in self.embed(images, self.finder.find(images) if images else []):
             rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
             chosen = choose(regions, rows, n=self.n, seed=self.seed)
-            made.append(
-                replace(regions, embeddings=regions.embeddings[chosen], **vars(Regions.take(regions, chosen)))
-            )
+            taken = vars(Regions.take(regions, chosen))
+            made.append(replace(regions, embeddings=regions.embeddings[chosen], **taken))
         return made
 
     def embed(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:
@@ -130,14 +128,13 @@ class RegionReader:
     """
 
     def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
-        self.maker, self.boxes, self.on_error = maker, boxes or (), on_error
+        self.maker, self.boxes, self.on_error = maker, boxes, on_error
         self.failures: dict[int, InputError] = {}
         self._rows: dict[_Key, list[int]] = {}
         self._missing: dict[str, list[_Key]] = {}
         self._found: dict[_Key, ImageRegions] = {}
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
-        """Keys of the images whose regions are not known yet; `keys` has one per row, "" for a failed row."""
         for row, image in enumerate(keys):
             if image:
                 boxes = self.boxes[row] if self.boxes else None
@@ -151,24 +148,22 @@ class RegionReader:
         return self._missing.keys()
 
     def look(self, images: Mapping[str, Image.Image]) -> None:
-        """Find the regions of some decoded images, by key."""
         missing = [key for name in images for key in self._missing[name]]
         without_boxes = [key for key in missing if not key[1]]
         found = self.maker.find([images[name] for name, _ in without_boxes])
         self._found.update(zip(without_boxes, found, strict=True))
         for key in missing:
-            if not key[1]:
-                continue
-            image, rows = images[key[0]], self._rows[key]
-            try:
-                boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
-            except InputError as error:
-                if self.on_error == "raise":
-                    raise
-                self.failures.update({row: error.at(row, "boxes") for row in rows})
-                continue
-            (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
-            self._found[key] = replace(regions, given=True)
+            if key[1] and self.boxes:
+                image, rows = images[key[0]], self._rows[key]
+                try:
+                    boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
+                except InputError as error:
+                    if self.on_error == "raise":
+                        raise
+                    self.failures.update({row: error.at(row, "boxes") for row in rows})
+                    continue
+                (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
+                self._found[key] = replace(regions, given=True)
 
     def regions(self) -> dict[int, ImageRegions]:
         """Row → the regions of its image, for all rows that did not fail; remembers them."""

@@ -37,7 +37,7 @@ from .input_rows import ExtraColumn, InputRows, check_captions
 if TYPE_CHECKING:
     from ..infometic.alignment import Aligner, ImageStates, TextStates
     from ..infometic.mark_calibration import MarkCalibration
-    from ..infometic.marks import MarkedRow
+    from ..infometic.marks import RowMarks
     from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord, Pieces
 
@@ -56,7 +56,7 @@ _Context = tuple[np.ndarray, np.ndarray]
 
 @dataclass
 class _Batch:
-    """Distinct pairs of an image and a caption; `photos` and `texts` are embeddings."""
+    """n distinct pairs of an image and a caption; `photos` and `texts` are embeddings (n, d)."""
 
     regions: list[ImageRegions]
     photos: np.ndarray
@@ -73,23 +73,20 @@ class InfoMetIC(BackboneScorer):
     The score of a row is recall + precision. `components` has both, "infometic_plus" (the score plus the
     scaled cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
 
-    - "words": text, start and end in the caption, score (the sum over the word's pieces), whether the word is
-      semantic, its class, "p_correct" (how likely it is right, where as many words are right as wrong),
-      "correct" (True, False for likely wrong, None for cannot tell), and the number of the region most like
-      it. A word that was cut off has the score None.
-    - "regions": box in pixels of the upright image (left, top, right, bottom), score, "p_mentioned" and
-      "mentioned" (whether the caption mentions the region), a name for what it shows in the caption's
-      language ("" for none), and the finder's confidence and label.
+    - "words": text, start and end in the caption, score (the sum over the word's pieces; None for a word that
+      was cut off), whether the word is semantic, its class, "p_correct" (how likely it is right), "correct"
+      (True, False for likely wrong, None for cannot tell), and the number of the region most like it;
+    - "regions": box in pixels of the upright image (left, top, right, bottom), score, "p_mentioned",
+      "mentioned", a name in the caption's language ("" for none), and the finder's confidence and label;
     - "fits" and "p_fits": whether the caption as a whole fits the image. If it does not, its words are not
-      judged one by one.
-    - "null": score of the null token, which is high if the caption mentions no region.
+      judged one by one;
+    - "null": score of the null token, which is high if the caption mentions no region;
     - "image_size" (width, height), "n_words_cut", and "boxes_given": whether the boxes were given.
 
-    The word scores of a caption sum to at most 1, and so do the scores of its regions and the null token;
-    they say which word is the worst of its caption, not whether it is wrong. "p_correct", "p_mentioned" and
-    "p_fits" are absolute. They come from a mark calibration (`capscore.infometic.mark_calibration`, not in
-    the paper), which some backbones have. With marks="published" they are None, and a word is correct and a
-    region mentioned if its score is above beta.
+    The word scores of a caption sum to at most 1, and so do those of its regions and the null token; they say
+    which word is the worst, not whether it is wrong. "p_correct", "p_mentioned" and "p_fits" are absolute;
+    they come from a mark calibration (not in the paper), which some backbones have. With marks="published"
+    they are None, and a word is correct and a region mentioned if its score is above beta.
 
     Args:
         embedder: Embedder of images, regions and texts; holds the backbone.
@@ -107,9 +104,8 @@ class InfoMetIC(BackboneScorer):
             for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Given boxes are all scored.
-        beta: Threshold in [0, 1) above which a word is correct and a region mentioned, with
-            marks="published".
-        seed: As in `RegionMaker`.
+        beta: Threshold in [0, 1) of words and regions, with marks="published".
+        seed: Seed for the clusters.
         empty, per_row: As in `Scorer`.
 
     Raises:
@@ -122,16 +118,7 @@ class InfoMetIC(BackboneScorer):
     citation = ("hu-etal-2023-infometic",)
     default_backbone = "embedded"
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
-    detail_names = (
-        "fits",
-        "p_fits",
-        "words",
-        "regions",
-        "null",
-        "image_size",
-        "n_words_cut",
-        "boxes_given",
-    )
+    detail_names = ("fits", "p_fits", "words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
     reported: ClassVar[dict[str, str]] = {
         "infometic_plus": "infometic_plus",
         "infometic_recall": "recall",
@@ -167,6 +154,7 @@ class InfoMetIC(BackboneScorer):
         from ..backbones.base import as_read
         from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
+        from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
         from ..infometic.regions import load_finder
         from ..infometic.words import PieceSequence
@@ -175,7 +163,8 @@ class InfoMetIC(BackboneScorer):
         self.check_options({"regions": regions, "region_names": region_names, **numbers})
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
-        config, features = getattr(self.aligner, "config", None), embedder
+        config = self.aligner.config if isinstance(self.aligner, Network) else None
+        features = embedder
         if config is not None:
             prefix = config.prefix if prefix is None else prefix
             features = embedder.of(
@@ -185,12 +174,8 @@ class InfoMetIC(BackboneScorer):
         # how the network reads captions, where it differs from the paper's
         self.reading = "" if config is None else config.reading
         self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)
-        self.finder = load_finder(
-            regions or ("things" if self.mark_calibration else WINDOWS),
-            embedder,
-            names=region_names,
-            calibration=self.mark_calibration,
-        )
+        regions = regions or ("things" if self.mark_calibration else WINDOWS)
+        self.finder = load_finder(regions, embedder, names=region_names, calibration=self.mark_calibration)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.false_alarms, self.plus_scale = float(false_alarms), cosine_scale(embedder.backbone)
         self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
@@ -202,11 +187,6 @@ class InfoMetIC(BackboneScorer):
         """Check options, and that `region_names` go with `regions`.
 
         >>> InfoMetIC.check_options({"regions": "owlv2:org/detector", "region_names": ["dog"], "beta": 0.2})
-        >>> InfoMetIC.check_options({"region_names": ["dog"]})
-        Traceback (most recent call last):
-            ...
-        capscore.errors.InputError: region_names: ['dog'] do not go with regions='windows', which takes \
-none: names are for owlv2 and grounding-dino
         """
         from ..infometic.regions import check_finder
 
@@ -216,9 +196,8 @@ none: names are for owlv2 and grounding-dino
             ("n_regions", Integral, lambda value: value >= 1, "a whole number of at least 1"),
         ):
             value = given.get(name)
-            if value is not None and (
-                isinstance(value, bool) or not isinstance(value, kind) or not fits(value)
-            ):
+            is_number = isinstance(value, kind) and not isinstance(value, bool)
+            if value is not None and not (is_number and fits(value)):
                 raise InputError(Setting(name, value), f": expected {expected}")
         check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
 
@@ -287,15 +266,12 @@ none: names are for owlv2 and grounding-dino
         images: Any,
         language: str | Iterable[str] | None = None,
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Score every image with every caption, as retrieval needs it.
-
-        Parts that depend on an image or a caption alone are computed once; parts that depend on both once for
-        each distinct pair. Only weights that read words need a tagger.
+        """Score every image with every caption, as retrieval needs it; each distinct pair once.
 
         Args:
             candidates: b captions.
             images: a images, as `score` takes them.
-            language: Language of the captions, as `score` takes it.
+            language: Language of the captions, as `score` takes it; only weights that read words need it.
 
         Returns:
             Scores, float32 (a, b), and the components, each of the same shape.
@@ -343,8 +319,8 @@ none: names are for owlv2 and grounding-dino
         texts: np.ndarray,
         pieces: list[Pieces],
         contexts: list[_Context] | None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Recall and precision, float32 (images, texts); items of like length share a block."""
+    ) -> np.ndarray:
+        """Recall and precision, float32 (2, images, texts); items of like length share a block."""
         import torch
 
         matrices = np.zeros((2, len(regions), len(pieces)), np.float32)
@@ -356,15 +332,14 @@ none: names are for owlv2 and grounding-dino
                 for block in _blocks([len(photo) for photo in regions], _BLOCK)
             ]
             for columns in _blocks([len(piece) for piece in pieces], _BLOCK):
-                some = None if contexts is None else [contexts[row] for row in columns]
-                states = self.text_states(texts[columns], [pieces[row] for row in columns], some)
+                states = self._text_states(columns, texts, pieces, contexts)
                 for block, images in encoded:
                     both = self.aligner.all_pairs(images, states, chunk)
                     for matrix, values in zip(matrices, both, strict=True):
                         matrix[np.ix_(block, columns)] = values.float().cpu().numpy()
                     advance(len(block) * len(columns))
         self._check_finite(matrices.sum(axis=0))
-        return matrices[0], matrices[1]
+        return matrices
 
     # ------------------------------------------------------------------ measuring
 
@@ -395,9 +370,8 @@ none: names are for owlv2 and grounding-dino
             for start in range(0, len(pairs), _AT_ONCE):
                 part = slice(start, start + _AT_ONCE)
                 firsts = [first_of[key] for key in pairs[part]]
-                captions, languages = (
-                    [column[row] for row in firsts] for column in (rows.candidates, rows.languages)
-                )
+                captions = [rows.candidates[row] for row in firsts]
+                languages = [rows.languages[row] for row in firsts]
                 texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
                 batch = _Batch(
                     [regions[row] for row in firsts],
@@ -432,38 +406,36 @@ none: names are for owlv2 and grounding-dino
         contexts = None
         if self.aligner.reads_words:
             contexts = self.contexts(batch.captions, batch.words, batch.pieces)
-        recall, precision = np.zeros((2, len(batch.regions)))
-        details: list[dict[str, Any]] = [{} for _ in batch.regions]
+        n_pairs = len(batch.regions)
+        recall, precision = np.zeros((2, n_pairs))
+        region_scores, token_scores = np.empty((2, n_pairs), dtype=object)
         rows_of: dict[int, list[int]] = {}
         for row, regions in enumerate(batch.regions):
             rows_of.setdefault(id(regions), []).append(row)
         shared = list(rows_of.values())
-        for images in _blocks([len(batch.regions[rows[0]]) for rows in shared], _IMAGES):
-            firsts = [shared[image][0] for image in images]
-            image_of = {row: number for number, image in enumerate(images) for row in shared[image]}
-            order = sorted(image_of, key=lambda row: len(batch.pieces[row]))
-            with torch.inference_mode():
+        with torch.inference_mode():
+            for images in _blocks([len(batch.regions[rows[0]]) for rows in shared], _IMAGES):
+                firsts = [shared[image][0] for image in images]
+                image_of = {row: number for number, image in enumerate(images) for row in shared[image]}
+                order = sorted(image_of, key=lambda row: len(batch.pieces[row]))
                 states = self._image_states([batch.regions[row] for row in firsts], batch.photos[firsts])
-            for start in range(0, len(order), _PAIRS):
-                part = order[start : start + _PAIRS]
-                some = None if contexts is None else [contexts[row] for row in part]
-                with torch.inference_mode():
-                    texts = self.text_states(batch.texts[part], [batch.pieces[row] for row in part], some)
+                for start in range(0, len(order), _PAIRS):
+                    part = order[start : start + _PAIRS]
+                    texts = self._text_states(part, batch.texts, batch.pieces, contexts)
                     found = self.aligner.pairs(
-                        states, texts, [image_of[row] for row in part], list(range(len(part)))
+                        states, texts, [image_of[row] for row in part], range(len(part))
                     )
-                recall[part], precision[part], region_scores, token_scores = (
-                    scores.double().cpu().numpy()
-                    for scores in (found.recall, found.precision, found.region_scores, found.token_scores)
-                )
-                for row, *scores in zip(part, region_scores, token_scores, strict=True):
-                    details[row] = self._detail(
-                        batch.regions[row], batch.pieces[row], batch.words[row], *scores
-                    )
+                    recall[part] = found.recall.double().cpu().numpy()
+                    precision[part] = found.precision.double().cpu().numpy()
+                    scores = (found.region_scores.double().cpu(), found.token_scores.double().cpu())
+                    for row, of_regions, of_tokens in zip(part, *scores, strict=True):
+                        region_scores[row], token_scores[row] = of_regions.numpy(), of_tokens.numpy()
         self._check_finite(recall + precision)
-        self._mark(details, batch)
-        cosines = np.einsum("nd,nd->n", self._unit(batch.photos), self._unit(batch.texts))
-        return [cosines, recall, precision], details
+        photos, texts_ = self._unit(batch.photos), self._unit(batch.texts)
+        marks, names = self._marks(batch, photos, texts_)
+        columns = zip(region_scores, token_scores, marks, names, strict=True)
+        details = [self._detail(batch, row, *parts) for row, parts in enumerate(columns)]
+        return [np.einsum("nd,nd->n", photos, texts_), recall, precision], details
 
     def _check_finite(self, scores: np.ndarray) -> None:
         bad = int((~np.isfinite(scores)).sum())
@@ -490,10 +462,7 @@ none: names are for owlv2 and grounding-dino
     def contexts(
         self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
     ) -> list[_Context]:
-        """For each caption, what its semantic words add to its pieces, and the weights of the pieces.
-
-        `text_states` needs them for an aligner that reads words.
-        """
+        """For each caption, what its semantic words add to its pieces, and the weights of the pieces."""
         from ..infometic.words import added_by_words, spread, word_shares
 
         counted = [
@@ -526,27 +495,26 @@ none: names are for owlv2 and grounding-dino
         shares, _ = padded([photo.shares for photo in regions], device)
         return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
 
-    def text_states(
-        self, texts: np.ndarray, pieces: list[Pieces], contexts: list[_Context] | None = None
+    def _text_states(
+        self,
+        rows: Sequence[int] | np.ndarray,
+        texts: np.ndarray,
+        all_pieces: list[Pieces],
+        contexts: list[_Context] | None,
     ) -> TextStates:
-        """Encode captions for the aligner.
-
-        Args:
-            texts: float32 (n, d), embeddings of the captions.
-            pieces: Pieces of each caption.
-            contexts: From `contexts`, for an aligner that reads words.
-        """
+        """Some captions, by number, encoded for the aligner."""
         import torch
 
         from ..infometic.alignment import WordContext, padded
         from ..infometic.words import encode_pieces
 
         device, first = self.backbone.device, len(self.sequence.before)
+        pieces = [all_pieces[row] for row in rows]
         ids = [self.sequence.ids(piece.ids) for piece in pieces]
-        rows = encode_pieces(self.backbone, [token for listed in ids for token in listed])
-        tokens, mask = padded(np.split(rows, np.cumsum([len(listed) for listed in ids])[:-1]), device)
+        encoded = encode_pieces(self.backbone, [token for listed in ids for token in listed])
+        tokens, mask = padded(np.split(encoded, np.cumsum([len(listed) for listed in ids])[:-1]), device)
 
-        def framed(parts: list[np.ndarray]) -> torch.Tensor:
+        def framed(parts: Iterable[np.ndarray]) -> torch.Tensor:
             """Arrays of pieces, moved behind the special tokens before them."""
             moved = [np.concatenate([np.zeros((first, *part.shape[1:])), part]) for part in parts]
             return padded(moved, device, min_length=tokens.shape[1])[0]
@@ -554,74 +522,80 @@ none: names are for owlv2 and grounding-dino
         scored = framed([np.ones(len(piece)) for piece in pieces]).bool()
         context = None
         if contexts is not None:
-            context = WordContext(*(framed(list(column)) for column in zip(*contexts, strict=True)))
-        return self.aligner.encode_texts(
-            torch.from_numpy(np.array(texts)).to(device), tokens, mask, scored, context
-        )
+            context = WordContext(*map(framed, zip(*(contexts[row] for row in rows), strict=True)))
+        whole = torch.from_numpy(np.array(texts[rows])).to(device)
+        return self.aligner.encode_texts(whole, tokens, mask, scored, context)
 
     # ------------------------------------------------------------------ details
 
     def _detail(
         self,
-        regions: ImageRegions,
-        pieces: Pieces,
-        words: list[CaptionWord],
+        batch: _Batch,
+        row: int,
         region_scores: np.ndarray,
         token_scores: np.ndarray,
+        marks: RowMarks | None,
+        names: list[str],
     ) -> dict[str, Any]:
-        """The details of a pair, with marks as published."""
+        """The details of a pair; without marks, those by score, as published."""
         from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
+        regions, words, pieces = batch.regions[row], batch.words[row], batch.pieces[row]
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
-        nearest: list[int | None] = [None] * len(words)
-        if self.mark_calibration is None:  # which says itself what each word is most like
+        listed = region_scores.tolist()
+        if marks is not None:
+            p_correct, correct, nearest = marks.p_correct, marks.correct, marks.region
+            p_mentioned, mentioned = marks.p_mentioned.tolist(), marks.mentioned.tolist()
+        else:
             rows = encode_pieces(self.backbone, pieces.ids)
-            nearest = nearest_regions(pieces, rows, words, regions.embeddings)
-        columns = (regions.boxes.tolist(), region_scores.tolist(), regions.confidences.tolist())
+            likest = nearest_regions(pieces, rows, words, regions.embeddings)
+            nearest = [
+                None if score is None else region for score, region in zip(scores, likest, strict=True)
+            ]
+            correct = [
+                None if score is None or not word.semantic else score > self.beta
+                for word, score in zip(words, scores, strict=True)
+            ]
+            p_correct, p_mentioned = [None] * len(words), [None] * len(regions)
+            mentioned = [score > self.beta for score in listed]
+        n_regions = len(regions)
         return {
-            "fits": None,
-            "p_fits": None,
+            "fits": None if marks is None else marks.fits,
+            "p_fits": None if marks is None else marks.p_fits,
             "words": [
-                {
-                    "text": word.text,
-                    "start": word.start,
-                    "end": word.end,
-                    "score": score,
-                    "semantic": word.semantic,
-                    "word_class": word.word_class,
-                    "p_correct": None,
-                    "correct": None if score is None or not word.semantic else score > self.beta,
-                    "region": None if score is None else region,
-                }
-                for word, score, region in zip(words, scores, nearest, strict=True)
+                {**word._asdict(), "score": score, "p_correct": p, "correct": is_correct, "region": region}
+                for word, score, p, is_correct, region in zip(
+                    words, scores, p_correct, correct, nearest, strict=True
+                )
             ],
             "regions": [
                 {
-                    "box": box,
-                    "score": score,
-                    "p_mentioned": None,
-                    "mentioned": score > self.beta,
-                    "name": label,
-                    "confidence": confidence,
-                    "label": label,
+                    "box": regions.boxes[number].tolist(),
+                    "score": listed[number],
+                    "p_mentioned": p_mentioned[number],
+                    "mentioned": mentioned[number],
+                    "name": names[number] or regions.labels[number],
+                    "confidence": float(regions.confidences[number]),
+                    "label": regions.labels[number],
                 }
-                for box, score, confidence, label in zip(*columns, regions.labels, strict=False)
+                for number in range(n_regions)
             ],
-            "null": float(region_scores[-1]),
+            "null": listed[-1],
             "image_size": list(regions.size),
             "n_words_cut": sum(score is None for score in scores),
             "boxes_given": regions.given,
         }
 
-    def _mark(self, details: list[dict[str, Any]], batch: _Batch) -> None:
-        """Put learned marks in the place of those by score."""
-        if self.mark_calibration is None or not details:
-            return
+    def _marks(
+        self, batch: _Batch, photos: np.ndarray, texts: np.ndarray
+    ) -> tuple[Sequence[RowMarks | None], list[list[str]]]:
+        """Learned marks and names of regions of each row; None and "" without a mark calibration."""
         from ..infometic.marks import MarkedRow, mark_rows
 
-        photos, texts = self._unit(batch.photos), self._unit(batch.texts)
-        embeddings = {id(photo): self._unit(photo.embeddings) for photo in batch.regions}
+        if self.mark_calibration is None:
+            return [None] * len(photos), [[""] * len(regions) for regions in batch.regions]
+        embeddings = {id(regions): self._unit(regions.embeddings) for regions in batch.regions}
         rows = [
             MarkedRow(
                 regions.features,  # type: ignore[arg-type]  # there are some with a mark calibration
@@ -636,25 +610,14 @@ none: names are for owlv2 and grounding-dino
             )
             for row, regions in enumerate(batch.regions)
         ]
-        names = self._names(rows)
-        marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
-        for detail, mark, of_row in zip(details, marks, names, strict=True):
-            detail.update(fits=mark.fits, p_fits=mark.p_fits)
-            judged = zip(detail["words"], mark.p_correct, mark.correct, mark.region, strict=True)
-            for word, p_correct, correct, nearest in judged:
-                word.update(p_correct=p_correct, correct=correct, region=nearest)
-            mentions = mark.p_mentioned.tolist(), mark.mentioned.tolist()
-            for region, p, mentioned, name in zip(detail["regions"], *mentions, of_row, strict=True):
-                region.update(p_mentioned=p, mentioned=mentioned, name=name or region["label"])
-
-    def _names(self, rows: Sequence[MarkedRow]) -> list[list[str]]:
-        """Names for the regions of each row; an image is named once in each language."""
+        # an image is named once in each language
         names: dict[tuple[int, str], list[str]] = {}
-        for language in dict.fromkeys(row.language for row in rows):
-            photos = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
-            found = self._namer.names([*photos.values()], language_code(language) if language else "en")
-            names.update(zip(((photo, language) for photo in photos), found, strict=True))
-        return [names[id(row.regions), row.language] for row in rows]
+        for language in dict.fromkeys(batch.languages):
+            seen = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
+            found = self._namer.names([*seen.values()], language_code(language) if language else "en")
+            names.update(zip(((photo, language) for photo in seen), found, strict=True))
+        marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
+        return marks, [names[id(row.regions), row.language] for row in rows]
 
     def _warn_about_cut(self, cut: np.ndarray) -> None:
         if cut.any():

@@ -270,7 +270,7 @@ def test_options_of_infometic(preds, tmp_path, colours):
         (["-m", "infometic", "--regions", "window"], "expected 'things', 'windows'"),
         (
             ["-m", "infometic", "--region-names", "dog"],
-            "--region-names: ['dog'] do not go with",
+            "--region-names do not go with",
         ),
         (
             ["-m", "infometic", "--regions", "owlv2:x"],

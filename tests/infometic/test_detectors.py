@@ -272,9 +272,8 @@ def test_grounding_dino_reads_the_names_up_to_its_limit(folder):
     assert 5 < n < 40
     found = Detector(str(path), kind="grounding-dino", names=many[:n])
     assert found.names == tuple(many[:n]) and len(found.find(random_photos(1))) == 1
-    with pytest.raises(InputError) as caught:
-        Detector(str(path), kind="grounding-dino", names=many[: n + 7])
-    assert f"7 of {n + 7} names go beyond" in str(caught.value) and repr(many[n]) in str(caught.value)
+    with pytest.raises(InputError, match="reads 64 tokens"):
+        Detector(str(path), kind="grounding-dino", names=many[: n + 1])
 
 
 def test_owlv2_reads_a_name_up_to_its_limit(folder):
@@ -286,18 +285,18 @@ def test_owlv2_reads_a_name_up_to_its_limit(folder):
     names = [*(f"{letter}{other}" for letter in "abcdefgh" for other in "klm"), "cat"]
     found = Detector(str(path), kind="owlv2", names=names)
     assert len(found.find(random_photos(1))) == 1
-    with pytest.raises(InputError, match=f"reads 16 tokens per name; 1 of 2 names .*'{long}'$"):
+    with pytest.raises(InputError, match="reads 16 tokens"):
         Detector(str(path), kind="owlv2", names=["cat", long])
 
 
 def test_folders_that_hold_no_detector(folder, tmp_path):
-    with pytest.raises(CapscoreError, match=r"type 'owlv2'; 'detr' takes an object detector"):
+    with pytest.raises(CapscoreError, match="type 'owlv2', no 'detr' detector"):
         load(folder("owlv2"), "detr")
-    with pytest.raises(CapscoreError, match="type 'detr'; 'owlv2' takes owlv2 or owlvit"):
+    with pytest.raises(CapscoreError, match="type 'detr', no 'owlv2' detector"):
         load(folder("detr"), "owlv2")
     with pytest.raises(BackboneUnavailable, match=r"has no config\.json"):
         load(tmp_path, "detr")
-    with pytest.raises(CapscoreError, match="revision='main' does not go with the folder"):
+    with pytest.raises(CapscoreError, match="revision='main' does not go with"):
         load(folder("detr"), "detr", revision="main")
 
 

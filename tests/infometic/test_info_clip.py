@@ -10,7 +10,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import CapscoreError, InputError
 from capscore.infometic.alignment import InfoCLIP
 from capscore.infometic.network import Alignment, InfoMetIC, InfoMetICConfig
 
@@ -123,18 +122,3 @@ def test_special_tokens_have_no_score():
     alone = model.pairs(images, model.encode_texts(t_g, tokens[:, 1:3], here[:, 1:3]), [0], [0])
     assert found.token_scores[0, 0] == found.token_scores[0, 3] == 0
     assert torch.allclose(found.token_scores[:, 1:3], alone.token_scores, atol=1e-6)
-
-
-@pytest.mark.parametrize("factor", [0, -1.0, float("nan"), float("inf")])
-def test_factors_that_cannot_be(factor):
-    with pytest.raises(CapscoreError, match=r"sharpness=.*: expected numbers above 0"):
-        InfoCLIP(sharpness=factor)
-    with pytest.raises(CapscoreError, match=r"scale=.*: expected numbers above 0"):
-        InfoCLIP(scale=factor)
-
-
-def test_bad_embeddings_are_told():
-    with pytest.raises(InputError, match="row 0: an embedding holds NaN"):
-        InfoCLIP().encode_texts(
-            torch.full((1, 2), float("nan")), torch.zeros(1, 1, 2), torch.ones(1, 1).bool()
-        )

@@ -218,7 +218,7 @@ def test_the_name_changes_with_the_calibration(loaded, tmp_path):
     [
         ({"model_type": "bert"}, "of type 'bert'"),
         ({"format": 1}, "format 1"),
-        ({"sizes": {"dim": 8}}, "sizes"),
+        ({"sizes": {"dim": 8}}, "do not fit"),
         ({"sizes": None}, "not that of a mark calibration"),
         ({"weights": "0" * 32}, "interrupted"),
         ({"nouns": [1]}, "not that of a mark calibration"),

@@ -538,31 +538,3 @@ def test_the_papers_size():
     """512 wide: 12·512² + 13·512 a layer, ten layers, three norms, four projections, positions, scale."""
     count = sum(parameter.numel() for parameter in InfoMetIC(InfoMetICConfig()).parameters())
     assert count == 10 * (12 * 512**2 + 13 * 512) + 3 * 2 * 512 + 4 * 512**2 + 4 * 512 + 32 * 512 + 1
-
-
-# Bad input
-
-
-def image_input(n=2, m=3, d=6):
-    return [torch.zeros(n, d), torch.zeros(n, m, d), torch.zeros(n, m, 4), torch.ones(n, m).bool()]
-
-
-@pytest.mark.parametrize(
-    "part, value, message",
-    [
-        (0, torch.zeros(2, 5), r"embeddings of shape \(2, 5\) .*: expected \(2, 6\)"),
-        (1, torch.zeros(2, 3, 5), r"parts of shape \(2, 3, 5\): expected \(2, 6\) and \(2, 3, 6\)"),
-        (1, torch.zeros(1, 3, 6), r"parts of shape \(1, 3, 6\): expected \(2, 6\) and \(2, 3, 6\)"),
-        (2, torch.zeros(2, 3, 2), r"boxes of shape \(2, 3, 2\): expected \(2, 3, 4\)"),
-        (3, torch.ones(2, 4).bool(), r"for a mask of shape \(2, 4\)"),
-        (2, torch.full((2, 3, 4), 120.0), r"row 0: a box is beyond \[0, 1\]: .*not pixels"),
-        (2, torch.full((2, 3, 4), float("nan")), r"row 0: a box is beyond \[0, 1\]"),
-        (0, torch.tensor([[0.0] * 6, [float("nan")] * 6]), "row 1: an embedding holds NaN or infinity"),
-        (1, torch.full((2, 3, 6), float("inf")), "row 0: an embedding holds NaN or infinity"),
-    ],
-)
-def test_images_that_cannot_be(model, part, value, message):
-    parts = image_input()
-    parts[part] = value
-    with pytest.raises(InputError, match=message):
-        model.encode_images(*parts)

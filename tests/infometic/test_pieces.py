@@ -293,7 +293,7 @@ def test_rows_that_are_no_numbers_are_refused():
         def encode_tokens(self, ids):
             return np.full((len(ids), 3), np.nan, np.float32)
 
-    with pytest.raises(CapscoreError, match=r"2 pieces .* token 1$"):
+    with pytest.raises(CapscoreError, match="NaN or infinity"):
         encode_pieces(Broken(), [1, 2])
 
 

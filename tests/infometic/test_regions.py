@@ -44,17 +44,17 @@ def test_windows_and_finders(embedder):
         (7, {}, "regions=7: expected 'things', 'windows'"),
         ("detr", {}, "regions='detr': expected"),
         ("windows:large", {}, "regions='windows:large': expected"),
-        ("windows", {"names": ["dog"]}, "names: ['dog'] do not go with regions='windows', which takes none"),
-        ("windows", {"names": []}, "names: [] do not go with regions='windows'"),
-        (Nowhere(), {"names": ["dog"]}, "names: ['dog'] do not go with regions='a finder'"),
-        (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions='a finder'"),
-        ("detr:org/model", {"names": ["dog"]}, "names: ['dog'] do not go with regions='detr'"),
-        ("owlv2:org/model", {}, "names: regions='owlv2' finds what it is told to look for: expected a list"),
-        ("grounding-dino:org/model", {"names": []}, "without full stops, got []"),
-        ("owlv2:org/model", {"names": "dog"}, "without full stops, got 'dog'"),
-        ("owlv2:org/model", {"names": ["dog", 7]}, "without full stops, got ['dog', 7]"),
+        ("windows", {"names": ["dog"]}, "names do not go with regions='windows', which takes none"),
+        ("windows", {"names": []}, "names do not go with regions='windows'"),
+        (Nowhere(), {"names": ["dog"]}, "names do not go with regions="),
+        (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions="),
+        ("detr:org/model", {"names": ["dog"]}, "names do not go with regions='detr:org/model'"),
+        ("owlv2:org/model", {}, "names: expected a list of names"),
+        ("grounding-dino:org/model", {"names": []}, "got []"),
+        ("owlv2:org/model", {"names": "dog"}, "got 'dog'"),
+        ("owlv2:org/model", {"names": ["dog", 7]}, "got ['dog', 7]"),
         ("owlv2:org/model", {"names": ["dog", " "]}, "got ['dog', ' ']"),
-        ("grounding-dino:org/model", {"names": ["a dog."]}, "without full stops, got ['a dog.']"),
+        ("grounding-dino:org/model", {"names": ["a dog."]}, "got ['a dog.']"),
     ],
 )
 def test_what_does_not_go_together(embedder, spec, options, complaint):
@@ -68,7 +68,7 @@ def test_what_is_asked_for_can_be_told_before_anything_is_loaded():
     assert check_finder(" detr:org/model ") == ("detr", "org/model", ())
     names = np.array([" dog", "red ball", "dog"])
     assert check_finder("owlv2:a/b:c", names) == ("owlv2", "a/b:c", ("dog", "red ball"))
-    assert check_finder(Nowhere()) == ("a finder", "", ())
+    assert check_finder(Nowhere()) == ("", "", ())
 
 
 def test_detectors_that_cannot_be_had_offline(embedder):

@@ -158,7 +158,7 @@ def test_another_models_folder_is_refused(tmp_path):
         ({"format": 2}, "is of format 2; this version of capscore reads format 1: pip install --upgrade"),
         ({"weights": "gone"}, "'weights' should be present, as str"),
         ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
-        ({"layers": 5}, "config.json: an InfoMetIC config has no 'layers'"),
+        ({"layers": 5}, "config.json: .*'layers'"),
         ({"inter_layers": 1}, r"do not fit its config: inter_layers.1\..* belong to no part of the model"),
         ({"context_width": 3}, r"do not fit its config: .*word_.* are missing"),
         ({"sharpness": 0}, "config.json: sharpness=0: expected a number above 0"),
@@ -191,9 +191,9 @@ def test_torn_files_are_told(folder):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(BackboneUnavailable, match="there is no such folder, and it is no Hub id"):
         InfoMetIC.from_pretrained(tmp_path / "nowhere")
-    with pytest.raises(CapscoreError, match="weights='': expected a folder or a Hub id"):
+    with pytest.raises(CapscoreError, match="weights='' is not available"):
         InfoMetIC.from_pretrained("")
-    with pytest.raises(CapscoreError, match="revision='main' does not go with the folder"):
+    with pytest.raises(CapscoreError, match="revision='main' does not go with"):
         InfoMetIC.from_pretrained(tmp_path, revision="main")
 
 
@@ -237,7 +237,7 @@ def test_revisions(hub, folder):
     commit = hub.add("org/infometic", folder, tag="v1")
     for asked in ({"spec": "org/infometic@v1"}, {"spec": "org/infometic", "revision": "v1"}):
         assert InfoMetIC.from_pretrained(**asked).revision == commit
-    with pytest.raises(CapscoreError, match="ask for two revisions"):
+    with pytest.raises(CapscoreError, match="revision='v2' does not go with"):
         InfoMetIC.from_pretrained("org/infometic@v1", revision="v2")
     with pytest.raises(BackboneUnavailable, match="has no revision 'v2'"):
         InfoMetIC.from_pretrained("org/infometic@v2")
