@@ -103,9 +103,7 @@ def explain(
     if target is not None and target.suffix.lower() == ".json":
         terminal.write_json(target, document)
     elif target is not None:
-        write_text(
-            target, explain_page(image, explained, photo.name, scores.signature, beta, missed), "page"
-        )
+        write_text(target, explain_page(image, explained, photo.name, scores.signature, beta, missed), "page")
     if as_json:
         terminal.print_json(document)
     elif not quiet:

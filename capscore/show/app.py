@@ -99,11 +99,8 @@ def build_app(
 
 
 def launch(app: Any, **options: Any) -> Any:
-    """Start an app: no file of this machine is served, uploads are small, and few visitors wait at once.
-
-    Args:
-        app: What `build_app` made.
-        **options: Further arguments of gradio's `launch`, such as `server_name`.
+    """Start an app with gradio's `launch` and its `options`: no file of this machine is served, uploads are
+    small, and few visitors wait at once.
     """
     settings = {
         "show_error": False,  # messages are shown all the same, other errors are not
@@ -125,12 +122,12 @@ class _Loaded:
     def get(self, metric: str, backbone: str | Backbone | None = None) -> Any:
         """The scorer of a metric, on another backbone if one is given."""
         backbone = backbone or self.backbone
-        key = metric, str(backbone)
+        options: dict[str, Any] = {}
+        if METRICS.get(metric).takes_backbone:
+            options = {"backbone": backbone, "device": self._device, "progress": False}
         with self._lock:
+            key = metric, str(backbone)
             if key not in self._scorers:
-                options: dict[str, Any] = {}
-                if METRICS.get(metric).takes_backbone:
-                    options = {"backbone": backbone, "device": self._device, "progress": False}
                 self._scorers[key] = load(metric, **options)
             return self._scorers[key]
 
@@ -140,11 +137,9 @@ class _Loaded:
         about = (scorer.__doc__ or "").split("\n\n")[0]
         with suppress(CapscoreError):  # a metric without a module of its own
             about = SpaceCard.load(Path(module_folder(metric), "README.md")).data.to_dict()["description"]
-        heading = f"# {scorer.title or metric}\n{about}"
-        if not scorer.takes_backbone:
-            return heading
         name = self.backbone.name if isinstance(self.backbone, Backbone) else self.backbone
-        return f"{heading}\n\nBackbone: `{name or default_backbone(metric)}`"
+        backbone = f"\n\nBackbone: `{name or default_backbone(metric)}`" if scorer.takes_backbone else ""
+        return f"# {scorer.title or metric}\n{about}{backbone}"
 
 
 # ---- pages ----
@@ -152,8 +147,6 @@ class _Loaded:
 
 def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
     scorer = METRICS.get(metric or "mcs")
-    needs_images = metric is None or scorer.needs_images
-    needs_references = metric is None or scorer.needs_references
 
     def score(
         photo: Any, captions: Any, references: Any = "", language: Any = None, name: str | None = metric
@@ -169,23 +162,16 @@ def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
             if metric is None:
                 names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
                 chosen = [gr.Dropdown(names, value="mcs", label="Metric")]
-            photo = gr.Image(
-                type="filepath", image_mode=None, label="Photo", height=230, visible=needs_images
-            )
-            captions = _texts_box(gr, "Captions, one per line")
+            photo, captions = _photo_and_captions(gr, metric is None or scorer.needs_images)
             label = "References, one per line; an empty line before those of the next caption"
-            references = _texts_box(gr, label, visible=needs_references)
+            references = _texts_box(gr, label, visible=metric is None or scorer.needs_references)
             language = _language_box(gr)
             button = gr.Button("Score", variant="primary")
             with above:
                 _show_examples(gr, _examples(metric or "mcs"), [photo, captions, references, language])
         with gr.Column():
-            result = gr.HTML(render("hint.html", text="Click an example; then press Score."), label="Scores")
-            signature = _signature_box(gr)
-            gr.Markdown(READING)
-    button.click(
-        score, [photo, captions, references, language, *chosen], [result, signature], api_name="score"
-    )
+            outputs = _results(gr, "Click an example; then press Score.")
+    button.click(score, [photo, captions, references, language, *chosen], outputs, api_name="score")
 
 
 def _explain_page(gr: Any, loaded: _Loaded) -> None:
@@ -197,19 +183,16 @@ def _explain_page(gr: Any, loaded: _Loaded) -> None:
     with gr.Row():
         with gr.Column(scale=1, min_width=300):
             above = gr.Column()
-            photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=200)
-            captions = _texts_box(gr, "Captions, one per line")
+            photo, captions = _photo_and_captions(gr)
             language = _language_box(gr)
             missed = gr.Slider(0, 20, value=MAX_MISSED, step=1, label="Maximum number of missed regions")
             button = gr.Button("Explain", variant="primary")
             with above:
                 _show_examples(gr, _examples("infometic"), [photo, captions, language])
         with gr.Column(scale=2, min_width=340):
-            text = "Upload a photo and write what it shows, or click an example; then press Explain."
-            result = gr.HTML(render("hint.html", text=text), label="Words and regions")
-            signature = _signature_box(gr)
-            gr.Markdown(READING)
-    button.click(explain, [photo, captions, language, missed], [result, signature], api_name="explain")
+            hint = "Upload a photo and write what it shows, or click an example; then press Explain."
+            outputs = _results(gr, hint)
+    button.click(explain, [photo, captions, language, missed], outputs, api_name="explain")
 
 
 def _compare_page(gr: Any) -> None:
@@ -229,6 +212,11 @@ def _texts_box(gr: Any, label: str, **options: Any) -> Any:
     return gr.Textbox(label=label, lines=2, max_lines=12, max_length=MAX_CHARACTERS, **options)
 
 
+def _photo_and_captions(gr: Any, with_photo: bool = True) -> tuple[Any, Any]:
+    photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=230, visible=with_photo)
+    return photo, _texts_box(gr, "Captions, one per line")
+
+
 def _language_box(gr: Any) -> Any:
     known = sorted((english, code) for code, (_, english) in NAMES.items())
     info = "Or type any code. It determines how texts are split into words."
@@ -236,9 +224,13 @@ def _language_box(gr: Any) -> Any:
     return gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices)
 
 
-def _signature_box(gr: Any) -> Any:
+def _results(gr: Any, hint: str) -> list[Any]:
+    """The boxes of the results and of the signature."""
+    result = gr.HTML(render("hint.html", text=hint), label="Result")
     label = "Signature: quote it with the numbers"
-    return gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)
+    signature = gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)
+    gr.Markdown(READING)
+    return [result, signature]
 
 
 def _show_examples(gr: Any, rows: Sequence[tuple[str, list[str | None]]], inputs: list[Any]) -> None:
@@ -373,13 +365,10 @@ def explained(loaded: _Loaded, photo: Any, captions: Any, language: Any, missed:
 
 
 def compared(uploads: list[str]) -> str:
-    """Tables of the comparisons, as HTML.
+    """Tables of the comparisons of scored files, as HTML; the first is the baseline.
 
-    Args:
-        uploads: Scored files, one per system, the baseline first; those named `….summary.json` are summaries.
-
-    Raises:
-        CapscoreError: there are fewer than two systems, two have one name, or they cannot be compared.
+    Files named `….summary.json` are summaries. Raises CapscoreError for fewer than two systems, two of one
+    name, or files that cannot be compared.
     """
     from ..files.write import summary_path
     from ..metrics.scored_files import read_systems
@@ -447,26 +436,24 @@ def _errors_as_messages(gr: Any, photo: Any = None) -> Iterator[None]:
         raise gr.Error("Something went wrong inside the app; its log says what.") from error
 
 
-def _given_lines(text: Any, what: str) -> list[str]:
+def _given_lines(text: Any, what: str, max_lines: int | None = None) -> list[str]:
     """The lines of a box, without blank ones at its ends."""
     if not isinstance(text, str | None):
         raise CapscoreError(f"{what}: expected a text, got a {type(text).__name__}")
-    if len(text or "") > MAX_CHARACTERS:
+    text = text or ""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    if len(text) > MAX_CHARACTERS or len(lines) > (max_lines or len(lines)):
         raise CapscoreError(
-            f"{what}: {len(text or ''):,} characters; this app reads {MAX_CHARACTERS:,} at most"
+            f"{what}: {len(text):,} characters in {len(lines):,} lines; this app reads {MAX_CHARACTERS:,} "
+            f"characters and {MAX_CAPTIONS} captions at most, `capscore score` any number"
         )
-    return [line.strip() for line in (text or "").strip().splitlines()]
+    return lines
 
 
 def _given_captions(captions: Any) -> list[str]:
-    lines = [line for line in _given_lines(captions, "the captions") if line]
+    lines = [line for line in _given_lines(captions, "the captions", MAX_CAPTIONS) if line]
     if not lines:
         raise CapscoreError("there is no caption: write at least one line")
-    if len(lines) > MAX_CAPTIONS:
-        raise CapscoreError(
-            f"the captions: {len(lines):,} lines; this app reads {MAX_CAPTIONS} at most; `capscore score` "
-            "takes any number"
-        )
     return lines
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,7 @@ class ExplainedCaption:
     Attributes:
         text: The caption.
         language: BCP 47 tag; "" if none was stated.
-        explanation: JSON-ready: "words" (text, start, end, score, semantic, correct), "regions" (box in
-            pixels as left, top, right, bottom; score, mentioned, confidence, label), "null" (the null token's
-            score), "image_size" (width, height) and "n_words_cut". The score of a word that was cut is None.
-            With a mark calibration also "fits", of words "p_correct", of regions "p_mentioned" and "name".
+        explanation: The row's entry in `Scores.details`.
         scores: "precision", "recall" and "overall"; NaN where there is no score.
     """
 
@@ -43,26 +40,13 @@ class ExplainedCaption:
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
-    """Captions with the results of `capscore.load("infometic").score`.
-
-    Args:
-        captions: The n captions that were scored.
-        scores: Scores of these n rows, with `details` and the components "precision" and "recall".
-    """
+    """The n captions that were scored, with the results of `capscore.load("infometic").score`."""
+    columns = {name: scores.components[name] for name in ("precision", "recall")} | {"overall": scores.scores}
     details = [detail for detail in scores.details or () if detail is not None]
-    columns = {
-        "precision": scores.components["precision"],
-        "recall": scores.components["recall"],
-        "overall": scores.scores,
-    }
+    rows = enumerate(zip(captions, scores.languages, details, strict=True))
     return [
-        ExplainedCaption(
-            text,
-            scores.languages[row],
-            detail,
-            {name: float(values[row]) for name, values in columns.items()},
-        )
-        for row, (text, detail) in enumerate(zip(captions, details, strict=True))
+        ExplainedCaption(*parts, {name: float(values[row]) for name, values in columns.items()})
+        for row, parts in rows
     ]
 
 
@@ -103,9 +87,7 @@ class Segment:
     def title(self) -> str:
         """How likely a content word is right, or its score."""
         return (
-            f"right with probability {percent(self.p)}"
-            if self.p is not None
-            else f"score {fixed(self.score, 2)}"
+            f"score {fixed(self.score, 2)}" if self.p is None else f"right with probability {percent(self.p)}"
         )
 
 
@@ -121,27 +103,23 @@ def segments(caption: ExplainedCaption) -> list[Segment]:
     pieces: list[Segment] = []
     last = 0
     for word in sorted(caption.explanation["words"], key=lambda word: word["start"]):
-        kind = _kind(word, fits)
-        if kind == "plain":
+        p, correct = word.get("p_correct"), word["correct"]
+        if word["score"] is None:
+            kind, p = "unseen", None
+        elif not word["semantic"]:
+            continue
+        elif correct is not None:
+            kind = "right" if correct else "wrong"
+        elif fits and p is not None:
+            kind = "unsure"
+        else:  # words of a caption that does not fit are not judged one by one
             continue
         pieces.append(Segment(caption.text[last : word["start"]], "plain"))
-        p = None if kind == "unseen" else word.get("p_correct")
-        text = caption.text[word["start"] : word["end"]]
-        is_noun = word.get("word_class") == "noun"
-        pieces.append(Segment(text, kind, word["score"], word.get("region"), p, is_noun))
         last = word["end"]
+        text, is_noun = caption.text[word["start"] : last], word.get("word_class") == "noun"
+        pieces.append(Segment(text, kind, word["score"], word.get("region"), p, is_noun))
     pieces.append(Segment(caption.text[last:], "plain"))
     return [piece for piece in pieces if piece.text]
-
-
-def _kind(word: Mapping[str, Any], fits: bool) -> str:
-    if word["score"] is None:
-        return "unseen"
-    if not word["semantic"]:
-        return "plain"
-    if word["correct"] is None:  # words of a caption that does not fit are not judged one by one
-        return "unsure" if fits and word.get("p_correct") is not None else "plain"
-    return "right" if word["correct"] else "wrong"
 
 
 def wrong_words(caption: ExplainedCaption) -> list[Segment]:
@@ -155,8 +133,7 @@ def wrong_because(wrong: Sequence[Segment]) -> str:
     >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.01, noun=True)])
     '; nothing in the photo looks like it'
     """
-    certain = (piece.noun and piece.p is not None and piece.p < _NOTHING_LIKE_IT for piece in wrong)
-    if not wrong or not all(certain):
+    if not wrong or any(not piece.noun or piece.p is None or piece.p >= _NOTHING_LIKE_IT for piece in wrong):
         return ""
     return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"
 
@@ -168,8 +145,6 @@ def verdict(caption: ExplainedCaption) -> str:
     >>> found = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
     >>> verdict(ExplainedCaption("a cat!", "en", found, {}))
     'Likely wrong: cat (score 0.02).'
-    >>> verdict(ExplainedCaption("a cat!", "en", {**found, "fits": False}, {}))
-    'This caption does not fit the photo; words are not judged one by one.'
     """
     if caption.explanation.get("fits") is False:
         return "This caption does not fit the photo; words are not judged one by one."
@@ -219,33 +194,21 @@ class ShownRegion:
 
     @property
     def title(self) -> str:
-        """The number in words, and the detector's confidence.
-
-        >>> ShownRegion(2, (0, 0, 9, 9), False, 0.01, 0.9, "dog", p=0.14).title
-        'mentioned with probability 14 %; confidence 0.90'
-        """
+        """The number in words, and the detector's confidence."""
         note = f"score {self.note}" if self.p is None else f"mentioned with probability {self.note}"
         return f"{note}; confidence {fixed(self.confidence, 2)}"
 
     @property
     def tag(self) -> str:
-        """The label at its box.
-
-        >>> ShownRegion(2, (0, 0, 9, 9), False, 0.01, 0.9, "a very long name of a thing").tag
-        '✗ 2 a very long name …'
-        """
+        """The label at its box."""
         label = self.label if len(self.label) <= 18 else f"{self.label[:17]}…"
         return f"{'✓' if self.mentioned else '✗'} {self.number} {label}".rstrip()
 
 
 def shown_regions(explanation: Mapping[str, Any], max_missed: int = MAX_MISSED) -> list[ShownRegion]:
-    """Mentioned regions, best score first; then the missed regions with the highest confidence.
+    """Mentioned regions, best score first; then at most `max_missed` missed ones, the most confident first.
 
     Of regions that have one name and overlap, the one with the highest confidence is shown.
-
-    Args:
-        explanation: As in `ExplainedCaption`.
-        max_missed: Maximum number of missed regions.
     """
     regions = explanation["regions"]
     mentioned, missed = _distinct(regions)
@@ -254,56 +217,46 @@ def shown_regions(explanation: Mapping[str, Any], max_missed: int = MAX_MISSED) 
     for number, index in enumerate([*mentioned, *missed[:max_missed]], 1):
         region = regions[index]
         left, top, right, bottom = map(float, region["box"])
-        shown.append(
-            ShownRegion(
-                number,
-                (left, top, right, bottom),
-                bool(region["mentioned"]),
-                region["score"],
-                region["confidence"],
-                region.get("name") or region["label"],
-                index,
-                region.get("p_mentioned"),
-            )
-        )
+        label, p = region.get("name") or region["label"], region.get("p_mentioned")
+        numbers = bool(region["mentioned"]), region["score"], region["confidence"]
+        shown.append(ShownRegion(number, (left, top, right, bottom), *numbers, label, index, p))
     return shown
 
 
 def representatives(regions: Sequence[Mapping[str, Any]]) -> list[int]:
     """For each region the index of the one that is shown for it: its own, or that of one that shows the same.
 
-    >>> box = {"mentioned": True, "score": 0.0, "name": "dog"}
-    >>> pair = ((0, 0, 9, 9), 0.2), ((0, 0, 8, 9), 0.7)
-    >>> representatives([{**box, "box": edges, "confidence": confidence} for edges, confidence in pair])
-    [1, 1]
+    Two show the same if they have one name, are both mentioned or both missed, and share half of the smaller.
     """
+
+    def show_the_same(region: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+        name = region.get("name")
+        if not name or name != other.get("name") or bool(region["mentioned"]) != bool(other["mentioned"]):
+            return False
+        boxes = np.array([region["box"], other["box"]], float)
+        low, high = boxes[:, :2], boxes[:, 2:]
+        shared = np.clip(high.min(axis=0) - low.max(axis=0), 0, None).prod()
+        return bool(shared >= 0.5 * (high - low).prod(axis=1).min())
+
     found = list(range(len(regions)))
     shown: list[int] = []
-    for index in sorted(found, key=lambda index: (-regions[index]["confidence"], regions[index]["score"])):
-        same = (other for other in shown if _show_the_same(regions[index], regions[other]))
+    for index in _most_confident_first(regions, found):
+        same = (other for other in shown if show_the_same(regions[index], regions[other]))
         found[index] = next(same, index)
         if found[index] == index:
             shown.append(index)
     return found
 
 
+def _most_confident_first(regions: Sequence[Mapping[str, Any]], indices: Iterable[int]) -> list[int]:
+    return sorted(indices, key=lambda index: (-regions[index]["confidence"], regions[index]["score"]))
+
+
 def _distinct(regions: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
-    """Indexes of mentioned and of missed regions, most confident first, without doubles."""
-    kept = list(dict.fromkeys(representatives(regions)))
-    kept.sort(key=lambda index: (-regions[index]["confidence"], regions[index]["score"]))
+    """Indices of mentioned and of missed regions, most confident first, without doubles."""
+    kept = _most_confident_first(regions, dict.fromkeys(representatives(regions)))
     mentioned = [index for index in kept if regions[index]["mentioned"]]
     return mentioned, [index for index in kept if not regions[index]["mentioned"]]
-
-
-def _show_the_same(region: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two regions have one name, are both mentioned or both missed, and share half of the smaller."""
-    name = region.get("name")
-    if not name or name != other.get("name") or bool(region["mentioned"]) != bool(other["mentioned"]):
-        return False
-    boxes = np.array([region["box"], other["box"]], float)
-    low, high = boxes[:, :2], boxes[:, 2:]
-    shared = np.clip(high.min(axis=0) - low.max(axis=0), 0, None).prod()
-    return bool(shared >= 0.5 * (high - low).prod(axis=1).min())
 
 
 def notes(caption: ExplainedCaption, max_missed: int = MAX_MISSED) -> list[str]:
@@ -335,8 +288,7 @@ def notes(caption: ExplainedCaption, max_missed: int = MAX_MISSED) -> list[str]:
 # ---- scores ----
 
 
-@dataclass(frozen=True)
-class ScoreBar:
+class ScoreBar(NamedTuple):
     """A score as a bar: its name, the score as printed, and the share of the bar that is filled (0 to 1)."""
 
     label: str

@@ -91,24 +91,15 @@ def _tidy(panel: Axes, axis: str, names: Sequence[str] = ()) -> None:
 def write_benchmark_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     """Draw measured statistics with intervals beside published ones; each benchmark is a panel.
 
-    Args:
-        runs: Runs, at least one of them with a measured number.
-        path: File that ends in .png, .svg or .pdf.
-
     Raises:
         MissingExtraError: matplotlib is not installed.
-        CapscoreError: another suffix, or nothing to draw.
+        CapscoreError: a suffix other than .png, .svg or .pdf, or nothing to draw.
         ResultWriteError: the file cannot be written.
     """
-    runs = [
-        run for run in runs if any(s.value is not None for r in run.results for s in r.outcome.statistics)
-    ]
+    runs = [run for run in runs if any(statistic.value is not None for _, statistic in _statistics(run))]
     if not runs:
         raise CapscoreError("there is no measured number to draw")
-    names = [
-        [f"{metric_name(r)}  {statistic_name(s.name)}" for r in run.results for s in r.outcome.statistics]
-        for run in runs
-    ]
+    names = [[f"{metric_name(r)}  {statistic_name(s.name)}" for r, s in _statistics(run)] for run in runs]
     longest = max(len(name) for part in names for name in part)
     n_rows = sum(map(len, names))
     size = (max(7.5, 4.5 + 0.075 * longest), 0.9 * len(runs) + 0.3 * n_rows + 0.6)
@@ -124,10 +115,13 @@ def write_benchmark_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Pa
     return save_figure(figure, path)
 
 
+def _statistics(run: BenchmarkRun) -> list[tuple[MetricResult, Any]]:
+    return [(result, statistic) for result in run.results for statistic in result.outcome.statistics]
+
+
 def _draw_benchmark(panel: Axes, run: BenchmarkRun) -> None:
-    found = [(result, statistic) for result in run.results for statistic in result.outcome.statistics]
     measured, published = _COLOURS[:2]
-    for at, (result, statistic) in enumerate(found):
+    for at, (result, statistic) in enumerate(_statistics(run)):
         if statistic.interval is not None:
             ends = [100 * bound for bound in statistic.interval]
             label = f"{level_text(run.options.confidence)} interval"
@@ -281,8 +275,7 @@ def _kinds(group: Group) -> list[str]:
 def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, ProtocolResult]:
     """Correlations between languages of every metric that was run in all of them.
 
-    Args:
-        runs: Runs of one benchmark, one per language; item i is the same photo in all of them.
+    The runs are of one benchmark, one per language; item i is the same photo in all of them.
 
     Raises:
         CapscoreError: fewer than two runs, several benchmarks, or items that do not correspond.
@@ -312,8 +305,7 @@ def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, ProtocolResult]
 def write_language_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
     """Draw Pearson's r between languages: the first metric below the diagonal, the second above it.
 
-    Raises:
-        CapscoreError: as in `between_languages`; or another suffix, or matplotlib is not installed.
+    Errors are those of `between_languages` and `write_benchmark_figure`.
     """
     (name, lower), *others = between_languages(runs).items()
     languages = lower.details["languages"]
@@ -336,11 +328,8 @@ def write_language_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Pa
 def write_systems_heatmap(run: SystemsRun, path: str | Path) -> Path:
     """Draw, for each metric, the mean of every system and the difference of every two, in every language.
 
-    Differences share a scale around 0; those whose interval leaves out 0 are in bold.
-
-    Raises:
-        CapscoreError: another suffix, fewer than 2 systems, or matplotlib is not installed.
-        ResultWriteError: the file cannot be written.
+    Differences share a scale around 0; those whose interval leaves out 0 are in bold. Errors are those of
+    `write_benchmark_figure`, and fewer than 2 systems.
     """
     if len(run.systems) < 2:
         raise CapscoreError("a heat map of differences needs at least 2 systems")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..errors import CapscoreError, visible
+from ..errors import visible
 from ..files.write import write_text
 from ..text.languages import NAMES
 from .explained import (
@@ -96,20 +96,12 @@ def environment(folder: Path | None = None) -> Environment:
 
 
 def render(template: str, **context: Any) -> str:
-    """Fill one of capscore's own templates.
-
-    >>> render("hint.html", text="a < b")
-    '<p class="hint">a &lt; b</p>'
-    """
+    """Fill one of capscore's own templates."""
     return environment().get_template(template).render(context)
 
 
 def breakable(signature: str) -> Markup:
-    """A signature that may be broken into lines after each of its settings.
-
-    >>> breakable("mcs|w:2.5")
-    Markup('mcs|<wbr>w:2.5')
-    """
+    """A signature that may be broken into lines after each of its settings."""
     return Markup("|<wbr>").join(visible(part, keep="\n\t") for part in signature.split("|"))
 
 
@@ -149,9 +141,7 @@ def language_attributes(tag: str) -> Markup:
 def inline_jpeg(image: Image.Image, max_side: int) -> tuple[str, int, int]:
     """A photo as a `data:` address with a JPEG inside, and the width and height of that JPEG in pixels.
 
-    Args:
-        image: The photo; not changed.
-        max_side: Longest side in pixels; a larger photo is scaled down.
+    A photo whose longest side has more than `max_side` pixels is scaled down.
     """
     from PIL import Image as PIL_Image
 
@@ -183,9 +173,6 @@ def explain_page(
         signature: Everything that the scores depend on; shown at the foot.
         beta: Threshold of words and regions, for the legend; None with a mark calibration.
         max_missed: Maximum number of missed regions drawn.
-
-    Raises:
-        CapscoreError: no caption.
     """
     end = bars_end(captions)
     return render(
@@ -216,13 +203,8 @@ def explained_cards(
         labels: One label per caption, shown beside its language; or none.
         max_missed: Maximum number of missed regions drawn.
         name: Id of the photo's pixels, unique in the page: letters, digits and "-".
-
-    Raises:
-        CapscoreError: no caption.
     """
-    if not captions:
-        raise CapscoreError("there is no caption to show")
-    cards = []
+    cards, field = [], photo_field(image.size)
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]
         shown, drawn = representatives(regions), shown_regions(caption.explanation, max_missed)
@@ -232,7 +214,6 @@ def explained_cards(
         ]
         wrong = wrong_words(caption)
         lit = sorted({piece.region for piece in pieces if piece.region is not None})
-        field = photo_field(image.size)
         cards.append(
             {
                 "caption": caption,
@@ -258,9 +239,6 @@ def photo_field(size: tuple[int, int]) -> Box:
     """The field that a photo is shown on: left, top, width and height in pixels of the photo.
 
     The field is the photo itself, unless one side is more than four times as long as the other.
-
-    >>> photo_field((640, 480)), photo_field((1, 100))
-    ((0.0, 0.0, 640.0, 480.0), (-12.0, 0.0, 25.0, 100.0))
     """
     width, height = map(float, size)
     wide, high = max(width, height / _MAX_RATIO), max(height, width / _MAX_RATIO)

@@ -55,10 +55,9 @@ class ReportedRow:
     Attributes:
         place: Name of the row, such as "line 12".
         captions: System → caption.
-        photo: The photo; None where there is none to show.
+        photo, name: The photo, None where there is none to show, and its name.
         references: Reference captions.
         language: BCP 47 tag, "" if not known.
-        name: Name of the photo; "" without one.
         found: System → what a metric says of its caption in words, such as "12 % kept: repetition".
     """
 
@@ -74,7 +73,7 @@ class ReportedRow:
 def read_rows(
     source: RowSource, names: ColumnNames, folder: ImageFolder, numbers: Collection[int], system: str
 ) -> dict[int, ReportedRow]:
-    """Read rows of a file again, for people to look at.
+    """Read rows of a file again, for people to look at: number → row; what cannot be read is left out.
 
     Args:
         source: The file.
@@ -82,9 +81,6 @@ def read_rows(
         folder: Folder of the photos. Photos behind URLs are not fetched again.
         numbers: Numbers of the rows, counted from 0.
         system: Name of the captions' system.
-
-    Returns:
-        Number → row. What cannot be read of a row is left out.
     """
     from ..images.load import load_image
 
@@ -127,7 +123,7 @@ def write_score_report(
     failures: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Path:
-    """Write the page. The file gets its name once it is complete.
+    """Write the page.
 
     With one system, the lists are its rows with the lowest and the highest scores of the first metric. With
     several, they are the rows in which the systems differ most, and those with the lowest and highest means.
@@ -143,13 +139,6 @@ def write_score_report(
 
     Raises:
         ResultWriteError: the file cannot be written.
-
-    >>> metric = ReportedMetric("mcs", {"scores": np.array([0.2, 0.9])}, "mcs|w:2.5")
-    >>> rows = {0: ReportedRow("row 0", {"scores": "a cat"}), 1: ReportedRow("row 1", {"scores": "a dog"})}
-    >>> write_score_report(                                                       # doctest: +SKIP
-    ...     "report.html", title="preds.jsonl", metrics=[metric], languages=[], rows_of=lambda which: rows
-    ... )
-    PosixPath('report.html')
     """
     path = Path(path).expanduser()
     lists = {title: numbers for title, numbers in row_lists(metrics[0]).items() if numbers}
