@@ -20,16 +20,19 @@ from ..errors import CapscoreError, Setting
 
 
 @dataclass(frozen=True)
-class ImageStates:
-    """States of n images of at most m regions, computed without their captions; len() is n.
+class States:
+    """States of n images of m regions, without their captions, or of n texts of l pieces; len() is n.
 
     Attributes:
-        global_: (n, d), embeddings of the whole images.
-        query: (n, width), vectors that are compared with pieces.
-        tokens: (n, 1 + m + 1, width), states of whole image, regions and null token.
-        attended: bool (n, 1 + m + 1), tokens that the transformer over both modalities attends to.
-        scored: bool (n, m + 1), existing regions and the null token.
-        word_query, hidden: (n, d) and (n, h), compared with what words add; None if no words are read.
+        global_: (n, d), embeddings of the whole images or texts.
+        query: (n, width), vectors that are compared with the tokens of the other kind.
+        tokens: (n, 1 + m + 1, width), states of whole image, regions and null token; or (n, l or more,
+            width), states of the pieces, and of what fills the text up.
+        attended: bool, as long as `tokens`: those that the transformer over both kinds attends to.
+        scored: bool (n, m + 1), existing regions and the null token; or (n, l), pieces that get a score.
+        words, hidden: (n, d) and (n, h) of images, (n, l, d) and (n, l, h) of texts: what words add to their
+            texts, and what that is compared with; None if no words are read.
+        log_weight: (n, l), of the pieces of texts; None for images, and if no words are read.
     """
 
     global_: Tensor
@@ -37,8 +40,9 @@ class ImageStates:
     tokens: Tensor
     attended: Tensor
     scored: Tensor
-    word_query: Tensor | None = None
+    words: Tensor | None = None
     hidden: Tensor | None = None
+    log_weight: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.global_)
@@ -57,33 +61,6 @@ class WordContext:
 
     added: Tensor
     weight: Tensor
-
-
-@dataclass(frozen=True)
-class TextStates:
-    """States of n texts of at most l pieces, computed without their images; len() is n.
-
-    Attributes:
-        global_: (n, d), embeddings of the whole texts.
-        query: (n, width), vectors that are compared with regions.
-        tokens: (n, l or more, width), states of the pieces, and of what fills the text up.
-        attended: bool (n, l or more), states that the transformer over both modalities attends to.
-        scored: bool (n, l), pieces that get a score.
-        added, hidden, log_weight: (n, l, d), (n, l, h) and (n, l), from the context; None if no words are
-            read.
-    """
-
-    global_: Tensor
-    query: Tensor
-    tokens: Tensor
-    attended: Tensor
-    scored: Tensor
-    added: Tensor | None = None
-    hidden: Tensor | None = None
-    log_weight: Tensor | None = None
-
-    def __len__(self) -> int:
-        return len(self.global_)
 
 
 @dataclass(frozen=True)
@@ -119,7 +96,7 @@ class Aligner(nn.Module, ABC):
         return False
 
     @abstractmethod
-    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
+    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
         """States of images, computed without texts.
 
         Args:
@@ -137,7 +114,7 @@ class Aligner(nn.Module, ABC):
         mask: Tensor,
         scored: Tensor | None = None,
         context: WordContext | None = None,
-    ) -> TextStates:
+    ) -> States:
         """States of texts, computed without images.
 
         Args:
@@ -145,16 +122,13 @@ class Aligner(nn.Module, ABC):
             tokens: (n, l, d), embeddings of their pieces, each embedded alone.
             mask: bool (n, l), False for padding.
             scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
-            context: Context of the words, for an aligner that `reads_words`; ignored by others.
-
-        Raises:
-            InputError: there are too many pieces, or a needed context is missing.
+            context: Context of the words, for an aligner that `reads_words`.
         """
 
     def pairs(
         self,
-        images: ImageStates,
-        texts: TextStates,
+        images: States,
+        texts: States,
         image_index: Tensor | Sequence[int],
         text_index: Tensor | Sequence[int],
     ) -> Alignment:
@@ -164,14 +138,10 @@ class Aligner(nn.Module, ABC):
         return self._align(images, texts, first, second)
 
     @abstractmethod
-    def _align(
-        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
-    ) -> Alignment:
+    def _align(self, images: States, texts: States, image_index: Tensor, text_index: Tensor) -> Alignment:
         """`pairs` with tensors of indices."""
 
-    def all_pairs(
-        self, images: ImageStates, texts: TextStates, chunk: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def all_pairs(self, images: States, texts: States, chunk: int | None = None) -> tuple[Tensor, Tensor]:
         """Recall (a, b) and precision (a, b) of each of a images with each of b texts.
 
         `chunk` is the maximum number of pairs at a time, which bounds the memory; with gradients, each chunk
@@ -201,20 +171,9 @@ class InfoCLIP(Aligner):
 
     Args:
         sharpness: Factor on the products of query and tokens before the softmax. CLIP's embeddings have a
-            length of about 10; those of backbones have unit length, for which a factor of 100 is the same.
+        length
+            of about 10; those of backbones have unit length, for which a factor of 100 is the same.
         scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
-
-    Raises:
-        CapscoreError: a factor is not a number above 0.
-
-    >>> global_, parts = torch.tensor([[1.0, 0.0]]), torch.tensor([[[0.6, 0.8], [0.0, 1.0]]])
-    >>> model, both = InfoCLIP(sharpness=5.0, scale=1.0), torch.ones(1, 2).bool()
-    >>> images = model.encode_images(global_, parts, torch.rand(1, 2, 4), both)
-    >>> found = model.pairs(images, model.encode_texts(global_, parts, both), [0], [0])
-    >>> found.token_scores                                              # e³ : 1
-    tensor([[0.9526, 0.0474]])
-    >>> found.region_scores                                             # e³ : 1 : 1, the null token last
-    tensor([[0.9094, 0.0453, 0.0453]])
     """
 
     def __init__(self, sharpness: float = 100.0, scale: float = 100.0) -> None:
@@ -223,11 +182,11 @@ class InfoCLIP(Aligner):
             raise CapscoreError(Setting("sharpness", sharpness), f", scale={scale}: expected numbers above 0")
         self.sharpness, self.scale = float(sharpness), float(scale)
 
-    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
+    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
         global_, mask = global_.float(), mask.bool()
         scored = functional.pad(mask, (0, 1), value=True)
         null = torch.zeros_like(global_[:, None])
-        return ImageStates(
+        return States(
             global_=global_,
             query=global_ * self.sharpness,
             tokens=torch.cat([global_[:, None], blank(regions.float(), mask), null], dim=1),
@@ -242,9 +201,9 @@ class InfoCLIP(Aligner):
         mask: Tensor,
         scored: Tensor | None = None,
         context: WordContext | None = None,
-    ) -> TextStates:
+    ) -> States:
         global_, mask = global_.float(), mask.bool()
-        return TextStates(
+        return States(
             global_=global_,
             query=global_ * self.sharpness,
             tokens=blank(tokens.float(), mask),
@@ -252,9 +211,7 @@ class InfoCLIP(Aligner):
             scored=mask if scored is None else mask & scored.bool(),
         )
 
-    def _align(
-        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
-    ) -> Alignment:
+    def _align(self, images: States, texts: States, image_index: Tensor, text_index: Tensor) -> Alignment:
         regions, tokens = images.tokens[image_index, 1:], texts.tokens[text_index]
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
         token_scores = softmax_over(products(images.query[image_index], tokens), texts.scored[text_index])
@@ -267,13 +224,7 @@ class InfoCLIP(Aligner):
 
 
 def softmax_over(products: Tensor, scored: Tensor) -> Tensor:
-    """Softmax over scored entries: (p, s) and bool (p, s) → (p, s), exactly 0 for other entries.
-
-    >>> scored = torch.tensor([[True, True, False], [False, False, False]])
-    >>> softmax_over(torch.tensor([[0.0, 0.0, 9.0], [1.0, 2.0, 3.0]]), scored)
-    tensor([[0.5000, 0.5000, 0.0000],
-            [0.0000, 0.0000, 0.0000]])
-    """
+    """Softmax over scored entries: (p, s) and bool (p, s) → (p, s), exactly 0 for other entries."""
     lowest = torch.finfo(products.dtype).min
     return products.masked_fill(~scored, lowest).softmax(dim=-1) * scored
 
@@ -289,11 +240,7 @@ def products(query: Tensor, tokens: Tensor) -> Tensor:
 
 
 def cosine(first: Tensor, second: Tensor) -> Tensor:
-    """Cosines of rows: (p, d) and (p, d) → (p,); 0 if either row is a zero vector.
-
-    >>> cosine(torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[1.0, 0.0], [1.0, 0.0]]))
-    tensor([0.6000, 0.0000])
-    """
+    """Cosines of rows: (p, d) and (p, d) → (p,); 0 if either row is a zero vector."""
     return (_unit(first) * _unit(second)).sum(dim=-1)
 
 

@@ -35,19 +35,13 @@ class Detector(RegionFinder):
     called directly. Photos are looked at one by one, since padding to a batch would move boxes.
 
     Args:
-        model: Folder with config.json, weights and preprocessor_config.json (and, for an open vocabulary, a
-            tokenizer), or Hub id. Code that comes with weights never runs.
+        model: Folder, or Hub id. Code that comes with weights never runs.
         kind: "detr" (any object detector of transformers), "owlv2" (OWLv2, OWL-ViT) or "grounding-dino".
         names: Names of objects that an open-vocabulary detector should look for; () for other kinds.
         revision: Commit, branch or tag of a Hub id; None for `main`.
         device: Torch device.
         threshold: Confidence in [0, 1] that a box must exceed.
         max_regions: Maximum number of regions per photo.
-
-    Raises:
-        BackboneUnavailable: files are not available, damaged, or do not fit each other.
-        InputError: more names than the detector reads.
-        CapscoreError: the folder does not hold a detector of that kind.
     """
 
     def __init__(

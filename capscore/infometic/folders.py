@@ -38,15 +38,9 @@ def find_folder(
 ) -> tuple[Path, str, str]:
     """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
 
-    Args:
-        spec: Folder, or Hub id ("org/name"), which "@revision" may follow.
-        revision: Commit, branch or tag on the Hub; None for `main`.
-        what: Name of the option, for error messages.
-        choose: Function from the files of a repository to those to fetch.
-
-    Raises:
-        BackboneUnavailable: they are neither a folder nor on the Hub.
-        CapscoreError: a revision does not go with `spec`.
+    `spec` is a folder, or a Hub id, which "@revision" may follow; `what` names the option in errors; `choose`
+    takes the files of a repository and gives those to fetch. Raises BackboneUnavailable for neither, and
+    CapscoreError for a revision that does not go with `spec`.
     """
     wanted = str(spec).strip()
     folder, (name, _, after) = Path(wanted).expanduser(), wanted.partition("@")
@@ -78,8 +72,7 @@ def write_folder(
         dtype: "float32", or "float16" for half the size.
 
     Raises:
-        CapscoreError: an unsupported dtype, a weight that is not finite in it, a record that is not ready for
-            JSON, or a folder with another model.
+        CapscoreError: another dtype or model, a weight that is not finite, or a record not ready for JSON.
         ResultWriteError: the folder could not be written.
     """
     folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
@@ -121,14 +114,8 @@ def read_weights(
 ) -> _Network:
     """The network with the weights of a folder, in float32 and eval mode, on the CPU.
 
-    Args:
-        folder: Folder with the weights.
-        digest: Digest of the weights, as config.json states it.
-        sizes: Part of config.json that says how large the network is.
-        build: Function that builds a new network of these sizes.
-
-    Raises:
-        BackboneUnavailable: the weights are missing, damaged, or not those of such a network.
+    `digest` and `sizes` come from config.json; `build` makes a new network of these sizes. Raises
+    BackboneUnavailable if the weights are missing, damaged, or not those of such a network.
     """
     state = read_state_dict(folder)
     if tensors_digest(state) != digest:

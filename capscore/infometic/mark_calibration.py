@@ -514,13 +514,8 @@ def load_mark_calibration(
 ) -> MarkCalibration:
     """Read a mark calibration from a folder, in float32 and eval mode, on the backbone's device.
 
-    Args:
-        folder: Folder of `save_mark_calibration`.
-        backbone: Backbone that it must belong to; None for no check.
-
-    Raises:
-        BackboneUnavailable: the folder is missing, damaged, or holds another model.
-        CapscoreError: the calibration is for another backbone.
+    Raises BackboneUnavailable if the folder is missing, damaged, or holds another model, and CapscoreError if
+    the calibration is not for `backbone`, which None does not check.
     """
     folder = Path(folder).expanduser()
     content = read_config(folder, MODEL_TYPE, _FORMAT)

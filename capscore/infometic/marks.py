@@ -121,12 +121,8 @@ def mark_rows(
 ) -> list[RowMarks]:
     """Judge rows.
 
-    Args:
-        calibration: Mark calibration.
-        rows: Rows to judge.
-        embed: Function from m distinct texts to their embeddings (m, d), rows of unit length.
-        false_alarms: Rate of right nouns that may be called wrong; other words, long captions and captions as
-            a whole have a lower one.
+    `embed` gives the unit embeddings (m, d) of m distinct texts. `false_alarms` is the rate of right nouns
+    that may be called wrong; other words, long captions and captions as a whole have a lower one.
     """
     features = row_features(calibration, rows, embed)
     if not features:
@@ -292,10 +288,6 @@ class RegionNames:
 
     Two things speak for a noun: that the network learned to name such regions so, and that the region is
     closer to it than other photos are, since some nouns are close to every photo.
-
-    Args:
-        calibration: Mark calibration with nouns and background photos.
-        embed: Function from m texts to their embeddings (m, d), rows of unit length.
     """
 
     def __init__(self, calibration: MarkCalibration, embed: Embed):
@@ -305,10 +297,7 @@ class RegionNames:
     def names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
         """Nouns for the regions of photos, "" for those that have none, and in a language without nouns.
 
-        Args:
-            photos: For each photo its embedding, float32 (d,), and those of its m regions, float32 (m, d);
-                all of unit length.
-            language: Code of the language.
+        `photos` has the embeddings of each photo (d,) and of its regions (m, d), float32 of unit length.
         """
         if not self.calibration.nouns.get(language):
             return [[""] * len(regions) for _, regions in photos]

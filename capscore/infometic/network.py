@@ -22,9 +22,8 @@ from ..files.shipped import weights_folder
 from .alignment import (
     Aligner,
     Alignment,
-    ImageStates,
     InfoCLIP,
-    TextStates,
+    States,
     WordContext,
     blank,
     cosine,
@@ -169,11 +168,7 @@ class InfoMetICConfig:
 
     @property
     def reading(self) -> str:
-        """How captions and images are read where it differs from the defaults, for signatures.
-
-        >>> InfoMetICConfig().reading, InfoMetICConfig().released().reading
-        ('', 'frame,pad=0,32+32tokens,raw')
-        """
+        """How captions and images are read where it differs from the defaults, for signatures."""
         parts = {
             "frame": self.frame,
             f"pad={'zeros' if self.pad_token is None else self.pad_token}": not self.mask_padding,
@@ -216,8 +211,7 @@ class InfoMetICConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
         """A configuration from plain values; those that are left out are the paper's.
 
-        Raises:
-            CapscoreError: an unknown name, or a value of the wrong type or out of range.
+        Raises CapscoreError for an unknown name, or a value of the wrong type or out of range.
         """
         try:
             return cls(**values)
@@ -333,7 +327,7 @@ class InfoMetIC(Aligner):
             json.dumps(self.config.identity(), sort_keys=True), tensors_digest(self.state_dict())
         )
 
-    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> ImageStates:
+    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
         config, dtype = self.config, self.log_scale.dtype
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
         regions = blank(regions, mask).to(dtype) * config.input_scale
@@ -348,13 +342,13 @@ class InfoMetIC(Aligner):
             sequence = sequence + self.box_position(boxes)
         scored = functional.pad(mask, (0, 1), value=config.null_token)
         attended = functional.pad(scored, (1, 0), value=config.global_in_fusion)
-        return ImageStates(
+        return States(
             global_=global_.to(dtype),
             query=self.token_query(scaled) @ self.token_key.weight,
             tokens=self._through("image", self.image_layers, sequence, attended),
             attended=attended,
             scored=scored,
-            word_query=self.word_query(global_.to(dtype)) if self.reads_words else None,
+            words=self.word_query(global_.to(dtype)) if self.reads_words else None,
             hidden=self.word_image(scaled) if self.reads_words else None,
         )
 
@@ -365,7 +359,7 @@ class InfoMetIC(Aligner):
         mask: Tensor,
         scored: Tensor | None = None,
         context: WordContext | None = None,
-    ) -> TextStates:
+    ) -> States:
         config, dtype = self.config, self.log_scale.dtype
         if tokens.shape[1] > config.max_tokens:
             raise InputError(
@@ -398,20 +392,18 @@ class InfoMetIC(Aligner):
             sequence = self.text_in(sequence)
         if config.text_positions:
             sequence = sequence + self.text_position[: sequence.shape[1]]
-        return TextStates(
+        return States(
             global_=global_.to(dtype),
             query=self.region_query(scaled) @ self.region_key.weight,
             tokens=self._through("text", self.text_layers, sequence, attended),
             attended=attended,
             scored=scored,
-            added=added,
+            words=added,
             hidden=hidden,
             log_weight=log_weight,
         )
 
-    def _align(
-        self, images: ImageStates, texts: TextStates, image_index: Tensor, text_index: Tensor
-    ) -> Alignment:
+    def _align(self, images: States, texts: States, image_index: Tensor, text_index: Tensor) -> Alignment:
         n_image = images.tokens.shape[1]
         both = torch.cat([images.tokens[image_index], texts.tokens[text_index]], dim=1)
         attended = torch.cat([images.attended[image_index], texts.attended[text_index]], dim=1)
@@ -421,9 +413,9 @@ class InfoMetIC(Aligner):
         # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
         region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
         asked = products(images.query[image_index], tokens)
-        if images.word_query is not None and images.hidden is not None:
-            assert texts.added is not None and texts.hidden is not None
-            asked = asked + products(images.word_query[image_index], texts.added[text_index])
+        if images.words is not None and texts.words is not None:
+            asked = asked + products(images.words[image_index], texts.words[text_index])
+        if images.hidden is not None and texts.hidden is not None:
             hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
             asked = asked + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
         asked = asked * self.config.sharpness
@@ -552,18 +544,14 @@ def load_aligner(weights: str | os.PathLike[str] | Aligner | None, backbone: Bac
 
     Args:
         weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
-            weights; an aligner; None for the weights for this backbone in capscore-weights, or the
-            baseline if it has none.
+            weights; an aligner; None for the weights for this backbone in capscore-weights, or the baseline
+            if it has none.
         backbone: Backbone of the embeddings.
 
     Raises:
         CapscoreError: the weights are for another backbone.
         BackboneUnavailable: the weights are not available.
         MissingWeightsError: capscore-weights has weights for this backbone, but is not installed.
-
-    >>> from capscore import load_backbone
-    >>> load_aligner("info_clip", load_backbone("embedded", device="cpu"))[1]
-    'info_clip'
     """
     if weights is None:
         weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP

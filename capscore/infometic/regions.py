@@ -129,15 +129,7 @@ class WindowFinder(RegionFinder):
 
 
 def windows(size: tuple[int, int]) -> np.ndarray:
-    """The distinct windows of a photo of this width and height, float64 (m, 4) in whole pixels.
-
-    The first one is the whole photo.
-
-    >>> windows((1, 1))
-    array([[0., 0., 1., 1.]])
-    >>> len(windows((500, 375)))
-    34
-    """
+    """The distinct windows of a photo of this size, float64 (m, 4); the first one is the whole photo."""
     width, height = size
     boxes = [(0, 0, width, height)]
     for share, shapes in LAYOUT:
@@ -164,13 +156,7 @@ def contrast(boxes: np.ndarray, embeddings: np.ndarray) -> np.ndarray:
 
     It is the difference of two weighted mean cosines: with larger windows, weighted by the squared share of
     this window that they contain, and with all windows, weighted by the squared share of theirs outside this
-    one. From boxes (m, 4), the first one the whole photo, and unit rows (m, d): float64 (m,) in [−2, 2],
-    meaningless for the whole photo.
-
-    >>> boxes = np.array([[0, 0, 4, 4], [0, 0, 2, 2], [2, 2, 4, 4]])
-    >>> dog, grass = [1.0, 0.0], [0.0, 1.0]
-    >>> contrast(boxes, np.array([dog, dog, grass]))[1:]
-    array([0.64, 0.  ])
+    one. From boxes (m, 4), the first one the whole photo, and unit rows (m, d): float64 (m,) in [−2, 2].
     """
     rows = np.asarray(embeddings, np.float64)
     cosines = rows @ rows.T
@@ -317,23 +303,10 @@ def check_finder(
 def choose(regions: Regions, embeddings: np.ndarray, n: int = 20, seed: int = 0) -> np.ndarray:
     """The n diverse regions that represent a photo (Hu et al. 2023, section 4.1).
 
-    The embeddings are clustered by k-means (with k-means++ starts) into n clusters, and the most confident
-    region of each is chosen. If there are fewer clusters, the most confident of the others are added. The
-    choice depends on the seed, but not on the order of the regions.
-
-    Args:
-        regions: m regions.
-        embeddings: (m, d), one row per region.
-        n: Number of regions to choose, at least 1.
-        seed: Seed for the clusters' starts.
-
-    Returns:
-        n int64 indices in ascending order; all m if there are no more than n regions.
-
-    >>> boxes = [[0.0, 0, 4, 4], [0, 0, 4, 5], [9, 9, 12, 12]]
-    >>> regions = Regions(np.array(boxes), np.array([0.3, 0.6, 0.2]), ("", "", ""))
-    >>> choose(regions, np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), n=2)
-    array([1, 2])
+    The embeddings (m, d) are clustered by k-means (with k-means++ starts from `seed`) into n clusters, and
+    the most confident region of each is chosen. If there are fewer clusters, the most confident of the others
+    are added. The choice does not depend on the order of the regions. Returns int64 indices in ascending
+    order; all m if there are no more than n regions.
     """
     if len(regions) <= n:
         return np.arange(len(regions))

@@ -54,8 +54,7 @@ class RegionMaker:
     Args:
         embedder: Embedder of the regions.
         finder: Finder of regions, for images without given boxes.
-        n: Number of regions to choose.
-        seed: Seed for the choice.
+        n, seed: Number of regions to choose, and seed for the choice.
         calibration: Mark calibration, which needs features of the images; None for none.
     """
 
@@ -118,13 +117,8 @@ def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:
 class RegionReader:
     """Finds the regions of one call's images as the embedder decodes them (an `ImageReader`).
 
-    Args:
-        maker: Maker of the regions.
-        boxes: Given boxes of each row, None where there are none; None if no row has any.
-        on_error: "raise", or "skip" to note failures.
-
-    Attributes:
-        failures: Row → what is wrong with its boxes; empty with on_error="raise".
+    `boxes` are given for each row, None where there are none. With on_error="skip", `failures` holds what is
+    wrong with boxes, by row.
     """
 
     def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):

@@ -35,7 +35,7 @@ from .image_regions import ImageRegions, RegionMaker, RegionReader, unit_rows_of
 from .input_rows import ExtraColumn, InputRows, check_captions
 
 if TYPE_CHECKING:
-    from ..infometic.alignment import Aligner, ImageStates, TextStates
+    from ..infometic.alignment import Aligner, States
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
     from ..infometic.regions import RegionFinder
@@ -485,7 +485,7 @@ class InfoMetIC(BackboneScorer):
     def _unit(self, rows: np.ndarray) -> np.ndarray:
         return unit_rows_of(self.backbone, rows)
 
-    def _image_states(self, regions: list[ImageRegions], photos: np.ndarray) -> ImageStates:
+    def _image_states(self, regions: list[ImageRegions], photos: np.ndarray) -> States:
         import torch
 
         from ..infometic.alignment import padded
@@ -501,7 +501,7 @@ class InfoMetIC(BackboneScorer):
         texts: np.ndarray,
         all_pieces: list[Pieces],
         contexts: list[_Context] | None,
-    ) -> TextStates:
+    ) -> States:
         """Some captions, by number, encoded for the aligner."""
         import torch
 

@@ -92,13 +92,7 @@ class Segment:
 
 
 def segments(caption: ExplainedCaption) -> list[Segment]:
-    """The whole caption in pieces, in order.
-
-    >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
-    >>> found = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
-    >>> [(piece.text, piece.kind) for piece in segments(ExplainedCaption("a cat!", "en", found, {}))]
-    [('a ', 'plain'), ('cat', 'wrong'), ('!', 'plain')]
-    """
+    """The whole caption in pieces, in order."""
     fits = caption.explanation.get("fits") is not False
     pieces: list[Segment] = []
     last = 0
@@ -128,24 +122,14 @@ def wrong_words(caption: ExplainedCaption) -> list[Segment]:
 
 
 def wrong_because(wrong: Sequence[Segment]) -> str:
-    """What strong doubt about nouns means, to stand behind them; "" for other words and weaker doubt.
-
-    >>> wrong_because([Segment("piano", "wrong", 0.02, p=0.01, noun=True)])
-    '; nothing in the photo looks like it'
-    """
+    """What strong doubt about nouns means, to stand behind them; "" for other words and weaker doubt."""
     if not wrong or any(not piece.noun or piece.p is None or piece.p >= _NOTHING_LIKE_IT for piece in wrong):
         return ""
     return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"
 
 
 def verdict(caption: ExplainedCaption) -> str:
-    """A sentence about the caption that names the words that are likely wrong.
-
-    >>> words = [{"text": "cat", "start": 2, "end": 5, "score": 0.02, "semantic": True, "correct": False}]
-    >>> found = {"words": words, "regions": [], "null": 0.5, "image_size": [9, 9], "n_words_cut": 0}
-    >>> verdict(ExplainedCaption("a cat!", "en", found, {}))
-    'Likely wrong: cat (score 0.02).'
-    """
+    """A sentence about the caption that names the words that are likely wrong."""
     if caption.explanation.get("fits") is False:
         return "This caption does not fit the photo; words are not judged one by one."
     wrong = wrong_words(caption)
@@ -297,11 +281,7 @@ class ScoreBar(NamedTuple):
 
 
 def bars_end(captions: Sequence[ExplainedCaption]) -> float:
-    """Where the bars of precision and recall end: the next 1, 2, 5, 10, 20, 50, … above all of them.
-
-    >>> bars_end([ExplainedCaption("", "", {}, {"precision": 12.5, "recall": 3.0, "overall": 15.5})])
-    20.0
-    """
+    """Where the bars of precision and recall end: the next 1, 2, 5, 10, 20, 50, … above all of them."""
     parts = [caption.scores[name] for caption in captions for name in ("precision", "recall")]
     highest = max((part for part in parts if math.isfinite(part)), default=0.0)
     ends = (step * 10.0**power for power in range(20) for step in (1, 2, 5))

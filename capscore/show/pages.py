@@ -106,11 +106,7 @@ def breakable(signature: str) -> Markup:
 
 
 def language_names(tag: str) -> tuple[str, str]:
-    """The name of a language in itself and in English; the tag where the language has no known name.
-
-    >>> language_names("de"), language_names("de-AT"), language_names("tlh")
-    (('Deutsch', 'German'), ('Deutsch (AT)', 'German (AT)'), ('tlh', 'tlh'))
-    """
+    """The name of a language in itself and in English; the tag where the language has no known name."""
     if not tag:
         return "Language not stated", "Language not stated"
     primary, _, rest = tag.replace("_", "-").partition("-")
@@ -121,11 +117,7 @@ def language_names(tag: str) -> tuple[str, str]:
 
 
 def language_attributes(tag: str) -> Markup:
-    """The attributes ` lang="ar" dir="rtl"` of an element in that language; the text decides without one.
-
-    >>> language_attributes("az-Arab"), language_attributes("")
-    (Markup(' lang="az-Arab" dir="rtl"'), Markup(' dir="auto"'))
-    """
+    """The attributes ` lang="ar" dir="rtl"` of an element in that language; the text decides without one."""
     import langcodes
 
     if not tag:

@@ -166,9 +166,6 @@ def row_lists(metric: ReportedMetric, n: int = ROWS_SHOWN) -> dict[str, list[int
     """The rows worth reading: lowest and highest scores; with several systems, largest differences first.
 
     Rows without a score of every system are left out. Equal rows keep their order.
-
-    >>> row_lists(ReportedMetric("mcs", {"a": np.array([0.3, np.nan, 0.1])}), n=1)
-    {'Lowest mcs': [2], 'Highest mcs': [0]}
     """
     table = np.stack([np.asarray(scores, np.float64) for scores in metric.scores.values()])
     scored = np.flatnonzero(np.isfinite(table).all(axis=0))

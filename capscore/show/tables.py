@@ -34,30 +34,18 @@ def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
 
 
 def signed(value: float, decimals: int = 4) -> str:
-    """A difference with its sign; 0 has none.
-
-    >>> signed(0.5, 2), signed(-0.25, 2), signed(-0.001, 2)
-    ('+0.50', '−0.25', '0.00')
-    """
+    """A difference with its sign; 0 has none."""
     text = fixed(value, decimals)
     return f"+{text}" if float(text.replace("−", "-")) > 0 else text
 
 
 def level_text(confidence: float) -> str:
-    """A confidence level.
-
-    >>> level_text(0.95), level_text(0.999)
-    ('95%', '99.9%')
-    """
+    """A confidence level, such as 99.9%."""
     return f"{100 * confidence:.10g}%"
 
 
 def printable(text: str, encoding: str) -> str:
-    """A text for a terminal: no control characters, and Greek letters by name where it has none.
-
-    >>> printable("τ_c −0.01", "ascii"), printable("τ_c −0.01", "utf-8")
-    ('tau_c -0.01', 'τ_c −0.01')
-    """
+    """A text for a terminal: no control characters, and Greek letters by name where it has none."""
     text = visible(text, keep="\n")
     try:
         "".join(_IN_ASCII).encode(encoding)
@@ -67,17 +55,7 @@ def printable(text: str, encoding: str) -> str:
 
 
 def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
-    """What PR-MCS says of a row in a few words; "" for a row without its details.
-
-    Args:
-        detail: The row's entry in `Scores.details`, or None.
-        with_p: Whether the probability of the kind is said.
-
-    >>> noise_text({"kept": 0.12, "lost": 0.88, "kind": "repetition", "p_kind": 0.991})
-    '12 % kept: repetition (p = 0.99)'
-    >>> noise_text({"kept": 1.0, "lost": 0.0, "kind": "none", "p_kind": 0.95}, with_p=False)
-    '100 % kept: no noise'
-    """
+    """What PR-MCS says of a row in a few words, with the probability of the kind; "" without its details."""
     if detail is None or "p_kind" not in detail:
         return ""
     kept = f"{100 * detail['kept']:.0f} % kept"
@@ -88,11 +66,7 @@ def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
 
 
 def photo_name(value: Any) -> str:
-    """How a cell that names a photo is shown: without its folder, and without secrets of an address.
-
-    >>> photo_name("photos/cat.jpg"), photo_name("https://me:pw@x.org/a.jpg?token=1"), photo_name(b"...")
-    ('cat.jpg', 'a.jpg?…', '')
-    """
+    """How a cell that names a photo is shown: without its folder, and without secrets of an address."""
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))

@@ -489,7 +489,7 @@ def test_what_reads_no_words_leaves_a_context_alone(aligner):
     parts = [torch.from_numpy(part).float()[None] for part in (t_g, tokens)]
     nonsense = WordContext(torch.full((1, 1, 2), float("nan")), torch.full((7,), -1.0))
     told = aligner.encode_texts(*parts, torch.ones(1, 3).bool(), context=nonsense)
-    assert (told.added, told.hidden, told.log_weight) == (None, None, None)
+    assert (told.words, told.hidden, told.log_weight) == (None, None, None)
     with torch.no_grad():
         found, expected = (aligner.pairs(images, states, [0], [0]) for states in (told, plain))
     assert torch.allclose(found.token_scores, expected.token_scores, rtol=0, atol=1e-6)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from capscore.infometic.alignment import TextStates
+from capscore.infometic.alignment import States
 from capscore.infometic.network import InfoMetIC
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData
@@ -87,7 +87,7 @@ class AlignmentLoss:
         batch = self.data.images([row.image for row in rows], at)
         return model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
 
-    def _texts(self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0) -> TextStates:
+    def _texts(self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0) -> States:
         batch = self.data.text_batch(numbers, at, length=length)
         return model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
 
@@ -99,8 +99,8 @@ class AlignmentLoss:
         images = self._images(model, rows, at)
         own = self._texts(model, [row.text for row in rows], at, length=int(gather(lengths).max()))
         # each process scores its own images with the texts of all
-        parts = {part.name: getattr(own, part.name) for part in fields(TextStates)}
-        texts = TextStates(**{name: None if part is None else gather(part) for name, part in parts.items()})
+        parts = {part.name: getattr(own, part.name) for part in fields(States)}
+        texts = States(**{name: None if part is None else gather(part) for name, part in parts.items()})
         positions = gather(torch.tensor([row.position for row in rows], device=at))
         places = torch.tensor([row.position for row in rows], device=at) - positions.min()
         recall, precision, scored = self._scores(model, images, texts, places)
@@ -132,7 +132,7 @@ class AlignmentLoss:
         return {"loss": total, **terms, "scale": model.scale}
 
     def _scores(
-        self, model: InfoMetIC, images: Any, texts: TextStates, places: Tensor
+        self, model: InfoMetIC, images: Any, texts: States, places: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Recall and precision of own images with all texts, and which were computed: (own, b) each."""
         n, b, most = len(images), len(texts), self.settings.negatives
