@@ -170,9 +170,8 @@ class InfoCLIP(Aligner):
     a zero vector, so its product is 0.
 
     Args:
-        sharpness: Factor on the products of query and tokens before the softmax. CLIP's embeddings have a
-        length
-            of about 10; those of backbones have unit length, for which a factor of 100 is the same.
+        sharpness: Factor on the products of query and tokens before the softmax; 100 for embeddings of unit
+            length is the same as 1 for CLIP's, of a length of about 10.
         scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
     """
 

@@ -304,7 +304,7 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
             assert "event: error" in answered and "Traceback" not in answered and "2.5" not in answered
             assert requests.get(f"{address}/file={path}", timeout=60).status_code in (403, 404)
         assert upload("large.png", bytes(app_module.MAX_UPLOAD_BYTES + 1)).status_code == 413
-        assert "this app reads 100 at most" in ask(mine, "red\n" * 101, "", "en")
+        assert "101 lines; this app reads" in ask(mine, "red\n" * 101, "", "en")
 
         def fail(*_, **__):
             raise RuntimeError("the password is 1234")

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore import CapscoreError
 from capscore.show.pages import explain_page
 
 from ..infometic.invented import REGIONS, caption
@@ -145,21 +144,6 @@ def test_right_to_left_and_no_language(written):
     (arabic, _), (unknown, _) = page.all("p", "caption")
     assert (arabic["lang"], arabic["dir"]) == ("ar", "rtl")
     assert unknown["dir"] == "auto" and "lang" not in unknown
-
-
-def test_photos_of_any_shape():
-    for size in ((1, 1), (1, 5000), (5000, 1)):
-        item = caption("a", regions=[((0, 0, *size), True, 1.0, "")], size=size)
-        page = Page(explain_page(Image.new("RGB", size), [item]))
-        for attributes, _ in page.all("rect"):
-            assert float(attributes["width"]) > 0 and float(attributes["height"]) > 0
-        (_, _, wide, high) = map(float, page.all("svg")[0][0]["viewbox"].split())
-        assert 0.25 <= wide / high <= 4
-
-
-def test_without_captions_there_is_no_page():
-    with pytest.raises(CapscoreError, match="no caption"):
-        explain_page(PHOTO, [])
 
 
 def test_a_word_and_the_region_most_like_it_light_each_other_up():
