@@ -1,8 +1,8 @@
-"""Detectors of transformers as finders of regions: RGB photos → boxes, confidences and labels."""
+"""Finders of regions by name, and detectors of transformers: RGB photos → boxes, confidences and labels."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,17 @@ from ..backbones.base import (
 )
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..images.boxes import suppress
-from .regions import MAX_REGIONS, OPEN_VOCABULARY, RegionFinder, Regions
+from .regions import MAX_REGIONS, ObjectFinder, RegionFinder, Regions, WindowFinder
 
 if TYPE_CHECKING:
     from PIL import Image
 
+    from ..embedding.embedder import Embedder
+    from .mark_calibration import MarkCalibration
+
+DETECTORS = ("detr", "owlv2", "grounding-dino")
+# Detectors that look for the objects that they are told to find, and their types of models.
+OPEN_VOCABULARY = {"owlv2": ("owlv2", "owlvit"), "grounding-dino": ("grounding-dino", "mm-grounding-dino")}
 # Least confidence of a box; choosing by clusters needs many boxes rather than certain ones.
 THRESHOLD = 0.05
 # Overlap above which two boxes are the same object, found under two names or by two queries.
@@ -165,3 +171,80 @@ def _load_detector(folder: Path, kind: str) -> tuple[Any, Any]:
     with checkpoint.refusing(f"the processor in {folder}"):
         processor = processors.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     return network, processor
+
+
+def load_finder(
+    spec: str | RegionFinder,
+    embedder: Embedder,
+    *,
+    names: Sequence[str] | None = None,
+    revision: str | None = None,
+    calibration: MarkCalibration | None = None,
+) -> RegionFinder:
+    """Load a finder of regions by name.
+
+    Args:
+        spec: Finder:
+
+            - "windows": windows of several sizes, ranked by the backbone; needs nothing else;
+            - "things": boxes that the mark calibration finds in the backbone's feature map, then windows;
+            - "detr:ID": an object detector of transformers (DETR, YOLOS, RT-DETR, …), by Hub id or folder;
+            - "owlv2:ID" or "grounding-dino:ID": a detector of the objects in `names`;
+            - a finder, which is returned as it is.
+        embedder: Embedder of the backbone that will embed the regions; detectors run on its device.
+        names: Names of objects to look for, such as ("dog", "red ball"), for open-vocabulary detectors.
+        revision: Commit, branch or tag of a Hub id; None for `main`.
+        calibration: Mark calibration of the backbone, for "things".
+
+    Raises:
+        InputError: an unknown kind of finder, or names that do not go with it or are too many.
+        BackboneUnavailable: a detector's weights are not available; the message says why.
+    """
+    kind, model, names = check_finder(spec, names)
+    if model:
+        return Detector(model, kind=kind, names=names, revision=revision, device=embedder.backbone.device)
+    if revision is not None:
+        raise InputError(Setting("revision", revision), " does not go with ", Setting("regions", kind))
+    if isinstance(spec, RegionFinder):
+        return spec
+    if kind == "windows":
+        return WindowFinder(embedder)
+    if calibration is None:
+        raise InputError(
+            Setting("regions", "things"),
+            f" needs a mark calibration, and there is none for the backbone {embedder.backbone.name!r}",
+        )
+    return ObjectFinder(embedder, calibration)
+
+
+def check_finder(
+    spec: str | RegionFinder, names: Sequence[str] | None = None
+) -> tuple[str, str, tuple[str, ...]]:
+    """Kind ("" for a finder object), model ("" for none) and distinct names of a `spec` of `load_finder`.
+
+    Raises:
+        InputError: an unknown kind, or names that do not go with it.
+
+    >>> check_finder("owlv2:org/detector", ["dog", "red ball", "dog"])
+    ('owlv2', 'org/detector', ('dog', 'red ball'))
+    """
+    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
+    if not (kind in DETECTORS if model else kind in ("things", "windows") or isinstance(spec, RegionFinder)):
+        raise InputError(
+            Setting("regions", spec),
+            ": expected 'things', 'windows', 'detr:ID', 'owlv2:ID' or 'grounding-dino:ID' (Hub id or folder)",
+        )
+    if kind not in OPEN_VOCABULARY:
+        if names is not None:
+            raise InputError(
+                Setting("region_names"), " do not go with ", Setting("regions", spec), ", which takes none"
+            )
+        return kind, model, ()
+    listed = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else []
+    if not listed or not all(isinstance(name, str) and name.strip() and "." not in name for name in listed):
+        raise InputError(
+            Setting("region_names"),
+            f": expected a list of names such as ['dog', 'red ball'], without full stops, for {kind}; got "
+            f"{names!r:.200}",
+        )
+    return kind, model, tuple(dict.fromkeys(name.strip() for name in listed))

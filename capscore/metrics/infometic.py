@@ -98,7 +98,7 @@ class InfoMetIC(BackboneScorer):
             folder; None for "learned" where the backbone has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
+        regions: Finder of regions, as `capscore.infometic.detectors.load_finder` takes it; None for "things"
             where the backbone has a mark calibration, otherwise "windows".
         region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
             for other finders.
@@ -152,11 +152,11 @@ class InfoMetIC(BackboneScorer):
         per_row: bool = True,
     ):
         from ..backbones.base import as_read
+        from ..infometic.detectors import load_finder
         from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
         from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
-        from ..infometic.regions import load_finder
         from ..infometic.words import PieceSequence
 
         numbers = {"n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
@@ -188,7 +188,7 @@ class InfoMetIC(BackboneScorer):
 
         >>> InfoMetIC.check_options({"regions": "owlv2:org/detector", "region_names": ["dog"], "beta": 0.2})
         """
-        from ..infometic.regions import check_finder
+        from ..infometic.detectors import check_finder
 
         for name, kind, fits, expected in (
             ("beta", Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),

@@ -7,7 +7,8 @@ import pytest
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, check_finder, load_finder
+from capscore.infometic.detectors import check_finder, load_finder
+from capscore.infometic.regions import RegionFinder, Regions, WindowFinder
 
 from ..toy import ColourBackbone
 

@@ -20,7 +20,8 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
 from capscore.images.boxes import check_boxes, normalised, overlaps
 from capscore.images.load import content_key, load_image
-from capscore.infometic.regions import RegionFinder, Regions, choose, load_finder
+from capscore.infometic.detectors import load_finder
+from capscore.infometic.regions import RegionFinder, Regions, choose
 from capscore.infometic.words import (
     CaptionWord,
     Pieces,
@@ -62,7 +63,7 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; "given" for the
+        regions: Finder of regions, as `capscore.infometic.detectors.load_finder` takes it; "given" for the
             boxes of the rows.
         region_names: Things that an open-vocabulary detector looks for.
         region_revision: Commit of a detector on the Hub; None for the newest.
