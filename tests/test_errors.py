@@ -4,7 +4,7 @@ import warnings
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreWarning, OptionError, warn
-from capscore.metrics.mcs import MCS
+from capscore.metrics.backbone_scorer import MCS
 
 from .toy import RED, ColourBackbone
 

@@ -18,7 +18,7 @@ from PIL import Image
 from capscore.backbones.open_clip import OpenClipBackbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.metrics.ref_clip_score import RefCLIPScore
+from capscore.metrics.backbone_scorer import RefCLIPScore
 
 from .data import ScoredPhotos, flickr8k_expert_rows, write_photos
 from .figures import Figure, repeat

@@ -86,7 +86,7 @@ def score(
     """Score the captions, and write and print the scores."""
     from ..files.image_folder import ImageFolder
     from ..files.row_source import CHUNK_ROWS
-    from ..metrics.score_file import ScoringRun, check_rows_first
+    from ..metrics.score_file import ScoringRun
 
     given = (image_column, candidate_column, references_column, language_column)
     columns = dict(zip(options.COLUMNS, given, strict=True))
@@ -100,12 +100,11 @@ def score(
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
     names = _find_columns(source, metrics, columns, language, folder, typed)
     target, new = _check_output(output, source, metrics, on_error, force, rows_per_file)
-    if on_error == "raise":
-        check_rows_first(source, names, folder)
     scorers = _load(metrics, language, metric_options, quiet or source.n_rows > CHUNK_ROWS)
     run = ScoringRun(
         source, names, folder, scorers, language=language, on_error=on_error, say=_warn, spell=terminal.spell
     )
+    run.check()
     about = {"input": input and str(input), "output": target and str(target)}
     summary, standings = _score(run, target, new, rows_per_file, about, calibration, quiet)
     if report is not None:
@@ -333,7 +332,6 @@ def _score(
         if kept is not None:
             say(f"the first {run.rows_done:,} of {source.n_rows:,} rows are in {kept}")
         raise
-    run.tell_about_truncation(run.scores())
     return summary, placed
 
 

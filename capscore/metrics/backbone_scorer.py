@@ -1,18 +1,22 @@
-"""The base of scorers with a backbone: rows are embedded, and their cosines go into a formula."""
+"""Scorers with a backbone: rows are embedded, and their cosines go into a formula.
+
+In: captions in languages of the backbone, with images, or references, or both. Out: one score per row, and
+their mean. CLIPScore, RefCLIPScore and the text score are of Hessel et al. (2021), MCS of Kim et al. (2023).
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from .. import __version__
-from ..backbones.base import DTYPES
+from ..backbones.base import DTYPES, PUBLISHED_W
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
-from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .input_rows import InputRows
+from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -53,10 +57,8 @@ class BackboneScorer(Scorer):
 
     @property
     def value_names(self) -> tuple[str, ...]:
-        return (
-            *(("image_cosine",) if self.needs_images else ()),
-            *(("text_cosine",) if self.compares_texts else ()),
-        )
+        names = {"image_cosine": self.needs_images, "text_cosine": self.compares_texts}
+        return tuple(name for name, is_measured in names.items() if is_measured)
 
     @property
     def compares_texts(self) -> bool:
@@ -75,20 +77,20 @@ class BackboneScorer(Scorer):
         """
 
     def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
-        """What the backbone's gate says of n candidates (`EmbeddedRows.verdicts`) → further `value_names`."""
+        """What the backbone's noise gate says of n candidates (`EmbeddedRows.verdicts`) → more values."""
         return {}
 
     def finish(self, rows: PreparedRows) -> Scores:
-        return self._combined(rows, {}, {})
+        return self.finish_with(rows, {}, {})
 
-    def _combined(
-        self, rows: PreparedRows, values: dict[str, np.ndarray], settings: dict[str, object]
+    def finish_with(
+        self, rows: PreparedRows, values: Mapping[str, np.ndarray], settings: Mapping[str, object]
     ) -> Scores:
         """`finish`, with numbers that are known only now, and the settings they depend on."""
         cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
         scores, components = self.combine({**cosines, **values})
-        settings = {**self.first_settings, **settings, **row_settings(rows), **self.last_settings}
-        return self._scores(rows, scores, components, settings)
+        stated = {**self.first_settings, **settings, **row_settings(rows), **self.last_settings}
+        return self.make_scores(rows, scores, components, stated)
 
     @property
     def settings(self) -> dict[str, object]:
@@ -116,60 +118,65 @@ class BackboneScorer(Scorer):
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         self.warn_about_languages(rows.languages)
-        n_rows = len(rows)
-        image_keys = [""] * n_rows
+        image_keys = [""] * len(rows)
         if self.needs_images:
             images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
             image_keys = images.keys
-        kept = rows.kept()
-
-        texts, owners = rows.texts(kept, with_references=self.compares_texts)
-        embedded = self.embedder.texts(texts, prefix=self.prefix)
-        n_kept = int(kept.sum())
-        candidates = embedded.index[:n_kept]
+        kept = np.flatnonzero(rows.kept())
+        lists = rows.references if self.compares_texts and rows.references else [[]] * len(rows)
+        references = [text for row in kept for text in lists[row]]
+        sizes = np.array([len(lists[row]) for row in kept], dtype=np.int64)
+        owners = np.repeat(np.arange(len(kept)), sizes)  # which kept row a reference belongs to
+        embedded = self.embedder.texts(
+            [*(rows.candidates[row] for row in kept), *references], prefix=self.prefix
+        )
+        candidates, compared = np.split(embedded.index, [len(kept)])
         values = self.text_values(embedded.verdicts[candidates])
         if self.needs_images:
             values["image_cosine"] = row_cosines(
                 images.matrix, images.index[kept], embedded.matrix, candidates
             )
         if self.compares_texts:
-            position = np.cumsum(kept) - 1  # row → its place among the kept rows
-            places = position[owners]
-            pairs = row_cosines(embedded.matrix, candidates[places], embedded.matrix, embedded.index[n_kept:])
-            values["text_cosine"] = np.full(n_kept, -np.inf)
-            np.maximum.at(values["text_cosine"], places, pairs)
-
-        truncated = np.zeros(n_rows, dtype=bool)
-        cut = embedded.truncated[embedded.index]
-        truncated[np.flatnonzero(kept)[cut[:n_kept]]] = True
-        truncated[owners[cut[n_kept:]]] = True
+            pairs = row_cosines(embedded.matrix, candidates[owners], embedded.matrix, compared)
+            values["text_cosine"] = np.full(len(kept), -np.inf)
+            np.maximum.at(values["text_cosine"], owners, pairs)
+        truncated = np.zeros(len(rows), dtype=bool)
+        truncated[kept[embedded.truncated[candidates]]] = True
+        truncated[kept[owners[embedded.truncated[compared]]]] = True
         self.warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
 
-    def warn_about_languages(self, languages: list[str]) -> None:
-        """Warn about languages that the backbone was not trained on; one code per row."""
+    def language_warning(self, languages: Iterable[str]) -> str:
+        """Which languages the backbone was not trained on; "" for none."""
         known = self.backbone.languages
         strange = sorted(set(languages) - {""} - known) if known is not None else []
-        if strange:
-            warn(
-                LanguageWarning(
-                    f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
-                    f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
-                )
-            )
+        if not strange:
+            return ""
+        return (
+            f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
+            f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
+        )
+
+    def truncation_warning(self, truncated: np.ndarray) -> str:
+        """How many rows have a text that was cut at the backbone's number of tokens; "" for none."""
+        if not truncated.any():
+            return ""
+        return (
+            f"{truncated.sum():,} of {len(truncated):,} rows have a text longer than the "
+            f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
+            f"(first such row: {truncated.argmax()}, counted from 0)"
+        )
+
+    def warn_about_languages(self, languages: Iterable[str]) -> None:
+        """Warn about languages that the backbone was not trained on; one code per row."""
+        if message := self.language_warning(languages):
+            warn(LanguageWarning(message))
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""
-        if truncated.any():
-            rows = np.flatnonzero(truncated)
-            warn(
-                TruncationWarning(
-                    f"{len(rows)} of {len(truncated)} rows have a text longer than the "
-                    f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not "
-                    f"seen (first such row of these: {rows[0]})"
-                )
-            )
+        if message := self.truncation_warning(truncated):
+            warn(TruncationWarning(message))
 
 
 def row_cosines(
@@ -191,3 +198,109 @@ def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if first >= 0 and (np.diff(rows) == 1).all():
         return matrix[first : first + len(rows)]
     return matrix[rows]
+
+
+# ----------------------------------------------------------------------- CLIPScore and MCS
+
+
+def clip_score(image_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
+    """w · max(cos, 0) on arrays: cosines in [−1, 1] → scores in [0, w].
+
+    >>> clip_score(np.array([0.4, 0.0, -0.2])).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    return w * np.maximum(np.asarray(image_cosines, dtype=np.float64), 0.0)
+
+
+class CLIPScore(BackboneScorer):
+    """CLIPScore: w · max(cos(candidate, image), 0), in [0, w].
+
+    Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix. As published, w = 2.5; a
+    backbone with cosines on another scale has a w of its own, which the signature names.
+    """
+
+    metric = "clip_score"
+    title = "CLIPScore"
+    citation: ClassVar[tuple[str, ...]] = ("hessel-etal-2021-clipscore",)
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
+
+    def constants(self) -> dict[str, object]:
+        return {"w": self.backbone.w}
+
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return clip_score(values["image_cosine"], self.backbone.w), {}
+
+
+class MCS(CLIPScore):
+    """MCS (Kim et al. 2023, section 3.1): CLIPScore with a multilingual text tower.
+
+    Its default backbone is LAION's ViT-B/32 with XLM-R base, without a prefix.
+    """
+
+    metric = "mcs"
+    title = "MCS"
+    citation = ("kim-etal-2023-pr-mcs", "hessel-etal-2021-clipscore")
+    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
+
+
+# --------------------------------------------------------- RefCLIPScore and its text term
+
+
+def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
+    """Harmonic mean of w · max(cos, 0) and max(best reference's cosine, 0), on arrays.
+
+    The text term is not multiplied by w. A row scores 0 if either term is 0, the limit of the formula (the
+    authors' code divides 0 by 0). Range [0, 2w / (w + 1)]: 1.4286 for w = 2.5.
+
+    >>> ref_clip_score(np.array([0.4, 0.4, -0.1]), np.array([1.0, -0.2, 0.9])).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    image_term = clip_score(image_cosines, w)
+    text_term = np.maximum(np.asarray(text_cosines, dtype=np.float64), 0.0)
+    total = image_term + text_term
+    # if one term is 0, so is the product; only 0 / 0 needs another divisor
+    return 2.0 * image_term * text_term / np.where(total > 0.0, total, 1.0)
+
+
+class RefCLIPScore(BackboneScorer):
+    """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", best reference, at least 0."""
+
+    metric = "ref_clip_score"
+    title = "RefCLIPScore"
+    citation = ("hessel-etal-2021-clipscore",)
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
+    component_names = ("clip_score", "text_score")
+    needs_references = True
+
+    def constants(self) -> dict[str, object]:
+        return {"w": self.backbone.w}
+
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        image, text, w = values["image_cosine"], values["text_cosine"], self.backbone.w
+        return ref_clip_score(image, text, w), {
+            "clip_score": clip_score(image, w),
+            "text_score": np.maximum(text, 0.0),
+        }
+
+
+class TextScore(BackboneScorer):
+    """The text term of RefCLIPScore alone: the candidate's highest cosine with one of its references.
+
+    RefCLIPScore cuts it off at 0 for its harmonic mean; here it may be negative.
+    """
+
+    metric = "text_score"
+    title = "Text score"
+    citation = ("hessel-etal-2021-clipscore",)
+    score_range = (-1, 1)
+    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
+    needs_images = False
+    needs_references = True
+
+    def constants(self) -> dict[str, object]:
+        return {}
+
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        return values["text_cosine"], {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from ..errors import InputError, Setting
+from ..errors import InputError, OptionError, Setting
+from ..text.languages import language_code
 from .calibration import percentiles
-from .input_rows import ExtraColumn, InputRows, check_rows
 from .signature import format_signature
 
 
@@ -74,10 +75,6 @@ class Scores:
         """Number of rows with a score, over which the mean is taken."""
         return int((~np.isnan(self.scores)).sum())
 
-    def is_left_out(self, row: int) -> bool:
-        """Whether a row has no score because its caption is empty."""
-        return bool(self.empty[row] and np.isnan(self.scores[row]))
-
     @property
     def n_empty(self) -> int:
         """Number of rows with an empty caption; whether they were scored or left out is in the signature."""
@@ -92,11 +89,6 @@ class Scores:
     def n_truncated(self) -> int:
         """Number of rows with a text that was cut to the context length."""
         return int(self.truncated.sum())
-
-    @property
-    def first_truncated(self) -> int:
-        """The first row with a text that was cut; 0 if there is none."""
-        return int(self.truncated.argmax()) if len(self) else 0
 
     @property
     def n_failed(self) -> int:
@@ -138,16 +130,12 @@ class Scores:
         behind the mean), "n_failed", "n_empty", "n_unique_images", "n_truncated" and "signature". A mean over
         no rows is None.
         """
+        counts = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
         return {
             self.metric: _plain(self.mean),
             **{f"mean_{name}": _plain(_mean(values)) for name, values in self.components.items()},
             **{name: _plain(value) for name, value in self.corpus.items()},
-            "n_items": self.n_items,
-            "n_scored": self.n_scored,
-            "n_failed": self.n_failed,
-            "n_empty": self.n_empty,
-            "n_unique_images": self.n_unique_images,
-            "n_truncated": self.n_truncated,
+            **{name: getattr(self, name) for name in counts},
             "signature": self.signature,
         }
 
@@ -169,10 +157,7 @@ class Scores:
             **summary,
             "scores": [_plain(score) for score in self.scores],
             **{name: [_plain(value) for value in values] for name, values in self.components.items()},
-            **{
-                name: [None if detail is None else detail[name] for detail in details]
-                for name in self.detail_names
-            },
+            **{name: [detail and detail[name] for detail in details] for name in self.detail_names},
             "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
             "signature": signature,
         }
@@ -202,7 +187,8 @@ class PreparedRows:
         values: Name → float64 (n,), what was measured; NaN where a row failed.
         candidates: n captions if the metric `waits` for all rows, else None.
         references: n lists of references if the metric waits, else None.
-        image_keys, truncated, n_references, languages, failures, empty, details: As in `Scores`.
+        errors: What was wrong with each row; "" for nothing.
+        image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
         skips_empty: Whether rows with an empty caption are left out.
     """
 
@@ -213,7 +199,7 @@ class PreparedRows:
     truncated: np.ndarray
     n_references: np.ndarray
     languages: list[str]
-    failures: dict[int, str]
+    errors: list[str]
     empty: np.ndarray
     skips_empty: bool
     details: list[dict[str, Any] | None] | None = None
@@ -224,54 +210,100 @@ class PreparedRows:
     @property
     def kept(self) -> np.ndarray:
         """bool (n,), True where a row did not fail and its caption was not left out as empty."""
+        fine = np.array([not error for error in self.errors], dtype=bool)
+        return fine & ~self.empty if self.skips_empty else fine
+
+    def row(self, index: int) -> PreparedRows:
+        """One row alone."""
+        here = slice(index, index + 1)
+        values = {name: column[here] for name, column in self.values.items()}
+        columns = {name: column[here] for name, column in self._columns().items()}
+        return PreparedRows(**{**vars(self), **columns, "values": values})
+
+    def _columns(self) -> dict[str, Any]:
+        columns = {name: column for name, column in vars(self).items() if column is not None}
+        return {name: columns[name] for name in columns.keys() - {"values", "skips_empty"}}
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
+        """Consecutive pieces, prepared by scorers with the same settings, as one; at least one piece."""
+
+        def joined(columns: list[Any]) -> Any:
+            if isinstance(columns[0], np.ndarray):
+                return np.concatenate(columns)
+            return list(itertools.chain.from_iterable(columns))
+
+        first = parts[0]
+        values = {name: joined([part.values[name] for part in parts]) for name in first.values}
+        columns = {name: joined([getattr(part, name) for part in parts]) for name in first._columns()}
+        return cls(**{**vars(first), **columns, "values": values})
+
+
+@dataclass(frozen=True)
+class ExtraColumn:
+    """A column that only some metrics take. Rows may come without it, or with None in it.
+
+    Attributes:
+        name: Name of the argument of `score` that takes it.
+        values: Name of its values, in the plural, such as "lists of boxes".
+        type: Type of the column, as the modules describe it.
+        help: Description for the modules, without a full stop.
+    """
+
+    name: str
+    values: str
+    type: str
+    help: str
+
+
+@dataclass
+class InputRows:
+    """n rows whose texts have been checked; images are not opened yet.
+
+    Attributes:
+        candidates: n captions; "" for one that is empty.
+        images: n images; None if none were given.
+        references: n lists of references, or None for a metric that uses none.
+        languages: n primary subtags; "" for a language that is not stated.
+        n_references: int64 (n,), number of references per row.
+        failures: Row → what is wrong with it; without entries with on_error="raise".
+        empty: bool (n,), True where the caption is empty.
+        skips_empty: Whether rows with an empty caption are left out.
+        extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
+    """
+
+    candidates: list[str]
+    images: Any
+    references: list[list[str]] | None
+    languages: list[str]
+    n_references: np.ndarray
+    failures: dict[int, InputError]
+    empty: np.ndarray
+    skips_empty: bool = False
+    extra: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def kept(self) -> np.ndarray:
+        """bool (n,), True where nothing is wrong so far, and the caption is not left out as empty."""
         kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
         kept[list(self.failures)] = False
         return kept
 
-    def part(self, start: int, stop: int) -> PreparedRows:
-        """The rows from `start` to before `stop`."""
-        here = slice(start, stop)
-        return PreparedRows(
-            values={name: values[here] for name, values in self.values.items()},
-            candidates=None if self.candidates is None else self.candidates[here],
-            references=None if self.references is None else self.references[here],
-            image_keys=self.image_keys[here],
-            truncated=self.truncated[here],
-            n_references=self.n_references[here],
-            languages=self.languages[here],
-            failures={row - start: text for row, text in self.failures.items() if start <= row < stop},
-            empty=self.empty[here],
-            skips_empty=self.skips_empty,
-            details=None if self.details is None else self.details[here],
-        )
+    def left_out(self) -> set[int]:
+        """The rows that are not scored, so far."""
+        return set(np.flatnonzero(~self.kept()).tolist())
 
-    @classmethod
-    def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
-        """Consecutive pieces, prepared by scorers with the same settings, as one."""
-        if not parts:
-            raise ValueError("there are no rows to put together")
-        failures, start = {}, 0
-        for part in parts:
-            failures.update({start + row: message for row, message in part.failures.items()})
-            start += len(part)
 
-        def joined(lists: Iterable[list[Any] | None]) -> list[Any] | None:
-            present = [one for one in lists if one is not None]
-            return [item for part in present for item in part] if present else None
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
 
-        return cls(
-            values={name: np.concatenate([part.values[name] for part in parts]) for name in parts[0].values},
-            candidates=joined(part.candidates for part in parts),
-            references=joined(part.references for part in parts),
-            image_keys=[key for part in parts for key in part.image_keys],
-            truncated=np.concatenate([part.truncated for part in parts]),
-            n_references=np.concatenate([part.n_references for part in parts]),
-            languages=[language for part in parts for language in part.languages],
-            failures=failures,
-            empty=np.concatenate([part.empty for part in parts]),
-            skips_empty=parts[0].skips_empty,
-            details=joined(part.details for part in parts),
-        )
+    values: dict[str, np.ndarray]
+    image_keys: list[str]
+    truncated: np.ndarray
+    details: list[dict[str, Any]] | None = None
 
 
 class Scorer(ABC):
@@ -385,19 +417,31 @@ class Scorer(ABC):
         """Check rows and measure each of them alone; arguments and errors as in `score`."""
         rows = check_rows(self, candidates, images, references, language, on_error, extra)
         measured = self.measure(rows, on_error)
-        failures = {row: rows.failures[row].at(row).message_with_field() for row in sorted(rows.failures)}
+        kept = rows.kept()
+        details = None
+        if measured.details is not None:
+            found = iter(measured.details)
+            details = [next(found) if is_kept else None for is_kept in kept]
+        errors = [""] * len(rows)
+        for row, error in rows.failures.items():
+            errors[row] = error.message_with_field()
+
+        def of_scored(items: list[Any], blank: Any) -> list[Any]:
+            # the text of a failed row may be anything but a string
+            return [blank if error else item for item, error in zip(items, errors, strict=True)]
+
         return PreparedRows(
-            values={name: spread(measured.values[name], rows.kept()) for name in self.value_names},
-            candidates=_without_failed(rows.candidates, failures, "") if self.waits else None,
-            references=_without_failed(rows.references or [], failures, []) if self.waits else None,
-            image_keys=_without_failed(measured.image_keys, failures, ""),
+            values={name: spread(measured.values[name], kept) for name in self.value_names},
+            candidates=of_scored(rows.candidates, "") if self.waits else None,
+            references=of_scored(rows.references or [[]] * len(rows), []) if self.waits else None,
+            image_keys=of_scored(measured.image_keys, ""),
             truncated=measured.truncated,
             n_references=rows.n_references,
             languages=rows.languages,
-            failures=failures,
-            empty=_without(rows.empty, failures),
+            errors=errors,
+            empty=rows.empty & np.array([not error for error in errors]),
             skips_empty=rows.skips_empty,
-            details=None if measured.details is None else _spread_details(measured.details, rows.kept()),
+            details=details,
         )
 
     @abstractmethod
@@ -432,7 +476,7 @@ class Scorer(ABC):
         """Why no row in a language ("" for not stated) can be scored; "" if it can."""
         return ""
 
-    def _scores(
+    def make_scores(
         self,
         rows: PreparedRows,
         values: np.ndarray,
@@ -441,16 +485,17 @@ class Scorer(ABC):
         corpus: dict[str, float] | None = None,
     ) -> Scores:
         """Numbers of the rows that did not fail → `Scores` of all rows."""
+        kept = rows.kept
         return Scores(
             metric=self.metric,
-            scores=spread(values, rows.kept),
-            components={name: spread(components[name], rows.kept) for name in self.component_names},
+            scores=spread(values, kept),
+            components={name: spread(components[name], kept) for name in self.component_names},
             settings=settings,
             image_keys=rows.image_keys,
             truncated=rows.truncated,
             n_references=rows.n_references,
             languages=rows.languages,
-            failures=rows.failures,
+            failures={row: error for row, error in enumerate(rows.errors) if error},
             empty=rows.empty,
             per_row=self.per_row,
             corpus=corpus or {},
@@ -459,30 +504,18 @@ class Scorer(ABC):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
-
-    values: dict[str, np.ndarray]
-    image_keys: list[str]
-    truncated: np.ndarray
-    details: list[dict[str, Any]] | None = None
-
-
 def row_settings(rows: PreparedRows) -> dict[str, object]:
     """The settings of a signature that describe the rows: number of references, languages, empty captions.
 
     What happened to empty captions is named where there are any: only then does it change a number.
     """
-    kept = np.flatnonzero(rows.kept)
-    counts = set(rows.n_references[kept].tolist())
-    named = set(rows.languages)
-    if 0 < len(kept) < len(rows):
-        named = {rows.languages[row] for row in kept.tolist()}
-    languages = sorted(named, key=lambda language: (not language, language))
+    kept = np.flatnonzero(rows.kept).tolist()
+    counts = {int(rows.n_references[row]) for row in kept}
+    languages = {rows.languages[row] for row in kept or range(len(rows))}
+    ordered = sorted(languages, key=lambda language: (not language, language))
     return {
         "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
-        "lang": "+".join(language or "unstated" for language in languages),
+        "lang": "+".join(language or "unstated" for language in ordered),
         **({"empty": "skip" if rows.skips_empty else "score"} if rows.empty.any() else {}),
     }
 
@@ -494,20 +527,222 @@ def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
     return out
 
 
-def _spread_details(details: list[dict[str, Any]], kept: np.ndarray) -> list[dict[str, Any] | None]:
-    found = iter(details)
-    return [next(found) if is_kept else None for is_kept in kept]
+# ------------------------------------------------------------------------------ input
 
 
-def _without(marks: np.ndarray, failures: dict[int, str]) -> np.ndarray:
-    """Marks of n rows, bool (n,), False where a row failed."""
-    kept = marks.copy()
-    kept[list(failures)] = False
-    return kept
+def check_rows(
+    scorer: Scorer,
+    candidates: Iterable[str],
+    images: Any,
+    references: Iterable[Sequence[str]] | None,
+    language: str | Iterable[str] | None,
+    on_error: str,
+    extra: Mapping[str, Iterable[Any] | None],
+) -> InputRows:
+    """Check what `Scorer.score` was given, and its errors; no image is opened."""
+    from ..images.sequence import check_images
+
+    if on_error not in ("raise", "skip"):
+        raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
+    check_column_names(scorer, extra)
+    captions = _as_list(candidates, "candidates", "captions")
+    if not captions:
+        raise InputError("there are no rows: candidates is empty", field="candidates")
+    n_rows, metric = len(captions), scorer.metric
+    if images is None and scorer.needs_images:
+        raise InputError(f"{metric} looks at images, but images=None", field="images")
+    if (references is None) == scorer.needs_references:
+        is_missing = "compares with references, but references=None"
+        problem = is_missing if references is None else "takes no references"
+        raise InputError(f"{metric} {problem}", field="references")
+    if images is not None:
+        images = check_images(images)
+        _same_length("images", images, n_rows)
+    failures: dict[int, InputError] = {}
+
+    def fail(row: int, error: InputError) -> None:
+        if on_error == "raise":
+            raise error.at(row)
+        failures.setdefault(row, error.at(row))
+
+    empty = np.zeros(n_rows, dtype=bool)
+    for row, caption in enumerate(captions):
+        problem = _text_problem(caption)
+        if not problem:
+            continue
+        if not is_empty(caption):
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+        elif scorer.empty == "raise":
+            # not left to on_error: a system must not gain by saying nothing
+            raise empty_caption(caption).at(row)
+        else:
+            captions[row], empty[row] = "", True
+    lists = None
+    if references is not None:
+        lists = _as_list(references, "references", "lists of references", n_rows)
+        for row, texts in enumerate(lists):
+            try:
+                lists[row] = _check_references(texts, may_be_empty=scorer.scores_empty_references)
+            except InputError as error:
+                fail(row, error)
+                lists[row] = []
+    codes = _languages(language, n_rows, fail)
+    problems = {code: scorer.language_problem(code) for code in dict.fromkeys(codes)}
+    for row, code in enumerate(codes if any(problems.values()) else ()):
+        if problems[code]:
+            fail(row, InputError(problems[code], field="language"))
+    columns = {
+        column.name: _as_list(extra[column.name], column.name, column.values, n_rows)
+        for column in scorer.extra_columns
+        if extra.get(column.name) is not None
+    }
+    n_references = np.array([len(texts) for texts in lists or [[]] * n_rows], dtype=np.int64)
+    empty[list(failures)] = False  # each row is counted once
+    skips_empty = scorer.empty == "skip"
+    return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)
 
 
-def _without_failed(items: list[Any], failures: dict[int, str], empty: Any) -> list[Any]:
-    if not failures:
-        return items
-    # the text of a failed row may be anything but a string
-    return [empty if row in failures else item for row, item in enumerate(items)]
+def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, Any]) -> None:
+    """Check that a metric has the extra columns that were given; None counts as not given.
+
+    Raises:
+        OptionError: the metric does not have one of them.
+    """
+    names = [column.name for column in scorer.extra_columns]
+    for name, values in extra.items():
+        if name not in names and values is not None:
+            known = f"; its rows may have {', '.join(names)}" if names else ""
+            raise OptionError(f"{scorer.metric} takes no {name}{known}", field=name)
+
+
+def check_captions(
+    candidates: Iterable[str], language: str | Iterable[str] | None
+) -> tuple[list[str], list[str]]:
+    """Captions without images of their own, and their languages ("" if not stated).
+
+    Raises:
+        InputError: not a list, an empty list, or the first bad caption or language.
+    """
+    captions = _as_list(candidates, "candidates", "captions")
+    if not captions:
+        raise InputError("there are no captions: candidates is empty", field="candidates")
+
+    def fail(row: int, error: InputError) -> None:
+        raise error.at(row)
+
+    for row, caption in enumerate(captions):
+        if problem := _text_problem(caption):
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+    return captions, _languages(language, len(captions), fail)
+
+
+def is_empty(text: Any) -> bool:
+    """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
+
+    >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
+    (True, False, False)
+    """
+    return (
+        isinstance(text, str)
+        and not any(sign.isprintable() and sign != " " for sign in text)
+        and not _is_broken(text)
+    )
+
+
+def empty_caption(text: str) -> InputError:
+    """The error about an empty caption where nothing says what to do with it; without its row."""
+    return InputError(
+        f"expected a caption, got {_text_problem(text)}; ",
+        Setting("empty", "score"),
+        " scores it as text without words, ",
+        Setting("empty", "skip"),
+        " leaves it out of the mean and counts it",
+        field="candidate",
+    )
+
+
+def _as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> list[Any]:
+    """Values as a list, of n rows if that is known; a string or a table is not a list of texts."""
+    if isinstance(values, (str, bytes)):
+        raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
+    is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
+    if (
+        isinstance(values, (Mapping, Set))
+        or is_table
+        or not hasattr(values, "__iter__")
+        or getattr(values, "ndim", 1) == 0
+    ):
+        raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
+    listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    if n_rows is not None:
+        _same_length(name, listed, n_rows)
+    return listed
+
+
+def _same_length(name: str, values: Any, n_rows: int) -> None:
+    if len(values) != n_rows:
+        raise InputError(
+            f"{n_rows} candidates but {len(values)} {name}: expected one per candidate", field=name
+        )
+
+
+def _text_problem(text: Any) -> str:
+    """What is wrong with a caption; "" for nothing."""
+    if not isinstance(text, str):
+        return _shown(text)
+    if _is_broken(text):
+        return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
+    return f"an empty string ({text!r:.60} has no visible character)" if is_empty(text) else ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
+    except ValueError:  # Python does not print numbers of thousands of digits
+        return f"a very large number ({type(value).__name__})"
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text holds half a surrogate pair."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _check_references(texts: Any, *, may_be_empty: bool) -> list[str]:
+    if hasattr(texts, "to_pylist"):
+        texts = texts.to_pylist()
+    if (
+        isinstance(texts, (str, bytes, Mapping))
+        or not hasattr(texts, "__iter__")
+        or getattr(texts, "ndim", 1) == 0
+    ):
+        raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
+    texts = list(texts)
+    if not texts:
+        raise InputError("expected at least one reference, got an empty list", field="references")
+    for position, text in enumerate(texts):
+        problem = _text_problem(text)
+        if problem and may_be_empty and is_empty(text):
+            texts[position] = ""
+        elif problem:
+            raise InputError(f"reference {position} is {problem}, expected a caption", field="references")
+    return texts
+
+
+def _languages(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
+    """Primary subtags; "" where the language is not stated: None, "" or a missing value."""
+    if language is None or isinstance(language, str):
+        return ["" if language is None else language_code(language)] * n_rows
+    codes = _as_list(language, "language", "language codes", n_rows)
+    for row, tag in enumerate(codes):
+        # pandas may not be installed, so its NA is known by the name of its type
+        is_missing = tag is None or type(tag).__name__ == "NAType" or (isinstance(tag, float) and tag != tag)
+        try:
+            codes[row] = "" if is_missing or (isinstance(tag, str) and not tag) else language_code(tag)
+        except InputError as error:
+            fail(row, error)
+            codes[row] = ""
+    return codes

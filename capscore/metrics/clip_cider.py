@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..errors import InputError, Setting
-from .backbone_scorer import BackboneScorer
+from .backbone_scorer import BackboneScorer, clip_score, ref_clip_score
 from .base import PreparedRows, Scores
 from .cider import Consensus
-from .clip_score import clip_score
-from .ref_clip_score import ref_clip_score
 from .reference_scorer import Texts
 
 if TYPE_CHECKING:
@@ -93,4 +91,4 @@ class CLIPCIDEr(BackboneScorer):
 
     def finish(self, rows: PreparedRows) -> Scores:
         texts = Texts.of(rows)
-        return self._combined(rows, {"cider": self.consensus.score(texts)}, self.consensus.settings(texts))
+        return self.finish_with(rows, {"cider": self.consensus.score(texts)}, self.consensus.settings(texts))

@@ -30,9 +30,8 @@ from ..images.sequence import check_images
 from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
-from .base import Measured, PreparedRows, Scores
+from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scores, check_captions
 from .image_regions import ImageRegions, RegionMaker, RegionReader, unit_rows_of
-from .input_rows import ExtraColumn, InputRows, check_captions
 
 if TYPE_CHECKING:
     from ..infometic.alignment import Aligner, States
@@ -247,7 +246,7 @@ class InfoMetIC(BackboneScorer):
         if self.aligner.reads_words:  # then the taggers decide the scores
             languages = {rows.languages[row] for row in np.flatnonzero(rows.kept)}
             settings["words"] = ",".join(sorted({tagger_name(code or None) for code in languages}))
-        return self._combined(rows, {}, settings)
+        return self.finish_with(rows, {}, settings)
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         overall = values["recall"] + values["precision"]

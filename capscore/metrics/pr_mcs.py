@@ -14,8 +14,8 @@ import numpy as np
 
 from ..embedding.embedder import Embedder
 from ..errors import RecipeWarning, warn
+from .backbone_scorer import CLIPScore
 from .base import PreparedRows, Scores
-from .clip_score import CLIPScore
 
 RECIPE = "pr_mcs"
 # What is kept of each row of the gate's verdict: see `PRMCS`.

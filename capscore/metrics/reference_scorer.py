@@ -1,7 +1,11 @@
-"""The base of scorers that only read texts: candidates and references, split into words by language."""
+"""Scorers that only read texts: candidates and references, split into words by language; BLEU and ROUGE-L.
+
+In: captions, each with a list of references. Out: one score per row, and their mean.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,12 +16,10 @@ import numpy as np
 
 from .. import __version__
 from ..errors import InputError, LanguageWarning, warn
-from .base import Measured, PreparedRows, Scorer, Scores, row_settings
-from .input_rows import InputRows
+from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
     from .formulas.ngrams import TokenRows
-
 
 UNSTATED = "en"  # how rows without a stated language are split
 
@@ -54,12 +56,9 @@ class Texts:
     @classmethod
     def of(cls, rows: PreparedRows) -> Texts:
         """Texts of the rows that did not fail, for a metric that waits."""
-        if rows.candidates is None or rows.references is None:
-            raise ValueError("these rows were prepared for a metric that does not wait for all of them")
         kept = np.flatnonzero(rows.kept).tolist()
-        candidates = [rows.candidates[row] for row in kept]
-        references = [rows.references[row] for row in kept]
-        languages = [rows.languages[row] for row in kept]
+        columns = (rows.candidates or [], rows.references or [], rows.languages)
+        candidates, references, languages = ([column[row] for row in kept] for column in columns)
         _warn_of_unsplit(candidates, references, languages)
         return cls(candidates, references, [language or UNSTATED for language in languages])
 
@@ -81,37 +80,28 @@ class Texts:
         def split(marked: list[str]) -> list[list[str]]:
             split: list[list[str]] = [[]] * len(marked)
             of_language: dict[str, list[int]] = {}
-            for place, text in enumerate(marked):
-                of_language.setdefault(text.partition("\0")[0], []).append(place)
-            for code, places in of_language.items():
-                texts = [marked[place].partition("\0")[2] for place in places]
-                for place, words in zip(places, tokenize(texts, code, whole=whole), strict=True):
-                    split[place] = words
+            for index, text in enumerate(marked):
+                of_language.setdefault(text.partition("\0")[0], []).append(index)
+            for code, indices in of_language.items():
+                texts = [marked[index].partition("\0")[2] for index in indices]
+                for index, words in zip(indices, tokenize(texts, code, whole=whole), strict=True):
+                    split[index] = words
             return split
 
+        rows = list(zip(self.languages, self.candidates, self.references, strict=True))
         return TokenRows.build(
-            [f"{code}\0{text}" for code, text in zip(self.languages, self.candidates, strict=True)],
-            [
-                [f"{code}\0{text}" for text in texts]
-                for code, texts in zip(self.languages, self.references, strict=True)
-            ],
+            [f"{code}\0{candidate}" for code, candidate, _ in rows],
+            [[f"{code}\0{text}" for text in texts] for code, _, texts in rows],
             split,
         )
 
     def by_language(self) -> Iterator[tuple[str, np.ndarray, Texts]]:
-        """For each language, sorted: its code, the places of its rows, and their texts."""
+        """For each language, sorted: its code, the indices of its rows, and their texts."""
         codes = np.array(self.languages, dtype=object)
         for code in sorted(set(self.languages)):
-            places = np.flatnonzero(codes == code)
-            yield (
-                code,
-                places,
-                Texts(
-                    [self.candidates[place] for place in places],
-                    [self.references[place] for place in places],
-                    [code] * len(places),
-                ),
-            )
+            indices = np.flatnonzero(codes == code)
+            columns = (self.candidates, self.references, self.languages)
+            yield code, indices, Texts(*([column[index] for index in indices] for column in columns))
 
     @property
     def segmenters(self) -> str | None:
@@ -126,8 +116,8 @@ def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languag
     from ..text.segmentation import not_split_by_blanks
 
     texts_in: dict[str, dict[str, None]] = {}
-    for candidate, own, language in zip(candidates, references, languages, strict=True):
-        texts_in.setdefault(language, {}).update(dict.fromkeys([candidate, *own]))
+    for candidate, listed, language in zip(candidates, references, languages, strict=True):
+        texts_in.setdefault(language, {}).update(dict.fromkeys([candidate, *listed]))
     unsplit = [
         (text, code)
         for code, texts in texts_in.items()
@@ -135,13 +125,12 @@ def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languag
     ]
     if unsplit:
         text, code = unsplit[0]
-        warn(
-            LanguageWarning(
-                f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
-                f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
-                "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'"
-            )
+        message = (
+            f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
+            f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
+            "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'"
         )
+        warn(LanguageWarning(message))
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,14 +170,64 @@ class ReferenceScorer(Scorer):
         return splitting_problem(code)
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
-        n_rows = len(rows)
-        return Measured({}, [""] * n_rows, np.zeros(n_rows, dtype=bool))
+        return Measured({}, [""] * len(rows), np.zeros(len(rows), dtype=bool))
 
     def finish(self, rows: PreparedRows) -> Scores:
         found = self.compare(Texts.of(rows))
         settings = {**found.settings, **row_settings(rows), "version": __version__}
-        return self._scores(rows, found.scores, found.components, settings, found.corpus)
+        return self.make_scores(rows, found.scores, found.components, settings, found.corpus)
 
     @abstractmethod
     def compare(self, texts: Texts) -> Compared:
         """Score texts; there may be none."""
+
+
+class BLEU(ReferenceScorer):
+    """BLEU-4 of each row (Papineni et al. 2002), in [0, 1]. Components: "bleu_1" to "bleu_4".
+
+    Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
+    it as "corpus_bleu_1" to "corpus_bleu_4".
+    """
+
+    metric = "bleu"
+    title = "BLEU"
+    citation = ("papineni-etal-2002-bleu",)
+    score_range = (0, 1)
+    component_names = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
+    corpus_names = ("corpus_bleu_1", "corpus_bleu_2", "corpus_bleu_3", "corpus_bleu_4")
+
+    def compare(self, texts: Texts) -> Compared:
+        from .formulas.bleu import bleu, corpus_bleu
+
+        if texts.candidates:
+            rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()
+        else:
+            rows, corpus = np.zeros((0, 4)), [math.nan] * 4
+        return Compared(
+            scores=rows[:, 3],
+            components=dict(zip(self.component_names, rows.T, strict=True)),
+            settings={"segmenter": texts.segmenters},
+            corpus=dict(zip(self.corpus_names, corpus, strict=True)),
+        )
+
+
+class ROUGEL(ReferenceScorer):
+    """ROUGE-L (Lin 2004), in [0, 1]: the longest sequence of words shared with a reference.
+
+    β = 1.2, as image captioning has used it since the COCO evaluation server.
+    """
+
+    metric = "rouge_l"
+    title = "ROUGE-L"
+    citation = ("lin-2004-rouge",)
+    score_range = (0, 1)
+
+    @property
+    def compares_rows(self) -> bool:
+        return False
+
+    def compare(self, texts: Texts) -> Compared:
+        from .formulas.rouge_l import BETA, rouge_l
+
+        scores = rouge_l(texts.whole_tokens, beta=BETA) if texts.candidates else np.zeros(0)
+        return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

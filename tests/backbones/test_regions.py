@@ -12,11 +12,9 @@ from capscore.embedding import embedder as embedder_module
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
+from capscore.metrics.backbone_scorer import MCS, CLIPScore, RefCLIPScore
 from capscore.metrics.clip_cider import CLIPCIDEr
-from capscore.metrics.clip_score import CLIPScore
 from capscore.metrics.infometic import InfoMetIC
-from capscore.metrics.mcs import MCS
-from capscore.metrics.ref_clip_score import RefCLIPScore
 
 from ..toy import RED, ColourBackbone, plain
 

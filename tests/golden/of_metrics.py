@@ -450,7 +450,6 @@ for _slug in slugs():
             "whole": whole,
             "pieces": module.compute(),
             "features": str(module.features),
-            "inputs": module.inputs_description,
             "description": module.description,
             "citation": module.citation,
         }

@@ -15,6 +15,7 @@ from PIL import Image
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics import load
+from capscore.metrics.backbone_scorer import MCS, TextScore
 from capscore.metrics.calibrate import CaptionedPhotos, calibrate, document, other_captions
 from capscore.metrics.calibration import (
     PERCENTS,
@@ -27,10 +28,8 @@ from capscore.metrics.calibration import (
     standing,
 )
 from capscore.metrics.cider import CIDEr
-from capscore.metrics.mcs import MCS
-from capscore.metrics.rouge_l import ROUGEL
+from capscore.metrics.reference_scorer import ROUGEL
 from capscore.metrics.signature import parse_signature
-from capscore.metrics.text_score import TextScore
 
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone

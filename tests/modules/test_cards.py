@@ -15,7 +15,7 @@ from packaging.version import Version
 
 import capscore
 from capscore.backbones import find
-from capscore.metrics.clip_score import W
+from capscore.backbones.base import PUBLISHED_W as W
 from capscore.metrics.loading import default_backbone, options_of
 from capscore.registry import METRICS as SCORERS
 

@@ -145,7 +145,7 @@ def test_a_row_with_bad_boxes_can_be_skipped(load, photo):
 def test_boxes_without_rows(load):
     module = load("infometic")
     module.add(prediction="red", image=RED)
-    with pytest.raises(InputError, match="boxes belong to the rows"):
+    with pytest.raises(InputError, match="belong to the rows"):
         module.compute(boxes=[[LEFT]])
     assert module.compute()["n_items"] == 1
 

@@ -9,7 +9,7 @@ from capscore.backbones.base import Backbone
 from capscore.benchmarks.run import MetricResult, run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
-from capscore.metrics.mcs import MCS
+from capscore.metrics.backbone_scorer import MCS
 
 
 def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> dict[str, float]:

@@ -45,8 +45,8 @@ from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.backbone_scorer import row_cosines
-from capscore.metrics.mcs import MCS
-from capscore.metrics.text_score import TextScore
+from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.backbone_scorer import TextScore
 from capscore.perturbations import KINDS, UNSEEN_KINDS
 from capscore.perturbations.styles import STYLES
 from capscore.statistics.columns import plain

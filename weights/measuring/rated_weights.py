@@ -31,7 +31,7 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.mcs import MCS
+from capscore.metrics.backbone_scorer import MCS
 from capscore.statistics.agreement import agreement, compare
 from training.engine.config import main as run_as_command
 from training.engine.valse_check import valse_result

@@ -12,7 +12,7 @@ from ...errors import InputError, Setting
 from ...files.columns import FAMILIAR
 from ...files.read import open_rows
 from ...files.row_source import CHUNK_ROWS
-from ...metrics.input_rows import empty_caption, is_empty
+from ...metrics.base import empty_caption, is_empty
 from ...text.languages import language_code
 from ..tasks import captioned_sets
 

@@ -33,6 +33,6 @@ class Mood(capscore.Scorer):
         return Measured({"mood": np.array(list(moods.values()))}, keys, np.zeros(len(rows), dtype=bool))
 
     def finish(self, rows):
-        return self._scores(
+        return self.make_scores(
             rows, rows.values["mood"][rows.kept], {}, {**row_settings(rows), "version": "1.0"}
         )

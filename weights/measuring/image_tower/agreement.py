@@ -19,8 +19,7 @@ from capscore.benchmarks.run import BenchmarkRun, MetricResult, run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.metrics.mcs import MCS
-from capscore.metrics.ref_clip_score import RefCLIPScore
+from capscore.metrics.backbone_scorer import MCS, RefCLIPScore
 from capscore.registry import METRICS
 
 from ..figures import share_of_sums

@@ -14,7 +14,7 @@ from capscore.benchmarks.data.load import benchmark_builder
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.metrics.mcs import MCS
+from capscore.metrics.backbone_scorer import MCS
 from capscore.metrics.signature import format_signature
 from weights.making.package_texts import source_named, source_texts
 
