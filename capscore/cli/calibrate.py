@@ -25,14 +25,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
-from ..files.console import make_console, progress_bar
+from ..files.console import make_console
 from ..files.write import write_text
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
 
 if TYPE_CHECKING:
-    from ..metrics.calibrate import CaptionedPhotos
+    from ..metrics.calibration import CaptionedPhotos
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 References = Annotated[
@@ -64,7 +64,7 @@ def calibrate(
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Calibrate metrics, and write and print the percentiles."""
-    from ..metrics.calibrate import calibrate, document
+    from ..metrics.calibration import calibrate, document
     from ..show.system_tables import calibration_counts, calibration_table
 
     chosen = [(slug, backbone) for slug, _, backbone in (name.partition("@") for name in metric or ["mcs"])]
@@ -76,18 +76,14 @@ def calibrate(
     columns = dict(zip(options.COLUMNS, given, strict=True))
     with_references = any(METRICS.get(slug).needs_references for slug, _ in chosen)
     rows = _rows(input, split, images, columns, with_references, metric_options.get("allow_urls", False))
-    load = options.scorer_loader(metric_options, progress=False)
+    load = options.scorer_loader(metric_options, progress=False if quiet else None)
     sampling = {"shuffled": shuffled, "seed": seed}
     entries = []
-    for scorer in (load(slug, backbone or None) for slug, backbone in chosen):
+    for slug, backbone in chosen:
+        scorer = load(slug, backbone or None)
         sizes: list[int | None] = [*(n_references or ())] if scorer.needs_references else []
         for size in sizes or [None]:
-            total = len(rows) * (1 + shuffled)
-            with progress_bar(scorer.metric, total, shown=False if quiet else None) as advance:
-                entry = calibrate(
-                    scorer, rows, n_references=size, least_photos=least_photos, advance=advance, **sampling
-                )
-            entries.append(entry)
+            entries.append(calibrate(scorer, rows, n_references=size, least_photos=least_photos, **sampling))
     counted = rows.distinct().in_languages(None, least_photos)
     today = datetime.now(timezone.utc).date().isoformat()
     found = document(entries, counted, name=set_name or input.stem, made=today, **sampling)
@@ -122,7 +118,7 @@ def _rows(
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS
     from ..images.load import content_key
-    from ..metrics.calibrate import CaptionedPhotos
+    from ..metrics.calibration import CaptionedPhotos
     from ..text.languages import language_code
 
     source = open_rows(path, split=split)

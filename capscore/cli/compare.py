@@ -30,7 +30,7 @@ from . import options, terminal
 from .options import argument, column_option, option
 
 if TYPE_CHECKING:
-    from ..metrics.scored_files import SystemRows
+    from ..metrics.systems import SystemRows
     from ..show.system_tables import ComparedMetric
 
 
@@ -62,7 +62,7 @@ def compare(
     language_column: options.LanguageColumn = None,
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
-    from ..metrics.scored_files import read_systems
+    from ..metrics.systems import read_systems
     from ..show.system_tables import comparison_report
 
     systems = options.named_files(files)

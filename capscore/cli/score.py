@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..files.columns import ColumnNames
-    from ..files.image_folder import ImageFolder
     from ..files.row_source import RowSource
-    from ..metrics.base import Scorer, Scores
+    from ..metrics.base import Scorer
     from ..metrics.calibration import Standing
     from ..metrics.score_file import ScoringRun
 
@@ -53,7 +52,6 @@ PerRow = Annotated[
 ]
 RowsPerFile = Annotated[int | None, option("Rows per Parquet file of OUTPUT.", min=1, panel="Output")]
 MAX_SHOWN_ROWS = 10
-_MAX_WIDTH = 36  # of columns of scores beside photo and caption, in 80 columns
 
 
 @options.with_metric_options(options.of_score)
@@ -85,34 +83,36 @@ def score(
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.image_folder import ImageFolder
-    from ..files.row_source import CHUNK_ROWS
+    from ..metrics.calibration import read_calibrations
     from ..metrics.score_file import ScoringRun
 
+    terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
+    terminal.check_not_standard_output(output, ": rows are written to a file; --json --per-row prints scores")
+    terminal.check_result_files(force, report=report)
+    if calibration is not None:
+        with terminal.as_usage():
+            read_calibrations(calibration)
     given = (image_column, candidate_column, references_column, language_column)
     columns = dict(zip(options.COLUMNS, given, strict=True))
-    typed = {"photo": photo or [], "caption": caption or [], "reference": reference or []}
-    of_file = {f"{name}_column": value for name, value in columns.items() if name != "language"}
-    _check_input(input, typed, {**of_file, "references": references, "split": split})
-    _check(language, language_column, output, report, calibration, force)
-    source = _open(input, typed, references, split, image_column)
+    source = _open(input, photo, caption, reference, references, split, image_column)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
-    names = _find_columns(source, metrics, columns, language, folder, typed)
+    names = _find_columns(source, metrics, columns, language)
     target, new = _check_output(output, source, metrics, on_error, force, rows_per_file)
-    scorers = _load(metrics, language, metric_options, quiet or source.n_rows > CHUNK_ROWS)
+    scorers = _load(metrics, language, metric_options, quiet, source)
     run = ScoringRun(
         source, names, folder, scorers, language=language, on_error=on_error, say=_warn, spell=terminal.spell
     )
     run.check()
     about = {"input": input and str(input), "output": target and str(target)}
-    summary, standings = _score(run, target, new, rows_per_file, about, calibration, quiet)
+    summary, placed = _score(run, target, new, rows_per_file, about, calibration, quiet)
     if report is not None:
-        _write_report(report, run, standings)
+        _write_report(report, run, placed)
     if as_json:
         terminal.print_json(_with_rows(run, summary) if per_row else summary)
     elif not quiet:
-        _print(run, standings, per_row, calibration, target, report)
+        _print(run, placed, per_row, calibration, target, report)
     if run.failures and not quiet:
         what = f"of {source.n_rows:,} rows could not be scored"
         terminal.print_failures(run.failures, what, source.short_place)
@@ -123,65 +123,25 @@ def _warn(message: str) -> None:
     say(f"warning: {message}")
 
 
-def _check(
-    language: str | None,
-    language_column: str | None,
-    output: Path | None,
-    report: Path | None,
-    calibration: Path | None,
-    force: bool,
-) -> None:
-    """Check options before anything is read."""
-    from ..metrics.calibration import read_calibrations
-
-    terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
-    options.language_of(language)
-    terminal.check_not_standard_output(output, ": rows are written to a file; --json --per-row prints scores")
-    terminal.check_result_files(force, report=report)
-    if calibration is not None:
-        with terminal.as_usage():
-            read_calibrations(calibration)
-
-
-def _check_input(path: Path | None, typed: Mapping[str, list[str]], of_file: Mapping[str, Any]) -> None:
-    """Check that there is one thing to score: INPUT, or captions with their photos."""
-    from ..files.image_folder import IMAGE_SUFFIXES
-
-    if path is None:
-        if not typed["caption"]:
-            raise UsageError(
-                "there is nothing to score: give a file, a folder of photos, or --photo dog.jpg "
-                '--caption "a dog"'
-            )
-        for name, value in of_file.items():
-            if value is not None:
-                raise UsageError(Setting(name, value), " goes with INPUT, but there are captions instead")
-        return
-    for name, texts in typed.items():
-        if texts:
-            raise UsageError(f"INPUT {path} and ", Setting(name), ": give only one of them")
-    if str(path).lower().startswith(("http:/", "https:/")) or (
-        path.suffix.lower() in IMAGE_SUFFIXES and not path.is_dir()
-    ):
-        raise UsageError(
-            f"{path} is a photo or a URL, and INPUT is a file of captions or a folder; to score a caption of "
-            f'it: --photo {path} --caption "a dog"'
-        )
-
-
 def _open(
     path: Path | None,
-    typed: Mapping[str, list[str]],
+    photos: Sequence[str] | None,
+    captions: Sequence[str] | None,
+    references: Sequence[str] | None,
     annotations: Path | None,
     split: str | None,
     image_column: str | None,
 ) -> RowSource:
-    """The rows to score."""
+    """The rows to score: of INPUT, or captions with their photos."""
     from ..files.coco import RowsWithReferences, read_annotations
     from ..files.image_folder import open_captions, pair_captions
 
+    if (path is None) == (not (photos or captions or references)):
+        raise UsageError(
+            "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption 'a dog'"
+        )
     if path is None:
-        return pair_captions(*typed.values())
+        return pair_captions(photos or (), captions or (), references or ())
     source = open_captions(path, split=split)
     if annotations is not None:
         read = read_annotations(annotations, option="references")
@@ -195,47 +155,27 @@ def _metrics(
     """The metrics, each once; of a preset, those that the rows have inputs for."""
     from ..files.columns import find_image_column, find_reference_columns
 
-    lacks = set()
-    if not find_image_column(source.columns, columns["image"]):
-        lacks.add("photos")
-    if not find_reference_columns(source.columns, columns["references"]):
-        lacks.add("references")
-    left_out = {}
+    has_images = bool(find_image_column(source.columns, columns["image"]))
+    has_references = bool(find_reference_columns(source.columns, columns["references"]))
+    metrics = list(named)
     for name in PRESETS.get(preset or "", ()):
         kind = METRICS.get(name)
-        reads = {"photos": kind.needs_images, "references": kind.needs_references}
-        if missing := [what for what in lacks if reads[what]]:
-            left_out[name] = missing
-    metrics = [name for name in (*PRESETS.get(preset or "", ()), *named) if name not in left_out]
-    lacking = " and no ".join(sorted(set().union(*left_out.values())))
-    if left_out and not metrics:
-        raise UsageError(
-            Setting("preset", preset),
-            f" is {', '.join(left_out)}, and the input has no {lacking}; columns image and references, "
-            "--photo and --reference, or --references hold them",
-        )
-    if left_out:
-        say(f"note: --preset {preset}: {', '.join(left_out)} left out, because the input has no {lacking}")
+        if (kind.needs_images and not has_images) or (kind.needs_references and not has_references):
+            say(f"note: --preset {preset}: {name} left out, because the input lacks photos or references")
+        else:
+            metrics.append(name)
+    if preset and not metrics:
+        raise UsageError(Setting("preset", preset), ": the input has neither photos nor references for it")
     return list(dict.fromkeys(metrics)) or ["mcs"]
 
 
 def _find_columns(
-    source: RowSource,
-    metrics: Sequence[str],
-    columns: Mapping[str, str | None],
-    language: str | None,
-    folder: ImageFolder,
-    typed: Mapping[str, Sequence[str]],
+    source: RowSource, metrics: Sequence[str], columns: Mapping[str, str | None], language: str | None
 ) -> ColumnNames:
-    """The columns that the metrics read; photos that were typed in are looked for."""
+    """The columns that the metrics read."""
     from ..files.columns import find_columns, unread_language
 
     kinds = [METRICS.get(metric) for metric in metrics]
-    for kind in kinds if typed["caption"] else ():
-        if kind.needs_images and not typed["photo"]:
-            raise UsageError(f"{kind.metric} looks at photos: add --photo dog.jpg")
-        if kind.needs_references and not typed["reference"]:
-            raise UsageError(f'{kind.metric} compares with references: add --reference "a brown dog"')
     names = find_columns(
         source.columns,
         **columns,
@@ -244,18 +184,10 @@ def _find_columns(
         with_language=language is None,
     )
     unread = unread_language(source.columns, language)
-    notes = list(source.notes)
-    if unread:
-        notes.append(f"--language {language} is taken for every row; the column {unread!r} is not read")
-    for name, read in (("photo", names.image), ("reference", names.references)):
-        if typed[name] and not read:
-            notes.append(f"{', '.join(metrics)} takes none, so --{name} is not read")
-    for note in notes:
+    for note in source.notes:
         say(f"note: {note}")
-    if names.image is not None:
-        with terminal.as_usage():
-            for photo in typed["photo"]:
-                folder.find(photo)
+    if unread:
+        say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
     return names
 
 
@@ -274,22 +206,26 @@ def _check_output(
 
     new = result_columns(metrics, source.columns if output else (), on_error=on_error)
     if output is None:
-        if rows_per_file is not None:
-            raise UsageError(Setting("rows_per_file", rows_per_file), " goes with ", Setting("output"))
         return None, new
     check_names_are_free(source, [*new])
     return check_output(output, source, force=force, rows_per_file=rows_per_file), new
 
 
 def _load(
-    metrics: Sequence[str], language: str | None, metric_options: Mapping[str, Any], quiet: bool
+    metrics: Sequence[str],
+    language: str | None,
+    metric_options: Mapping[str, Any],
+    quiet: bool,
+    source: RowSource,
 ) -> list[Scorer]:
     """One scorer per metric, which all can score the language."""
+    from ..files.row_source import CHUNK_ROWS
     from ..metrics import load_together
 
     code = options.language_of(language)
-    embeds = any(METRICS.get(metric).takes_backbone for metric in metrics)
-    shown = {"progress": False} if quiet and embeds else {}
+    # over many chunks there is one bar for all of them
+    shown = {"progress": False} if quiet or source.n_rows > CHUNK_ROWS else {}
+    shown = shown if any(METRICS.get(metric).takes_backbone for metric in metrics) else {}
     scorers = load_together(metrics, **metric_options, **shown)
     for scorer in scorers:
         problem = None if code is None else scorer.language_problem(code)
@@ -316,7 +252,6 @@ def _score(
     source, writer = run.source, None
     if target is not None:
         writer = open_writer(target, source, column_types(columns), rows_per_file=rows_per_file)
-    # over many chunks there is one bar for all of them
     shown = None if source.n_rows > CHUNK_ROWS and not quiet else False
     try:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
@@ -413,13 +348,10 @@ def _print(
     *written: Path | None,
 ) -> None:
     """Print the rows, if they are few; the means, their standing, the signatures, and where the rows are."""
-    console, scores = make_console(), run.scores()
-    if per_row or (per_row is None and run.source.n_rows <= MAX_SHOWN_ROWS):
-        ranks = _ranks(scores, standings, calibration)
-        _print_rows(console, run, dict(ranks))
-        for standing in standings.values() if ranks else ():
-            print_line(console, f"rank: percent of right captions ({standing.set_name}) that score lower")
-    if run.source.n_rows > 1 or per_row is False:
+    console, scores, n_rows = make_console(), run.scores(), run.source.n_rows
+    if per_row or (per_row is None and n_rows <= MAX_SHOWN_ROWS):
+        _print_rows(console, run, standings, calibration)
+    if n_rows > 1 or per_row is False:
         table = terminal.make_table(
             "metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated")
         )
@@ -435,7 +367,6 @@ def _print(
             print_line(console, f"{name} of all rows together: {numbers}")
     for part in scores.values():
         print_line(console, part.signature)
-    n_rows = run.source.n_rows
     n_scored = n_rows - len(run.failures) - run.n_left_out
     path = "" if run.source.path == Path() else f" of {run.source.path}"
     print_line(console, f"Scored {n_scored:,} of {n_rows:,} row{'' if n_rows == 1 else 's'}{path}.")
@@ -444,50 +375,38 @@ def _print(
         print_line(console, "The score of each row is in no file; --output scores.jsonl keeps it.")
 
 
-def _ranks(
-    scores: Mapping[str, Scores], standings: Mapping[str, Standing], calibration: Path | None
-) -> dict[str, list[str]]:
-    """Rank of each row among right captions, under its heading; {} for several metrics, or no calibration."""
-    if len(scores) != 1 or not standings:
-        return {}
-    ((part, standing),) = zip(scores.values(), standings.values(), strict=True)
-    if standing.reason or len(part) < 2:
-        return {}
-    ranks = part.percentiles(calibration=calibration)
-    return {"rank": ["–" if math.isnan(value) else f"{value:.0f} %" for value in ranks]}
-
-
-def _print_rows(console: Console, run: ScoringRun, further: dict[str, list[str]]) -> None:
-    from rich.text import Text
+def _print_rows(
+    console: Console, run: ScoringRun, standings: Mapping[str, Standing], calibration: Path | None
+) -> None:
+    """One line for each row; with one metric also its rank among right captions, and the noise found."""
+    from rich.markup import escape
 
     from ..files.row_source import CHUNK_ROWS
     from ..show.tables import noise_text, photo_name
 
-    image, caption, scores = run.names.image, run.names.candidate, run.scores()
-    columns: dict[str, list[str]] = {} if image is None else {"photo": []}
-    columns["caption"] = []
+    image, scores = run.names.image, run.scores()
+    texts: dict[str, list[str]] = {} if image is None else {"photo": []}
+    texts["caption"] = []
     for chunk in run.source.chunks(CHUNK_ROWS):
-        columns["caption"] += ["" if text is None else str(text) for text in chunk.values(caption)]
+        texts["caption"] += ["" if text is None else str(text) for text in chunk.values(run.names.candidate)]
         if image is not None:
-            columns["photo"] += [photo_name(value) or "–" for value in chunk.values(image)]
-    texts = [[Text(visible(cell)) for cell in cells] for cells in zip(*columns.values(), strict=True)]
-    if sum(max(len(name), 6) + 2 for name in scores) <= _MAX_WIDTH:
-        if len(scores) == 1:
-            (part,) = scores.values()
-            found = [noise_text(detail, with_p=False) for detail in part.details or ()]
-            further |= {"found": found} if any(found) else {}
-        table = terminal.make_table(*columns, numbers=(*scores, *further))
-        for row, cells in enumerate(texts):
-            numbers = [_number(part.scores[row]) for part in scores.values()]
-            table.add_row(*cells, *numbers, *(more[row] for more in further.values()))
-    else:  # too many for columns of their own
-        table = terminal.make_table(*columns, "metric", numbers=("score",))
-        table.columns[-2].no_wrap = True
-        for row, cells in enumerate(texts):
-            for number, (name, part) in enumerate(scores.items()):
-                shown = cells if number == 0 else [Text("")] * len(cells)
-                table.add_row(*shown, name, _number(part.scores[row]))
+            texts["photo"] += [photo_name(value) or "–" for value in chunk.values(image)]
+    cells = {name: [_number(value) for value in part.scores] for name, part in scores.items()}
+    ranked = ""
+    if len(scores) == 1:
+        (part,), standing = scores.values(), next(iter(standings.values()), None)
+        if standing and not standing.reason and len(part) > 1:
+            ranks = part.percentiles(calibration=calibration)
+            cells["rank"] = ["–" if math.isnan(value) else f"{value:.0f} %" for value in ranks]
+            ranked = f"rank: percent of right captions ({standing.set_name}) that score lower"
+        found = [noise_text(detail, with_p=False) for detail in part.details or ()]
+        cells |= {"found": found} if any(found) else {}
+    table = terminal.make_table(*texts, numbers=[*cells])
+    for row in zip(*texts.values(), *cells.values(), strict=True):
+        table.add_row(*(escape(visible(cell)) for cell in row))
     console.print(table)
+    if ranked:
+        print_line(console, ranked)
 
 
 def _number(value: float) -> str:

@@ -1,7 +1,7 @@
 """What a score means: where it lies among the scores of right captions, and of captions of other photos.
 
-In: a score, its signature and language. Out: the share of right and of shuffled captions that score lower,
-from a file of percentiles that `capscore calibrate` wrote or that ships with the library.
+`calibrate` scores right captions, and captions of other photos, of a set; `document` is the file of their
+percentiles. Scores with the same signature are then placed among them, each in its own language.
 """
 
 from __future__ import annotations
@@ -9,44 +9,32 @@ from __future__ import annotations
 import functools
 import json
 import math
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import __version__
 from ..errors import InputError, Setting
 from ..files.shipped import calibration_files
 from .signature import parse_signature
+
+if TYPE_CHECKING:
+    from .base import Scorer, Scores
 
 FORMAT = "capscore calibration 1"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
 KINDS = (RIGHT, SHUFFLED)
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
-_LARGEST = 16 * 2**20  # bytes of a file
 # the settings that may differ: each row is looked up in its own language, and what is done with empty
 # captions moves the score of no other caption
 _FREE = ("lang", "empty")
 # settings that name one program per language: the calibration may know more languages than the rows have
 _PER_LANGUAGE = ("words", "segmenter")
-
-
-class Ranked(Protocol):
-    """`Scores`, as far as they are needed here."""
-
-    @property
-    def metric(self) -> str: ...
-
-    @property
-    def scores(self) -> np.ndarray: ...
-
-    @property
-    def languages(self) -> list[str]: ...
-
-    @property
-    def signature(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -77,8 +65,7 @@ class Distribution:
         values, percents = np.array(self.values), np.array(PERCENTS, dtype=np.float64)
         below, above = (np.searchsorted(values, scores, side) for side in ("left", "right"))
         between = np.interp(scores, values, percents)
-        last = len(values) - 1
-        found = np.where(above > below, percents[np.minimum(below, last)], between)
+        found = np.where(above > below, percents[np.minimum(below, len(values) - 1)], between)
         return np.where(np.isnan(scores), np.nan, found)
 
     @property
@@ -99,14 +86,12 @@ class Calibration:
     Attributes:
         metric: Name of the metric.
         signature: Signature of the right captions' scores.
-        backbone: Name and fingerprint of the backbone; None for a metric without.
         set_name: Name of the set of photos and captions.
         languages: Language, or "all" → "right" and "shuffled" → distribution.
     """
 
     metric: str
     signature: str
-    backbone: Mapping[str, str] | None
     set_name: str
     languages: Mapping[str, Mapping[str, Distribution]]
 
@@ -183,43 +168,33 @@ shuffled ones (83 photos)
         """
         if self.reason:
             return self.reason
-        right, shuffled = percent(self.better_than[RIGHT]), percent(self.better_than[SHUFFLED])
+        right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
+        start, level = "better than", ""
+        if self.n_rows > 1:
+            start = "on average, a caption is better than"
+            level = f" (right ones: {_percent(self.right_level)})"
         without = f"; {self.n_without:,} rows in other languages" if self.n_without else ""
-        if self.n_rows == 1:
-            return (
-                f"better than {right} of right captions and {shuffled} of shuffled ones "
-                f"({self.set_name}{without})"
-            )
-        return (
-            f"on average, a caption is better than {right} of right captions "
-            f"(right ones: {percent(self.right_level)}) and "
-            f"{shuffled} of shuffled ones ({self.set_name}{without})"
-        )
+        where = f"({self.set_name}{without})"
+        return f"{start} {right} of right captions{level} and {shuffled} of shuffled ones {where}"
 
 
-def percent(value: float) -> str:
-    """A percentage with as many digits as it is worth.
-
-    >>> [percent(value) for value in (0.0, 0.01, 0.4, 48.6, 99.34, 99.97)]
-    ['0 %', 'under 0.1 %', '0.4 %', '49 %', '99.3 %', 'over 99.9 %']
-    """
-    if value == 0:
-        return "0 %"
-    if value < 0.1:
+def _percent(value: float) -> str:
+    """A percentage with as many digits as it is worth."""
+    if 0 < value < 0.1:
         return "under 0.1 %"
     if value > 99.9:
         return "over 99.9 %"
-    return f"{value:.1f} %" if value < 1 or value > 99 else f"{value:.0f} %"
+    return f"{value:.1f} %" if 0 < value < 1 or value > 99 else f"{value:.0f} %"
 
 
-def standing(scores: Ranked, path: str | Path | None = None) -> Standing | None:
+def standing(scores: Scores, path: str | Path | None = None) -> Standing | None:
     """Where the scores of rows lie among those of right captions, and of captions of other photos.
 
     The numbers are means over the rows of each row's percentile: a system whose captions score as right ones
     do is better than 50 % of right captions (less where scores tie), whatever the number of rows.
 
     Args:
-        scores: Ranked of a metric.
+        scores: Scores of a metric.
         path: File that `capscore calibrate` wrote; None for what ships with the library.
 
     Returns:
@@ -228,37 +203,36 @@ def standing(scores: Ranked, path: str | Path | None = None) -> Standing | None:
     Raises:
         InputError: the file is not one of calibrations.
     """
-    known = shipped_calibrations() if path is None else read_calibrations(path)
-    found = matching(scores.signature, known)
+    found = matching(scores.signature, _known(path))
     if isinstance(found, Calibration):
         below = {kind: found.percentiles(scores.scores, scores.languages, kind) for kind in KINDS}
         placed = ~np.isnan(below[RIGHT])
-        n_rows, n_scored = int(placed.sum()), int((~np.isnan(scores.scores)).sum())
+        n_rows = int(placed.sum())
         if n_rows:
             means = {kind: float(values[placed].mean()) for kind, values in below.items()}
             levels = {name: kinds[RIGHT].own_level for name, kinds in found.languages.items()}
-            spoken = [one or ALL for one, there in zip(scores.languages, placed, strict=True) if there]
+            spoken = [scores.languages[row] or ALL for row in np.flatnonzero(placed)]
             level = float(np.mean([levels[language] for language in spoken]))
-            return Standing(means, level, n_rows, n_scored - n_rows, found.set_name)
+            return Standing(means, level, n_rows, scores.n_scored - n_rows, found.set_name)
         known_languages = ", ".join(sorted(set(found.languages) - {ALL}))
-        found = f"no row is in a calibrated language ({known_languages})" if n_scored else "no row was scored"
+        found = f"no row is in a calibrated language ({known_languages})"
     if not found and path is None:
         return None
     reason = found or f"{path} has no calibration of {scores.metric}"
     return Standing({}, 0.0, 0, 0, "", f"not comparable with a calibration: {reason}")
 
 
-def standings(found: Mapping[str, Ranked], path: str | Path | None = None) -> dict[str, Standing]:
+def standings(found: Mapping[str, Scores], path: str | Path | None = None) -> dict[str, Standing]:
     """`standing` of each metric; metrics that nothing is known about are left out."""
     placed = {name: standing(scores, path) for name, scores in found.items()}
     return {name: one for name, one in placed.items() if one is not None}
 
 
-def percentiles(scores: Ranked, against: str, path: str | Path | None = None) -> np.ndarray:
+def percentiles(scores: Scores, against: str, path: str | Path | None = None) -> np.ndarray:
     """`Scores.percentiles`."""
     if against not in KINDS:
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")
-    found = matching(scores.signature, shipped_calibrations() if path is None else read_calibrations(path))
+    found = matching(scores.signature, _known(path))
     if not isinstance(found, Calibration):
         where = "no calibration ships" if path is None else f"{path} has no calibration"
         why = found or f"none is of {scores.signature}"
@@ -273,12 +247,11 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
         differences = one.differences(signature)
         if not differences:
             return one
-        if "metric" in differences or _backbone(one.signature) != _backbone(signature):
-            continue
-        told = ", ".join(
-            f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
-        )
-        reasons.setdefault(len(differences), told)
+        if "metric" not in differences and _backbone(one.signature) == _backbone(signature):
+            pairs = [
+                f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
+            ]
+            reasons.setdefault(len(differences), ", ".join(pairs))
     return reasons[min(reasons)] if reasons else ""
 
 
@@ -286,6 +259,10 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
 def shipped_calibrations() -> tuple[Calibration, ...]:
     """All calibrations that ship with the library."""
     return tuple(one for path in calibration_files() for one in read_calibrations(path))
+
+
+def _known(path: str | Path | None) -> Sequence[Calibration]:
+    return shipped_calibrations() if path is None else read_calibrations(path)
 
 
 def read_calibrations(path: str | Path) -> list[Calibration]:
@@ -296,23 +273,15 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
     """
     given = Setting("calibration", Path(path))
     try:
-        with open(path, "rb") as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
-            raise InputError(given, " is larger than any file of calibrations")
-        document = json.loads(content)
+        document = json.loads(Path(path).read_bytes())
+        if document["format"] != FORMAT or tuple(document["percents"]) != PERCENTS:
+            raise ValueError(f"expected the format {FORMAT!r}")
+        return [_calibration(entry, str(document["set"]["name"])) for entry in document["metrics"]]
     except OSError as error:
         raise InputError(given, f" cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(given, f" is not a file that `capscore calibrate` wrote: {error!s:.200}") from None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise InputError(given, f" is not a file that `capscore calibrate` wrote (format {FORMAT!r})")
-    try:
-        if tuple(document["percents"]) != PERCENTS:
-            raise ValueError("other percents than this version of capscore takes")
-        return [_calibration(entry, str(document["set"]["name"])) for entry in document["metrics"]]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(given, f" is damaged: {type(error).__name__} {error!s:.200}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        why = f"{type(error).__name__} {error!s:.200}"
+        raise InputError(given, f" is not a file that `capscore calibrate` wrote: {why}") from None
 
 
 def _calibration(entry: Mapping[str, Any], set_name: str) -> Calibration:
@@ -323,9 +292,7 @@ def _calibration(entry: Mapping[str, Any], set_name: str) -> Calibration:
     if ALL not in languages:
         raise ValueError("no distribution of all languages")
     parse_signature(entry["signature"])
-    return Calibration(
-        str(entry["metric"]), str(entry["signature"]), entry.get("backbone"), set_name, languages
-    )
+    return Calibration(str(entry["metric"]), str(entry["signature"]), set_name, languages)
 
 
 def _distribution(given: Mapping[str, Any]) -> Distribution:
@@ -348,3 +315,208 @@ def _programs(value: str | None) -> set[str]:
 def _backbone(signature: str) -> str:
     """Name of the backbone without its revision."""
     return parse_signature(signature)[1].get("backbone", "").rpartition("@")[0]
+
+
+# -------------------------------------------------------------------------- measuring
+
+
+@dataclass(frozen=True)
+class CaptionedPhotos:
+    """Right captions of photos.
+
+    Attributes:
+        photos: Name of each row's photo.
+        images: Image of each row, as a scorer takes it.
+        captions: Caption of each row.
+        languages: Language of each row, "" where it is not stated.
+        references: References of each row, or None.
+    """
+
+    photos: list[str]
+    images: list[Any]
+    captions: list[str]
+    languages: list[str]
+    references: list[list[str]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.photos)
+
+    def rows(self, indices: Sequence[int]) -> CaptionedPhotos:
+        """The rows with some indices."""
+        columns = [getattr(self, one.name) for one in fields(self)]
+        return CaptionedPhotos(*(column and [column[index] for index in indices] for column in columns))
+
+    def distinct(self) -> CaptionedPhotos:
+        """Each caption of a photo once."""
+        first: dict[tuple[str, str, str], int] = {}
+        for index, key in enumerate(zip(self.photos, self.languages, self.captions, strict=True)):
+            first.setdefault(key, index)
+        return self.rows(list(first.values()))
+
+    def in_languages(self, known: frozenset[str] | None, least_photos: int) -> CaptionedPhotos:
+        """The rows in languages that a backbone knows and that have enough photos."""
+        photos = Counter(language for _, language in set(zip(self.photos, self.languages, strict=True)))
+        kept = {
+            language
+            for language, n_photos in photos.items()
+            if n_photos >= least_photos and (known is None or not language or language in known)
+        }
+        return self.rows([index for index, language in enumerate(self.languages) if language in kept])
+
+    def with_references(self, number: int | None) -> CaptionedPhotos:
+        """Each caption with other captions of its photo as references; rows with too few are left out.
+
+        Args:
+            number: Number of references per row, the first ones; None for all others.
+        """
+        keys = list(zip(self.photos, self.languages, strict=True))
+        of_photo = defaultdict(list)
+        for index, key in enumerate(keys):
+            of_photo[key].append(index)
+        others = [[other for other in of_photo[key] if other != index] for index, key in enumerate(keys)]
+        kept = [index for index, found in enumerate(others) if len(found) >= (number or 1)]
+        references = [[self.captions[other] for other in others[index][:number]] for index in kept]
+        return replace(self.rows(kept), references=references)
+
+
+def calibrate(
+    scorer: Scorer,
+    rows: CaptionedPhotos,
+    *,
+    shuffled: int = 10,
+    n_references: int | None = None,
+    least_photos: int = 20,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Percentiles of a metric over right captions, and over captions of other photos in the same language.
+
+    Args:
+        scorer: Scorer of the metric.
+        rows: Right captions. A metric that compares with references takes theirs, or, where there are none,
+            the other captions of the photo in the same language.
+        shuffled: Number of captions of other photos that are scored for each right one.
+        n_references: Number of references per row, where they are other captions; None for all.
+        least_photos: Number of photos that a language needs; languages with fewer are left out.
+        seed: Seed for the choice of other captions.
+
+    Returns:
+        One entry of `document`, ready for JSON.
+
+    Raises:
+        InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
+            that are scored with them.
+    """
+    rows = rows.distinct()
+    if not scorer.needs_references:
+        rows = replace(rows, references=None)
+    elif rows.references is None:
+        rows = rows.with_references(n_references)
+    elif n_references is not None:
+        raise InputError(Setting("n_references", n_references), ": the rows have references of their own")
+    backbone = getattr(scorer, "backbone", None)
+    rows = rows.in_languages(backbone and backbone.languages, least_photos)
+    owners, others = other_captions(rows, shuffled, seed)
+    if not owners:
+        with_references = " and references" if scorer.needs_references else ""
+        raise InputError(
+            f"{scorer.metric}: no language that the metric knows has {max(least_photos, 2)} photos with "
+            f"captions{with_references}; ",
+            Setting("least_photos"),
+            " lowers the number",
+        )
+    right = _score(scorer, rows)
+    wrong_rows = replace(rows.rows(owners), captions=[rows.captions[index] for index in others])
+    wrong = _score(scorer, wrong_rows)
+    if wrong.signature != right.signature:
+        raise InputError(
+            f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
+            "percentiles; give fixed ",
+            Setting("document_frequencies"),
+        )
+    languages = {ALL: _distributions(right.scores, wrong.scores)}
+    for language in sorted({*wrong_rows.languages} - {""}):
+        mine, theirs = (np.array(some.languages) == language for some in (rows, wrong_rows))
+        languages[language] = _distributions(right.scores[mine], wrong.scores[theirs])
+    return {
+        "metric": scorer.metric,
+        "signature": right.signature,
+        "backbone": backbone and {"name": backbone.name, "fingerprint": backbone.fingerprint},
+        "truncated": right.n_truncated,
+        "languages": languages,
+    }
+
+
+def other_captions(rows: CaptionedPhotos, number: int, seed: int) -> tuple[list[int], list[int]]:
+    """Rows, and for each of them rows of other photos in the same language: equally long lists of indices.
+
+    Args:
+        rows: Rows to draw from.
+        number: Number of captions of other photos per row, or all there are.
+        seed: Seed for the draws.
+
+    >>> rows = CaptionedPhotos(["x", "x", "y"], [None] * 3, ["a", "b", "c"], ["en"] * 3)
+    >>> other_captions(rows, 2, 0)
+    ([0, 1, 2, 2], [2, 2, 0, 1])
+    """
+    rng = np.random.default_rng(seed)
+    by_language = defaultdict(list)
+    for index, language in enumerate(rows.languages):
+        by_language[language].append(index)
+    owners: list[int] = []
+    others: list[int] = []
+    for indices in by_language.values():
+        # photos side by side, so that "not of this photo" is all but one stretch
+        indices = sorted(indices, key=lambda index: (rows.photos[index], index))
+        photos = [rows.photos[index] for index in indices]
+        starts = {photo: start for start, photo in reversed([*enumerate(photos)])}
+        sizes = Counter(photos)
+        for index, photo in zip(indices, photos, strict=True):
+            n_others = len(indices) - sizes[photo]
+            drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
+            for one in sorted(drawn):
+                owners.append(index)
+                others.append(indices[one if one < starts[photo] else one + sizes[photo]])
+    return owners, others
+
+
+def document(
+    entries: Sequence[dict[str, Any]],
+    rows: CaptionedPhotos,
+    *,
+    name: str,
+    made: str,
+    shuffled: int,
+    seed: int,
+) -> dict[str, Any]:
+    """A file of calibrations, ready for JSON: percentiles of several metrics, and on what they were measured.
+
+    Args:
+        entries: Results of `calibrate`.
+        rows: The captions that were scored.
+        name: Name of the set, as it is shown beside scores.
+        made: Date, such as 2026-01-31.
+        shuffled, seed: As in `calibrate`.
+    """
+    languages = Counter(language or "unstated" for language in rows.languages)
+    counts = {"photos": len(set(rows.photos)), "captions": len(rows)}
+    return {
+        "format": FORMAT,
+        "set": {"name": name, **counts, "languages": dict(sorted(languages.items()))},
+        "made": made,
+        "version": __version__,
+        "shuffled_per_caption": shuffled,
+        "seed": seed,
+        "percents": list(PERCENTS),
+        "metrics": list(entries),
+    }
+
+
+def _score(scorer: Scorer, rows: CaptionedPhotos) -> Scores:
+    images = rows.images if scorer.needs_images else None
+    languages: Any = [language or None for language in rows.languages]
+    return scorer.score(rows.captions, images, rows.references, languages if any(languages) else None)
+
+
+def _distributions(right: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
+    found = {RIGHT: Distribution.of(right), SHUFFLED: Distribution.of(wrong)}
+    return {kind: {"n": one.n, "values": list(one.values)} for kind, one in found.items()}

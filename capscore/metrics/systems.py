@@ -1,14 +1,35 @@
-"""Compares captioning systems by `Scores` of one metric, or by plain numbers, on the same rows."""
+"""Compares captioning systems on the same rows: by `Scores`, by plain numbers, or by scored files.
+
+`compare_systems` tests whether one system scores higher; `read_systems` reads the files that `capscore score`
+wrote for several systems, and puts their rows in one order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+import numpy as np
+import xxhash
+
+from ..errors import InputError, Setting
+from ..files.columns import ALIKE, FAMILIAR, check_column, find_columns, is_missing
+from ..files.read import open_rows
+from ..files.row_source import RowSource
+from ..files.write import summary_path
+from ..registry import METRICS
 from ..statistics.system_means import SystemComparison, check_systems, compare_means_by_language
+from ..text.languages import language_code
 from .base import Scores
 from .signature import parse_signature
+
+# what rows may be matched by; what comes first is preferred
+MATCHED_BY = ("id", "photo", "references", "order")
 
 
 def compare_systems(
@@ -64,7 +85,7 @@ def compare_systems(
         check_same_signatures({name: given.signature for name, given in scored.items()})
         one = scored.get(first, next(iter(scored.values())))
         if images is None:
-            images = _photos(scored, one)
+            images = _photos(scored)
         if languages is None and len(set(one.languages)) > 1:
             languages = one.languages
     return compare_means_by_language(
@@ -89,31 +110,30 @@ def check_same_signatures(signatures: Mapping[str, str], *, without: Sequence[st
     Raises:
         InputError: they differ; names the settings.
     """
-    read = {name: parse_signature(signature) for name, signature in signatures.items()}
-    for name, (metric, settings) in read.items():
-        first, (first_metric, first_settings) = next(iter(read.items()))
-        found = {"metric": metric, **settings}
-        expected = {"metric": first_metric, **first_settings}
+    read = {}
+    for name, signature in signatures.items():
+        try:
+            metric, settings = parse_signature(signature)
+        except ValueError as error:  # a summary that somebody edited
+            raise InputError(f"{name} has no signature that can be read: {error}") from None
+        # what is done with empty captions is stated where there are any; those left out are missing rows
+        read[name] = {"metric": metric, **settings, **dict.fromkeys((*without, "empty"), "")}
+    for name, found in read.items():
+        first, expected = next(iter(read.items()))
         differing = [
             f"{key} {expected.get(key, 'not stated')!r:.80} against {found.get(key, 'not stated')!r:.80}"
             for key in dict.fromkeys([*expected, *found])
-            # what is done with empty captions is stated where there are any; those left out are missing rows
-            if expected.get(key) != found.get(key) and key not in (*without, "empty")
+            if expected.get(key) != found.get(key)
         ]
         if differing:
-            hint = (
-                ". CIDEr counted its n-grams in different references; score both with the same "
-                "document frequencies"
-                if any(one.startswith("df ") for one in differing)
-                else ""
-            )
+            hint = "; score CIDEr of both with the same document frequencies" if "df" in found else ""
             raise InputError(
                 f"{first} and {name} were scored in different ways, so their numbers cannot be compared: "
                 f"{'; '.join(differing)}{hint}"
             )
 
 
-def _photos(scored: Mapping[str, Scores], first: Scores) -> list[str] | None:
+def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
     """The photos of the rows, the same for all systems; None for a metric that opens none.
 
     A row that failed has no photo, so another system's photo is taken there.
@@ -122,12 +142,370 @@ def _photos(scored: Mapping[str, Scores], first: Scores) -> list[str] | None:
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"systems with different numbers of rows: {counts}")
-    if not any(first.image_keys):
-        return None
     photos = []
-    for row in range(len(first)):
-        keys = {name: one.image_keys[row] for name, one in scored.items() if one.image_keys[row]}
-        if len(set(keys.values())) > 1:
-            raise InputError(f"the systems {', '.join(keys)} describe different photos", row=row)
-        photos.append(next(iter(keys.values()), f"row {row}"))
+    for row, keys in enumerate(zip(*(one.image_keys for one in scored.values()), strict=True)):
+        found = sorted({*keys} - {""})
+        if len(found) > 1:
+            raise InputError(f"the systems {', '.join(scored)} describe different photos", row=row)
+        photos.append(found[0] if found else f"row {row}")
+    return photos if any(any(one.image_keys) for one in scored.values()) else None
+
+
+# ------------------------------------------------------------------------ scored files
+
+
+@dataclass(frozen=True)
+class SystemRows:
+    """Scores of several systems on the same rows.
+
+    Attributes:
+        scores: Metric → system → float64 (n,).
+        photos: Photo of each row, or None.
+        languages: Language of each row, "" where it is not stated; None without such a column.
+        matched_by: What rows were matched by, in words.
+        n_left: System → number of its rows that were left out.
+        signatures: Metric → signature, where a summary states it.
+        corpus: Metric → system → numbers of all rows together, which are no means.
+        notes: Remarks that a reader needs.
+        sources: System → its file.
+        places: System → number of each row in its file, counted from 0.
+        image_column: Column of photos of the first system's file; None without one.
+    """
+
+    scores: dict[str, dict[str, np.ndarray]]
+    photos: list[str] | None
+    languages: list[str] | None
+    matched_by: str
+    n_left: dict[str, int]
+    signatures: dict[str, str]
+    corpus: dict[str, dict[str, dict[str, float]]]
+    notes: list[str]
+    sources: dict[str, RowSource]
+    places: dict[str, list[int]]
+    image_column: str | None
+
+
+class _System:
+    """One file: its rows, the metrics of its summary, the columns and cells of what names a row, and keys."""
+
+    def __init__(self, name: str, path: Path, options: Mapping[str, str | None]):
+        self.name, self.source = name, open_rows(path)
+        self.metrics = _summary(path)
+        columns = self.source.columns
+        for option, column in options.items():
+            if column is not None:
+                self.check_column(option, column)
+        known = {
+            "id": ("id",),
+            "photo": (*FAMILIAR["image"], *ALIKE["image"]),
+            "language": FAMILIAR["language"],
+        }
+        self.columns: dict[str, tuple[str, ...]] = {}
+        for what, names in known.items():
+            option = options["image_column" if what == "photo" else f"{what}_column"]
+            self.columns[what] = tuple([option] if option else [one for one in names if one in columns][:1])
+        found = [one for one in columns if one in FAMILIAR["references"] or one.startswith("reference")]
+        self.columns["references"] = ()
+        if found:
+            self.columns["references"] = find_columns(
+                [*found, "caption"], with_images=False, with_references=True, with_language=False
+            ).references
+        self.cells: dict[str, list[Any]] = {}
+        self.keys: list[tuple[str, str, int]] = []
+
+    def check_column(self, option: str, column: str) -> None:
+        """Raise InputError, with the file's name, if it lacks a column that an option names."""
+        try:
+            check_column(option, column, self.source.columns)
+        except InputError as error:
+            raise InputError(*error.parts, f" (in {self.source.path})") from None
+
+    def signature(self, column: str) -> str:
+        """The signature of the metric that a column belongs to; "" if the summary names none."""
+        for metric, stated in self.metrics.items():
+            parts = [name.removeprefix("mean_") for name in stated if name.startswith("mean_")]
+            if column in (metric, *parts, *(f"{metric}_{part}" for part in parts)):
+                return str(stated.get("signature") or "")
+        return ""
+
+    def read(self, metrics: Sequence[str], shared: Collection[str]) -> None:
+        """Read scores by the names of their columns, and what names a row by what it is."""
+        wanted = [*metrics, *(column for what in shared for column in self.columns[what])]
+        cells: dict[str, list[Any]] = {column: [] for column in wanted}
+        for chunk in self.source.chunks(4096, [*cells]):
+            for column, values in cells.items():
+                values += map(_without_photo, chunk.values(column))
+        for column in metrics:
+            self.cells[column] = [self._number(value, row, column) for row, value in enumerate(cells[column])]
+        for what in shared:
+            rows = zip(*(cells[column] for column in self.columns[what]), strict=True)
+            self.cells[what] = [" | ".join(sorted(_texts(row))) for row in rows]
+        for row, code in enumerate(self.cells.get("language", ())):
+            try:
+                self.cells["language"][row] = language_code(code) if code else ""
+            except InputError as error:
+                raise InputError(f"{self.place(row)}: ", *error.parts) from None
+
+    def place(self, row: int) -> str:
+        """How messages name a row."""
+        return f"{self.source.path}, row {row} counted from 0"
+
+    def _number(self, value: Any, row: int, column: str) -> float:
+        if is_missing(value):
+            return math.nan
+        try:
+            number = math.inf if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.inf
+        if math.isinf(number):
+            message = f"the column {column!r} holds {value!r:.40}; expected a finite number"
+            raise InputError(f"{self.place(row)}: {message}")
+        return number
+
+
+def read_systems(
+    files: Mapping[str, Path],
+    metrics: Sequence[str] | None = None,
+    *,
+    match_by: str | None = None,
+    id_column: str | None = None,
+    image_column: str | None = None,
+    language_column: str | None = None,
+    common_rows: bool = False,
+) -> SystemRows:
+    """Read the scores of several systems, and match their rows.
+
+    Rows are matched by their id; without one by photo, by references, or by order. Where rows have languages
+    the language counts too, and rows that agree in all are matched by their order among each other.
+
+    Args:
+        files: System → file of scored rows, of any kind that `capscore score` reads.
+        metrics: Columns of scores; None takes all metrics that the files have in common.
+        match_by: "id", "photo", "references" or "order"; None takes the first that all files have.
+        id_column, image_column, language_column: Names of columns that are called something unfamiliar.
+        common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
+            error.
+
+    Raises:
+        InputError: a file or column that does not exist, a score that is not a number, different rows, or
+            different signatures.
+    """
+    options = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
+    systems = [_System(name, Path(path), options) for name, path in files.items()]
+    first = systems[0]
+    columns = _metric_columns(systems, metrics)
+    notes = _check_signatures(systems, columns, common_rows)
+    shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
+    for system in systems:
+        system.read(columns, shared)
+    how = match_by or next((one for one in MATCHED_BY if one in shared), "order")
+    matched_by = _match(systems, shared, how)
+    places, n_left = _same_rows(systems, matched_by, common_rows)
+    scores = {
+        column: {s.name: np.array([s.cells[column][row] for row in places[s.name]]) for s in systems}
+        for column in columns
+    }
+    if not common_rows:
+        _refuse_missing_scores(scores, first, places[first.name])
+    languages = None
+    if "language" in shared:
+        languages = [first.cells["language"][row] for row in places[first.name]]
+    corpus = {column: _corpus(systems, column) for column in columns}
+    return SystemRows(
+        scores=scores,
+        photos=_photos_of_rows(systems, shared, places, how),
+        languages=languages,
+        matched_by=matched_by,
+        n_left=n_left,
+        signatures={column: first.signature(column) for column in columns if first.signature(column)},
+        corpus={column: found for column, found in corpus.items() if found},
+        notes=notes,
+        sources={system.name: system.source for system in systems},
+        places=places,
+        image_column=next(iter(first.columns["photo"]), None),
+    )
+
+
+def _summary(path: Path) -> dict[str, dict[str, Any]]:
+    """The metrics in the summary beside a file of scores; {} if there is none."""
+    summary = summary_path(path)
+    try:
+        found = json.loads(summary.read_text(encoding="utf-8"))["metrics"]
+        return {name: stated for name, stated in found.items() if isinstance(stated, dict)}
+    except (FileNotFoundError, LookupError, TypeError, AttributeError):
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"{summary}, the summary of {path}, cannot be read: {error}") from None
+
+
+def _metric_columns(systems: Sequence[_System], metrics: Sequence[str] | None) -> list[str]:
+    for metric in metrics or ():
+        for system in systems:
+            system.check_column("metric", metric)
+    if metrics:
+        return list(dict.fromkeys(metrics))
+    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
+    common = set.intersection(known, *(set(system.source.columns) for system in systems))
+    if not common:
+        raise InputError(
+            Setting("metric"), ": the files have no metric in common; name a column of scores that all have"
+        )
+    return [column for column in systems[0].source.columns if column in common]
+
+
+def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
+    """Refuse scores that depend on different things; notes on those that state nothing."""
+    notes = []
+    for column in columns:
+        signatures = {system.name: system.signature(column) for system in systems}
+        stated = {name: signature for name, signature in signatures.items() if signature}
+        try:
+            # other rows may be in other languages
+            check_same_signatures(stated, without=("lang",) if common_rows else ())
+        except InputError as error:
+            raise InputError(f"{column}: ", *error.parts) from None
+        silent = ", ".join(name for name in signatures if name not in stated)
+        if silent:
+            notes.append(
+                f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
+            )
+    return notes
+
+
+def _without_photo(value: Any) -> Any:
+    """A cell without the photo it may hold: its name, or a digest of its bytes."""
+    if isinstance(value, dict) and {"path", "bytes"} & set(value):
+        value = value.get("path") or value.get("bytes")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return xxhash.xxh3_128_hexdigest(value)
+    return value
+
+
+def _texts(cells: Iterable[Any]) -> list[str]:
+    """What names a row, in one column or several, as lists or as text."""
+    found: list[str] = []
+    for cell in cells:
+        found += map(str, cell if isinstance(cell, (list, tuple)) else () if is_missing(cell) else [cell])
+    return found
+
+
+def _match(systems: Sequence[_System], shared: Collection[str], how: str) -> str:
+    """Give every row its key; what rows are matched by, in words."""
+    if how != "order" and how not in shared:
+        raise InputError(Setting("match_by", how), f": not all files have a column of {how.rstrip('s')}s")
+    if "photo" in shared:
+        _shorten_photos(systems)
+    for system in systems:
+        names = system.cells[how] if how != "order" else [str(row) for row in range(system.source.n_rows)]
+        if not all(names):
+            raise InputError(
+                f"{system.place(names.index(''))}: its {how} is missing, and rows are matched by it"
+            )
+        times: Counter[tuple[str, str]] = Counter()
+        for pair in zip(names, system.cells.get("language", [""] * len(names)), strict=True):
+            system.keys.append((*pair, times[pair]))
+            times[pair] += 1
+    return ("their order" if how == "order" else how) + (" and language" if "language" in shared else "")
+
+
+def _shorten_photos(systems: Sequence[_System]) -> None:
+    """Photos are known by their file names, unless a file has two photos of one name in two folders."""
+    paths = [[one.replace("\\", "/") for one in system.cells["photo"]] for system in systems]
+    names = [[one.rpartition("/")[2] for one in rows] for rows in paths]
+    ambiguous = any(len(set(a)) < len(set(b)) for a, b in zip(names, paths, strict=True))
+    for system, found in zip(systems, paths if ambiguous else names, strict=True):
+        system.cells["photo"] = found
+
+
+def _same_rows(
+    systems: Sequence[_System], matched_by: str, common_rows: bool
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Numbers of the shared rows in each file, in the order of the first; number of rows left out of each.
+
+    Raises:
+        InputError: not all rows are shared, and they should be; or none is.
+    """
+    kept = set.intersection(*(set(system.keys) for system in systems))
+    n_left = {system.name: len(system.keys) - len(kept) for system in systems}
+    if any(n_left.values()) and (not common_rows or not kept):
+        parts = []
+        for system in systems:
+            lone = [_shown(key) for key in system.keys if key not in kept]
+            if lone:
+                more = ", …" if len(lone) > 3 else ""
+                count = f"{len(lone):,} of the {len(system.keys):,} rows of {system.name}"
+                parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
+        hint: Sequence[Any] = ("; no row is in every file",)
+        if kept:
+            hint = (
+                "; ",
+                Setting("common_rows", True),
+                f" compares only the {len(kept):,} that all files have",
+            )
+        raise InputError(
+            f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}",
+            *hint,
+        )
+    order = [key for key in systems[0].keys if key in kept]
+    number_of = {system.name: {key: row for row, key in enumerate(system.keys)} for system in systems}
+    return {name: [numbers[key] for key in order] for name, numbers in number_of.items()}, n_left
+
+
+def _shown(key: tuple[str, str, int]) -> str:
+    *parts, time = key
+    more = f", occurrence {time + 1}" if time else ""
+    return f"{' '.join(part for part in parts if part)!r:.80}{more}"
+
+
+def _photos_of_rows(
+    systems: Sequence[_System], shared: Collection[str], places: Mapping[str, Sequence[int]], how: str
+) -> list[str] | None:
+    """The photo of each shared row; where references match rows, those stand for the photo.
+
+    Raises:
+        InputError: two systems have different photos in one row.
+    """
+    first = systems[0]
+    if how == "references":
+        return [first.keys[row][0] for row in places[first.name]]
+    if "photo" not in shared:
+        return None
+    photos = [first.cells["photo"][row] for row in places[first.name]]
+    for system in systems[1:]:
+        for index, row in enumerate(places[system.name]):
+            found = system.cells["photo"][row]
+            if found != photos[index]:
+                raise InputError(
+                    f"{first.place(places[first.name][index])} shows {photos[index]!r:.80} and "
+                    f"{system.place(row)} shows {found!r:.80} (rows are matched by {how}); ",
+                    Setting("match_by", "photo"),
+                    " matches them by their photos",
+                )
     return photos
+
+
+def _refuse_missing_scores(
+    scores: Mapping[str, Mapping[str, np.ndarray]], first: _System, places: Sequence[int]
+) -> None:
+    for column, by_system in scores.items():
+        lacking = {name: int(np.isnan(numbers).sum()) for name, numbers in by_system.items()}
+        if any(lacking.values()):
+            counts = ", ".join(f"{count:,} of {name}" for name, count in lacking.items() if count)
+            row = int(np.isnan([*by_system.values()]).any(axis=0).argmax())
+            raise InputError(
+                f"{column}: rows without a score ({counts}; first {_shown(first.keys[places[row]])}); ",
+                Setting("common_rows", True),
+                " compares only the rows that every system has a score for",
+            )
+
+
+def _corpus(systems: Sequence[_System], column: str) -> dict[str, dict[str, float]]:
+    """Numbers of all rows together that the summaries state for a metric, per system."""
+    names = METRICS.get(column).corpus_names if column in METRICS else ()
+    found = {}
+    for system in systems:
+        stated = system.metrics.get(column, {})
+        numbers = {name: stated[name] for name in names if isinstance(stated.get(name), (int, float))}
+        if numbers:
+            found[system.name] = numbers
+    return found

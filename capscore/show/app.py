@@ -371,7 +371,7 @@ def compared(uploads: list[str]) -> str:
     name, or files that cannot be compared.
     """
     from ..files.write import summary_path
-    from ..metrics.scored_files import read_systems
+    from ..metrics.systems import read_systems
     from ..statistics.system_means import compare_means_by_language
 
     summaries = [Path(file) for file in uploads if file.endswith(".summary.json")]

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import capscore
 from capscore.cli import app
 from capscore.errors import InputError
-from capscore.metrics.scored_files import read_systems
+from capscore.metrics.systems import read_systems
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
 CAPTIONS = {

@@ -16,13 +16,16 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics import load
 from capscore.metrics.backbone_scorer import MCS, TextScore
-from capscore.metrics.calibrate import CaptionedPhotos, calibrate, document, other_captions
 from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
+    CaptionedPhotos,
     Distribution,
     Standing,
+    calibrate,
+    document,
     matching,
+    other_captions,
     read_calibrations,
     shipped_calibrations,
     standing,
@@ -213,7 +216,7 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
 
 def test_a_calibration_in_more_languages_applies_too():
     whole = {"right": Distribution.of(np.arange(9.0)), "shuffled": Distribution.of(np.arange(9.0))}
-    one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", None, "s", {"all": whole})
+    one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", "s", {"all": whole})
     assert matching("x|words:a-1|lang:en", [one]) is one
     assert matching("x|words:a-2|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:a-2"
     assert matching("x|lang:en", [one]) == "made with words:a-1,b-2+c, scored with words:none"
@@ -239,13 +242,13 @@ def test_the_nearest_calibration_gives_the_reason(file):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "is not a file that `capscore calibrate` wrote: Expecting property name"),
+        (b"{", "is not a file that `capscore calibrate` wrote: "),
         (b"\xff\xfe", "is not a file that `capscore calibrate` wrote: "),
         (b"[]", "is not a file that `capscore calibrate` wrote"),
-        (b'{"format": "capscore calibration 1"}', "is damaged: KeyError"),
+        (b'{"format": "capscore calibration 1"}', "capscore calibrate"),
         (
             b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
-            "other percents",
+            "expected the format",
         ),
         (b"[" * 100_000, "is not a file that `capscore calibrate` wrote: "),
     ],
