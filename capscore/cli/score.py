@@ -84,7 +84,7 @@ def score(
     """Score the captions, and write and print the scores."""
     from ..files.image_folder import ImageFolder
     from ..metrics.calibration import read_calibrations
-    from ..metrics.score_file import ScoringRun
+    from ..metrics.score_file import ScoringRun, check_rows_first
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows are written to a file; --json --per-row prints scores")
@@ -100,11 +100,12 @@ def score(
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
     names = _find_columns(source, metrics, columns, language)
     target, new = _check_output(output, source, metrics, on_error, force, rows_per_file)
+    empty = metric_options.get("empty", "raise")
+    check_rows_first(source, names, folder, on_error=on_error, empty=empty)
     scorers = _load(metrics, language, metric_options, quiet, source)
     run = ScoringRun(
         source, names, folder, scorers, language=language, on_error=on_error, say=_warn, spell=terminal.spell
     )
-    run.check()
     about = {"input": input and str(input), "output": target and str(target)}
     summary, placed = _score(run, target, new, rows_per_file, about, calibration, quiet)
     if report is not None:
@@ -157,16 +158,16 @@ def _metrics(
 
     has_images = bool(find_image_column(source.columns, columns["image"]))
     has_references = bool(find_reference_columns(source.columns, columns["references"]))
-    metrics = list(named)
+    metrics = []
     for name in PRESETS.get(preset or "", ()):
         kind = METRICS.get(name)
         if (kind.needs_images and not has_images) or (kind.needs_references and not has_references):
             say(f"note: --preset {preset}: {name} left out, because the input lacks photos or references")
         else:
             metrics.append(name)
-    if preset and not metrics:
+    if preset and not metrics and not named:
         raise UsageError(Setting("preset", preset), ": the input has neither photos nor references for it")
-    return list(dict.fromkeys(metrics)) or ["mcs"]
+    return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
 
 
 def _find_columns(
@@ -401,8 +402,16 @@ def _print_rows(
             ranked = f"rank: percent of right captions ({standing.set_name}) that score lower"
         found = [noise_text(detail, with_p=False) for detail in part.details or ()]
         cells |= {"found": found} if any(found) else {}
-    table = terminal.make_table(*texts, numbers=[*cells])
-    for row in zip(*texts.values(), *cells.values(), strict=True):
+    rows = list(zip(*texts.values(), *cells.values(), strict=True))
+    if len(scores) > 3:  # too many for columns of their own
+        rows = [
+            (*row[: len(texts)], *pair) for row in rows for pair in zip(cells, row[len(texts) :], strict=True)
+        ]
+        table = terminal.make_table(*texts, "metric", numbers=("score",))
+        table.columns[-2].no_wrap = True
+    else:
+        table = terminal.make_table(*texts, numbers=[*cells])
+    for row in rows:
         table.add_row(*(escape(visible(cell)) for cell in row))
     console.print(table)
     if ranked:

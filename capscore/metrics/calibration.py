@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, Setting
+from ..errors import InputError, Setting, TruncationWarning
 from ..files.shipped import calibration_files
 from .signature import parse_signature
 
@@ -514,7 +515,9 @@ def document(
 def _score(scorer: Scorer, rows: CaptionedPhotos) -> Scores:
     images = rows.images if scorer.needs_images else None
     languages: Any = [language or None for language in rows.languages]
-    return scorer.score(rows.captions, images, rows.references, languages if any(languages) else None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
+        return scorer.score(rows.captions, images, rows.references, languages if any(languages) else None)
 
 
 def _distributions(right: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:

@@ -57,6 +57,38 @@ def column_types(columns: Mapping[str, tuple[str, str]]) -> dict[str, type]:
     }
 
 
+def check_rows_first(
+    source: RowSource, names: ColumnNames, folder: ImageFolder, *, on_error: str, empty: str
+) -> None:
+    """Check before hours of work that captions are not empty, and that images with a name exist.
+
+    Args:
+        source: Rows to score.
+        names: Names of the columns to read.
+        folder: Folder of the images.
+        on_error: "raise" or "skip", which leaves all but empty captions to the run.
+        empty: What happens to empty captions, as `Scorer` takes it.
+
+    Raises:
+        InputError: The first row with a fault; names it.
+    """
+    image: str | None = names.image
+    if image is not None and stores_images(source, image):
+        image = None  # images that are stored in the file are not read here
+    for chunk in source.chunks(CHUNK_ROWS, [names.candidate, *([image] if image else [])]):
+        problems: dict[int, InputError] = {}
+        if on_error == "raise":
+            problems = known_problems(chunk, source, names)
+            if image is not None:
+                find_images(chunk, image, folder, problems)
+        for row, caption in enumerate(chunk.values(names.candidate) if empty == "raise" else ()):
+            if is_empty(caption):
+                problems.setdefault(row, empty_caption(caption))
+        if problems:
+            row = min(problems)
+            raise source.at(problems[row], chunk, row)
+
+
 class ScoringRun:
     """Scores the rows of a file.
 
@@ -95,30 +127,6 @@ class ScoringRun:
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
         self._said: set[str] = set()
-
-    def check(self) -> None:
-        """Check before hours of work that rows have what is needed, and that images with a name exist.
-
-        Raises:
-            InputError: The first row with a fault; names it.
-        """
-        image: str | None = self.names.image
-        if image is not None and stores_images(self.source, image):
-            image = None  # images that are stored in the file are not read here
-        refuses_empty = any(scorer.empty == "raise" for scorer in self.scorers)
-        read = [self.names.candidate, *([image] if image else [])]
-        for chunk in self.source.chunks(CHUNK_ROWS, read):
-            problems: dict[int, InputError] = {}
-            if self.on_error == "raise":
-                problems = known_problems(chunk, self.source, self.names)
-                if image is not None:
-                    find_images(chunk, image, self.folder, problems)
-            for row, caption in enumerate(chunk.values(self.names.candidate) if refuses_empty else ()):
-                if is_empty(caption):
-                    problems.setdefault(row, empty_caption(caption))
-            if problems:
-                row = min(problems)
-                raise self.source.at(problems[row], chunk, row)
 
     def run(
         self,

@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.columns import ALIKE, FAMILIAR, check_column, find_columns, is_missing
+from ..files.columns import FAMILIAR, check_column, find_columns, is_missing
 from ..files.read import open_rows
 from ..files.row_source import RowSource
 from ..files.write import summary_path
@@ -28,6 +28,8 @@ from ..text.languages import language_code
 from .base import Scores
 from .signature import parse_signature
 
+# columns that name photos here, besides those that are read as images
+_PHOTO_COLUMNS = ("image_file", "filename", "filepath", "path", "photo", "picture", "url")
 # what rows may be matched by; what comes first is preferred
 MATCHED_BY = ("id", "photo", "references", "order")
 
@@ -197,7 +199,7 @@ class _System:
                 self.check_column(option, column)
         known = {
             "id": ("id",),
-            "photo": (*FAMILIAR["image"], *ALIKE["image"]),
+            "photo": (*FAMILIAR["image"], *_PHOTO_COLUMNS),
             "language": FAMILIAR["language"],
         }
         self.columns: dict[str, tuple[str, ...]] = {}

@@ -323,9 +323,8 @@ def test_an_empty_caption_is_an_error_that_names_its_line_whatever_on_error_says
     for more in ((), ("--on-error", "skip")):
         result = capscore_("score", source, "-m", "cider", *more)
         assert result.exit_code == 1
-        assert (
-            "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty string (' '); "
-            in (result.stderr)
+        assert "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty string" in (
+            result.stderr
         )
         assert "--empty score scores it as text without words, --empty skip leaves it out" in result.stderr
 
@@ -614,10 +613,10 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
     result = score(write_jsonl(tmp_path / "p.jsonl", rows))
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "capscore: warning: backbone colours was not trained on sw, ta (it knows de, en): scores in these "
+        "capscore: warning: backbone 'colours' was not trained on sw, ta (it knows de, en): scores in these "
         "languages mean little",
-        "capscore: warning: mcs: 5 of 6 rows have a text longer than the 6 tokens of colours; the rest of it "
-        "was not seen (first such row: 0, counted from 0)",
+        "capscore: warning: mcs: 5 of 6 rows have a text longer than the 6 tokens of 'colours'; the rest "
+        "of it was not seen (first such row: 0, counted from 0)",
     ]
 
 
@@ -660,10 +659,10 @@ AT = "line 3 (row 2 counted from 0): "
     ("row", "message"),
     [
         ({"image": "rde.png"}, AT + "image: no such file: {0}/rde.png"),
-        ({"references": "red"}, AT + "references: expected a list of references, got the bare"),
+        ({"references": "red"}, AT + "references: expected a list of references, got 'red'"),
         ({"references": []}, "references: expected at least one reference, got an empty list"),
         ({"caption": None}, "candidate: expected a caption, got None"),
-        ({"caption": float("nan")}, "candidate: expected a caption, got NaN (a missing value)"),
+        ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
         ({"image": "https://x.org/a.jpg"}, "is a URL, which is fetched only with --allow-urls"),
         ({"image": "text.png"}, "text.png' is not an image that can be read: it looks like text"),
         ({"language": "xx-nobody"}, "language: unknown language code 'xx-nobody'"),
@@ -700,7 +699,7 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
         row = list(csv.DictReader(file))[1]
     assert float(row["mcs"]) == pytest.approx(HALF, abs=1e-6)
     assert row["ref_clip_score"] == row["text_score"] == ""
-    assert row["capscore_error"] == "ref_clip_score: references: expected a list of references, got none"
+    assert row["capscore_error"] == "ref_clip_score: references: expected a list of references, got None"
 
 
 def test_a_missing_image_is_known_before_anything_is_loaded(tmp_path, photos, colours, monkeypatch):

@@ -11,11 +11,9 @@ from capscore import module_folder
 from capscore.errors import InputError
 
 
-@pytest.mark.parametrize(
-    "name", ["a/b", "../x", "/etc/x", "a\\b", "a\0b", "a\nb", ".", "..", "x" * 300, "\ud800", 1.5]
-)
+@pytest.mark.parametrize("name", ["a/b", "../x", "/etc/x", "a\\b", "a\0b", "a\nb", "x" * 300, "\ud800"])
 def test_a_name_that_no_file_can_have(tmp_path, name):
-    with pytest.raises(InputError, match="expected a name of 1 to 100 characters") as caught:
+    with pytest.raises(InputError, match="expected at most 60 letters") as caught:
         evaluate.load(module_folder("cider"), experiment_id=name, cache_dir=str(tmp_path / "cache"))
     assert caught.value.option == "experiment_id"
     assert not list(tmp_path.rglob("*.arrow*"))

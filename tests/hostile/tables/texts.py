@@ -9,9 +9,9 @@ from ..case import cases, refused, scored
 ONE, ZERO = scored(1.0), scored(0.0)
 
 _REFERENCES = [
-    ("not a list", "a b", refused("row 0", "references", "bare string", "'a b'")),
-    ("None", None, refused("row 0", "references", "none")),
-    ("not a number", math.nan, refused("row 0", "references", "none")),
+    ("not a list", "a b", refused("row 0", "references", "list of references", "'a b'")),
+    ("None", None, refused("row 0", "references", "None")),
+    ("not a number", math.nan, refused("row 0", "references", "nan")),
     ("number", 3, refused("row 0", "references", "3 (int)")),
     ("true", True, refused("row 0", "references", "bool")),
     ("empty list", [], refused("row 0", "references", "empty list")),
@@ -85,7 +85,7 @@ _LANGUAGES = [
     ("two codes", "en,de", refused("language code")),
     ("markup", "[red]en[/red]", refused("language code")),
     ("private use", "x-klingon", ONE),
-    ("number", 7, refused("language", "7")),
+    ("number", 7, refused("language", "int")),
     ("dict", {"en": 1}, refused("language")),
     ("bytes", b"en", refused("language")),
     ("list of two for one row", ["en", "de"], refused("1 candidates but 2 language codes")),
