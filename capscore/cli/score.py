@@ -166,7 +166,9 @@ def _metrics(
         else:
             metrics.append(name)
     if preset and not metrics and not named:
-        raise UsageError(Setting("preset", preset), ": the input has neither photos nor references for it")
+        raise UsageError(
+            Setting("preset", preset), ": the input lacks the photos or references that it needs"
+        )
     return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
 
 

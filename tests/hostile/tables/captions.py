@@ -158,7 +158,7 @@ _BAD = [
     ("None", None, refused("row 0", "None")),
     ("number", 7, refused("row 0", "7 (int)")),
     ("number of 5,000 digits", lambda folder: 10**4999, refused("row 0", "int")),
-    ("not a number", float("nan"), refused("row 0", "NaN")),
+    ("not a number", float("nan"), refused("row 0", "nan")),
     ("infinite", float("inf"), refused("row 0", "inf (float)")),
     ("true", True, refused("row 0", "True (bool)")),
     ("list", ["red"], refused("row 0", "['red'] (list)")),
