@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class Texts:
     def of(cls, rows: PreparedRows) -> Texts:
         """Texts of the rows that did not fail, for a metric that waits."""
         kept = np.flatnonzero(rows.kept).tolist()
-        columns = (rows.candidates or [], rows.references or [], rows.languages)
+        columns: tuple[list[Any], ...] = (rows.candidates or [], rows.references or [], rows.languages)
         candidates, references, languages = ([column[row] for row in kept] for column in columns)
         _warn_of_unsplit(candidates, references, languages)
         return cls(candidates, references, [language or UNSTATED for language in languages])
@@ -100,7 +100,7 @@ class Texts:
         codes = np.array(self.languages, dtype=object)
         for code in sorted(set(self.languages)):
             indices = np.flatnonzero(codes == code)
-            columns = (self.candidates, self.references, self.languages)
+            columns: tuple[list[Any], ...] = (self.candidates, self.references, self.languages)
             yield code, indices, Texts(*([column[index] for index in indices] for column in columns))
 
     @property

@@ -220,8 +220,8 @@ class ScoringRun:
             if isinstance(scorer, BackboneScorer):
                 self._say_once(scorer.language_warning(prepared.languages))
             errors, empty = [*prepared.errors], prepared.empty.copy()
-            for row, error in problems.items():
-                errors[row], empty[row] = error.message_with_field(self.spell), False
+            for row, problem in problems.items():
+                errors[row], empty[row] = problem.message_with_field(self.spell), False
             # where nothing of the details is written, they are not kept: they are large
             details = prepared.details if scorer.detail_columns else None
             found[scorer.metric] = dataclasses.replace(prepared, errors=errors, empty=empty, details=details)

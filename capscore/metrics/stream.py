@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,7 +266,7 @@ class RunningSummary:
     def __init__(self, scorer: Scorer):
         self._scorer = scorer
         self._counts: Counter[str] = Counter()
-        self._sums: Counter[str] = Counter()
+        self._sums: defaultdict[str, float] = defaultdict(float)
         self._numbers: Counter[str] = Counter()
         self._photos: set[bytes] = set()
         self._examples: dict[tuple[Any, ...], PreparedRows] = {}

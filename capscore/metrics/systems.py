@@ -204,8 +204,8 @@ class _System:
         }
         self.columns: dict[str, tuple[str, ...]] = {}
         for what, names in known.items():
-            option = options["image_column" if what == "photo" else f"{what}_column"]
-            self.columns[what] = tuple([option] if option else [one for one in names if one in columns][:1])
+            given = options["image_column" if what == "photo" else f"{what}_column"]
+            self.columns[what] = tuple([given] if given else [one for one in names if one in columns][:1])
         found = [one for one in columns if one in FAMILIAR["references"] or one.startswith("reference")]
         self.columns["references"] = ()
         if found:

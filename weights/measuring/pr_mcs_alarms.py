@@ -44,9 +44,7 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.backbone_scorer import row_cosines
-from capscore.metrics.backbone_scorer import MCS
-from capscore.metrics.backbone_scorer import TextScore
+from capscore.metrics.backbone_scorer import MCS, TextScore, row_cosines
 from capscore.perturbations import KINDS, UNSEEN_KINDS
 from capscore.perturbations.styles import STYLES
 from capscore.statistics.columns import plain
