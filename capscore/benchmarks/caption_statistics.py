@@ -7,9 +7,8 @@ one per caption; characters are code points, spaces among them. Runs of white sp
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -45,10 +44,10 @@ class ConfigStatistics:
     split: str
     language: str
     found: Mapping[str, float | None]
-    published: Mapping[str, float] = field(default_factory=dict)
-    source: str = ""
-    files: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    published: Mapping[str, float]
+    source: str
+    files: Mapping[str, str]
+    notes: tuple[str, ...]
 
     @property
     def differing(self) -> dict[str, float]:
@@ -62,17 +61,8 @@ class ConfigStatistics:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "config": self.config,
-            "split": self.split,
-            "language": self.language,
-            **self.found,
-            "published": dict(self.published) or None,
-            "source": self.source or None,
-            "differing": sorted(self.differing),
-            "files": dict(self.files),
-            "notes": list(self.notes),
-        }
+        fields = {**vars(self), "differing": sorted(self.differing), "notes": list(self.notes)}
+        return {**fields.pop("found"), **fields}
 
 
 @dataclass(frozen=True)
@@ -87,16 +77,12 @@ class CaptionTable:
 
     benchmark: str
     configs: tuple[ConfigStatistics, ...]
-    missing: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, str]
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "benchmark": self.benchmark,
-            "capscore_version": __version__,
-            "configs": [part.to_dict() for part in self.configs],
-            "missing": dict(self.missing),
-        }
+        configs = [part.to_dict() for part in self.configs]
+        return {**vars(self), "capscore_version": __version__, "configs": configs}
 
 
 def count_captions(captions: Iterable[Sequence[str]]) -> dict[str, float | None]:
@@ -122,8 +108,8 @@ def count_captions(captions: Iterable[Sequence[str]]) -> dict[str, float | None]
         "photos_with_1": sizes.count(1),
         "photos_with_2": sizes.count(2),
         "photos_with_3_or_more": sum(size >= 3 for size in sizes),
-        "words": _mean([len(words) for words in texts]),
-        "characters": _mean([len(" ".join(words)) for words in texts]),
+        "words": sum(map(len, texts)) / len(texts) if texts else None,
+        "characters": sum(len(" ".join(words)) for words in texts) / len(texts) if texts else None,
     }
 
 
@@ -195,10 +181,6 @@ def _of_config(
     return ConfigStatistics(
         config, chosen, builder.config.language, found, published, source, run.files, run.notes
     )
-
-
-def _mean(numbers: Sequence[int]) -> float | None:
-    return math.fsum(numbers) / len(numbers) if numbers else None
 
 
 @cache

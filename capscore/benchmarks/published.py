@@ -145,23 +145,12 @@ def _content() -> dict[str, Any]:
 def _of_table(table: dict[str, Any]) -> Iterator[Published]:
     shared = {key: given for key, given in table.items() if key not in ("columns", "rows", "transcription")}
     for row in table["rows"]:
-        cell_notes = row.get("notes", {})
         named = {key: given for key, given in row.items() if key not in ("values", "notes")}
         for index, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
             if value is None:
                 continue
-            parts = (shared, column, named)
-            notes = [part["note"] for part in parts if "note" in part]
-            if str(index) in cell_notes:
-                notes.append(cell_notes[str(index)])
-            settings = [part["setting"] for part in (shared, named, column) if "setting" in part]
-            yield Published(
-                **{
-                    **shared,
-                    **column,
-                    **named,
-                    "value": float(value),
-                    "note": " ".join(notes),
-                    "setting": "+".join(settings),
-                }
-            )
+            notes = [part["note"] for part in (shared, column, named) if "note" in part]
+            notes += [row["notes"][str(index)]] if str(index) in row.get("notes", {}) else []
+            setting = "+".join(part["setting"] for part in (shared, named, column) if "setting" in part)
+            own = {"value": float(value), "note": " ".join(notes), "setting": setting}
+            yield Published(**{**shared, **column, **named, **own})

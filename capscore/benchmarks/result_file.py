@@ -10,8 +10,9 @@ import platform
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from importlib.resources import files
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +22,7 @@ from ..metrics.signature import parse_signature
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1
 # Packages that numbers come out of.
-_PACKAGES = (
-    "numpy",
-    "scipy",
-    "torch",
-    "torchvision",
-    "transformers",
-    "open_clip_torch",
-    "datasets",
-    "pillow",
-)
+_PACKAGES = "numpy scipy torch torchvision transformers open_clip_torch datasets pillow".split()
 
 
 def stamped(document: dict[str, Any]) -> dict[str, Any]:
@@ -44,19 +36,13 @@ def stamped(document: dict[str, Any]) -> dict[str, Any]:
 
 def environment() -> dict[str, Any]:
     """Python, system and packages, without anything that names a machine or person."""
+    installed = {package: list(metadata.distributions(name=package)) for package in _PACKAGES}
     return {
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "packages": {package: found[0].version for package, found in installed.items() if found},
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 @dataclass(frozen=True)
@@ -113,9 +99,7 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
         MissingExtraError: jsonschema is not installed.
     """
     found = [number for path in _files(paths) for number in _numbers(path)]
-    return sorted(
-        found, key=lambda one: (one.benchmark, one.config, one.statistic, one.metric, one.backbone, one.file)
-    )
+    return sorted(found, key=attrgetter("benchmark", "config", "statistic", "metric", "backbone", "file"))
 
 
 def check_document(document: object, what: str) -> dict[str, Any]:
@@ -156,16 +140,11 @@ def runs_of(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
-    for given in map(Path, paths):
-        if given.is_dir():
-            inside = sorted(path for path in given.rglob("*.json") if path.is_file())
-            if not inside:
-                raise InputError(f"{given} holds no file of results (.json)")
-            yield from inside
-        elif given.is_file():
-            yield given
-        else:
-            raise InputError(f"there is no file or folder {str(given)!r}")
+    for path in map(Path, paths):
+        found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        if not found or not all(file.is_file() for file in found):
+            raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
+        yield from found
 
 
 def _numbers(path: Path) -> Iterator[ReportedNumber]:
@@ -187,8 +166,8 @@ def _of_result(path: Path, run: dict[str, Any], result: dict[str, Any]) -> Itera
         language = parse_signature(result["signature"])[1].get("lang", "")
     except ValueError:  # scores that others computed
         language = ""
-    for place, one in enumerate(result["statistics"]):
-        published = (one.get("published") or [{"value": None, "source": ""}])[0]
+    for index, statistic in enumerate(result["statistics"]):
+        published = (statistic.get("published") or [{"value": None, "source": ""}])[0]
         yield ReportedNumber(
             benchmark=run["benchmark"],
             config=run["config"],
@@ -196,10 +175,10 @@ def _of_result(path: Path, run: dict[str, Any], result: dict[str, Any]) -> Itera
             language="" if language in ("none", "various") else language,
             metric=result["metric"].partition("@")[0],
             backbone=backbone,
-            statistic=one["name"],
-            main=place == 0,
-            value=one["measured"],
-            interval=None if one["interval"] is None else (one["interval"][0], one["interval"][1]),
+            statistic=statistic["name"],
+            main=index == 0,
+            value=statistic["measured"],
+            interval=statistic["interval"] and tuple(statistic["interval"]),
             n_rows=result["n_rows"],
             n_of=run["n_rows"],
             published=published["value"],

@@ -19,6 +19,7 @@ from ..metrics.signature import format_signature
 from ..registry import BENCHMARKS
 from ..statistics.agreement import agreement, compare
 from ..statistics.bootstrap import check_sampling
+from ..statistics.columns import check_missing
 from .protocols import (
     VALSE_PIECES,
     ProtocolResult,
@@ -60,9 +61,6 @@ class TaskOptions:
         seed: Seed for the draws.
         missing: What happens to items without a score: "raise" or "skip".
 
-    Raises:
-        InputError: a value is not allowed; the message says what is expected.
-
     >>> TaskOptions(bootstrap=200).confidence
     0.95
     """
@@ -74,9 +72,9 @@ class TaskOptions:
     missing: str = "raise"
 
     def __post_init__(self) -> None:
-        for name, known in (("raters", ("flatten", "mean")), ("missing", ("raise", "skip"))):
-            if (given := getattr(self, name)) not in known:
-                raise InputError(Setting(name, given), f": expected one of {', '.join(known)}", field=name)
+        check_missing(self.missing)
+        if self.raters not in ("flatten", "mean"):
+            raise InputError(Setting("raters", self.raters), ": expected 'flatten' or 'mean'", field="raters")
         check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
     @property
@@ -162,33 +160,20 @@ class Queries:
                 the photo's columns, where a row has several).
         """
         queries = cls()
-        for number, (key, row) in enumerate(rows):
+        for index, (key, row) in enumerate(rows):
             for ending, caption, side in captions(row):
-                queries.add(f"{key}{ending}", row, caption, side, number)
+                queries.ids.append(f"{key}{ending}")
+                queries.candidates.append(caption)
+                queries.image_ids.append(row[f"{side}image_id"])
+                queries.images.append(row[f"{side}image"])
+                queries.references.append(list(row.get("references") or ()))
+                queries.languages.append(row["language"])
+                queries.owners.append(index)
         return queries
-
-    def add(self, name: str, row: Mapping[str, Any], caption: str, side: str = "", owner: int = 0) -> None:
-        """Add a caption with the photo, references and language of a benchmark's row."""
-        self.owners.append(owner)
-        self.ids.append(name)
-        self.candidates.append(caption)
-        self.image_ids.append(row[f"{side}image_id"])
-        self.images.append(row[f"{side}image"])
-        self.references.append(list(row.get("references") or ()))
-        self.languages.append(row["language"])
-
-    @property
-    def without_references(self) -> int:
-        """Number of queries that have no reference."""
-        return sum(not texts for texts in self.references)
 
     @property
     def named_languages(self) -> str:
-        """The languages as a signature writes them: "de+en", or "unstated".
-
-        >>> Queries(languages=["en", "", "de", "en"]).named_languages
-        'de+en'
-        """
+        """The languages as a signature writes them: "de+en", or "unstated"."""
         return "+".join(sorted(set(self.languages) - {""})) or "unstated"
 
     def to_rows(self) -> list[dict[str, Any]]:
@@ -238,24 +223,16 @@ class Task:
         return Measurement(outcomes, found.signature, seconds, scores)
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
-        """Why a metric cannot be measured on the benchmark, whatever its rows are; "" where it can.
+        """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
 
         The reason continues a sentence that begins with the metric's name.
-
-        Args:
-            slug: Name of the benchmark.
-            kind: Class of its scorer.
-            component: Component that is meant; "" for the score.
         """
         return ""
 
     def reported(self, kind: type[Scorer]) -> dict[str, str]:
         """Further rows of a metric in the table: name → component."""
-        return {
-            name: component
-            for name, component in kind.reported.items()
-            if component not in ASPECTS or component in self.aspects
-        }
+        reported = kind.reported.items()
+        return {name: part for name, part in reported if part not in ASPECTS or part in self.aspects}
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         """(configuration, statistic, settings) under which the published figures list one of our numbers."""
@@ -319,33 +296,20 @@ class RatingTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
         rated = self._rated(rows, options)
         found = agreement(scores, statistics=self.statistics, **rated, **options.sampling)
-        return Outcome(
-            tuple(
-                Statistic(name, found.values[name], ends(found.intervals.get(name)), found.n_rows)
-                for name in self.statistics
-            ),
-            {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0},
-            tuple(found.notes),
-            found.to_dict(),
-        )
+        intervals = {name: ends(interval) for name, interval in found.intervals.items()}
+        counts = {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0}
+        statistics = [
+            Statistic(name, value, intervals.get(name), found.n_rows) for name, value in found.values.items()
+        ]
+        return Outcome(tuple(statistics), counts, found.notes, found.to_dict())
 
     def compare(
         self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
     ) -> list[dict[str, Any]]:
-        return [
-            compare(
-                first,
-                second,
-                **self._rated(rows, options),
-                statistic=self.statistics[0],
-                method=method,
-                n=options.bootstrap or 1000,
-                confidence=options.confidence,
-                seed=options.seed,
-                missing=options.missing,
-            ).to_dict()
-            for method in ("bootstrap", "randomisation")
-        ]
+        how = {**self._rated(rows, options), **options.sampling, "statistic": self.statistics[0]}
+        how["n"] = how.pop("bootstrap") or 1000
+        methods = ("bootstrap", "randomisation")
+        return [compare(first, second, method=method, **how).to_dict() for method in methods]
 
 
 class PairTask(Task):
@@ -355,13 +319,9 @@ class PairTask(Task):
         return Queries.of(rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["captions"])])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
-        labels, categories = _column(rows, "label"), _column(rows, "category")
-        images = _column(rows, "image_id")
-        return Outcome.of(
-            pairwise_by_category(
-                scores[0::2], scores[1::2], labels, categories, images=images, **options.sampling
-            )
-        )
+        labels, categories, images = (_column(rows, name) for name in ("label", "category", "image_id"))
+        how = {"images": images, **options.sampling}
+        return Outcome.of(pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how))
 
 
 class FoilTask(Task):
@@ -378,15 +338,8 @@ class FoilTask(Task):
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
         known = VALSE_PIECES if set(pieces) == set(VALSE_PIECES) else None
-        found = foils(
-            scores[0::2],
-            scores[1::2],
-            pieces,
-            valid,
-            known=known,
-            images=_column(rows, "image_id"),
-            **options.sampling,
-        )
+        how = {"known": known, "images": _column(rows, "image_id"), **options.sampling}
+        found = foils(scores[0::2], scores[1::2], pieces, valid, **how)
         # the mean of a single piece is that piece
         shown = found.statistics if len(found.details["pieces"]) > 1 else found.statistics[:1]
         return Outcome(shown, found.counts, found.notes, found.to_dict())
@@ -419,14 +372,8 @@ class HallucinationTask(Task):
             places = [where for _, where in marked]
             judged["word_doubts"] = doubts_of(words)
             judged["word_labels"] = [labels_at(*pair) for pair in zip(words, places, strict=True)]
-        found = localisation(
-            scores,
-            [wrong for wrong, _ in marked],
-            **judged,
-            images=self.queries(rows).image_ids,
-            **options.sampling,
-        )
-        return Outcome.of(found)
+        how = {**judged, "images": self.queries(rows).image_ids, **options.sampling}
+        return Outcome.of(localisation(scores, [wrong for wrong, _ in marked], **how))
 
     def measure(
         self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
@@ -493,16 +440,12 @@ class XvnliTask(Task):
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [found._replace(name=f"{found.name}_same_premise") for found in premise.statistics]
-        return Outcome(
-            (*image.statistics, *again),
-            image.counts,
-            (
-                *(note for note in image.notes if note in premise.notes),
-                *(f"within a photo: {note}" for note in image.notes if note not in premise.notes),
-                *(f"within a premise: {note}" for note in premise.notes if note not in image.notes),
-            ),
-            {"same_image": image.to_dict(), "same_premise": premise.to_dict()},
-        )
+        details = {"same_image": image.to_dict(), "same_premise": premise.to_dict()}
+        notes = [
+            *image.notes,
+            *(f"within a premise: {note}" for note in premise.notes if note not in image.notes),
+        ]
+        return Outcome((*image.statistics, *again), image.counts, tuple(notes), details)
 
 
 class MarvlTask(Task):
@@ -667,22 +610,13 @@ def task_of(slug: str, config: str) -> Task:
     >>> task_of("flickr8k_human", "crowdflower").statistics
     ('tau_b', 'tau_c', 'spearman')
     """
+    task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug)
     if slug in BENCHMARKS:
         task = getattr(BENCHMARKS.get(slug), "task", None)
-        if not isinstance(task, Task):
-            raise CapscoreError(
-                f"{slug} is not a benchmark of caption scores: its builder has no attribute `task`, a "
-                "`capscore.benchmarks.tasks.Task`"
-            )
-        return task
-    if slug in _ELSEWHERE:
-        raise CapscoreError(f"{slug} is not a benchmark of caption scores: {_ELSEWHERE[slug]}")
-    known = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug)
-    if known is None:
-        raise CapscoreError(
-            f"{slug!r} is not one of the benchmarks of caption scores: {', '.join(known_slugs())}"
-        )
-    return known
+    if not isinstance(task, Task):
+        why = _ELSEWHERE.get(slug, "it has no `task`, a `capscore.benchmarks.tasks.Task`")
+        raise CapscoreError(f"{slug} is not a benchmark of caption scores: {why}")
+    return task
 
 
 def known_slugs() -> list[str]:

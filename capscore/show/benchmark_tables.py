@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..benchmarks.published import Published
 
 NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
-_UNSPACED = ("ja", "th", "zh")
 
 
 def statistic_name(name: str) -> str:
@@ -141,11 +140,7 @@ def size_text(parameters: int) -> str:
 
 
 def _rate(per_second: float | None) -> str:
-    if per_second is None:
-        return "–"
-    if per_second >= 100:
-        return f"{per_second:,.0f}"
-    return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"
+    return "–" if per_second is None else f"{per_second:,.{0 if per_second >= 100 else 1}f}"
 
 
 def backbones_report(table: BackboneTable) -> Report:
@@ -211,17 +206,14 @@ def captions_report(table: CaptionTable) -> Report:
 def _differing(part: ConfigStatistics) -> str:
     """The published numbers that differ; "same" where none does, "" where nothing is published."""
     names = dict(zip((*COUNTED, *MEANS), ("captions", "1", "2", "3+", "words", "char."), strict=True))
-    told = ", ".join(f"{names[name]} {number:,}" for name, number in part.differing.items())
-    return (told or "same") if part.published else ""
+    differing = ", ".join(f"{names[name]} {number:,}" for name, number in part.differing.items())
+    return (differing or "same") if part.published else ""
 
 
 def _caption_remarks(table: CaptionTable) -> Iterator[str]:
     total = sum(int(part.found["captions"] or 0) for part in table.configs)
     yield f"{total:,} captions in {counted(len(table.configs), 'configuration')}."
     yield "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces."
-    unspaced = [part.config for part in table.configs if part.language in _UNSPACED]
-    if unspaced:
-        yield f"{', '.join(unspaced)}: written without spaces, so a caption counts as about one word."
     for source in dict.fromkeys(part.source for part in table.configs if part.source):
         yield f"published: {source}; where it differs, its numbers are shown."
     for note in notes_by_config([(part.config, note) for part in table.configs for note in part.notes]):

@@ -162,9 +162,9 @@ def stand_in_agreement(
     queries = task.queries(rows)
     if not task.takes_scores:
         raise CapscoreError(f"{run.name} has no ratings to agree with")
-    if queries.without_references:
+    if queries.references.count([]):
         raise CapscoreError(
-            f"{run.name}: {queries.without_references:,} of {len(queries):,} captions have no reference "
+            f"{run.name}: {queries.references.count([]):,} of {len(queries):,} captions have no reference "
             "to stand for the photo"
         )
     stand_ins = [texts[0] for texts in queries.references]
