@@ -135,7 +135,7 @@ def test_files_that_are_none_of_results(tmp_path, content, message):
 
 def test_nothing_to_read(tmp_path):
     assert "nor a folder of them" in run(tmp_path).stderr
-    assert "there is no file or folder" in run(tmp_path / "nothing").stderr
+    assert "nor a folder of them" in run(tmp_path / "nothing").stderr
 
 
 def test_the_page_escapes_what_others_wrote_and_loads_nothing(tmp_path):
