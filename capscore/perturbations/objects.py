@@ -185,14 +185,8 @@ def exchange_objects(
 ) -> tuple[str, list[Span]]:
     """The caption with the texts of its spans in another order, and the spans that got another text.
 
-    Objects that differ only in case, white space or composition count as equal. All texts are written at
-    once, so that none is written over another. If all objects are equal, the caption stays as it is.
-
-    Args:
-        caption: A text.
-        spans: (start, end) spans of its objects, from left to right, without overlaps.
-        rng: Source of the draws.
-        order: One of `ORDERS`.
+    Objects that differ only in case, white space or composition count as equal; if all are, the caption stays
+    as it is. All texts are written at once, so that none is written over another.
 
     >>> exchange_objects("a cat and a dog", [(2, 5), (12, 15)], random.Random(0))
     ('a dog and a cat', [(2, 5), (12, 15)])

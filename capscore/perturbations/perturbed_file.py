@@ -83,10 +83,7 @@ class PerturbedSource(RowSource):
         self._errors: dict[tuple[int, str], str] = {}
 
     def run(self, advance: Callable[[int], None]) -> None:
-        """Perturb all captions, in memory.
-
-        Args:
-            advance: Function that takes the number of further rows that are done.
+        """Perturb all captions, in memory; `advance` takes the number of further rows that are done.
 
         Raises:
             InputError: a row cannot be perturbed, and rows are not skipped; names row and line. Or nothing

@@ -7,6 +7,7 @@ woven again; a random generator for each caption.
 from __future__ import annotations
 
 import random
+import re
 import unicodedata
 from collections.abc import Sequence
 from difflib import SequenceMatcher
@@ -54,19 +55,15 @@ def spans_of(words: Sequence[str], gaps: Sequence[str]) -> list[Span]:
 
 
 def is_one_sign(before: str, after: str) -> bool:
-    """Whether the characters around a cut are one for a reader: a letter and its mark, an emoji."""
+    """Whether the characters around a cut are one for a reader: a letter and its mark, an emoji, a flag."""
     last, first = before[-1], after[0]
+    flag = re.fullmatch("[\U0001f1e6-\U0001f1ff]+", before + first)
     return (
-        first == "\u200d"
-        or last == "\u200d"
+        "\u200d" in (first, last)
         or "\U0001f3fb" <= first <= "\U0001f3ff"  # colours of skin
         or unicodedata.category(first)[0] == "M"
-        or (_is_flag_half(first) and len(before) % 2 == 1 and all(map(_is_flag_half, before)))
+        or (flag is not None and len(before) % 2 == 1)
     )
-
-
-def _is_flag_half(sign: str) -> bool:
-    return "\U0001f1e6" <= sign <= "\U0001f1ff"
 
 
 def weave(words: Sequence[str], gaps: Sequence[str]) -> str:
@@ -94,12 +91,9 @@ def placed_words(caption: str, code: str) -> list[Span]:
     """Spans of the words, without punctuation around them; words of punctuation alone are left out."""
     spans = []
     for start, end in spans_of(*words_and_gaps(caption, code)):
-        while start < end and is_punctuation(caption[start]):
-            start += 1
-        while start < end and is_punctuation(caption[end - 1]):
-            end -= 1
-        if start < end:
-            spans.append((start, end))
+        inside = [index for index in range(start, end) if not is_punctuation(caption[index])]
+        if inside:
+            spans.append((inside[0], inside[-1] + 1))
     return spans
 
 

@@ -11,6 +11,7 @@ from ..benchmarks.protocols.results import counted
 from ..benchmarks.systems.run import ALL, SystemsMetric, SystemsRun
 from ..benchmarks.systems.side_by_side import PublishedAgreement, published_citation
 from ..metrics.signature import parse_signature
+from ..statistics.bootstrap import Interval
 from ..statistics.system_means import SystemComparison
 from .benchmark_tables import NAMES
 from .tables import Report, Table, fixed, level_text, signed
@@ -48,18 +49,10 @@ def comparison_report(compared: Sequence[ComparedMetric]) -> Report:
         for comparison in metric.comparisons:
             baseline = comparison.baseline
             rows = [(baseline, fixed(comparison.means[baseline]), "", "", "", "")]
-            for difference in comparison.differences:
-                ends = difference.interval
-                rows.append(
-                    (
-                        difference.system,
-                        fixed(comparison.means[difference.system]),
-                        signed(difference.difference),
-                        f"{signed(ends.low)} to {signed(ends.high)}" if ends else "",
-                        _p(difference.p_bootstrap_holm),
-                        _p(difference.p_randomisation_holm),
-                    )
-                )
+            for found in comparison.differences:
+                mean, difference = fixed(comparison.means[found.system]), signed(found.difference)
+                p_values = (_p(found.p_bootstrap_holm), _p(found.p_randomisation_holm))
+                rows.append((found.system, mean, difference, _ends(found.interval), *p_values))
             language = "" if comparison.rows == ALL else f", {comparison.rows}"
             counts = counted(comparison.n_rows, "row")
             if comparison.resampled_by != "row":
@@ -81,8 +74,7 @@ def difference_sentences(compared: ComparedMetric) -> Iterator[str]:
         for found in comparison.differences:
             text = f"{language}{found.system} − {comparison.baseline}: {signed(found.difference)}"
             if found.interval is not None:
-                ends = f"{signed(found.interval.low)} to {signed(found.interval.high)}"
-                text += f" ({level_text(found.interval.confidence)} interval {ends})"
+                text += f" ({level_text(found.interval.confidence)} interval {_ends(found.interval)})"
             if found.p_randomisation_holm is not None:
                 text += f", p = {_p(found.p_randomisation_holm)} by randomisation"
             yield f"{text}."
@@ -109,16 +101,21 @@ def _comparison_remarks(compared: Sequence[ComparedMetric]) -> Iterator[str]:
                 notes.setdefault(note, "" if comparison.rows == ALL else f"{comparison.rows}: ")
     yield from (f"note: {language}{note}" for note, language in notes.items())
     for metric in compared:
-        if metric.corpus:
-            stated = "; ".join(
-                f"{system}: {', '.join(f'{name} {value:.4f}' for name, value in numbers.items())}"
-                for system, numbers in metric.corpus.items()
-            )
+        numbers = [
+            f"{system} {name} {value:.4f}"
+            for system, corpus in metric.corpus.items()
+            for name, value in corpus.items()
+        ]
+        if numbers:
             yield (
                 f"note: {metric.metric}: the tests compare means of rows. The numbers of all rows together "
-                f"are no means, so they are not tested ({stated})"
+                f"are no means, so they are not tested ({', '.join(numbers)})"
             )
     yield from (metric.signature for metric in compared if metric.signature)
+
+
+def _ends(interval: Interval | None) -> str:
+    return f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
 
 
 def _p(value: float | None) -> str:
@@ -169,8 +166,7 @@ def _differences(run: SystemsRun, metric: SystemsMetric) -> Table:
             pair = found.get(names)
             cells.append("–" if pair is None else signed(pair.difference) + ("*" if pair.is_clear else " "))
         only = found.get(run.pairs[0]) if len(run.pairs) == 1 else None
-        ends = only and only.interval
-        rows.append([*cells, f"{signed(ends.low)} to {signed(ends.high)}" if ends else ""])
+        rows.append([*cells, _ends(only.interval) if only else ""])
     if len(metric.languages) > 1:
         cells = ["mean"]
         for first, second in run.pairs:

@@ -107,9 +107,7 @@ def test_a_metric_that_looks_at_photos(folder, tmp_path, embedded_is_read_once):
     photos[2].unlink()
     result = compare(folder, *given)
     assert result.exit_code == 1
-    assert "1 of the 4 photos of xm3600 · de cannot be scored; 22cc, for one, is missing; --partial" in words(
-        result.stderr
-    )
+    assert "1 of the 4 photos of xm3600 · de cannot be scored; 22cc, for one" in words(result.stderr)
     result = compare(folder, *given, "--partial")
     assert result.exit_code == 0 and ["de", "3"] in (line.split()[:2] for line in result.stdout.splitlines())
 

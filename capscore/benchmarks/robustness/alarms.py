@@ -91,11 +91,8 @@ def run_alarms(
     Args:
         captions: n captions of one language.
         metrics: Name → the metric, the plain metric it is held against, and the name of this.
-        plain_embedders: Name → embedder of the texts that stand for photos, for captions that have such.
+        plain_embedders: As in `run_robustness`.
         styles: Names of styles.
-
-    Raises:
-        CapscoreError: as in `run_robustness`.
     """
     restyled, skipped = made_or_skipped(
         styles, lambda style: restyle(captions.captions, style, captions.language, photos=captions.image_ids)

@@ -111,15 +111,10 @@ def run_degrees(
     """Score captions as they are and perturbed to each degree.
 
     Args:
-        captions: n captions of one language.
-        scorers: Name → metric that looks at photos and needs no references.
-        plain_embedders: Name → embedder of the texts that stand for photos, for captions that have such.
+        captions, scorers, plain_embedders: As in `run_robustness`.
         kinds: Names of published perturbations.
         degrees: Shares of the words, ascending.
         seed: Seed for all random draws.
-
-    Raises:
-        CapscoreError: as in `run_robustness`.
     """
 
     def perturbed(kind: str) -> list[Any]:

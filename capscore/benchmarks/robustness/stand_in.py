@@ -86,21 +86,7 @@ def score_texts(
 def against_stand_ins(
     scorer: BackboneScorer, texts: Sequence[str], stand_ins: Sequence[str], language: str, embedder: Embedder
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """Apply a metric's formula with the cosine to a text in place of the cosine to a photo.
-
-    Args:
-        scorer: Metric that looks at photos alone.
-        texts: n captions.
-        stand_ins: n texts that stand for their photos.
-        language: Language of the captions.
-        embedder: Embedder of the stand-ins.
-
-    Returns:
-        Scores, (n,); the signature's settings.
-
-    Raises:
-        CapscoreError: the two towers have embeddings of different length.
-    """
+    """A metric's scores (n,) with cosines to n texts in place of those to the photos; the settings."""
     if not texts:
         return np.zeros(0), {}
     scorer.warn_about_languages([language])
@@ -145,11 +131,8 @@ def stand_in_agreement(
 ) -> BenchmarkRun:
     """Measure how metrics agree with ratings, with the first reference of each photo in its place.
 
-    Args:
-        slug, config, data_dir: As in `capscore.load_benchmark`.
-        scorers: Name → metric that looks at photos alone.
-        plain_embedders: Name → embedder of the references.
-        options: How scores become numbers.
+    `slug`, `config` and `data_dir` are as in `capscore.load_benchmark`; `scorers` look at photos alone, and
+    `plain_embedders` embed the references.
 
     Raises:
         CapscoreError: the benchmark cannot be loaded, or has no references.

@@ -174,10 +174,6 @@ def photo_key(name: str) -> str:
 def configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
     """Language → configuration: those that are named, or one for each language; and all languages.
 
-    Args:
-        slug: Name of a set of captioned photos.
-        configs: Names of configurations, each in another language; None for all languages.
-
     Raises:
         InputError: not a set of captioned photos, an unknown configuration, or two for one language.
     """
@@ -216,14 +212,8 @@ def match_captions(
 ) -> MatchedRows:
     """The captions of all systems in a language, in the order of the set's photos.
 
-    Args:
-        code, config: Language, and the configuration that has references in it.
-        where: Name of the set and the configuration, for errors.
-        rows: Rows of the configuration.
-        systems: What the systems say.
-        is_whole: Whether all rows that were published are there.
-        common_rows: Whether only photos that all systems with this language have are kept; otherwise a
-            system without one of the photos is an error.
+    `rows` are those of the configuration; `where` names it. With `common_rows`, only photos that all systems
+    with this language have are kept; otherwise a system without one of the photos is an error.
 
     Raises:
         InputError: a photo that the set does not have, or that a system has no caption of.
