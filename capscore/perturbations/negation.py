@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..text.segmentation import chinese_simplifier
-from ..text.word_classes import tag, tagger_name
+from ..text.word_classes import Word, tag, tagger_name
 from .words import placed_words, with_capital_of, without_stop
 
 # The word before the verb, and words that may stand between it and the verb.
@@ -109,8 +109,14 @@ def negate(caption: str, code: str, rng: random.Random) -> str:
     if code in _NO_ARTICLE:
         return _by_article(caption, code, rng)
     if code == "tr":
-        return _turkish(caption)
-    return _NEGATIONS.get(code, _before_verb)(caption, code)
+        there = re.search(r"\bvar\b", caption)
+        return _replaced(caption, *there.span(), "yok") if there else _at_end(caption, " değil")
+    return _NEGATIONS.get(code, _before_verb)(caption, code, tag([caption], code)[0])
+
+
+def _replaced(caption: str, start: int, end: int, word: str) -> str:
+    """The caption with another word at a place; it takes over a capital."""
+    return caption[:start] + with_capital_of(word, caption[start:end]) + caption[end:]
 
 
 def _by_ending(caption: str, code: str) -> str:
@@ -129,16 +135,8 @@ def _by_article(caption: str, code: str, rng: random.Random) -> str:
     articles = [place for place in places[:-1] if caption[slice(*place)].lower() in _NO_ARTICLE[code]]
     if articles:
         start, end = rng.choice(articles)
-        word = caption[start:end]
-        return caption[:start] + with_capital_of(_NO_ARTICLE[code][word.lower()], word) + caption[end:]
+        return _replaced(caption, start, end, _NO_ARTICLE[code][caption[start:end].lower()])
     return _before_preposition(caption, code, _NOT[code]) or _at_end(caption, f" {_NOT[code]}")
-
-
-def _turkish(caption: str) -> str:
-    there = re.compile(r"\bvar\b").search(caption)
-    if there:
-        return caption[: there.start()] + "yok" + caption[there.end() :]
-    return _at_end(caption, " değil")
 
 
 def _at_end(caption: str, ending: str) -> str:
@@ -149,32 +147,30 @@ def _at_end(caption: str, ending: str) -> str:
 def _before_preposition(caption: str, code: str, negation: str) -> str:
     """The caption, negated before the first preposition that does not begin it; "" if there is none."""
     for start, end in placed_words(caption, code)[1:]:
-        if caption[start:end] in _set_of(_PREPOSITIONS, code):
+        if caption[start:end] in _PREPOSITIONS.get(code, "").split():
             return f"{caption[:start]}{negation} {caption[start:]}"
     return ""
 
 
-def _set_of(table: dict[str, str], code: str) -> frozenset[str]:
-    return frozenset(table.get(code, "").split())
+def _first_verb(tagged: Sequence[Word], code: str) -> int | None:
+    """Index of the first verb or auxiliary."""
+    auxiliaries = _AUXILIARIES.get(code, "").split()
+    verbs = (
+        index
+        for index, word in enumerate(tagged)
+        if word.word_class == "verb" or word.text.lower() in auxiliaries
+    )
+    return next(verbs, None)
 
 
-def _first_verb(caption: str, code: str) -> int | None:
-    """Index of the first verb or auxiliary among the words that `tag` finds."""
-    auxiliaries = _set_of(_AUXILIARIES, code)
-    for number, word in enumerate(tag([caption], code)[0]):
-        if word.word_class == "verb" or word.text.lower() in auxiliaries:
-            return number
-    return None
-
-
-def _before_verb(caption: str, code: str) -> str:
+def _before_verb(caption: str, code: str, tagged: Sequence[Word]) -> str:
     negation, between = _BEFORE_VERB[code]
-    found, number = tag([caption], code)[0], _first_verb(caption, code)
-    if number is None:
+    index = _first_verb(tagged, code)
+    if index is None:
         return _before_preposition(caption, code, negation) or caption
-    while number and found[number - 1].text.lower() in between.split():
-        number -= 1
-    return _inserted(caption, found[number].start, negation)
+    while index and tagged[index - 1].text.lower() in between.split():
+        index -= 1
+    return _inserted(caption, tagged[index].start, negation)
 
 
 def _inserted(caption: str, place: int, word: str) -> str:
@@ -185,133 +181,108 @@ def _inserted(caption: str, place: int, word: str) -> str:
     return f"{caption[:place]}{word} {rest}"
 
 
-def _english(caption: str, code: str) -> str:
+def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
-    auxiliaries = _set_of(_AUXILIARIES, code)
-    tagged = tag([caption], code)[0]
     for word, after in zip(tagged, [*tagged[1:], None], strict=True):
-        text = word.text.lower()
-        helping = text in ("has", "have", "had") and after is not None and after.word_class == "verb"
-        if text in auxiliaries or helping:
+        text, has = word.text.lower(), word.text.lower() in ("has", "have", "had")
+        if text in _AUXILIARIES[code].split() or (has and after is not None and after.word_class == "verb"):
             return f"{caption[: word.end]} not{caption[word.end :]}"
-        if word.word_class != "verb" and text not in ("has", "have", "had"):
-            continue
-        if text.endswith(("ing", "ed", "en", "wn")):
+        if word.word_class == "verb" and text.endswith(("ing", "ed", "en", "wn")):
             return _inserted(caption, word.start, "not")
-        if text in ("has", "does", "goes"):
-            text = {"has": "does not have", "does": "does not do", "goes": "does not go"}[text]
-        elif text.endswith("s") and not text.endswith("ss"):
-            text = f"does not {_base(text)}"
-        elif text in _ENGLISH_PAST:
-            text = f"did not {_ENGLISH_PAST[text]}"
-        else:
-            text = f"do not {text}"
-        return caption[: word.start] + with_capital_of(text, word.text) + caption[word.end :]
+        if word.word_class == "verb" or has:
+            return _replaced(caption, word.start, word.end, _do_not(text))
     return _before_preposition(caption, code, "not") or caption
 
 
-_ENGLISH_PAST = {
-    past: base
-    for past, base in (
-        pair.split(":")
-        for pair in "ran:run sat:sit stood:stand rode:ride held:hold wore:wear took:take ate:eat drank:drink "
-        "made:make lay:lie flew:fly swam:swim went:go had:have did:do threw:throw caught:catch "
-        "drove:drive got:get came:come".split()
-    )
-}
+def _do_not(verb: str) -> str:
+    """A negated English verb.
 
-
-def _base(verb: str) -> str:
-    """An English verb in the third person → its infinitive.
-
-    >>> [_base(verb) for verb in ("runs", "carries", "watches", "rides", "crosses", "lies")]
-    ['run', 'carry', 'watch', 'ride', 'cross', 'lie']
+    >>> [_do_not(verb) for verb in ("runs", "carries", "watches", "lies", "has", "ran", "run")]
+    ['does not run', 'does not carry', 'does not watch', 'does not lie', 'does not have', 'did not run',
+     'do not run']
     """
-    if verb.endswith("ies"):
-        return f"{verb[:-3]}y" if len(verb) > 4 else verb[:-1]
-    if verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
-        return verb[:-2]
-    return verb[:-1]
+    if verb in _ENGLISH_PAST:
+        return f"did not {_ENGLISH_PAST[verb]}"
+    if not verb.endswith("s") or verb.endswith("ss"):
+        return f"do not {verb}"
+    base = {"has": "have", "does": "do", "goes": "go"}.get(verb, verb[:-1])
+    if verb.endswith("ies") and len(verb) > 4:
+        base = f"{verb[:-3]}y"
+    elif verb.endswith(("sses", "shes", "ches", "xes", "zzes", "oes")):
+        base = verb[:-2]
+    return f"does not {base}"
 
 
-def _french(caption: str, code: str) -> str:
+_ENGLISH_PAST = dict(
+    pair.split(":")
+    for pair in "ran:run sat:sit stood:stand rode:ride held:hold wore:wear took:take ate:eat drank:drink "
+    "made:make lay:lie flew:fly swam:swim went:go had:have did:do threw:throw caught:catch drove:drive "
+    "got:get came:come".split()
+)
+
+
+def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Ne … pas around the verb and its pronoun; ne pas before an infinitive.
 
     Only pas before a participle, or before a preposition if there is no verb.
     """
-    found, number = tag([caption], code)[0], _first_verb(caption, code)
-    if number is None:
+    index = _first_verb(tagged, code)
+    if index is None:
         return _before_preposition(caption, code, "pas") or caption
-    verb = found[number]
+    verb = tagged[index]
     text = verb.text.lower()
-    if text not in _set_of(_AUXILIARIES, code):
-        before = found[number - 1].text.lower() if number else ""
-        if text.endswith(("er", "ir", "re")) and before in (
-            "à",
-            "de",
-            "pour",
-            "sans",
-            "d'",
-            "d’",
-            "en train",
-        ):
+    if text not in _AUXILIARIES[code].split():
+        before = tagged[index - 1].text.lower() if index else ""
+        opens = before in ("à", "de", "pour", "sans", "d'", "d’", "en train")
+        if opens and text.endswith(("er", "ir", "re")):
             return _inserted(caption, verb.start, "ne pas")
         if re.search(r"(?:é|ée|és|ées|u|ue|us|ues|is|ise|ises|it|ite|ert|erte|erts|ertes)$", text):
             return _inserted(caption, verb.start, "pas")
-    first = number
-    while first and found[first - 1].text.lower() in ("se", "s'", "s’", "y", "en", "lui", "leur"):
-        first -= 1
-    start, end = found[first].start, verb.end
+    while index and tagged[index - 1].text.lower() in ("se", "s'", "s’", "y", "en", "lui", "leur"):
+        index -= 1
+    start, end = tagged[index].start, verb.end
     inner = caption[start:end]
     elided = unicodedata.normalize("NFD", inner[0].lower())[0] in "aeiouy"
     return f"{caption[:start]}{'n’' if elided else 'ne '}{inner} pas{caption[end:]}"
 
 
-def _czech(caption: str, code: str) -> str:
+def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """The verb with the prefix ne-."""
-    for word in tag([caption], code)[0]:
+    for word in tagged:
         text = word.text.lower()
-        if text == "je":
-            return caption[: word.start] + with_capital_of("není", word.text) + caption[word.end :]
-        if word.word_class == "verb" or text in ("jsou", "byl", "byla", "byli", "byly"):
-            return caption[: word.start] + with_capital_of(f"ne{text}", word.text) + caption[word.end :]
+        if word.word_class == "verb" or text in ("je", "jsou", "byl", "byla", "byli", "byly"):
+            return _replaced(caption, word.start, word.end, "není" if text == "je" else f"ne{text}")
     return caption
 
 
-def _chinese(caption: str, code: str) -> str:
+def _chinese(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """没有 before the first verb or the mark of its continuous form, 不 before 是 and 在.
 
     In simplified or traditional characters, like the caption.
     """
-    simplified = chinese_simplifier()(caption) == caption
-    have_not = "没有" if simplified else "沒有"
-    found = tag([caption], code)[0]
-    for word, after in zip(found, [*found[1:], None], strict=True):
+    have_not = "没有" if chinese_simplifier()(caption) == caption else "沒有"
+    for word, after in zip(tagged, [*tagged[1:], None], strict=True):
         if word.text == "正在":
             return f"{caption[: word.start]}{have_not}在{caption[word.end :]}"
+        negation = {"是": "不", "有": have_not[0]}.get(word.text)
         going_on = word.text == "在" and after is not None and after.word_class == "verb"
-        if word.text in ("是", "有"):
-            return caption[: word.start] + {"是": "不", "有": have_not[0]}[word.text] + caption[word.start :]
-        if going_on or word.word_class == "verb":
-            return caption[: word.start] + have_not + caption[word.start :]
-    for word in found:
-        if word.text == "在":
-            return f"{caption[: word.start]}不{caption[word.start :]}"
-    return caption
+        if negation or going_on or word.word_class == "verb":
+            return caption[: word.start] + (negation or have_not) + caption[word.start :]
+    at = next((word.start for word in tagged if word.text == "在"), None)
+    return caption if at is None else f"{caption[:at]}不{caption[at:]}"
 
 
-def _thai(caption: str, code: str) -> str:
+def _thai(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """ไม่ได้ before the mark of the continuous form, or before the first verb; ไม่ before มี."""
-    found = tag([caption], code)[0]
-    going_on = next((word for word in found if word.text == "กำลัง"), None)
-    verb = going_on or next((word for word in found if word.word_class == "verb"), None)
-    if verb is None:
+    going_on = [word for word in tagged if word.text == "กำลัง"]
+    verbs = going_on or [word for word in tagged if word.word_class == "verb"]
+    if not verbs:
         return caption
-    negation = "ไม่" if verb.text == "มี" else "ไม่ได้"
-    return caption[: verb.start] + negation + caption[verb.start :]
+    negation = "ไม่" if verbs[0].text == "มี" else "ไม่ได้"
+    return caption[: verbs[0].start] + negation + caption[verbs[0].start :]
 
 
-_NEGATIONS: dict[str, Callable[[str, str], str]] = {
+_NEGATIONS: dict[str, Callable[[str, str, Sequence[Word]], str]] = {
     "cs": _czech,
     "en": _english,
     "fr": _french,
