@@ -159,7 +159,7 @@ def compare_means(
         p_values = [boot, flip, holm(boot), holm(flip)]
         notes += sampling_notes(unit, n, confidence, dict(zip(others, intervals, strict=True)))
         if exact:
-            notes.append(f"{n_units} {unit}s: p-values of the randomisation count all {2**n_units} swaps")
+            notes.append(f"{n_units} {unit}s: exact p-values count all {2**n_units} swaps")
         if n_units < 10:
             notes.append(f"{n_units} {unit}s are few for a bootstrap: trust the randomisation")
     rows_of_differences = zip(others, observed.tolist(), intervals, *p_values, strict=True)
