@@ -163,7 +163,7 @@ class CIDEr(ReferenceScorer):
         )
 
 
-class CIDErD(ReferenceScorer):
+class CIDErD(CIDEr):
     """CIDEr-D with σ = 6, which `CIDEr` computes by default.
 
     Args:
@@ -174,8 +174,6 @@ class CIDErD(ReferenceScorer):
 
     metric = "cider_d"
     title = "CIDEr-D"
-    citation = ("vedantam-etal-2015-cider",)
-    score_range = (0, 10)
 
     def __init__(
         self,
@@ -184,15 +182,7 @@ class CIDErD(ReferenceScorer):
         empty: Literal["raise", "score", "skip"] = "raise",
         per_row: bool = True,
     ):
-        super().__init__(empty=empty, per_row=per_row)
-        self.consensus = Consensus(document_frequencies)
-
-    @property
-    def compares_rows(self) -> bool:
-        return self.consensus.given is None
-
-    def language_problem(self, code: str) -> str:
-        return self.consensus.language_problem(code)
+        super().__init__(document_frequencies=document_frequencies, empty=empty, per_row=per_row)
 
     def compare(self, texts: Texts) -> Compared:
         return Compared(self.consensus.score(texts), self.consensus.settings(texts))

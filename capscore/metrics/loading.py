@@ -7,7 +7,6 @@ here.
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import os
 import re
@@ -271,17 +270,14 @@ def check_options(metric: str, options: Mapping[str, Any]) -> None:
     >>> check_options("cider", {"variants": "paper"})
     Traceback (most recent call last):
         ...
-    capscore.errors.OptionError: cider takes no variants='paper'; did you mean variant? \
-Its options: document_frequencies, variant, empty, per_row
+    capscore.errors.OptionError: cider takes no variants='paper'; \
+its options: document_frequencies, variant, empty, per_row
     """
     takes = options_of(metric)
     for name, value in options.items():
         if name not in takes:
-            # an option of another metric is not a misspelling
-            close = [] if name in all_options() else difflib.get_close_matches(name, takes, n=1)
-            hint = ("did you mean ", Setting(close[0]), "? Its options: ") if close else ("its options: ",)
             listed = [part for option in takes for part in (", ", Setting(option))][1:] or ["none"]
-            raise OptionError(f"{metric} takes no ", Setting(name, value), "; ", *hint, *listed)
+            raise OptionError(f"{metric} takes no ", Setting(name, value), "; its options: ", *listed)
         choices = takes[name].choices
         if choices and value not in choices:
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")

@@ -20,7 +20,6 @@ from typing import IO
 import numpy as np
 
 from ...errors import CapscoreError, MissingExtraError
-from .ngrams import check_texts
 
 _METEOR_OPTIONS = ("-", "-", "-stdio", "-l", "en", "-norm")  # coco-caption's
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
@@ -47,14 +46,12 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
         tables print, is not their mean.
 
     Raises:
-        InputError: a row without references, or with something that is not a text.
         MissingExtraError: pycocoevalcap, which contains the program, is not installed.
         CapscoreError: there is no Java, or the program failed; quotes its output.
 
     >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
     [0.3799]
     """
-    check_texts(candidates, references)
     folder, java = _program("METEOR", "meteor", "meteor-1.5.jar"), _java("METEOR")
     rows, row_of = _distinct(candidates, references)
     scores = np.zeros(len(rows))
@@ -82,13 +79,11 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
         float64 (n,), 0 to 1. A row without anything to compare scores 0.
 
     Raises:
-        InputError: a row without references, or with something that is not a text.
         MissingExtraError: pycocoevalcap, which contains the program, is not installed.
         CapscoreError: there is no Java, Java is too new, the models are missing, or the program failed.
 
     >>> spice(["a red kite"], [["a red kite flies", "one kite"]]).tolist()    # doctest: +SKIP
     """
-    check_texts(candidates, references)
     folder = _program("SPICE", "spice", "spice-1.0.jar")
     java = _java("SPICE")
     missing = [name for name in _SPICE_MODELS if not (folder / "lib" / name).is_file()]

@@ -6,15 +6,12 @@ and reference lists are numbers; CIDEr and BLEU are computed on these arrays.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
-
-from ...errors import CapscoreError, InputError
 
 ORDERS = 4  # n-grams of 1 to 4 tokens
 BLOCK = 1 << 19  # array elements at once, each of which takes some tens of bytes
@@ -50,10 +47,6 @@ class TokenRows:
             references: n lists of at least one reference.
             tokenize: Function from distinct texts to their tokens, in the same order; called once.
 
-        Raises:
-            InputError: a row without references, or with something that is not a text; names the row.
-            CapscoreError: `tokenize` did not return one list of tokens per text.
-
         >>> rows = TokenRows.build(["a cat", "a dog"], [["a cat", "one cat"], ["a dog"]],
         ...                        lambda texts: [text.split() for text in texts])
         >>> rows.tokens
@@ -61,18 +54,10 @@ class TokenRows:
         >>> rows.candidates.tolist(), rows.references.tolist(), rows.offsets.tolist()
         ([0, 1], [0, 2, 1], [0, 2, 3])
         """
-        check_texts(candidates, references)
         index: dict[str, int] = {}
         of_candidates = [index.setdefault(text, len(index)) for text in candidates]
         of_references = [index.setdefault(text, len(index)) for texts in references for text in texts]
         tokens = list(tokenize(list(index)))
-        if len(tokens) != len(index):
-            raise CapscoreError(f"tokenize gave {len(tokens)} lists of tokens for {len(index)} texts")
-        for text, some in zip(index, tokens, strict=True):
-            if isinstance(some, str):
-                raise CapscoreError(
-                    f"tokenize gave {reprlib.repr(some)} for {reprlib.repr(text)}; expected a list of tokens"
-                )
         return cls(
             tokens,
             np.array(of_candidates, dtype=np.int64),
@@ -102,29 +87,6 @@ class TokenRows:
     def frequencies(self) -> np.ndarray:
         """int64 (g,): number of rows whose references contain each n-gram."""
         return self.documents.frequencies(self.ngrams)
-
-
-def check_texts(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Check that every row has a text and a list of at least one text.
-
-    Raises:
-        InputError: a row does not; names the row.
-    """
-    if len(candidates) != len(references):
-        raise InputError(
-            f"{len(references)} lists of references for {len(candidates)} candidates; expected one list each",
-            field="references",
-        )
-    for row, (candidate, texts) in enumerate(zip(candidates, references, strict=True)):
-        if not isinstance(candidate, str):
-            raise InputError(f"{reprlib.repr(candidate)} is not a text", row=row, field="candidate")
-        if isinstance(texts, str) or not isinstance(texts, Sequence):
-            raise InputError(f"{reprlib.repr(texts)} is not a list of texts", row=row, field="references")
-        if not texts:
-            raise InputError("no reference; expected at least one", row=row, field="references")
-        for text in texts:
-            if not isinstance(text, str):
-                raise InputError(f"{reprlib.repr(text)} is not a text", row=row, field="references")
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ _OPTIONS = [
         ("nul", "a\0b", ["document_frequencies"]),
     ),
     *_of("cider", "backbone", ("not of this metric", "embedded", ["cider takes no"])),
-    *_of("mcs", "batchsize", ("misspelt", 8, ["did you mean batch_size?"])),
+    *_of("mcs", "batchsize", ("misspelt", 8, ["batch_size"])),
     *_of("mcs", "__class__", ("name of a method", 8, ["takes no"])),
 ]
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import CapscoreError, InputError
 from capscore.metrics.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
 
 from ...token_rows import build, row_lists, split
@@ -105,28 +103,3 @@ def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
 def test_spans_skip_empty_groups():
     assert spans(np.array([5, 0, 9]), np.array([2, 0, 1])).tolist() == [5, 6, 9]
     assert spans(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
-
-
-BAD_ROWS = {
-    "number of lists": ((["a"], []), "references: 0 lists of references for 1 candidates"),
-    "candidate": ((["a", None], [["b"], ["c"]]), "row 1, candidate: None is not a text"),
-    "bare text": ((["a"], ["b"]), "row 0, references: 'b' is not a list of texts"),
-    "no list": ((["a"], [None]), "row 0, references: None is not a list of texts"),
-    "empty list": ((["a", "b"], [["c"], []]), "row 1, references: no reference; expected at least one"),
-    "reference": ((["a"], [["b", 3.5]]), "row 0, references: 3.5 is not a text"),
-}
-
-
-@pytest.mark.parametrize("name", BAD_ROWS)
-def test_bad_rows_are_named(name):
-    (candidates, references), message = BAD_ROWS[name]
-    with pytest.raises(InputError) as error:
-        TokenRows.build(candidates, references, split)
-    assert str(error.value).startswith(message)
-
-
-def test_a_tokenizer_must_give_a_list_of_tokens_a_text():
-    with pytest.raises(CapscoreError, match="tokenize gave 1 lists of tokens for 2 texts"):
-        TokenRows.build(["a"], [["b"]], lambda texts: [["a"]])
-    with pytest.raises(CapscoreError, match="tokenize gave 'a' for 'a'; expected a list of tokens"):
-        TokenRows.build(["a"], [["b"]], lambda texts: texts)
