@@ -104,7 +104,7 @@ class InfoMetIC(BackboneScorer):
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".
-        seed: Seed for the clusters.
+        seed: As in `RegionMaker`.
         empty, per_row: As in `Scorer`.
 
     Raises:
