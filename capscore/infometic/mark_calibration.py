@@ -482,13 +482,8 @@ def _read_curves(values: Any) -> Any:
     """`_plain` the other way; any of four errors for what is no curve."""
     if "quantiles" not in values:
         return {name: _read_curves(inner) for name, inner in values.items()}
-    curve = MarkCurve(
-        float(values["scale"]),
-        float(values["bias"]),
-        tuple(map(float, values["quantiles"])),
-        float(values["found"]),
-    )
-    numbers = (curve.scale, curve.bias, curve.found, *curve.quantiles)
+    curve = MarkCurve(**{**values, "quantiles": tuple(map(float, values["quantiles"]))})
+    numbers = np.array([curve.scale, curve.bias, curve.found, *curve.quantiles], np.float64)
     if len(curve.quantiles) != len(RATES) or not np.isfinite(numbers).all():
         raise ValueError(f"a curve has {len(RATES)} quantiles, and finite numbers")
     return curve

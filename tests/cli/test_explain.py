@@ -198,19 +198,10 @@ def test_wrong_usage(scorer, photo, options, message, tmp_path, monkeypatch):
         ("[", "expected a JSON list of boxes"),
         ('{"a": 1}', "expected a list of boxes"),
         ("[[0, 0, 5, 5], [0, 1, 2]]", "box 1 is [0, 1, 2]: expected four finite numbers"),
-        ("[[0, 0, 5, true]]", "box 0 is"),
-        ('[[0, 0, 5, "5"]]', "box 0 is"),
-        ("[[0, 0, 5, null]]", "box 0 is"),
-        ("[[[0], 0, 5, 5]]", "box 0 is"),
-        ("null", "expected a list of boxes"),
-        ('"boxes"', "expected a list of boxes"),
         ("[" * 100_000, "expected a JSON list of boxes"),
-        ('{"a":' * 5_000, "expected a JSON list of boxes"),
-        ("[" * 60 + "]" * 60, "box 0 is [[[["),
-        (f"[[0, 0, 5, {'9' * 5_000}]]", "expected a JSON list of boxes"),
-        ('["' + "a" * 100_000 + '"]', "box 0 is"),
-        ("", "expected a JSON list of boxes"),
-        ("\x00", "expected a JSON list of boxes"),
+        ("[[NaN, 0, 5, 5]]", "box 0 is"),
+        ("[[400, 0, 410, 9]]", "box 0 is"),
+        (str([[0, 0, 5, 5]] * 1001), "1,001 boxes for one photo; expected at most 1,000"),
     ],
 )
 def test_bad_boxes(scorer, photo, tmp_path, text, message):
@@ -228,15 +219,6 @@ def test_a_file_of_boxes_may_begin_with_a_byte_order_mark(scorer, photo, tmp_pat
     assert run(photo, "A cat", "--boxes", path).exit_code == 0
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe[", b"\x80"])
-def test_a_file_of_boxes_in_another_encoding(scorer, photo, tmp_path, content):
-    (tmp_path / "boxes.json").write_bytes(content)
-    result = run(photo, "A cat", "--boxes", tmp_path / "boxes.json")
-    assert result.exit_code == 2 and "expected a JSON list of boxes: 'utf-8' codec" in " ".join(
-        result.stderr.split()
-    )
-
-
 def test_a_file_of_boxes_that_is_too_large_is_not_read_to_its_end(scorer, photo):
     result = run(photo, "A cat", "--boxes", "/dev/zero")
     assert result.exit_code == 2
@@ -244,39 +226,13 @@ def test_a_file_of_boxes_that_is_too_large_is_not_read_to_its_end(scorer, photo)
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[[NaN, 0, 5, 5]]", "box 0 is"),
-        ("[[0, 0, 5, 5], [0, 0, Infinity, 5]]", "box 1 is"),
-        ("[[0, 0, 1e999, 5]]", "box 0 is"),
-        (f"[[0, 0, {'9' * 400}, 5]]", "box 0 is [0, 0, 99"),
-        ("[[5, 0, 2, 5]]", "box 0 is"),
-        ("[[0, 5, 5, 2]]", "box 0 is"),
-        ("[[0, 0, 0, 0]]", "box 0 is"),
-        ("[[-9, -9, -1, -1]]", "box 0 is"),
-        ("[[400, 0, 410, 9]]", "box 0 is"),
-        (str([[0, 0, 5, 5]] * 1001), "1,001 boxes for one photo; expected at most 1,000"),
-    ],
-)
-def test_boxes_that_no_photo_has(scorer, photo, tmp_path, text, message):
-    (tmp_path / "boxes.json").write_text(text)
-    result = run(photo, "A cat", "--boxes", tmp_path / "boxes.json")
-    assert not scorer.asked
-    assert result.exit_code == 2, result.output
-    said = " ".join(result.stderr.split())
-    assert f"boxes.json: {message}" in said and len(said) < 500
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.parametrize(
     "caption",
     ["A " + "g" * 4_900, "dog " * 1_250, "!" * 5_000],
     ids=["word", "many words", "signs"],
 )
-@pytest.mark.parametrize("suffix", ["html"])
-def test_long_words_and_captions_are_explained(photo, tmp_path, caption, suffix):
+def test_long_words_and_captions_are_explained(photo, tmp_path, caption):
     options = ("--backbone", "embedded", "--weights", "info_clip", "--no-cache", "--language", "en")
-    result = run(photo, caption, "-o", tmp_path / f"out.{suffix}", *options)
+    result = run(photo, caption, "-o", tmp_path / "out.html", *options)
     assert result.exit_code == 0, result.output
 
 
