@@ -80,26 +80,17 @@ def explain(
             raise terminal.UsageError(problem)
     code = options.language_of(language)
     image = load_image(photo)
-    regions = None if boxes is None else _read_boxes(boxes, image.size)
+    regions = None if boxes is None else [_read_boxes(boxes, image.size)] * len(captions)
     with terminal.as_usage():
         scorer: Any = load("infometic", **metric_options)
         if language is not None and (refusal := scorer.language_problem(code)):
             raise terminal.UsageError(Setting("language", language), f": {refusal}")
-    scores = scorer.score(
-        captions,
-        [image] * len(captions),  # which is decoded already
-        language=language,
-        boxes=None if regions is None else [regions] * len(captions),
-    )
+    images = [image] * len(captions)  # which is decoded already
+    scores = scorer.score(captions, images, language=language, boxes=regions)
     learned = getattr(scorer, "mark_calibration", None) is not None
     beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)
-    document = {
-        "image": str(photo),
-        "beta": beta,
-        "signature": scores.signature,
-        "captions": [_row(caption, scores, row) for row, caption in enumerate(explained)],
-    }
+    document = {"image": str(photo), "beta": beta, **_document(explained, scores)}
     if target is not None and target.suffix.lower() == ".json":
         terminal.write_json(target, document)
     elif target is not None:
@@ -128,16 +119,15 @@ def _read_boxes(path: Path, size: tuple[int, int]) -> list[Any]:
     return boxes
 
 
-def _row(caption: ExplainedCaption, scores: Scores, row: int) -> dict[str, Any]:
-    """All that was found out about a caption, ready for JSON; null for a missing score."""
+def _document(captions: Sequence[ExplainedCaption], scores: Scores) -> dict[str, Any]:
+    """All that was found out, ready for JSON; null for a missing score."""
     numbers = {scores.metric: scores.scores, **scores.components}
-    plain = {name: float(values[row]) for name, values in numbers.items()}
-    return {
-        "caption": caption.text,
-        "language": caption.language,
-        **{name: value if value == value else None for name, value in plain.items()},
-        **caption.explanation,
-    }
+    rows = []
+    for row, caption in enumerate(captions):
+        plain = {name: float(values[row]) for name, values in numbers.items()}
+        found = {name: value if value == value else None for name, value in plain.items()}
+        rows.append({"caption": caption.text, "language": caption.language, **found, **caption.explanation})
+    return {"signature": scores.signature, "captions": rows}
 
 
 def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | None, missed: int) -> None:
