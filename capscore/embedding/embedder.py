@@ -26,8 +26,7 @@ from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.console import progress_bar
 from ..images.boxes import crops, normalised
 from ..images.fetch import Downloads
-from ..images.load import DECODING, content_key, load_image
-from ..images.sequence import check_images
+from ..images.load import DECODING, check_images, content_key, load_image
 
 if TYPE_CHECKING:
     import torch
@@ -233,7 +232,7 @@ class Embedder:
         """Embed one image per row.
 
         Args:
-            images: n images that `capscore.images.sequence.check_images` accepts.
+            images: n images that `capscore.images.load.check_images` accepts.
             on_error: "raise" (default), or "skip" to list bad images in `failures`.
             skip: Rows to leave out; their index is −1.
             reader: Reader of the decoded images, or None.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, InputError, Setting, address_name
 from .read import EXPECTED, is_saved_dataset, open_rows, parquet_parts, text_lines
-from .row_source import ArrowSource, Chunk, RowsInMemory, RowSource
+from .row_source import ArrowSource, Chunk, LazySequence, RowsInMemory, RowSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,9 @@ def find_images(
             images[row] = folder.find(image)
         except InputError as error:
             problems[row], images[row] = error, None
-    return [*images.values()] if stored is None else _StoredImages(stored, images)
+    if stored is None:
+        return [*images.values()]
+    return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())
 
 
 def stores_images(source: RowSource, column: str) -> bool:
@@ -129,21 +131,6 @@ def _holds_images(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-class _StoredImages(Sequence):
-    """An Arrow column of encoded images; a row becomes a Python object when it is read."""
-
-    def __init__(self, column: pa.ChunkedArray, paths: dict[int, Any]):
-        self._column, self._paths = column, paths
-
-    def __len__(self) -> int:
-        return len(self._column)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        return self._paths[index] if index in self._paths else self._column[index].as_py()
 
 
 # ---- photos with captions beside them, or typed in ----

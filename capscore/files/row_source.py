@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,6 +192,20 @@ class ArrowSource(RowSource):
 
     @abstractmethod
     def _tables(self, size: int, columns: list[str] | None) -> Iterator[pa.Table]: ...
+
+
+class LazySequence(Sequence):
+    """Values that are made when they are read, by a function of their index from 0."""
+
+    def __init__(self, length: int, get: Callable[[int], Any]):
+        self._length, self._get = length, get
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int | slice) -> Any:
+        numbers = range(self._length)[index]
+        return self._get(numbers) if isinstance(numbers, int) else [self._get(number) for number in numbers]
 
 
 def check_names_differ(path: Path, columns: Sequence[str]) -> None:

@@ -21,12 +21,12 @@ import threading
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import xxhash
 
 from ..errors import ImageError, Setting
-from .describe import describe, image_error
+from .load import DownloadedImage, describe, image_error
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 """Size limit, in bytes, of an image from a URL."""
@@ -41,20 +41,11 @@ MAX_REDIRECTS = 5
 """Number of redirects that are followed."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
-_CHUNK = 2**16
 _MAX_LENGTH = 8192  # of a URL, which servers limit as well
-_DOWNLOAD_IT = "; download it yourself and pass the path"
 # NAT64 (RFC 6052) and IPv4-compatible addresses end with the IPv4 address that is meant
 _ENDS_WITH_IPV4 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
 # not in every version of the module: NAT64 of a network of its own (RFC 8215), shared addresses of carriers
 _OTHERS = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "100.64.0.0/10", "2001::/32", "fec0::/10")))
-
-
-class DownloadedImage(NamedTuple):
-    """The file that a URL was downloaded to."""
-
-    url: str
-    path: Path
 
 
 class Downloads:
@@ -69,7 +60,8 @@ class Downloads:
     def __init__(self, allow_urls: bool, allow_private_urls: bool = False):
         self._allowed, self._allow_private = allow_urls, allow_private_urls
         self._stopped = threading.Event()
-        self._folder: tempfile.TemporaryDirectory | None = None
+        # after an interrupt, threads may still be writing
+        self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
         self._results: dict[str, DownloadedImage | ImageError] = {}
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
@@ -78,19 +70,17 @@ class Downloads:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._folder.cleanup()
 
     def local(self, image: Any) -> Any:
         """The image itself, or the file fetched from it if it is a URL or a dict with a URL as path.
 
         Raises:
-            ImageError: the URL could not be fetched.
+            ImageError: The URL could not be fetched.
         """
         url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
-        if not self._allowed or not isinstance(url, str):
-            return image
-        if not url.lower().startswith(("http://", "https://")):
+        is_url = isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+        if not (self._allowed and is_url):
             return image
         with self._lock:
             lock = self._locks.setdefault(url, threading.Lock())
@@ -109,10 +99,6 @@ class Downloads:
     def _download(self, url: str) -> DownloadedImage | ImageError:
         try:
             data = fetch(url, allow_private=self._allow_private, stopped=self._stopped)
-            with self._lock:
-                if self._folder is None:
-                    # after an interrupt, threads may still be writing
-                    self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
             path = Path(self._folder.name, xxhash.xxh3_128_hexdigest(url.encode("utf-8", "surrogatepass")))
             path.write_bytes(data)
         except ImageError as error:
@@ -142,7 +128,11 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
         except ImageError as error:
             results.put(error)
         except Exception as error:  # of urllib3, http.client, ssl and the operating system
-            results.put(image_error(f"{name} could not be fetched: {_reason(error)}"))
+            inner: BaseException = error  # urllib3 wraps the error that says what is wrong
+            while (cause := inner.__cause__ or inner.__context__) is not None:
+                inner = cause
+            kind, words = type(error).__name__, getattr(inner, "strerror", None) or inner
+            results.put(image_error(f"{name} could not be fetched: {kind}: {words!s:.200}"))
 
     # In a thread of its own: the look-up of a name can be neither limited nor interrupted.
     threading.Thread(target=work, name="capscore-download", daemon=True).start()
@@ -157,7 +147,7 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
         if isinstance(result, ImageError):
             raise result
         return result
-    raise image_error(f"{name} was not fetched within {DEADLINE:g} s{_DOWNLOAD_IT}")
+    raise image_error(f"{name} was not fetched within {DEADLINE:g} s; download it, and pass the path")
 
 
 def is_public(address: str) -> bool:
@@ -181,8 +171,8 @@ def look_up(host: str, port: int) -> list[str]:
     """The addresses of a host, in the order in which to try them.
 
     Raises:
-        OSError: there are none.
-        UnicodeError: the name cannot be asked for.
+        OSError: There are none.
+        UnicodeError: The name cannot be asked for.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -207,7 +197,12 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
     """The connection for a request, and the beginning of the answer."""
     import urllib3
 
-    parts = _parsed(url, shown)
+    try:
+        parts = urllib3.util.parse_url(url[: _MAX_LENGTH + 1])
+    except (urllib3.exceptions.LocationParseError, ValueError):
+        parts = urllib3.util.Url()
+    if len(url) > _MAX_LENGTH or parts.scheme not in ("http", "https") or not parts.host or parts.port == 0:
+        raise image_error(f"{shown} is refused; expected http(s)://host/path, {_MAX_LENGTH:,} signs at most")
     host = parts.host.strip("[]")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     addresses = look_up(host, port)
@@ -218,7 +213,7 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
             Setting("allow_private_urls", True),
         )
     headers = {
-        "Host": parts.netloc,
+        "Host": parts.netloc or host,
         "Accept": "image/*",
         # so that the limit counts the bytes that arrive, and nothing can expand beyond it
         "Accept-Encoding": "identity",
@@ -235,51 +230,23 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
         raise
 
 
-def _parsed(url: str, shown: str) -> Any:
-    """An address in its parts, with a host."""
-    from urllib3.exceptions import LocationParseError
-    from urllib3.util import parse_url
-
-    if not url.lower().startswith(("http://", "https://")):
-        raise image_error(f"{shown} is not http(s), and is refused")
-    if len(url) > _MAX_LENGTH:
-        raise image_error(f"{shown} has {len(url):,} characters; the limit is {_MAX_LENGTH:,}")
-    try:
-        parts = parse_url(url)
-    except (LocationParseError, ValueError):
-        parts = None
-    if parts is None or not parts.host or parts.port == 0:
-        raise image_error(f"{shown} is not an address; expected http(s)://host/path")
-    return parts
-
-
 def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
     """A connection to the first of the addresses that answers."""
     import certifi
     from urllib3.connection import HTTPConnection, HTTPSConnection
 
-    for number, address in enumerate(addresses, 1):
-        connection: Any
-        if scheme == "https":
-            variables = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE")
-            connection = HTTPSConnection(
-                address,
-                port,
-                timeout=TIMEOUT[0],
-                server_hostname=host,
-                cert_reqs="CERT_REQUIRED",
-                ca_certs=variables or certifi.where(),
-            )
-        else:
-            connection = HTTPConnection(address, port, timeout=TIMEOUT[0])
+    authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
+    tls = {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": authorities}
+    kind: Any = HTTPSConnection if scheme == "https" else HTTPConnection
+    for address in addresses:
+        connection = kind(address, port, timeout=TIMEOUT[0], **(tls if scheme == "https" else {}))
         try:
             connection.connect()
+            break
         except Exception:
             connection.close()
-            if number == len(addresses):
+            if address == addresses[-1]:
                 raise
-        else:
-            break
     connection.timeout = TIMEOUT[1]
     return connection
 
@@ -287,24 +254,12 @@ def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
 def _read(response: Any, name: str) -> bytes:
     if response.status != 200:
         raise image_error(f"{name} answered HTTP {response.status} {response.reason or ''}"[:400])
-    too_large = f"{name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes{_DOWNLOAD_IT}"
     stated = response.headers.get("Content-Length", "")
-    if stated.isdecimal() and int(stated[:20]) > MAX_DOWNLOAD_BYTES:
-        raise image_error(too_large)
     received = bytearray()
-    while chunk := response.read1(_CHUNK, decode_content=False):
+    is_within = not (stated.isdecimal() and int(stated[:20]) > MAX_DOWNLOAD_BYTES)
+    while is_within and (chunk := response.read1(2**16, decode_content=False)):
         received += chunk
-        if len(received) > MAX_DOWNLOAD_BYTES:
-            raise image_error(too_large)
+        is_within = len(received) <= MAX_DOWNLOAD_BYTES
+    if not is_within:
+        raise image_error(f"{name} is larger than {MAX_DOWNLOAD_BYTES:,} bytes; pass the path of a file")
     return bytes(received)
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, in a few words; the errors of urllib3 wrap those that say it."""
-    inner: BaseException = error
-    while (cause := inner.__cause__ or inner.__context__) is not None:
-        inner = cause
-    if any(isinstance(e, TimeoutError) or "Timeout" in type(e).__name__ for e in (error, inner)):
-        return f"{type(error).__name__}: timed out"
-    words = getattr(inner, "strerror", None) or str(inner)
-    return f"{type(inner).__name__}: {words}"[:300] if words else type(inner).__name__

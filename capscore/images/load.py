@@ -2,13 +2,13 @@
 
 ICC profiles are not applied, as no CLIP preprocessing applies them. Images larger than
 `PIL.Image.MAX_IMAGE_PIXELS` are refused before decoding; a program that raises this limit of Pillow (None
-for no limit) raises it for capscore as well.
+for no limit) raises it for capscore as well. `PIL.ImageFile.LOAD_TRUNCATED_IMAGES` is cleared: a photo with
+a grey lower half would be scored as if it were complete.
 """
 
 from __future__ import annotations
 
 import base64
-import binascii
 import io
 import os
 import re
@@ -16,19 +16,18 @@ import stat
 import sys
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
-from PIL import Image, ImageFile, UnidentifiedImageError
+from PIL import Image, ImageFile
 
-from ..errors import ImageError, Setting
+from ..errors import ImageError, InputError, Part, Setting, address_name
+from ..files.row_source import LazySequence
 from ..files.sizes import IMAGE_BYTES, readable_size
-from .describe import describe, image_error
-from .fetch import DownloadedImage, fetch
 
 DECODING = 1
 """Version of the decoding, part of every cached embedding's key; raised whenever pixels change."""
@@ -55,11 +54,33 @@ _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 _LOCKS = [threading.Lock() for _ in range(64)]
 
 
-class _Encoded(NamedTuple):
-    """The bytes of an image that is not decoded yet, and its name in error messages."""
+class DownloadedImage(NamedTuple):
+    """The file that a URL was downloaded to."""
 
-    name: str
-    data: bytes
+    url: str
+    path: Path
+
+
+def image_error(*message: Part) -> ImageError:
+    """An error about an image."""
+    return ImageError(*message, field="image")
+
+
+def describe(image: Any) -> str:
+    """A short description of an object for error messages."""
+    if isinstance(image, (str, os.PathLike)):
+        text = address_name(os.fsdecode(image))
+        return repr(text if len(text) <= 200 else f"{text[:60]}…({len(text)} characters)")
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        return f"{type(image).__name__} of length {len(image)}"
+    if isinstance(image, Image.Image):
+        return f"PIL image (mode {image.mode}, {image.width} × {image.height})"
+    with suppress(Exception):  # a nested tensor has no shape, and raises when it is asked
+        kind = "array" if isinstance(image, np.ndarray) else type(image).__name__
+        return f"{kind} of shape {tuple(image.shape)} and dtype {str(image.dtype).removeprefix('torch.')}"
+    if image is None or isinstance(image, (bool, int, float)):
+        return repr(image)
+    return f"an object of type {type(image).__name__}"
 
 
 def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
@@ -76,15 +97,15 @@ def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: boo
         the RGB pixels that `load_image` returns. XXH3, 128 bits.
 
     Raises:
-        ImageError: there is no image, it cannot be read, is empty, or has unsuitable pixels. Encoded bytes
+        ImageError: There is no image, it cannot be read, is empty, or has unsuitable pixels. Encoded bytes
             are not decoded, so a damaged file still has a key.
 
     >>> import numpy as np
     >>> content_key(np.zeros((2, 3, 3), np.uint8)) == content_key(Image.new("L", (3, 2)))
     True
     """
-    encoded = _read(image, allow_urls, allow_private_urls)
-    return _pixel_key(_rgb_pixels(image)) if encoded is None else _bytes_key(encoded.data)
+    name, data = _read(image, allow_urls, allow_private_urls)
+    return _key(_rgb_pixels(image, name) if data is None else data)
 
 
 def load_image(
@@ -107,127 +128,101 @@ def load_image(
         Image of mode RGB that shares no memory with what was given.
 
     Raises:
-        ImageError: there is no image, it cannot be read or decoded, is cut short, too large, or has another
+        ImageError: There is no image, it cannot be read or decoded, is cut short, too large, or has another
             key; says what was given.
 
     >>> import numpy as np
     >>> load_image(np.full((1, 1, 4), (255, 0, 0, 51), np.uint8)).getpixel((0, 0))
     (255, 204, 204)
     """
-    encoded = _read(image, allow_urls, allow_private_urls)
-    if encoded is None:
-        rgb = _rgb_pixels(image)
-        if expected_key is not None and _pixel_key(rgb) != expected_key:
-            raise image_error(f"{describe(image)} changed while being scored")
-        return rgb
-    if expected_key is not None and _bytes_key(encoded.data) != expected_key:
-        raise image_error(f"{encoded.name} changed while being scored")
-    return _decode(encoded)
+    name, data = _read(image, allow_urls, allow_private_urls)
+    content = _rgb_pixels(image, name) if data is None else data
+    if expected_key is not None and _key(content) != expected_key:
+        raise image_error(f"{name} changed while being scored")
+    return _decode(name, content) if isinstance(content, bytes) else content
 
 
-def _bytes_key(data: bytes) -> str:
-    return f"file:{xxhash.xxh3_128_hexdigest(data)}"
-
-
-def _pixel_key(rgb: Image.Image) -> str:
-    digest = xxhash.xxh3_128(f"{rgb.width}x{rgb.height}:".encode())
-    digest.update(rgb.tobytes())
+def _key(content: bytes | Image.Image) -> str:
+    if isinstance(content, bytes):
+        return f"file:{xxhash.xxh3_128_hexdigest(content)}"
+    digest = xxhash.xxh3_128(f"{content.width}x{content.height}:".encode())
+    digest.update(content.tobytes())
     return f"rgb:{digest.hexdigest()}"
 
 
-# Forms → encoded bytes
+# ---- forms → encoded bytes ----
 
 
-def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> _Encoded | None:
-    """The encoded bytes of an image, or None if it has none: pixels, or anything that is not an image."""
-    name = None
+def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | None]:
+    """Name for messages, and the encoded bytes of an image; None for pixels, and for what is no image."""
     if isinstance(image, DownloadedImage):
         return _read_path(str(image.path), describe(image.url))
     if hasattr(image, "as_py"):  # a scalar of an Arrow column
         image = image.as_py()
+    name = describe(image)
     if isinstance(image, dict):
-        image, name = _from_dict(image)
-    name = name or describe(image)
+        path, data = image.get("path"), image.get("bytes")
+        kinds: Any = (str, os.PathLike) if data is None else (bytes, bytearray, memoryview)
+        if not isinstance(path if data is None else data, kinds):
+            raise image_error(
+                f'the dict {image!r:.60} is not an image; expected {{"path": …, "bytes": …}} with one of them'
+            )
+        image, name = path if data is None else data, describe(data if path is None else path)
     if isinstance(image, str):
-        return _from_text(image, allow_urls, allow_private_urls)
+        return _read_text(image, name, allow_urls, allow_private_urls)
     if isinstance(image, os.PathLike):
         return _read_path(os.fsdecode(image), name)
     if isinstance(image, (bytes, bytearray, memoryview)):
-        return _checked(name, bytes(image))
+        return name, _checked(name, bytes(image))
     if hasattr(image, "read") and hasattr(image, "seek"):
-        return _checked(name, _read_open_file(image))
-    return None
+        return name, _checked(name, _read_open_file(image, name))
+    return name, None
 
 
-def _from_dict(image: dict) -> tuple[Any, str | None]:
-    """The bytes, else the path of a dict as `datasets.Image` has it; and the name for error messages."""
-    path, data = image.get("path"), image.get("bytes")
-    if not image.keys() & {"path", "bytes"}:
-        keys = sorted(map(str, image))
-        raise image_error(f'a dict with the keys {keys} is not an image; expected {{"path": …, "bytes": …}}')
-    if data is None and path is None:
-        raise image_error('the dict has neither "path" nor "bytes": the image is missing')
-    if data is None and not isinstance(path, (str, os.PathLike)):
-        raise image_error(f'"path" in the dict is {describe(path)}; expected a str')
-    if data is not None and not isinstance(data, (bytes, bytearray, memoryview)):
-        raise image_error(f'"bytes" in the dict is {describe(data)}; expected bytes')
-    return (path, None) if data is None else (data, None if path is None else describe(path))
-
-
-def _from_text(text: str, allow_urls: bool, allow_private_urls: bool) -> _Encoded:
-    scheme, name = text.partition(":")[0].lower(), describe(text)
+def _read_text(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes]:
+    scheme = text.partition(":")[0].lower()
     if not text.strip():
         raise image_error("an empty string is not an image path")
     if scheme == "data":
-        return _checked(name, _read_data_uri(text))
+        return name, _checked(name, _read_data_uri(text, name))
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
         return _read_path(text, name)
     if scheme in ("http", "https"):
         if not allow_urls:
-            raise image_error(
-                f"{name} is a URL, and URLs are fetched only with ", Setting("allow_urls", True)
-            )
-        return _checked(name, fetch(text, allow_private=allow_private_urls))
-    if scheme == "file":
-        host, slash, path = text[7:].partition("/")
-        if host.lower() not in ("", "localhost") or not slash:
-            host = host.rpartition("@")[2]
-            raise image_error(f"{name} names the host {host!r:.60}; expected file:///path")
-        from urllib.request import url2pathname  # slow to import, and file:// is rare
+            raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
+        from .fetch import fetch
 
-        return _read_path(url2pathname(slash + re.split("[?#]", path)[0]), name)
-    raise image_error(
-        f"{name}: addresses with {scheme}:// cannot be read; download the file, or pass its bytes"
-    )
+        return name, _checked(name, fetch(text, allow_private=allow_private_urls))
+    host, slash, path = text[7:].partition("/")
+    if scheme != "file" or host.lower() not in ("", "localhost") or not slash:
+        raise image_error(f"{name}: expected a path, file:///path, or an http(s) address")
+    from urllib.request import url2pathname  # slow to import, and file:// is rare
+
+    return _read_path(url2pathname(slash + re.split("[?#]", path)[0]), name)
 
 
-def _read_path(text: str, name: str) -> _Encoded:
+def _read_path(text: str, name: str) -> tuple[str, bytes]:
     path = Path(text)
     try:
         with suppress(RuntimeError):  # no such user: the file may really have that name
             path = path.expanduser()
         about = os.stat(path)
-        if stat.S_ISDIR(about.st_mode):
-            raise image_error(f"{name} is a folder; expected one image file")
         if not stat.S_ISREG(about.st_mode):
-            raise image_error(f"{name} is not a regular file and cannot be read twice; pass its bytes")
-        _checked_size(name, about.st_size)
+            raise image_error(f"{name} is a folder or no regular file; expected one image file")
+        _check_size(name, about.st_size)
         with open(path, "rb") as file:
             # one more than the limit tells whether the file has grown since
-            return _checked(name, file.read(IMAGE_BYTES.bytes + 1))
+            return name, _checked(name, file.read(IMAGE_BYTES.bytes + 1))
     except ImageError:
         raise
+    except FileNotFoundError:
+        folder = "" if path.is_absolute() else f" in {os.getcwd()}"
+        raise image_error(f"no such file: {name}{folder}") from None
     except (OSError, ValueError) as error:  # ValueError: NUL, or half a surrogate pair in the name
-        is_base64 = len(text) > 255 and re.fullmatch(r"[A-Za-z0-9+/=\s]+", text)
-        hint = "; for base64, pass the decoded bytes or a data URI" if is_base64 else ""
-        if isinstance(error, FileNotFoundError):
-            folder = "" if path.is_absolute() else f" in {os.getcwd()}"
-            raise image_error(f"no such file: {name}{folder}{hint}") from None
-        reason = getattr(error, "strerror", None) or error
-        raise image_error(f"{name} cannot be read: {reason}{hint}") from None
+        raise image_error(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _read_open_file(file: Any) -> bytes:
+def _read_open_file(file: Any, name: str) -> bytes:
     """All bytes of an open file from its start; its position is restored."""
     with _lock_of(file):
         try:
@@ -236,95 +231,62 @@ def _read_open_file(file: Any) -> bytes:
             data = file.read(IMAGE_BYTES.bytes + 1)
             file.seek(position)
         except (OSError, ValueError) as error:  # closed, or a pipe
-            raise image_error(f"{describe(file)} cannot be read: {error}; pass its path or bytes") from None
+            raise image_error(f"{name} cannot be read: {error}; pass its path or bytes") from None
     if isinstance(data, str):
-        raise image_error(f'{describe(file)} is open as text; open it with mode "rb"')
+        raise image_error(f'{name} is open as text; open it with mode "rb"')
     return data
 
 
-def _read_data_uri(uri: str) -> bytes:
+def _read_data_uri(uri: str, name: str) -> bytes:
     header, comma, payload = uri.partition(",")
-    if not comma:
-        raise image_error(f"{describe(uri)}: a data URI without a comma; expected data:image/…;base64,…")
     try:
         data = urllib.parse.unquote_to_bytes(payload)
-        if not header.lower().endswith(";base64"):
-            return data
-        return base64.b64decode(b"".join(data.split()), validate=True)
-    except UnicodeEncodeError:  # half a surrogate pair
-        raise image_error(f"{describe(uri)}: a data URI with characters that no URI can hold") from None
-    except binascii.Error as error:
-        raise image_error(f"{describe(uri)}: its base64 cannot be decoded: {error}") from None
+        if comma and header.lower().endswith(";base64"):
+            data = base64.b64decode(b"".join(data.split()), validate=True)
+    except ValueError as error:  # of base64; also half a surrogate pair
+        raise image_error(f"{name} is a data URI that cannot be decoded: {error}") from None
+    if not comma:
+        raise image_error(f"{name}: a data URI without a comma; expected data:image/…;base64,…")
+    return data
 
 
-def _checked(name: str, data: bytes) -> _Encoded:
-    _checked_size(name, len(data))
-    return _Encoded(name, data)
+def _checked(name: str, data: bytes) -> bytes:
+    _check_size(name, len(data))
+    return data
 
 
-def _checked_size(name: str, size: int) -> None:
+def _check_size(name: str, size: int) -> None:
     if not size:
         raise image_error(f"{name} is empty (0 bytes)")
     if size > IMAGE_BYTES.bytes:
         raise image_error(f"{name} has {readable_size(size)}; {IMAGE_BYTES}")
 
 
-# Encoded bytes → RGB
-
-
-class _StrictDecoding:
-    """While entered, a truncated file is an error, whatever the program's LOAD_TRUNCATED_IMAGES says.
-
-    Otherwise a photo with a grey lower half would be scored as if it were complete. Pillow has this flag for
-    the whole process: it is cleared while at least one thread decodes, and restored after the last.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._threads = 0
-        self._lenient = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._threads += 1
-            self._clear()
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._threads -= 1
-            self._clear()
-            if not self._threads:
-                ImageFile.LOAD_TRUNCATED_IMAGES, self._lenient = self._lenient, False
-
-    def _clear(self) -> None:
-        self._lenient = self._lenient or ImageFile.LOAD_TRUNCATED_IMAGES
-        ImageFile.LOAD_TRUNCATED_IMAGES = False
-
-
-_STRICT = _StrictDecoding()
+# ---- encoded bytes or pixels → RGB ----
 
 
 @contextmanager
-def _decoding_errors(message: str) -> Iterator[None]:
+def _strict_decoding(name: str) -> Iterator[None]:
     """Whatever Pillow and its plugins raise (OSError, SyntaxError, struct.error, …), as an `ImageError`."""
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         yield
     except (ImageError, MemoryError):
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise image_error(f"{name} is too large: {error}") from None
     except Exception as error:
-        raise image_error(f"{message}: {error or type(error).__name__}") from None
+        raise image_error(f"{name} is cut short or damaged: {error!r:.200}") from None
 
 
-def _decode(encoded: _Encoded) -> Image.Image:
-    name, data = encoded
-    with _decoding_errors(f"{name} is cut short or damaged"), _STRICT:
+def _decode(name: str, data: bytes) -> Image.Image:
+    with _strict_decoding(name):
         try:
             image = Image.open(io.BytesIO(data))
-        except UnidentifiedImageError:
-            raise image_error(f"{name} is not an image that can be read: {_looks_like(data)}") from None
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            pixels = re.search(r"\d+", str(error))
-            raise _too_large(name, int(pixels[0]) if pixels else 0) from None
+        except Image.UnidentifiedImageError:
+            raise image_error(
+                f"{name} is not an image that can be read, or is damaged: it begins with {data[:24]!r}"
+            ) from None
         with image:
             if image.format in _NOT_RASTER:
                 raise image_error(f"{name} is {image.format}, not a raster image; convert it to PNG")
@@ -341,14 +303,10 @@ def _decode(encoded: _Encoded) -> Image.Image:
 
 def _check_pixels(pixels: int, name: str) -> None:
     if Image.MAX_IMAGE_PIXELS is not None and pixels > Image.MAX_IMAGE_PIXELS:
-        raise _too_large(name, pixels)
-
-
-def _too_large(name: str, pixels: int) -> ImageError:
-    return image_error(
-        f"{name} has {pixels:,} pixels; the limit is {Image.MAX_IMAGE_PIXELS:,}. "
-        "If you trust it, raise PIL.Image.MAX_IMAGE_PIXELS (None: no limit)"
-    )
+        raise image_error(
+            f"{name} has {pixels:,} pixels; the limit is {Image.MAX_IMAGE_PIXELS:,} "
+            "(PIL.Image.MAX_IMAGE_PIXELS)"
+        )
 
 
 def _scale_png_transparency(image: Image.Image, bits: int) -> None:
@@ -364,39 +322,13 @@ def _scale_png_transparency(image: Image.Image, bits: int) -> None:
         image.info["transparency"] = tuple(level >> 8 for level in transparent)
 
 
-def _looks_like(data: bytes) -> str:
-    """What bytes that Pillow cannot read seem to be."""
-    start = data[:1024]
-    if re.match(rb"\xff\xd8\xff|\x89PNG|GIF8|RIFF....WEBP|II\*\0|MM\0\*", start):
-        return "it begins like an image, but is cut short or damaged"
-    if re.match(rb"(?i)\s*(<!doctype html|<html|<head|<body)", start):
-        return "it looks like HTML (an error page saved as an image?)"
-    if start.startswith(b"version https://git-lfs"):
-        return "it is a Git LFS pointer: the file was never pulled (git lfs pull)"
-    if re.match(rb"(?s)....ftyp(heic|heix|hevc|mif1|msf1)", start):
-        return "it looks like HEIC; install pillow-heif, register its opener"
-    text = " ".join(start[:40].decode("utf-8", errors="replace").rstrip("\ufffd").split())
-    if text and text.isprintable() and "\ufffd" not in text:
-        return f"it looks like text, {text!r}"
-    return f"it begins with the bytes {start[:8].hex(' ')}"
-
-
-# Pixels → RGB
-
-
-def _rgb_pixels(image: Any) -> Image.Image:
+def _rgb_pixels(image: Any, name: str) -> Image.Image:
     """A PIL image or an array → RGB in new memory."""
-    name = describe(image)
     if isinstance(image, Image.Image):
         if not image.width or not image.height:
             raise image_error(f"{name} has no pixels")
         _check_pixels(image.width * image.height, name)
-        # loading and palettes change the object
-        with (
-            _lock_of(image),
-            _decoding_errors(f"{name} cannot be read (closed, cut short or damaged)"),
-            _STRICT,
-        ):
+        with _lock_of(image), _strict_decoding(name):  # loading and palettes change the object
             image.load()
             return _upright_rgb(image, name)
     array = _as_array(image, name)
@@ -420,33 +352,24 @@ def _as_array(image: Any, name: str) -> np.ndarray:
         raise image_error(f"{name} cannot be made a NumPy array of uint8: {reason}") from None
     if not isinstance(image, np.ndarray):
         raise image_error(f"{name} is not an image; {_EXPECTED}")
-    shape = image.shape
     if not image.size:
         raise image_error(f"{name} has no pixels")
-    if image.ndim not in (2, 3) or (image.ndim == 3 and shape[2] not in (1, 3, 4)):
-        channels_first = image.ndim == 3 and shape[0] in (1, 3, 4)
-        hint = "; its channels come first: array.transpose(1, 2, 0)" if channels_first else ""
-        raise image_error(f"{name}: expected (height, width) or (height, width, 1, 3 or 4 channels){hint}")
-    _check_pixels(shape[0] * shape[1], name)
+    if image.ndim not in (2, 3) or image.shape[2:] not in ((), (1,), (3,), (4,)):
+        raise image_error(f"{name}: expected (height, width) or (height, width, 1, 3 or 4 channels)")
+    _check_pixels(image.shape[0] * image.shape[1], name)
     if image.dtype != np.uint8:
-        values = ""
-        if image.dtype.kind in "iuf":
-            values = f" holds values from {image.min():g} to {image.max():g}"
-        raise image_error(f"{name}{values}; expected uint8 from 0 to 255: scale and convert it first")
+        raise image_error(f"{name}: expected uint8 from 0 to 255: scale and convert it first")
     return image
 
 
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
-    """A loaded image of any mode → RGB, upright, transparency laid on white."""
+    """A loaded image of any mode → RGB in new memory, upright, transparency laid on white."""
     try:
         turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 0))
     except Exception:  # a photo with damaged EXIF is still a photo, of unknown orientation
         turn = None
     rgb = _rgb(image, name)
-    if turn is not None:
-        upright = rgb.transpose(turn)
-    else:
-        upright = rgb.copy() if rgb is image else rgb
+    upright = rgb.transpose(turn) if turn is not None else rgb.copy() if rgb is image else rgb
     upright.info = {}  # it would still contain the orientation
     return upright
 
@@ -461,10 +384,9 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
             grey[wide == transparent] = 255
         return Image.fromarray(grey).convert("RGB")
     if image.mode in ("I", "F"):
-        low, high = image.getextrema()
         raise image_error(
-            f"{name} has 32-bit pixels (mode {image.mode!r}, from {low:g} to {high:g}), "
-            "whose white is not defined; scale them to 0…255 and convert to uint8"
+            f"{name} has 32-bit pixels (mode {image.mode!r}), whose white is not defined; scale them to "
+            "0…255 and convert to uint8"
         )
     if image.mode == "La":
         image = image.convert("LA")
@@ -476,3 +398,89 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
 
 def _lock_of(item: object) -> threading.Lock:
     return _LOCKS[(id(item) >> 4) % len(_LOCKS)]
+
+
+# ---- the images of all rows ----
+
+
+def check_images(images: Any) -> Sequence[Any]:
+    """The images of all rows → a sequence with cheap access by index.
+
+    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as stored (its
+    Image feature is not decoded), and so is an Arrow column; iterators and streams become lists.
+
+    Args:
+        images: List, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, column of a data
+            set, any other sequence, or an iterator.
+
+    Raises:
+        InputError: It is a single image, a folder, a table or something without order.
+
+    >>> check_images(["a.jpg", "b.jpg"])
+    ['a.jpg', 'b.jpg']
+    """
+    is_table = hasattr(images, "columns") or hasattr(images, "column_names")
+    is_iterable = isinstance(images, Iterable) or hasattr(images, "__getitem__")
+    if is_table or not is_iterable or isinstance(images, (set, frozenset)) or _is_one_image(images):
+        raise InputError(
+            f"images={describe(images)}: expected a list with one image per candidate, not one image, a "
+            "folder, a table or a set; of a table, pass one column"
+        )
+    column = _dataset_column(images)
+    if column is not None:
+        return column
+    if hasattr(images, "to_pylist"):
+        return LazySequence(len(images), lambda index: images[index].as_py())
+    if isinstance(images, Sequence) or (
+        hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
+    ):
+        return images
+    # The rows of an array are views, so no pixels are copied; and [i] of a pandas column would be a label.
+    return list(images)
+
+
+def _dataset_column(images: Any) -> Sequence[Any] | None:
+    """A column of a data set → its stored rows: paths and encoded bytes; None for anything else."""
+    datasets = sys.modules.get("datasets")  # imported already if there is a column
+    names: list[str] = []
+    source = images
+    while hasattr(source, "column_name") and type(source).__module__.startswith("datasets."):
+        names.insert(0, source.column_name)
+        source = source.source
+    if datasets is None or not names:
+        return None
+    if isinstance(source, datasets.IterableDataset):
+        stream = source if source.features is None else source.decode(False)
+        for name in names:
+            stream = stream[name]
+        return list(stream)
+    feature = source.features
+    for name in names:
+        feature = feature[name]
+    # A transform, or the feature's mode, is part of what the user wants scored. The column is a sequence,
+    # too, and decodes rows on access.
+    is_image = isinstance(feature, datasets.Image) and feature.mode in (None, "RGB")
+    texts = ("string", "large_string", "binary", "large_binary")
+    is_text = isinstance(feature, datasets.Value) and feature.dtype in texts
+    if source.format["type"] == "custom" or not (is_image or is_text):
+        return images
+    rows = source.select_columns([names[0]]).with_format("arrow")
+
+    def get(index: int) -> Any:
+        value = rows[index].column(0)[0].as_py()
+        for name in names[1:]:
+            value = None if value is None else value[name]
+        return value
+
+    return LazySequence(len(rows), get)
+
+
+def _is_one_image(images: Any) -> bool:
+    is_column = hasattr(images, "to_pylist") or hasattr(images, "to_list")
+    dimensions = None if is_column else getattr(images, "ndim", None)
+    return (
+        isinstance(images, (str, os.PathLike, bytes, bytearray, memoryview, dict, Image.Image))
+        or dimensions in (0, 2, 3)
+        or (dimensions == 1 and getattr(images.dtype, "kind", "u") not in "OUST")
+        or (hasattr(images, "read") and hasattr(images, "seek"))
+    )

@@ -540,7 +540,7 @@ def check_rows(
     extra: Mapping[str, Iterable[Any] | None],
 ) -> InputRows:
     """Check what `Scorer.score` was given, and its errors; no image is opened."""
-    from ..images.sequence import check_images
+    from ..images.load import check_images
 
     if on_error not in ("raise", "skip"):
         raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")

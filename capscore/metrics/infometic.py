@@ -26,7 +26,7 @@ from ..errors import (
     warn,
 )
 from ..files.console import progress_bar
-from ..images.sequence import check_images
+from ..images.load import check_images
 from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer

@@ -174,8 +174,8 @@ ODD = {
     "meta": (torch.zeros(2, 2, 3, dtype=torch.uint8, device="meta"), "cannot be made a NumPy array"),
     "sparse": (torch.zeros(2, 2, dtype=torch.uint8).to_sparse(), "cannot be made a NumPy array"),
     "bfloat16": (torch.zeros(2, 2, 3, dtype=torch.bfloat16), "of uint8"),
-    "gradient": (torch.zeros(2, 2, 3, requires_grad=True), "holds values from 0 to 0; expected uint8"),
-    "float": (ZEROS, "holds values from 0 to 0; expected uint8"),
+    "gradient": (torch.zeros(2, 2, 3, requires_grad=True), "expected uint8"),
+    "float": (ZEROS, "expected uint8"),
     "float16": (ZEROS.astype(np.float16), "expected uint8"),
     "complex": (ZEROS.astype(complex), "expected uint8"),
     "object": (ZEROS.astype(object), "expected uint8"),
@@ -221,5 +221,5 @@ def test_pil_images_that_turn_out_to_be_broken(damage):
     image = Image.open(io.BytesIO(data[: len(data) // 2] if damage == "cut" else data))
     if damage == "closed":
         image.fp.close()
-    with pytest.raises(ImageError, match=r"cannot be read \(closed, cut short or damaged\)"):
+    with pytest.raises(ImageError, match="cut short or damaged"):
         load_image(image)

@@ -14,8 +14,7 @@ import torch
 from PIL import Image
 
 from capscore.errors import ImageError, InputError
-from capscore.images.load import content_key, load_image
-from capscore.images.sequence import check_images
+from capscore.images.load import check_images, content_key, load_image
 
 from ..photos import encode, noise
 
@@ -140,32 +139,31 @@ def test_an_arrow_column_of_images(paths):
 
 
 NO_LISTS = {
-    "path": ("a.jpg", "images='a.jpg' is one image; expected a list"),
-    "Path": (Path("a.jpg"), "images='a.jpg' is one image; expected a list"),
-    "bytes": (b"abc", "images=bytes of length 3 is one image; expected a list"),
-    "dict": ({"path": "a.jpg", "bytes": None}, "is one image; expected a list"),
-    "PIL": (Image.new("L", (2, 3)), r"images=PIL image \(mode L, 2 × 3\) is one image; expected a list"),
-    "array": (np.zeros((4, 4, 3), np.uint8), r"images=array of shape \(4, 4, 3\).* is one image"),
-    "tensor": (torch.zeros(3, 4, 4), r"images=Tensor of shape \(3, 4, 4\).* is one image"),
-    "flat array": (np.zeros(9, np.uint8), "is one image"),
-    "open file": (io.BytesIO(b"x"), "is one image"),
-    "None": (None, "images=None is no list; expected a list"),
-    "number": (7, "images=7 is no list; expected a list"),
-    "set": ({"a.jpg"}, "a set, which has no order"),
-    "dict of lists": ({"image": ["a.jpg"]}, r"a dict with the keys \['image'\]; pass the list inside it"),
-    "table": (pandas.DataFrame({"image": ["a.jpg"]}), "is a table; pass one of its columns"),
-    "data set": (datasets.Dataset.from_dict({"a": [1], "b": [2]}), r"pass one of its columns: \['a', 'b'\]"),
+    "path": "a.jpg",
+    "Path": Path("a.jpg"),
+    "bytes": b"abc",
+    "dict": {"path": "a.jpg", "bytes": None},
+    "PIL": Image.new("L", (2, 3)),
+    "array": np.zeros((4, 4, 3), np.uint8),
+    "tensor": torch.zeros(3, 4, 4),
+    "flat array": np.zeros(9, np.uint8),
+    "open file": io.BytesIO(b"x"),
+    "None": None,
+    "number": 7,
+    "set": {"a.jpg"},
+    "dict of lists": {"image": ["a.jpg"]},
+    "table": pandas.DataFrame({"image": ["a.jpg"]}),
+    "data set": datasets.Dataset.from_dict({"a": [1], "b": [2]}),
 }
 
 
 @pytest.mark.parametrize("name", NO_LISTS)
 def test_what_is_no_list_of_images(name):
-    images_given, message = NO_LISTS[name]
-    with pytest.raises(InputError, match=message):
-        check_images(images_given)
+    with pytest.raises(InputError, match="expected a list with one image per candidate"):
+        check_images(NO_LISTS[name])
 
 
 def test_a_folder_is_no_list_of_images(tmp_path):
     for folder in (tmp_path, str(tmp_path)):
-        with pytest.raises(InputError, match="is a folder; expected a list with one image per candidate"):
+        with pytest.raises(InputError, match="expected a list with one image per candidate"):
             check_images(folder)

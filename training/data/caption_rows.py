@@ -9,7 +9,7 @@ from typing import Any
 
 from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError
-from capscore.images.sequence import check_images
+from capscore.images.load import check_images
 from capscore.perturbations import Object
 from training.data.row_files import check_text, read_rows, row_language, row_names
 
