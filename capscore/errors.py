@@ -11,8 +11,8 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 # C0, C1, separators of lines, overrides of writing direction, halves of surrogate pairs
@@ -21,7 +21,6 @@ _BREAK = re.compile("\\s*[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]\\s*")
 # up to the sign that closes it in a message
 _ADDRESS = re.compile(r"(?:\b[a-z][a-z0-9+.-]+:[/\\]{2}|\bhttps?:[/\\])[^\s'\"<>`]+", re.IGNORECASE)
 _PARTS = re.compile(r"(\s*[a-z][a-z0-9+.-]+:[/\\]+)([^?#]*)([?#]?)(.*)", re.IGNORECASE | re.DOTALL)
-_HOST = re.compile(r"(\[[^\]]*\]|[^:/\\]*)(:\d*)?(?=[/\\]|\Z)")
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -34,7 +33,13 @@ def visible(text: str, *, keep: str = "") -> str:
     >>> print(visible("a\x1b[31mb\nc\u202ed"))
     a\x1b[31mb\nc\u202ed
     """
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+    def escape(found: re.Match[str]) -> str:
+        character = found[0]
+        escaped = character.encode("unicode_escape", "surrogatepass").decode("ascii")
+        return character if character in keep else escaped
+
+    return _CONTROLS.sub(escape, text)
 
 
 def in_one_line(text: str) -> str:
@@ -44,10 +49,6 @@ def in_one_line(text: str) -> str:
     no file 'a b', \x1b[31mand http://x.org/?…
     """
     return visible(_BREAK.sub(" ", without_secrets(text)))
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def json_visible(text: str) -> str:
@@ -75,8 +76,6 @@ def address_name(address: str) -> str:
         place = "…"
     elif at and (":" in user or not re.search(r"[/\\]", user)):
         place = f"…@{after}"
-    elif not _HOST.match(place):
-        place = "…" + place[len(re.split(r"[/\\]", place)[0]) :]
     return f"{scheme}{place}{sign}{'…' if rest else ''}"
 
 
@@ -88,16 +87,12 @@ def without_secrets(text: str) -> str:
     >>> without_secrets("the Hub (http://127.0.0.1:80) is down")
     'the Hub (http://127.0.0.1:80) is down'
     """
-    return _ADDRESS.sub(_name_in_text, text) if ":" in text else text
 
+    def name(found: re.Match[str]) -> str:
+        address = found[0].rstrip(").,;")  # the sentence's own punctuation follows the address
+        return address_name(address) + found[0][len(address) :]
 
-def _name_in_text(found: re.Match[str]) -> str:
-    """The name of an address in a sentence, whose own punctuation follows the address."""
-    address = found[0].rstrip(").,;")
-    return address_name(address) + found[0][len(address) :]
-
-
-_NO_VALUE = object()
+    return _ADDRESS.sub(name, text)
 
 
 @dataclass(frozen=True)
@@ -109,21 +104,17 @@ class Setting:
     """
 
     name: str
-    value: Any = _NO_VALUE
+    value: Any = ...  # no value
 
     @property
     def has_value(self) -> bool:
         """Whether a value goes with the name."""
-        return self.value is not _NO_VALUE
+        return self.value is not ...
 
     def __str__(self) -> str:
         if isinstance(self.value, Path):
             return f"{self.name}={str(self.value)!r}"  # whole: a path is there to be copied
         return f"{self.name}={self.value!r:.60}" if self.has_value else self.name
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # the marker for "no value" exists in this process only
-        return (type(self), (self.name, self.value) if self.has_value else (self.name,))
 
 
 Part = str | Setting
@@ -136,16 +127,29 @@ def join_parts(parts: tuple[Part, ...], spell: Spelling = str) -> str:
     return in_one_line("".join(spell(part) if isinstance(part, Setting) else part for part in parts))
 
 
-class CapscoreError(Exception):
+class _Message:
+    """A message of text and of each `Setting` that it mentions."""
+
+    parts: tuple[Part, ...]
+
+    def __init__(self, *parts: Part):
+        self.parts = parts
+        super().__init__(join_parts(parts))  # type: ignore[call-arg]
+
+    def spelled(self, spell: Spelling = str) -> str:
+        """The whole message, with its options spelled by `spell`."""
+        return join_parts(self.parts, spell)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.parts
+
+
+class CapscoreError(_Message, Exception):
     """The base class of every error that capscore raises on purpose.
 
     Args:
         parts: Pieces of the message: text, and each `Setting` that it mentions.
     """
-
-    def __init__(self, *parts: Part):
-        self.parts = parts
-        super().__init__(join_parts(parts))
 
     @property
     def option(self) -> str | None:
@@ -153,15 +157,8 @@ class CapscoreError(Exception):
         first = self.parts[0] if self.parts else None
         return first.name if isinstance(first, Setting) else None
 
-    def spelled(self, spell: Spelling = str) -> str:
-        """The whole message, with its options spelled by `spell`."""
-        return join_parts(self.parts, spell)
-
     def __str__(self) -> str:
         return self.spelled()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.parts
 
 
 class InputError(CapscoreError, ValueError):
@@ -184,29 +181,19 @@ class InputError(CapscoreError, ValueError):
         return join_parts(self.parts)
 
     def spelled(self, spell: Spelling = str) -> str:
-        place = [] if self.row is None else [f"row {self.row}"]
-        if self.field is not None:
-            place.append(self.field)
-        message = join_parts(self.parts, spell)
-        return f"{', '.join(place)}: {message}" if place else message
+        place = ", ".join([*(() if self.row is None else [f"row {self.row}"]), *filter(None, [self.field])])
+        return f"{place}: {join_parts(self.parts, spell)}" if place else join_parts(self.parts, spell)
 
     def message_with_field(self, spell: Spelling = str) -> str:
         """The message with the field before it, for lists that name the row themselves."""
-        message = join_parts(self.parts, spell)
-        return f"{self.field}: {message}" if self.field else message
+        return type(self)(*self.parts, field=self.field).spelled(spell)
 
     def at(self: Placed, row: int, field: str | None = None) -> Placed:
         """The same error, placed at a row."""
         return type(self)(*self.parts, row=row, field=field or self.field)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.parts, self.row, self.field)
-
-
-def _rebuild(
-    cls: type[InputError], parts: tuple[Part, ...], row: int | None, field: str | None
-) -> InputError:
-    return cls(*parts, row=row, field=field)
+        return partial(type(self), row=self.row, field=self.field), self.parts
 
 
 class OptionError(InputError, TypeError):
@@ -243,23 +230,8 @@ class ResultWriteError(CapscoreError, OSError):
     """A result could not be written; nothing half-written carries the result's name."""
 
 
-class CapscoreWarning(UserWarning):
-    """The base class of every warning that capscore gives; its message may mention options, as in an error.
-
-    Args:
-        parts: Pieces of the message, as in `CapscoreError`.
-    """
-
-    def __init__(self, *parts: Part):
-        self.parts = parts
-        super().__init__(join_parts(parts))
-
-    def spelled(self, spell: Spelling = str) -> str:
-        """The whole message, with its options spelled by `spell`."""
-        return join_parts(self.parts, spell)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.parts
+class CapscoreWarning(_Message, UserWarning):
+    """The base class of every warning that capscore gives; `parts` are those of `CapscoreError`."""
 
 
 class CacheWarning(CapscoreWarning):
@@ -291,8 +263,8 @@ def warn(warning: Warning) -> None:
 
     `evaluate` and `datasets` count as inside, because they call what capscore defines for them.
     """
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _package_of(frame) in ("capscore", "evaluate", "datasets"):
+    frame, inside = sys._getframe(1), ("capscore", "evaluate", "datasets")
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in inside:
         frame = frame.f_back
     warnings.warn_explicit(
         warning,
@@ -302,7 +274,3 @@ def warn(warning: Warning) -> None:
         module=frame.f_globals.get("__name__", "<string>"),
         registry=frame.f_globals.setdefault("__warningregistry__", {}),
     )
-
-
-def _package_of(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__")).partition(".")[0]

@@ -131,7 +131,7 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
             inner: BaseException = error  # urllib3 wraps the error that says what is wrong
             while (cause := inner.__cause__ or inner.__context__) is not None:
                 inner = cause
-            kind, words = type(error).__name__, getattr(inner, "strerror", None) or inner
+            kind, words = type(inner).__name__, getattr(inner, "strerror", None) or inner
             results.put(image_error(f"{name} could not be fetched: {kind}: {words!s:.200}"))
 
     # In a thread of its own: the look-up of a name can be neither limited nor interrupted.

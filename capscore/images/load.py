@@ -2,8 +2,8 @@
 
 ICC profiles are not applied, as no CLIP preprocessing applies them. Images larger than
 `PIL.Image.MAX_IMAGE_PIXELS` are refused before decoding; a program that raises this limit of Pillow (None
-for no limit) raises it for capscore as well. `PIL.ImageFile.LOAD_TRUNCATED_IMAGES` is cleared: a photo with
-a grey lower half would be scored as if it were complete.
+for no limit) raises it for capscore as well. `PIL.ImageFile.LOAD_TRUNCATED_IMAGES` is cleared while a thread
+decodes: a photo with a grey lower half would be scored as if it were complete.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ _TILE_TAGS = (322, 323)
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
 # PIL images and open files may be shared by threads, and neither can be read by two at once.
 _LOCKS = [threading.Lock() for _ in range(64)]
+# Pillow has one flag for all threads: how many decode now, and whether the program lets damage through.
+_DECODING_LOCK = threading.Lock()
+_decoding, _is_lenient = 0, False
 
 
 class DownloadedImage(NamedTuple):
@@ -268,7 +271,11 @@ def _check_size(name: str, size: int) -> None:
 @contextmanager
 def _strict_decoding(name: str) -> Iterator[None]:
     """Whatever Pillow and its plugins raise (OSError, SyntaxError, struct.error, …), as an `ImageError`."""
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    global _decoding, _is_lenient
+    with _DECODING_LOCK:
+        _is_lenient = ImageFile.LOAD_TRUNCATED_IMAGES or (_decoding > 0 and _is_lenient)
+        _decoding += 1
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
         yield
     except (ImageError, MemoryError):
@@ -277,6 +284,10 @@ def _strict_decoding(name: str) -> Iterator[None]:
         raise image_error(f"{name} is too large: {error}") from None
     except Exception as error:
         raise image_error(f"{name} is cut short or damaged: {error!r:.200}") from None
+    finally:
+        with _DECODING_LOCK:
+            _decoding -= 1
+            ImageFile.LOAD_TRUNCATED_IMAGES = not _decoding and _is_lenient
 
 
 def _decode(name: str, data: bytes) -> Image.Image:

@@ -76,7 +76,6 @@ ADDRESSES = [
     ("http://me:sec@ret@x.org/a", "http://…@x.org/a"),
     ("http:\\\\me:secret@x.org/a", "http:\\\\…@x.org/a"),
     ("s3://key:secret@bucket/a", "s3://…@bucket/a"),
-    ("http://[::1/secret-free.jpg", "http://…/secret-free.jpg"),
     ("http://[::1]:80/a", "http://[::1]:80/a"),
     ("http://x.org/@author/a.jpg", "http://x.org/@author/a.jpg"),
     ("http://x.org/?", "http://x.org/?"),
