@@ -48,7 +48,7 @@ def publish_metric(
     METRIC is mcs, pr_mcs, ref_clip_score, infometic, clip_score or cider.
 
     --install says how the Space installs capscore: `release` (this version, from the package index), the path
-    of a wheel, which is put into the Space, or git+URL@COMMIT. It is checked that this can be had.
+    of a wheel, which is put into the Space, or git+URL@COMMIT.
 
     The token is that of `hf auth login`, or HF_TOKEN.
 
@@ -63,15 +63,13 @@ def publish_metric(
         question = "How is the Space to install capscore (release, a wheel, git+URL@COMMIT)?"
         install = typer.prompt(question, err=True).split()
     with as_usage():
-        folder = Path(module_folder(metric))
+        module_folder(metric)
     repo_id = _repo_id(org, name or metric, tag, "space")
     with as_usage(InputError):
         installation = read_installation(install or ())
         plan = plan_metric(
             metric, repo_id, installation, endpoint=constants.ENDPOINT, backbone=backbone or ""
         )
-    if not dry_run:
-        installation.check((folder / "requirements.txt").read_text(encoding="utf-8"))
     options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
     publish(plan, repo_id, options, dry_run=dry_run)
 

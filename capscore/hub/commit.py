@@ -255,20 +255,15 @@ def _reason(error: Exception, repo_id: str, endpoint: str, user: str) -> str:
         return "the Hub needs a token to know who pushes: `hf auth login`, or set HF_TOKEN"
     if isinstance(error, GatedRepoError):
         return f"{repo_id} is gated: accept its terms on its page first"
-    status, cause = None, error  # an upload wraps the errors of its threads
-    while cause is not None and status is None:
-        status = getattr(getattr(cause, "response", None), "status_code", None)
-        cause = cause.__cause__  # type: ignore[assignment]
+    cause: BaseException | None = error  # an upload wraps the errors of its threads
+    while cause is not None and not hasattr(cause, "response"):
+        cause = cause.__cause__
+    status = getattr(getattr(cause, "response", None), "status_code", None)
     known = {
         401: "the Hub does not accept the token: `hf auth login`, or set HF_TOKEN to one that may write",
         403: f"{user} may not write to {repo_id}, or the token may not write (try --create-pr)",
         404: f"the Hub shows {user} no {repo_id}",
         412: f"somebody else committed to {repo_id} in the meantime; look at it, and push again",
     }
-    if status in known:
-        return known[status]
-    if status is not None and not str(error).startswith("Invalid metadata"):
-        return f"the Hub ({endpoint}) answered with status {status}: {one_line(error)}"
-    if isinstance(error, ValueError):
-        return f"the Hub refuses it: {one_line(error)}"
-    return f"the Hub ({endpoint}) could not be used ({type(error).__name__}: {one_line(error)})"
+    told = f"the Hub ({endpoint}) refuses it or could not be used: {type(error).__name__}: {one_line(error)}"
+    return known.get(status or 0, told)

@@ -7,10 +7,7 @@ on, its card and builder alone.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,21 +21,10 @@ from ..files.shipped import benchmark_folder, module_folder
 from .plan import BENCHMARK, CARD, DATASET, METRIC, SPACE, Plan, PublishedFile, read_card
 
 RELEASE = "release"
-_GIT = re.compile(r"git\+(?P<url>.+)@(?P<commit>[0-9a-f]{40})")
+_GIT = re.compile(r"git\+(.+@[0-9a-f]{40})")
 _REQUIREMENT = re.compile(r"(?P<name>capscore(-weights)?)(?P<extras>\[[\w,-]+\])?\s*[<>=!~].*")
 _FOLDERS = {"capscore": "", "capscore-weights": "#subdirectory=weights"}  # of the distributions in git
-_TIMEOUT = 60  # seconds
-_FRONT_MATTER = (
-    "title",
-    "emoji",
-    "colorFrom",
-    "colorTo",
-    "sdk",
-    "sdk_version",
-    "app_file",
-    "tags",
-    "description",
-)
+_FRONT_MATTER = "title emoji colorFrom colorTo sdk sdk_version app_file tags description".split()
 # Licences, as the Hub writes them, that let anybody pass the annotations on.
 MAY_BE_PASSED_ON = frozenset(
     (
@@ -62,13 +48,11 @@ class Installation:
     """How a Space gets the distributions of this library.
 
     Attributes:
-        git: Address of a repository; "" for none.
-        commit: Its commit, 40 hexadecimal digits.
+        git: Address of a repository and commit, "https://…@COMMIT"; "" for none.
         wheels: Wheel of each distribution; empty for none. With neither, it is the release of this version.
     """
 
     git: str = ""
-    commit: str = ""
     wheels: Mapping[str, Path] = field(default_factory=dict)
 
     def requirements(self, text: str, address: str) -> str:
@@ -79,7 +63,7 @@ class Installation:
             address: Address of the folder on the Hub that the wheels are put into.
 
         Raises:
-            InputError: a distribution has no wheel, and others have.
+            InputError: A distribution has no wheel, and others have.
 
         >>> Installation().requirements("capscore[app]>=0.1,<0.2\\nnumpy\\n", "") == (
         ...     f"capscore[app]=={__version__}\\nnumpy\\n")
@@ -89,64 +73,14 @@ class Installation:
         for line in text.splitlines():
             match = _REQUIREMENT.fullmatch(line.strip())
             if match is not None:
-                line = f"{match['name']}{match['extras'] or ''}{self._place(match['name'], address)}"
+                name = match["name"]
+                if self.wheels and name not in self.wheels:
+                    raise InputError(Setting("install"), f": the Space needs the wheel of {name} too")
+                version = f" @ git+{self.git}{_FOLDERS[name]}" if self.git else f"=={__version__}"
+                version = f" @ {address}/{self.wheels[name].name}" if self.wheels else version
+                line = f"{name}{match['extras'] or ''}{version}"
             lines.append(f"{line}\n")
         return "".join(lines)
-
-    def _place(self, name: str, address: str) -> str:
-        if self.wheels and name not in self.wheels:
-            given = Setting("install", str(next(iter(self.wheels.values()))))
-            raise InputError(given, f": the Space needs {name} too; name its wheel as well")
-        if self.wheels:
-            return f" @ {address}/{self.wheels[name].name}"
-        return f" @ git+{self.git}@{self.commit}{_FOLDERS[name]}" if self.git else f"=={__version__}"
-
-    def check(self, requirements: str) -> None:
-        """Check that the distributions that a requirements.txt names are available.
-
-        Raises:
-            CapscoreError: one is not; says what was asked where.
-        """
-        if self.git:
-            with tempfile.TemporaryDirectory() as folder:
-                subprocess.run(["git", "init", "--quiet", "--bare", folder], check=True)
-                command = ["git", "-C", folder, "fetch", "--quiet", "--depth=1", self.git, self.commit]
-                environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
-                done = subprocess.run(
-                    command, capture_output=True, text=True, timeout=10 * _TIMEOUT, env=environment
-                )
-            if done.returncode:
-                last = (done.stderr.strip().splitlines() or ["no detail"])[-1]
-                raise CapscoreError(f"the commit {self.commit} cannot be had from {self.git}: {last}")
-        elif not self.wheels:
-            for name in _distributions(requirements):
-                _check_release(name)
-
-
-def _distributions(requirements: str) -> list[str]:
-    """Our distributions that a requirements.txt names."""
-    found = (_REQUIREMENT.fullmatch(line.strip()) for line in requirements.splitlines())
-    return [match["name"] for match in found if match]
-
-
-def _check_release(name: str) -> None:
-    import urllib3
-
-    index = os.environ.get("PIP_INDEX_URL", "").rstrip("/") or "https://pypi.org/simple"
-    accept = {"Accept": "application/vnd.pypi.simple.v1+json, text/html;q=0.5"}
-    try:
-        answer = urllib3.request("GET", f"{index}/{name}/", headers=accept, timeout=_TIMEOUT, retries=2)
-    except urllib3.exceptions.HTTPError as error:
-        raise CapscoreError(f"{index} cannot be asked for {name} ({type(error).__name__})") from error
-    # file names hold the version, in JSON and in HTML
-    file = re.compile(rf"\b{name.replace('-', '[-_]')}-{re.escape(__version__)}(-[\w.-]*\.whl|\.tar\.gz)")
-    if answer.status != 200 or not file.search(answer.data.decode("utf-8", "replace")):
-        raise CapscoreError(
-            f"{name} {__version__} is not on {index}: release it first, or upload a wheel, or name a "
-            "revision (",
-            Setting("install"),
-            ")",
-        )
 
 
 def read_installation(given: Sequence[str]) -> Installation:
@@ -156,51 +90,28 @@ def read_installation(given: Sequence[str]) -> Installation:
         given: "release"; or "git+https://…@COMMIT"; or paths of wheels.
 
     Raises:
-        InputError: it is none of these, or a wheel cannot be read or is of another version.
+        InputError: It is none of these, or a wheel is of another version.
     """
-    if not given:
-        raise InputError(
-            Setting("install"),
-            ": say how the Space is to install capscore: release, the path of a wheel, or git+URL@COMMIT",
-        )
     if list(given) == [RELEASE]:
         return Installation()
-    match = _GIT.fullmatch(given[0])
-    if match and len(given) == 1:
-        return Installation(git=match["url"], commit=match["commit"])
-    if any(item.startswith("git+") for item in given):
-        raise InputError(
-            Setting("install", given[0]), ": expected git+URL@COMMIT, alone, with the 40 digits of a commit"
-        )
+    match = _GIT.fullmatch(given[0]) if len(given) == 1 else None
+    if match:
+        return Installation(git=match[1])
     wheels: dict[str, Path] = {}
     for item in given:
-        name, path = _read_wheel(Path(item).expanduser())
-        if name in wheels:
-            raise InputError(Setting("install", item), f": a second wheel of {name}")
+        path = Path(item).expanduser()
+        name, version = (*path.name.split("-", 2), "", "")[:2]
+        name = name.replace("_", "-")
+        if name not in _FOLDERS or version != __version__ or not zipfile.is_zipfile(path) or name in wheels:
+            break
         wheels[name] = path
+    if not given or len(wheels) < len(given):
+        raise InputError(
+            Setting("install", list(given)),
+            f": expected release, git+URL@COMMIT with the 40 digits of a commit, or wheels of capscore "
+            f"{__version__}",
+        )
     return Installation(wheels=wheels)
-
-
-def _read_wheel(path: Path) -> tuple[str, Path]:
-    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-    setting = Setting("install", str(path))
-    if path.suffix != ".whl":
-        raise InputError(setting, ": expected release, the path of a wheel (.whl), or git+URL@COMMIT")
-    try:
-        name, version, _, _ = parse_wheel_filename(path.name)
-        with zipfile.ZipFile(path) as archive:
-            if not any(member.endswith(".dist-info/METADATA") for member in archive.namelist()):
-                raise InputError(setting, " is no wheel: it has no METADATA")
-    except FileNotFoundError:
-        raise InputError(setting, ": there is no such file") from None
-    except (InvalidWheelFilename, zipfile.BadZipFile, OSError) as error:
-        raise InputError(setting, f" is no wheel: {error}") from None
-    if name not in _FOLDERS:
-        raise InputError(setting, f": expected a wheel of {' or '.join(_FOLDERS)}, not of {name}")
-    if str(version) != __version__:
-        raise InputError(setting, f": this is capscore {__version__}; build the wheel of that version")
-    return str(name), path
 
 
 def plan_metric(
@@ -232,11 +143,9 @@ def plan_metric(
     missing = [key for key in _FRONT_MATTER if not read_card(texts[CARD], folder / CARD).get(key)]
     if missing:
         raise CapscoreError(f"the front matter of {folder / CARD} says no {', '.join(missing)}")
-    wheels = [
-        installation.wheels[needed]
-        for needed in _distributions(texts["requirements.txt"])
-        if needed in installation.wheels
-    ]
+    lines = map(_REQUIREMENT.fullmatch, texts["requirements.txt"].splitlines())
+    needed = {line["name"] for line in lines if line}
+    wheels = [wheel for name, wheel in installation.wheels.items() if name in needed]
     texts[CARD] = _in_code(texts[CARD], f'evaluate.load("metrics/{name}"', f'evaluate.load("{repo_id}"')
     address = f"{endpoint}/spaces/{repo_id}/resolve/main"
     texts["requirements.txt"] = installation.requirements(texts["requirements.txt"], address)

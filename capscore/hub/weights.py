@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
@@ -27,16 +26,13 @@ _HOW = {
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 # Files for people, besides what loading reads.
 _ALONG = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*", "text_tower/*")
-# What a training run leaves, by patterns, even under names that loading would read.
-_REMAINS = {
-    "checkpoint": ("checkpoint*/*", "step-*/*", "runs/*", "wandb/*"),
-    "state of the training": (
-        *("optimizer*", "optimiser*", "scheduler*", "scaler*", "random_states*", "rng_state*"),
-        *("training_state*", "trainer_state*", "training_args*"),
-    ),
-    "log": ("log.*", "*.log", "*.jsonl", "events.out.tfevents*"),
-    "features of the training captions": ("features/*",),
-}
+# What a training run leaves, even under names that loading would read.
+_REMAINS = (
+    *("checkpoint*/*", "step-*/*", "runs/*", "wandb/*", "features/*"),
+    *("optimizer*", "optimiser*", "scheduler*", "scaler*", "random_states*", "rng_state*"),
+    *("training_state*", "trainer_state*", "training_args*"),
+    *("log.*", "*.log", "*.jsonl", "events.out.tfevents*"),
+)
 
 
 def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
@@ -99,11 +95,10 @@ def _kind(folder: Path) -> str:
         return IMAGE_TOWER
     if of_infometic := _kind_of_config(folder / CONFIG):
         return of_infometic
-    names = ", ".join(sorted(path.name for path in folder.iterdir())) or "nothing"
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
         f"capscore_tuned.json, or the {CONFIG} of an image tower, of InfoMetIC's network or of its mark "
-        f"calibration; it has {names}"
+        "calibration"
     )
 
 
@@ -151,9 +146,7 @@ def _sort_out(
     names = [file.name for file in found]
     for pattern in include:
         if not any(fnmatchcase(name, pattern) for name in names):
-            near = difflib.get_close_matches(pattern, names, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(Setting("include", pattern), f" matches no file in {folder}{hint}")
+            raise InputError(Setting("include", pattern), f" matches no file in {folder}")
     read = set(files_read(kind, names))
     card = folder / CARD
     shown = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
@@ -179,10 +172,8 @@ def _remains(name: str) -> str:
     """What a run left the file as, "" if it is not a leftover."""
     if any(part.startswith(".") for part in PurePosixPath(name).parts):
         return "hidden"
-    for what, patterns in _REMAINS.items():
-        if any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}") for pattern in patterns):
-            return what
-    return ""
+    is_left = any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}") for pattern in _REMAINS)
+    return "left by the training" if is_left else ""
 
 
 def _goes_along(name: str) -> bool:
@@ -207,10 +198,7 @@ def _check_card(folder: Path, kind: str) -> None:
     ):
         said = data.get(name)
         if expected != said and expected not in (said if isinstance(said, list) else ()):
-            raise CapscoreError(
-                f"the front matter of {path} says {f'{name}: {said}' if said else f'no {name}'}; expected "
-                f"{expected}, as in the card that the recipe writes beside it"
-            )
+            raise CapscoreError(f"the front matter of {path} says {name}: {said}; expected {expected}")
 
 
 def _check_tower(folder: Path, kind: str) -> list[str]:
