@@ -20,18 +20,6 @@ from .number import NUMBERS
 from .words import caption_random, is_punctuation, placed_words, without_stop
 
 RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change
-STYLES = (
-    "given",
-    "lower",
-    "bare",
-    "title",
-    "capitals",
-    "blanks",
-    "nouns",
-    "stopped",
-    "fragment",
-    "paragraph",
-)
 # Words of a noun phrase and of a paragraph, at most; a paragraph has at least two captions.
 PHRASE = 5
 PARAGRAPH = 120
@@ -219,9 +207,7 @@ def _opens(word: str, code: str) -> bool:
 
 def _stopped(caption: str, words: Sequence[Word], code: str) -> str | None:
     phrase = _noun_phrase(caption, words, code)
-    if not phrase:
-        return None
-    return _upper(phrase[0], code) + phrase[1:] + ("." if has_spaces(code) else "。")
+    return phrase and _upper(phrase[0], code) + phrase[1:] + ("." if has_spaces(code) else "。")
 
 
 def _fragment(caption: str, words: Sequence[Word], code: str) -> str | None:
@@ -245,6 +231,7 @@ _PARTS: dict[str, Callable[[str, Sequence[Word], str], str | None]] = {
     "stopped": _stopped,
     "fragment": _fragment,
 }
+STYLES = ("given", *_WRITTEN, *_PARTS, "paragraph")
 
 
 def _paragraphs(captions: Sequence[str], photos: Sequence[Hashable], code: str) -> Restyled:

@@ -46,16 +46,12 @@ class SystemCaptions:
 
 @dataclass(frozen=True)
 class MatchedRows:
-    """What is scored in one language.
+    """What is scored in one language: the photos of which all systems have a caption.
 
     Attributes:
-        language, config: Language, and the configuration that has references in it.
-        is_whole: Whether all photos that were published are there.
-        n_whole: Number of photos of the set.
-        photos: Names of the photos of which all systems have a caption, in the order of the set.
-        paths: Their paths; None where a photo is missing.
-        references: Their references.
-        captions: System → their captions.
+        is_whole: Whether these are all photos that were published; `n_whole` are in the files.
+        photos, paths, references: Names of the photos, their paths (None of a missing one), references.
+        captions: System → captions of the photos.
     """
 
     language: str
@@ -91,19 +87,15 @@ def read_captions(
 
     Args:
         name: Name of the system.
-        path: JSONL, JSON, CSV, TSV or Parquet file, or saved data set, with one caption per photo and
-            language. Of a photo's name, folder and suffix do not count. If there is no column of languages,
-            all captions are in the only language that is asked for.
+        path: File, or saved data set, with one caption per photo and language. Of a photo's name, folder and
+            suffix do not count. Without a column of languages, all captions are in the one that is asked for.
         languages: Languages that are asked for; rows in others are counted and left out.
         known: Languages that a row may have; None for `languages`.
         may_be_empty: Whether a caption may be empty.
 
     Raises:
-        InputError: no column of photos or captions; a row without photo, language or caption; an unknown
-            language; two captions of one photo in one language. Names file and row.
-
-    >>> read_captions("small", "small.jsonl", ["de"]).captions["de"]["00aa"].text       # doctest: +SKIP
-    'ein Hund am Strand'
+        InputError: a column is missing; a row without photo, language or caption; an unknown language; two
+            captions of one photo in one language. Names file and row.
     """
     known = languages if known is None else known
     source = open_rows(path)
