@@ -25,6 +25,7 @@ from capscore import load_backbone
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import DataSource, Origin
 from training.engine.card_reader import read_front_matter, read_origins
+from training.engine.config import main as run_as_command
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.captions import describe
@@ -93,14 +94,7 @@ def _name(settings: Any) -> str:
 def image_tower_card(
     settings: ImageTowerSettings, *, w: float, languages: Sequence[str], **others: Any
 ) -> ModelCard:
-    """The card of an image tower.
-
-    Args:
-        settings: Settings of its run.
-        w: Its factor on cosines of photos and captions.
-        languages: Codes of the training languages.
-        others: Further fields of `ModelCard`; `data` is needed.
-    """
+    """The card of an image tower; others: further fields of `ModelCard`, of which `data` is needed."""
     return ModelCard(
         recipe="eye",
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
@@ -140,14 +134,7 @@ def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[D
 def noise_gate_card(
     settings: NoiseGateSettings, *, command: str, results: Sequence[Result], compute: str
 ) -> ModelCard:
-    """The card of a noise gate.
-
-    Args:
-        settings: Settings of its run.
-        command: Command that trains it again; "" for one with the run's own settings file.
-        results: Numbers that were measured.
-        compute: Machine and time.
-    """
+    """The card of a noise gate; without a command, it has one with the run's own settings file."""
     origins = [Origin(path, Path(path).name, "unknown") for path in settings.texts]
     held_out = list(dict.fromkeys(origin.held_out for origin in origins if origin.held_out))
     share = f"{settings.validation_share:.0%}"
@@ -172,13 +159,7 @@ def noise_gate_card(
 def validation_results(
     numbers: Mapping[str, float], languages: Mapping[str, tuple[int, float, float]], n: int
 ) -> list[Result]:
-    """The numbers of `NoiseGateCheck` → results for the card.
-
-    Args:
-        numbers: Numbers of all validation samples.
-        languages: Of each language's right captions the number, the mean share kept, the share below half.
-        n: Number of the samples.
-    """
+    """The numbers of `NoiseGateCheck` over n samples, and by language, → results for the card."""
 
     def result(metric: str, value: float, rows: int, language: str = "") -> Result:
         title = _CHECKED.get(metric) or f"{metric.removeprefix('kept_')}, mean kept"
@@ -194,14 +175,7 @@ def validation_results(
 def mark_calibration_card(
     settings: MarkCalibrationSettings, notes: Mapping[str, Any], *, command: str, compute: str
 ) -> ModelCard:
-    """The card of a mark calibration.
-
-    Args:
-        settings: Settings of its run.
-        notes: What `weights.making.mark_calibration` records of it.
-        command: Command that trains it again; "" for one with the run's own settings file.
-        compute: Machine and time.
-    """
+    """The card of a mark calibration; notes: what `weights.making.mark_calibration` records of it."""
     origin = Origin(settings.rows, Path(settings.rows).name, "unknown")
     held_out = [origin.held_out] if origin.held_out else []
     held_out.append(
@@ -243,12 +217,7 @@ def mark_calibration_card(
 def image_tower_results(
     measures: Sequence[Mapping[str, Any]], base: Sequence[Mapping[str, Any]]
 ) -> Iterator[Result]:
-    """The figures that a card has → its results, in the same order.
-
-    Args:
-        measures: Figures of the image tower, as `weights.measuring.image_tower` writes them.
-        base: Those of the backbone to compare with; none for no comparison.
-    """
+    """Figures of `weights.measuring.image_tower`, of a tower and of what it is compared with → results."""
     before = {figure["key"]: figure["value"] for figure in base}
     for figure in measures:
         group, *path, metric = figure["key"].split("/")
@@ -280,12 +249,7 @@ def image_tower_results(
 
 
 def noise_gate_results(figures: Mapping[str, Any], name: str) -> Iterator[Result]:
-    """Drops, false alarms, agreement and search of one backbone, as results for a card.
-
-    Args:
-        figures: What `weights.measuring.pr_mcs_alarms` writes.
-        name: Name of the backbone in it.
-    """
+    """What `weights.measuring.pr_mcs_alarms` writes of the backbone of this name, as results for a card."""
     command = "make measure-embedded DATA=data PHOTOS=photos DUTCH=dutch"
 
     def percent(data: str, metric: str, title: str, value: float | None, **others: Any) -> Result:
@@ -322,14 +286,7 @@ def noise_gate_results(figures: Mapping[str, Any], name: str) -> Iterator[Result
 def measured_card(
     weights: Path, figures: Path, *, base: str = "embedded-free", command: str = "", name: str = ""
 ) -> ModelCard:
-    """The card of weights with the figures of these weights.
-
-    Args:
-        weights: Folder of the recipe of the image tower or of the noise gate.
-        figures: File of figures.
-        base: Backbone in the file to compare an image tower with; it may be absent.
-        command: Command that trains the weights again; "" for that of the old card.
-        name: Name of the model; "" for the name in the settings, or else the folder's.
+    """The card of weights with the figures of these weights; arguments are those of the command.
 
     Raises:
         InputError: the file is missing, damaged, or has no figures of these weights.
@@ -344,11 +301,8 @@ def measured_card(
         ]
         rows = [row for row, one in enumerate(measured) if one.rpartition("@")[2] == backbone.revision]
         if not rows:
-            raise InputError(
-                f"{figures} has figures of {', '.join(measured) or 'nothing'}, not of the weights in "
-                f"{weights}, {backbone.revision}: measure them first",
-                field="figures",
-            )
+            known = ", ".join(measured) or "nothing"
+            raise InputError(f"{figures} has figures of {known}, not of {weights}, {backbone.revision}")
         if "sets" in content:
             names = list(content["models"].get("all", {})) or [measured[rows[0]].partition("@")[0]]
             results = list(noise_gate_results(content, names[rows[0]]))
@@ -359,10 +313,8 @@ def measured_card(
     except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, StopIteration) as error:
         if isinstance(error, CapscoreError):
             raise
-        raise InputError(
-            f"{figures} has no figures of weights.measuring ({type(error).__name__}: {error})",
-            field="figures",
-        ) from None
+        said = f"{type(error).__name__}: {error}"
+        raise InputError(f"{figures} has no figures of weights.measuring ({said})") from None
     said = yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8"))
     old, command = read_origins(weights), command or read_origins(weights).command
     if "sets" in content:
@@ -397,15 +349,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--command", default="", help="command that trains these weights, for the card")
     parser.add_argument("--name", default="", help="name of the model, for the card")
     options = parser.parse_args(argv)
-    try:
-        card = measured_card(
-            options.weights, options.figures, base=options.base, command=options.command, name=options.name
-        )
-        write_card(options.weights, card, force=True)
-    except CapscoreError as error:
-        parser.error(str(error))
+    about = {"base": options.base, "command": options.command, "name": options.name}
+    card = measured_card(options.weights, options.figures, **about)
+    write_card(options.weights, card, force=True)
     print(f"{len(card.results)} results on the card of {card.name}")
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

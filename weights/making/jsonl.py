@@ -34,6 +34,8 @@ def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expect
                     yield convert(json.loads(line))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}", field=field) from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not UTF-8", field=field) from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{path}, line {number}: expected a {expected}", field=field) from None
 

@@ -55,12 +55,7 @@ _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_c
 
 
 def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
-    """Run the recipe: features, training, calibration, weights, card.
-
-    Raises:
-        CapscoreError, InputError: malformed rows or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the base is not available.
-    """
+    """Run the recipe: features, training, calibration, weights, card."""
     out = Path(settings.out).expanduser()
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
@@ -100,9 +95,8 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
         ],
     )
     network.eval()
-    if not (result.finished and is_main_process()):
-        return result
-    finish(settings, network, features, boxes, backbone, result, command)
+    if result.finished and is_main_process():
+        finish(settings, network, features, boxes, backbone, result, command)
     return result
 
 
@@ -115,17 +109,7 @@ def finish(
     result: RunResult,
     command: str,
 ) -> None:
-    """Calibrate a trained network and write it with its card.
-
-    Args:
-        settings: Settings of the run.
-        network: MarkNetwork with trained word logits, in eval mode.
-        features: Features of the rows.
-        boxes: Photo → boxes (k, 6) of the detector.
-        backbone: Backbone of the features.
-        result: How far the run has come.
-        command: Command for the card.
-    """
+    """Calibrate a trained network, in eval mode, and write it with its card."""
     out = Path(settings.out).expanduser()
     splits = {name: np.flatnonzero(features.split == name).tolist() for name in ("train", "calibrate")}
     file = Path(settings.features or out / "features").expanduser() / "things.npz"

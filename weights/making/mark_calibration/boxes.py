@@ -1,6 +1,6 @@
 """Boxes of things that a detector finds in photos: what the network learns to find things from.
 
-    python -m weights.making.mark_calibration.boxes --rows judged.jsonl --detector yolox_nano.onnx \
+    python -m weights.making.mark_calibration.boxes --rows rows.jsonl --detector yolox_nano.onnx \
         --out boxes.json
 
 In: rows of `mark_calibration.rows`, and a detector of the YOLOX family (Ge et al. 2021) as an ONNX
@@ -11,7 +11,6 @@ bottom as shares, class, confidence], …].
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +18,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from capscore.errors import InputError, MissingExtraError
+from capscore.errors import MissingExtraError
 from capscore.files.write import write_text
 from capscore.images.boxes import suppress
 from capscore.images.load import load_image
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
+from weights.making.jsonl import require_settings
 from weights.making.mark_calibration.rows import read_mark_rows
 
 SIDE = 416
@@ -54,17 +54,11 @@ class Settings:
     overlap: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("rows", "detector", "out"):
-            if not getattr(self, name):
-                raise InputError(f"--{name} is missing; see --help", field=name)
+        require_settings(self, "rows", "detector", "out")
 
 
 class Detector:
-    """A YOLOX detector in ONNX.
-
-    Raises:
-        MissingExtraError: onnxruntime is not installed.
-    """
+    """A YOLOX detector in ONNX."""
 
     def __init__(self, file: str):
         try:
@@ -123,12 +117,7 @@ def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def write_boxes(settings: Settings) -> int:
-    """Write the file; returns the number of boxes.
-
-    Raises:
-        CapscoreError: a file is missing or damaged.
-        ImageError: a photo cannot be read.
-    """
+    """Write the file; returns the number of boxes."""
     detector = Detector(settings.detector)
     found = {
         row["file"]: detector.find(load_image(row["file"]), settings.least, settings.overlap)
@@ -145,4 +134,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run_as_command(lambda: main(sys.argv[1:]))
+    run_as_command(main)

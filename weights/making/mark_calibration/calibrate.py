@@ -59,35 +59,21 @@ class _Logits:
 
 @dataclass(frozen=True, eq=False)
 class CaptionCase:
-    """A caption beside a photo.
-
-    Attributes:
-        photo: The photo.
-        row: What the network reads.
-        kind: "right", "planted" (one word is wrong) or "other" (of another photo).
-        labels: int8, for each of the row's words 1 (right), 0 (wrong) or -1 (unknown, or not judged).
-    """
+    """A caption beside a photo."""
 
     photo: int
-    row: MarkedRow
-    kind: str
-    labels: np.ndarray
+    row: MarkedRow  # what the network reads
+    kind: str  # "right", "planted" (one word is wrong) or "other" (of another photo)
+    labels: np.ndarray  # int8, for each of the row's words 1 (right), 0 (wrong) or -1 (unknown)
 
 
 def calibrate(
     network: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
 ) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
-    """Curves of words alone, of words in captions, and of captions.
+    """Curves of words alone, of words in captions, and of captions, from photos of the split "calibrate".
 
-    Args:
-        network: Network in eval mode; its layers for words in captions and for captions are trained.
-        features: Features.
-        photos: Photos of the split "calibrate".
-        embed: Function from texts to their embeddings (m, d), rows of unit length.
-        seed: Seed for the draws.
-
-    Raises:
-        CapscoreError: there are too few captions.
+    The layers of the network, in eval mode, for words in captions and for captions are trained. `embed` maps
+    texts to rows of unit length (m, d). Raises CapscoreError if there are too few captions.
     """
     draws = WordDraws(
         features, photos, len(photos), captions=8, others=1, rare=2, labelled=0.0, weights={}, seed=seed
@@ -176,14 +162,7 @@ def logits_of(network: MarkNetwork, features: MarkFeatures, rows: Sequence[Photo
 
 
 def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int) -> list[CaptionCase]:
-    """Captions of each photo as they are, with a wrong word, and captions of other photos.
-
-    Args:
-        features: Features.
-        draws: Draws from the photos.
-        embed: Function from texts to their embeddings.
-        seed: Seed for all draws.
-    """
+    """Captions of each photo as they are, with a wrong word, and captions of other photos."""
     chance = np.random.default_rng([seed, 1])
     captions = np.concatenate(
         [
@@ -341,14 +320,10 @@ def crossed(
     labels: np.ndarray,
     half: np.ndarray,
 ) -> np.ndarray:
-    """Logits of each half of the photos by layers trained on the other; then train them on both.
+    """Logits of each half of the photos by layers trained on the other; then train them on both, in place.
 
-    Args:
-        layers: Layers to train in place.
-        logits_of: Function from inputs to logits, with the layers in it.
-        inputs: (n, features).
-        labels: (n,), 1 right, 0 wrong, -1 unknown, which trains nothing.
-        half: (n,), 0 or 1.
+    `logits_of` maps inputs (n, features) to logits with the layers; labels (n,) are 1 right, 0 wrong, −1
+    unknown, which trains nothing; half (n,) is 0 or 1.
     """
     start = {name: tensor.clone() for name, tensor in layers.state_dict().items()}
     found = np.zeros(len(labels), np.float64)

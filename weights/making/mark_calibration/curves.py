@@ -19,13 +19,9 @@ def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = N
     Platt's method (Platt 1999) without his smoothing, by Newton's method.
 
     Args:
-        right: (n,) logits, at least 2.
-        wrong: (m,) logits, at least 2.
+        right, wrong: (n,) and (m,) logits, at least 2 of each; CapscoreError if one is not finite.
         prior: Logits of what is right in other languages, which count as `PRIOR` further ones for the
             quantiles: the lowest few per cent of a few hundred logits are a matter of chance.
-
-    Raises:
-        CapscoreError: there are too few, or a logit is not finite.
 
     >>> chance = np.random.default_rng(0)
     >>> curve = fit_curve(chance.normal(1, 1, 4000), chance.normal(-1, 1, 4000))

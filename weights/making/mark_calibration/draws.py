@@ -32,19 +32,12 @@ _RARE, _UNLIKE = 40, 0.5
 
 
 class PhotoWords(NamedTuple):
-    """A photo of a batch with words to network.
-
-    Attributes:
-        photo: Its place.
-        words: int64 (m,), places among the distinct words.
-        classes: int64 (m,).
-        right: float32 (m,), 1 for a right word.
-    """
+    """A photo of a batch, by its place, with m words."""
 
     photo: int
-    words: np.ndarray
-    classes: np.ndarray
-    right: np.ndarray
+    words: np.ndarray  # int64, places among the distinct words
+    classes: np.ndarray  # int64
+    right: np.ndarray  # float32, 1 for a right word
 
 
 class WordDraws:
@@ -198,14 +191,7 @@ def like_words(features: MarkFeatures) -> np.ndarray:
 def common_nouns(
     features: MarkFeatures, photos: Sequence[int], most: int, least: int
 ) -> dict[str, list[str]]:
-    """Language → its most frequent nouns in captions of these photos, the most frequent first.
-
-    Args:
-        features: Features.
-        photos: Photos whose captions count.
-        most: Most nouns per language.
-        least: Times that a noun must occur.
-    """
+    """Language → its `most` most frequent nouns in captions of these photos that occur `least` times."""
     kept = np.isin(features.photo, np.asarray(photos))
     of_word = np.repeat(kept, np.diff(features.start))
     nouns = features.word[of_word & (features.word_class == MARKED_CLASSES.index("noun"))]

@@ -7,9 +7,7 @@ word is embedded once. A folder made from the same rows with the same backbone i
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -46,55 +44,32 @@ _NO_HEAD = frozenset(("hot dog",))
 
 @dataclass(frozen=True, eq=False)
 class MarkFeatures:
-    """Features of p photos, c captions and v distinct words.
-
-    Attributes:
-        photos: Names of the photos.
-        files: Their files.
-        split: Split of each photo.
-        reducer: (weight (r, features), bias (r,)) of the reduction of the map.
-        cells: float16 (p, h · w, r).
-        side: (h, w).
-        whole: float16 (p, d).
-        windows: float16 (p, MOST_WINDOWS, d); `there`: bool (p, MOST_WINDOWS).
-        boxes: float16 (p, MOST_WINDOWS, 4), the windows as shares of the photo's sides.
-        captions: Texts of the captions; `language` of each; `photo`: its photo.
-        texts: float16 (c, d), their embeddings.
-        start: int64 (c + 1,), where the words of each caption begin in `word` and `word_class`.
-        word: int64, places among `words`; `word_class`: int8, places in `MARKED_CLASSES`.
-        words: (language, word in lower case) of the distinct words.
-        embeddings: float16 (v, d), of the words alone.
-        support: uint8 (v, p), 255 × the highest cosine of a word with any word of the photo's captions.
-        labelled: bool (p,), for photos of which only names of things that they show are known.
-        complete: bool (p,), for photos whose things are all named, as far as COCO knows them.
-        of_things: bool (c,), for captions that name one of COCO's things.
-        vocabulary: Things: language → place of the thing's name among the distinct words.
-    """
+    """Features of p photos, c captions and v distinct words; arrays have the names of their files."""
 
     photos: list[str]
     files: list[str]
-    split: np.ndarray
-    reducer: tuple[np.ndarray, np.ndarray]
-    cells: np.ndarray
-    side: tuple[int, int]
-    whole: np.ndarray
-    windows: np.ndarray
-    there: np.ndarray
-    boxes: np.ndarray
     captions: list[str]
-    language: np.ndarray
-    photo: np.ndarray
-    texts: np.ndarray
-    start: np.ndarray
-    word: np.ndarray
-    word_class: np.ndarray
-    words: list[tuple[str, str]]
-    embeddings: np.ndarray
-    support: np.ndarray
-    labelled: np.ndarray
-    complete: np.ndarray
-    of_things: np.ndarray
-    vocabulary: list[dict[str, int]]
+    words: list[tuple[str, str]]  # (language, word in lower case) of the distinct words
+    vocabulary: list[dict[str, int]]  # things: language → place of the thing's name among the distinct words
+    split: np.ndarray  # of each photo
+    reducer: tuple[np.ndarray, np.ndarray]  # weight (r, features), bias (r,) of the reduction of the map
+    side: tuple[int, int]  # (h, w)
+    cells: np.ndarray  # float16 (p, h · w, r)
+    whole: np.ndarray  # float16 (p, d)
+    windows: np.ndarray  # float16 (p, MOST_WINDOWS, d)
+    there: np.ndarray  # bool (p, MOST_WINDOWS)
+    boxes: np.ndarray  # float16 (p, MOST_WINDOWS, 4), the windows as shares of the photo's sides
+    language: np.ndarray  # of each caption
+    photo: np.ndarray  # of each caption
+    texts: np.ndarray  # float16 (c, d), embeddings of the captions
+    start: np.ndarray  # int64 (c + 1,), where the words of each caption begin in `word` and `word_class`
+    word: np.ndarray  # int64, places among `words`
+    word_class: np.ndarray  # int8, places in `MARKED_CLASSES`
+    embeddings: np.ndarray  # float16 (v, d), of the words alone
+    support: np.ndarray  # uint8 (v, p), 255 × the highest cosine of a word with any of a photo's captions
+    labelled: np.ndarray  # bool (p,), of which only names of things that they show are known
+    complete: np.ndarray  # bool (p,), whose things are all named, as far as COCO knows them
+    of_things: np.ndarray  # bool (c,), for captions that name one of COCO's things
 
     @cached_property
     def place_of(self) -> dict[tuple[str, str], int]:
@@ -118,9 +93,6 @@ def prepare(
         folder: Folder of the features; it is replaced as a whole.
         say: Function that takes a sentence about the progress.
 
-    Raises:
-        InputError: the rows are damaged.
-        ImageError: a photo cannot be read.
     """
     rows = read_mark_rows(rows_file)
     digest = xxhash.xxh3_128(rows_file.read_bytes())
@@ -128,54 +100,28 @@ def prepare(
     about = folder / "about.json"
     if about.is_file() and json.loads(about.read_text()).get("digest") == digest.hexdigest():
         return load(folder)
-    aside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex[:12]}.partial")
-    try:
-        aside.mkdir(parents=True)
-        _see(rows, backbone, reduced, aside, say)
-        _read(rows, backbone, aside, say)
-        (aside / "about.json").write_text(json.dumps({"digest": digest.hexdigest()}))
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(aside, folder)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    seen = _see(rows, backbone, reduced, folder, say)
+    _read(rows, backbone, folder, say, seen)
+    about.write_text(json.dumps({"digest": digest.hexdigest()}))  # last: without it, all is computed again
     return load(folder)
 
 
 def load(folder: Path) -> MarkFeatures:
     """Features of a folder that `prepare` wrote."""
     index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
-    arrays = np.load(folder / "arrays.npz")
-
-    def big(name: str) -> np.ndarray:
-        return np.load(folder / f"{name}.npy", mmap_mode="r")
-
-    return MarkFeatures(
-        photos=index["photos"],
-        files=index["files"],
-        split=arrays["split"],
-        reducer=(arrays["reducer"], arrays["reducer_bias"]),
-        cells=big("cells"),
-        side=tuple(arrays["side"].tolist()),
-        whole=arrays["whole"],
-        windows=big("windows"),
-        there=arrays["there"],
-        boxes=arrays["boxes"],
-        captions=index["captions"],
-        language=arrays["language"],
-        photo=arrays["photo"],
-        texts=big("texts"),
-        start=arrays["start"],
-        word=arrays["word"],
-        word_class=arrays["word_class"],
-        words=[(language, word) for language, word in index["words"]],
-        embeddings=big("embeddings"),
-        support=big("support"),
-        labelled=arrays["labelled"],
-        complete=arrays["complete"],
-        of_things=arrays["of_things"],
-        vocabulary=index["vocabulary"],
-    )
+    index["words"] = [(language, word) for language, word in index["words"]]
+    with np.load(folder / "arrays.npz") as stored:
+        arrays = dict(stored)
+    arrays["reducer"] = (arrays["reducer"], arrays.pop("reducer_bias"))
+    arrays["side"] = tuple(arrays["side"].tolist())
+    big = {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r")
+        for name in ("cells", "windows", "texts", "embeddings", "support")
+    }
+    return MarkFeatures(**index, **arrays, **big)
 
 
 def reduction(maps: np.ndarray, reduced: int) -> tuple[np.ndarray, np.ndarray]:
@@ -193,11 +139,7 @@ def reduction(maps: np.ndarray, reduced: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def feature_maps(files: Sequence[str], backbone: Backbone) -> tuple[torch.Tensor, list[tuple[int, int]]]:
-    """The backbone's feature maps of photos on the CPU, and the photos' sizes.
-
-    Raises:
-        ImageError: a photo cannot be read.
-    """
+    """The backbone's feature maps of photos on the CPU, and the photos' sizes."""
     images = [load_image(file) for file in files]
     pixels = [backbone.preprocess(image) for image in images]
     return backbone.feature_maps(pixels).cpu(), [image.size for image in images]
@@ -205,8 +147,8 @@ def feature_maps(files: Sequence[str], backbone: Backbone) -> tuple[torch.Tensor
 
 def _see(
     rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
-) -> None:
-    """Photos → reducer, cells, whole and windows."""
+) -> dict[str, np.ndarray]:
+    """Photos → cells and windows on disk, and small arrays by name."""
     files = [row["file"] for row in rows]
     trained = [row["file"] for row in rows if row["split"] == "train" and not _is_labelled(row)]
     if len(trained) < 2:
@@ -251,15 +193,14 @@ def _see(
     assert cells is not None
     cells.flush()
     shown.flush()
-    np.savez(
-        folder / "seen.npz",
-        reducer=weight,
-        reducer_bias=bias,
-        whole=whole,
-        there=there,
-        boxes=shares,
-        side=np.array(side),
-    )
+    return {
+        "reducer": weight,
+        "reducer_bias": bias,
+        "whole": whole,
+        "there": there,
+        "boxes": shares,
+        "side": np.array(side),
+    }
 
 
 def _is_labelled(row: dict[str, Any]) -> bool:
@@ -267,7 +208,11 @@ def _is_labelled(row: dict[str, Any]) -> bool:
 
 
 def _read(
-    rows: Sequence[dict[str, Any]], backbone: Backbone, folder: Path, say: Callable[[str], None]
+    rows: Sequence[dict[str, Any]],
+    backbone: Backbone,
+    folder: Path,
+    say: Callable[[str], None],
+    seen: dict[str, np.ndarray],
 ) -> None:
     """Captions → words, embeddings of captions and words, support of words by photos."""
     listed = [
@@ -323,7 +268,6 @@ def _read(
     embed([caption for _, caption, _ in listed], "texts")
     embeddings = torch.from_numpy(np.array(embed([text for _, text in places], "embeddings"))).float()
     _support(embeddings, np.array(word), np.array(starts), photo_of_caption, len(rows), folder)
-    seen = np.load(folder / "seen.npz")
     np.savez(
         folder / "arrays.npz",
         split=np.array([row["split"] for row in rows]),
@@ -335,10 +279,8 @@ def _read(
         labelled=labelled,
         complete=complete,
         of_things=np.array([source == THINGS for source in sources]),
-        **{name: seen[name] for name in seen.files},
+        **seen,
     )
-    seen.close()
-    (folder / "seen.npz").unlink()
     index = {
         "photos": [row["photo"] for row in rows],
         "files": [row["file"] for row in rows],

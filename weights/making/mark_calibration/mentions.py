@@ -51,16 +51,8 @@ def mention_curve(
 ) -> MarkCurve:
     """Train the layer that tells what is mentioned, and calibrate it, on photos that `naming_photos` leaves.
 
-    Args:
-        network: Network in eval mode, with trained layers for naming; its layer `mention` is trained.
-        features: Features.
-        boxes: Photo → boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
-        things: Regions of the boxes.
-        backbone: Backbone of the features.
-        seed: Seed for the draws.
-
-    Raises:
-        CapscoreError: there are too few boxes.
+    The network is in eval mode, with trained layers for naming. `boxes` maps a photo to its boxes (k, 6):
+    left, top, right, bottom as shares, thing, confidence. Raises CapscoreError if there are too few.
     """
     chance = np.random.default_rng([seed, 2])
     names = names_of_objects(backbone)
@@ -145,12 +137,9 @@ def _regions(
 
 
 def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> np.ndarray:
-    """Whether a caption mentions what each window shows, int8 (k,): 1 yes, 0 no, −1 unknown.
+    """Whether a caption mentions what each window (k, 4) shows, int8 (k,): 1 yes, 0 no, −1 unknown.
 
-    Args:
-        shares: Windows (k, 4).
-        boxes: Boxes (m, 6): left, top, right, bottom, thing, confidence.
-        alike: `likeness` of the caption's nouns.
+    Boxes are (m, 6), as for `mention_curve`; `alike` is the `likeness` of the caption's nouns.
 
     >>> alike = np.full(80, 0.1); alike[16] = 0.9
     >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5, 16, 0.9], [0.5, 0.5, 1.0, 1.0, 2, 0.9]])

@@ -38,19 +38,7 @@ def train_naming(
     backbone: Backbone,
     seed: int,
 ) -> float:
-    """Train the layers in place; returns the mean loss of the last tenth of the steps.
-
-    Args:
-        network: Network.
-        features: Features.
-        things: Regions of things.
-        photos: Photos with things to train on.
-        backbone: Backbone of the features.
-        seed: Seed for the draws.
-
-    Raises:
-        CapscoreError: there are too few pairs.
-    """
+    """Train the layers in place; returns the mean loss of the last tenth of the steps."""
     like = alike_objects(features, backbone)
     nouns = nouns_of_photos(features)
     with_both = np.array([photo for photo in photos if len(nouns[photo])], np.int64)

@@ -36,19 +36,12 @@ _PEOPLE = ("person", "man", "woman", "child", "boy", "girl", "people")
 
 @dataclass(frozen=True, eq=False)
 class ObjectRegions:
-    """Regions of t things.
+    """Regions of t things."""
 
-    Attributes:
-        rows: float16 (t, d), embeddings of unit length.
-        photo: int64 (t,), places of the photos, in ascending order.
-        shares: float32 (t, 4), the boxes as shares of the photo's sides.
-        thing: int64 (t,), places in `THINGS`.
-    """
-
-    rows: np.ndarray
-    photo: np.ndarray
-    shares: np.ndarray
-    thing: np.ndarray
+    rows: np.ndarray  # float16 (t, d), embeddings of unit length
+    photo: np.ndarray  # int64 (t,), places of the photos, in ascending order
+    shares: np.ndarray  # float32 (t, 4), the boxes as shares of the photo's sides
+    thing: np.ndarray  # int64 (t,), places in `THINGS`
 
     def of_photo(self, photo: int) -> slice:
         """Where the things of a photo lie."""
@@ -63,17 +56,9 @@ def object_regions(
     file: Path,
     say: Callable[[str], None],
 ) -> ObjectRegions:
-    """Embeddings of the boxes, from the file if it holds those of the same boxes, else computed and written.
+    """Embeddings of the boxes, from the file (.npz) if it holds those of the same boxes, else written there.
 
-    Args:
-        features: Features.
-        boxes: Photo → boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
-        backbone: Backbone with a feature map.
-        file: File for the embeddings (.npz).
-        say: Function that takes a sentence about the progress.
-
-    Raises:
-        ImageError: a photo cannot be read.
+    `boxes` maps a photo to its boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
     """
     kept = {
         photo: own[np.argsort(-own[:, 5], kind="stable")[:MOST]]

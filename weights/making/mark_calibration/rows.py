@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,15 +33,15 @@ from typing import Any, Literal
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
 from capscore.errors import InputError
-from capscore.files.write import whole_file
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
 from weights.making.held_out import TESTED, HeldOut, held_out_photos
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
-from weights.making.jsonl import read_lines, require_settings, sources_file, with_texts, write_sources
+from weights.making.jsonl import read_lines, require_settings, sources_file, write_lines, write_sources
 from weights.making.mark_calibration.vocabulary import names_of_things
+from weights.making.package_texts import read_texts
 from weights.making.photo_names import Photo, photo_of
 
 # Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
@@ -86,11 +85,7 @@ class Settings:
 def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = frozenset()) -> Split | None:
     """The split of a photo; None for one that may not be trained on, but is in no measured set either.
 
-    Args:
-        photo: The photo.
-        name: Its file name, which may tell COCO's split.
-        held: What is held out.
-        always: Photos that are always measured on.
+    Its file name may tell COCO's split; photos of `always` are always measured on.
 
     >>> held = HeldOut({Photo("flickr", 666): ("Flickr8k test",), Photo("flickr", 668): ("Flickr8k test",)})
     >>> [split_of(Photo("flickr", number), f"{number}.jpg", held) for number in (665, 666, 668)]
@@ -104,11 +99,7 @@ def split_of(photo: Photo, name: str, held: HeldOut, always: frozenset[Photo] = 
 
 
 def photo_files(folder: Path) -> dict[Photo, Path]:
-    """The photos of a folder and its folders.
-
-    Raises:
-        InputError: there are none.
-    """
+    """The photos of a folder and its folders."""
     files: dict[Photo, Path] = {}
     for path in sorted(folder.rglob("*.jpg")):
         if (photo := photo_of(path.name)) is not None:
@@ -119,11 +110,7 @@ def photo_files(folder: Path) -> dict[Photo, Path]:
 
 
 def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]]:
-    """Photo, caption, language and source of every caption, of held-out photos as well.
-
-    Raises:
-        CapscoreError: a file is missing or damaged.
-    """
+    """Photo, caption, language and source of every caption, of held-out photos as well."""
     for text in photo_captions(data, ()):
         source, _, name = text.image.rpartition("/")
         # of xFlickr&CO, the numbers of COCO's photos have at most six digits
@@ -135,11 +122,8 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
         if (photo := photo_of(image)) is not None:
             yield photo, caption, "en", "flickr8k"
     for file in sorted(texts.glob("*.jsonl")):
-        names = ("id", "language", "text", "source")
-        need = f"row of weights.making.package_texts: {', '.join(names)}"
-        for row in read_lines(file, with_texts(*names), "texts", need):
-            photo = _photo_of_text(row["source"], row["id"])
-            if photo is not None:
+        for row in read_texts(file):
+            if (photo := _photo_of_text(row["source"], row["id"])) is not None:
                 yield photo, row["text"], row["language"], row["source"]
 
 
@@ -152,18 +136,14 @@ def _photo_of_text(source: str, row_id: str) -> Photo | None:
 
 
 def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
-    """The rows of labelled photos.
-
-    Raises:
-        CapscoreError: a file or a photo is missing or damaged.
-    """
+    """The rows of labelled photos."""
     known: set[Photo] = set()
     for path in settings.labelled:
         captions, files = labelled_captions(Path(path), Path(settings.photos))
-        told: dict[Photo, set[str]] = defaultdict(set)
+        shown: dict[Photo, set[str]] = defaultdict(set)
         for caption in captions:
-            told[caption.photo].add(thing_of(caption.text))
-        for photo, things in told.items():
+            shown[caption.photo].add(thing_of(caption.text))
+        for photo, things in shown.items():
             if photo in known:
                 continue
             known.add(photo)
@@ -209,11 +189,7 @@ def thing_of(caption: str) -> str:
 
 
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
-    """Write the file; returns split → language → number of captions.
-
-    Raises:
-        CapscoreError: a file is missing or damaged, or no photo has a caption.
-    """
+    """Write the file; returns split → language → number of captions."""
     data = Path(settings.data)
     files, held = photo_files(Path(settings.photos)), held_out_photos(data, sets=TESTED)
     pictured = (data / "flickr8k" / "images").glob("*.jpg")
@@ -238,30 +214,30 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
             captions[photo].setdefault((language, name), THINGS)
     counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     trained: dict[str, Counter[str]] = defaultdict(Counter)
-    with whole_file(Path(settings.out), "the rows", make_folders=True) as out:
-        for photo in sorted(captions):
-            split = split_of(photo, files[photo].name, held, always)
-            if split is None:
-                continue
-            is_of_coco = photo in captioned and photo.collection == "coco"
-            if split == "train" and is_of_coco and not photo.number % 2:
-                split = "calibrate"
-            own = [
-                [caption, language, source]
-                for (language, caption), source in captions[photo].items()
-                if split == "train" or source != THINGS
-            ]
-            row = {"photo": str(photo), "file": str(files[photo]), "split": split, "captions": own}
-            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-            for _, language, source in own:
-                counts[split][language] += 1
-                if split == "train" and source not in (THINGS, COCO):
-                    trained[language][source] += 1
-        if not counts["train"]:
-            raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
-        for row in labelled_rows(settings):
-            out.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-            counts["train"].update(language for _, language, _ in row["captions"])
+    rows: list[dict[str, Any]] = []
+    for photo in sorted(captions):
+        split = split_of(photo, files[photo].name, held, always)
+        if split is None:
+            continue
+        is_of_coco = photo in captioned and photo.collection == "coco"
+        if split == "train" and is_of_coco and not photo.number % 2:
+            split = "calibrate"
+        own = [
+            [caption, language, source]
+            for (language, caption), source in captions[photo].items()
+            if split == "train" or source != THINGS
+        ]
+        rows.append({"photo": str(photo), "file": str(files[photo]), "split": split, "captions": own})
+        for _, language, source in own:
+            counts[split][language] += 1
+            if split == "train" and source not in (THINGS, COCO):
+                trained[language][source] += 1
+    if not counts["train"]:
+        raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
+    for row in labelled_rows(settings):
+        rows.append(row)
+        counts["train"].update(language for _, language, _ in row["captions"])
+    write_lines(settings.out, rows)
     sources = describe(trained)
     for path in (*settings.labelled, *settings.coco, *settings.things):
         sources += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
@@ -270,15 +246,7 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
 
 
 def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
-    """The rows of a file that this command wrote.
-
-    Raises:
-        InputError: the file is missing, or a line is no such row; names the line.
-    """
-    if not Path(file).is_file():
-        raise InputError(
-            f"{file} is missing; make it with weights.making.mark_calibration.rows", field="rows"
-        )
+    """The rows of a file that this command wrote; raises InputError if it is missing or damaged."""
 
     def convert(row: Any) -> dict[str, Any]:
         if row["split"] in SPLITS and row["file"] and all(len(one) == 3 for one in row["captions"]):
@@ -291,9 +259,8 @@ def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     for split, languages in write_rows(parse(Settings, argv, __doc__ or "")).items():
-        told = ", ".join(f"{language} {n:,}" for language, n in languages.most_common())
-        print(f"{split}: {told or 'no captions'}")
+        print(f"{split}: {', '.join(f'{code} {n:,}' for code, n in languages.most_common())}")
 
 
 if __name__ == "__main__":
-    run_as_command(lambda: main(sys.argv[1:]))
+    run_as_command(main)

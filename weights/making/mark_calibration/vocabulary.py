@@ -47,19 +47,12 @@ _MOST_UNSPACED = 5
 def names_of_things() -> tuple[dict[str, str], ...]:
     """For each thing: language → its name, in lower case; only names of one word, always one in English.
 
-    Raises:
-        MissingExtraError: the package `emoji` is missing.
-
     >>> violin, = (names for names in names_of_things() if names["en"] == "violin")
     >>> violin["de"], violin["zh"]
     ('geige', '小提琴')
     """
-    from capscore.errors import MissingExtraError
+    import emoji
 
-    try:
-        import emoji
-    except ImportError as error:
-        raise MissingExtraError("emoji", "training", "a vocabulary of things") from error
     languages = [code for code in emoji.LANGUAGES if code != "alias"]
     for code in languages:
         emoji.config.load_language(code)

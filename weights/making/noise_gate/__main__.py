@@ -49,12 +49,7 @@ _FOR_DIRECTION = 6000
 
 
 def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
-    """Run the recipe: read, train, set the curve, measure, save.
-
-    Raises:
-        CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the base is not available.
-    """
+    """Run the recipe: read, train, set the curve, measure, save."""
     out = Path(settings.out).expanduser()
     if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
@@ -168,10 +163,7 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
             field="sources",
         )
     if not training or not validation:
-        raise CapscoreError(
-            f"{len(training):,} captions to train on and {len(validation):,} for validation; expected some "
-            "of each"
-        )
+        raise CapscoreError("expected captions both to train on and for validation")
     return training, validation, digest.hexdigest()[:16]
 
 

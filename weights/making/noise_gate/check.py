@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -21,11 +22,7 @@ _POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 class NoiseGateCheck:
-    """Held-out samples, read by gates.
-
-    Args:
-        samples: Samples of captions that no training sample is made of.
-    """
+    """Samples of captions that no training sample is made of, read by gates."""
 
     def __init__(self, samples: Sequence[Sample]):
         self.samples = sorted(samples, key=lambda sample: len(sample.ids))
@@ -72,36 +69,25 @@ class NoiseGateCheck:
 
     def best_curve(self, openness: np.ndarray, keep_right: float) -> tuple[float, float]:
         """The curve with which noise takes most, while right texts of the language that keeps least keep
-        `keep_right` of their score on average.
-
-        Raises:
-            CapscoreError: no curve keeps that share, or there are no samples to choose it by.
-        """
+        `keep_right` of their score on average; raises CapscoreError if there is none."""
         languages = np.array([sample.language for sample in self.samples])
         groups = [self.right & (languages == language) for language in np.unique(languages)]
         groups = [group for group in groups if group.sum() >= 50] or [self.right]
         # strong noise alone: what should be taken in part says nothing on where to begin
         strong = np.array([sample.taken > 0.8 for sample in self.samples])
         if not (self.right.any() and strong.any()):
-            raise CapscoreError(
-                f"{len(self.samples):,} validation samples, {int(self.right.sum()):,} right and "
-                f"{int(strong.sum()):,} with strong noise; expected some of each: raise validation_texts"
-            )
-        best, found = np.inf, None
-        for reach in _REACHES:
-            for power in _POWERS:
-                kept = curved(openness, (reach, power))
-                if min(kept[group].mean() for group in groups) < keep_right:
-                    continue
-                left = float(kept[strong].mean())
-                if left < best:
-                    best, found = left, (float(reach), power)
-        if found is None:
+            raise CapscoreError("expected right samples and some with strong noise: raise validation_texts")
+        found = []
+        for curve in itertools.product(_REACHES.tolist(), _POWERS):
+            kept = curved(openness, curve)
+            if min(kept[group].mean() for group in groups) >= keep_right:
+                found.append((float(kept[strong].mean()), curve))
+        if not found:
             raise CapscoreError(
                 Setting("keep_right", keep_right),
                 ": with no curve do right validation texts keep that share of their score; train longer",
             )
-        return found
+        return min(found, key=lambda entry: entry[0])[1]
 
 
 def curved(openness: np.ndarray, curve: tuple[float, float]) -> np.ndarray:

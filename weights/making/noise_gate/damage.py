@@ -26,30 +26,15 @@ _PUBLISHED = 0.4
 
 @dataclass(frozen=True, slots=True)
 class Damaged:
-    """A damaged text.
-
-    Attributes:
-        text: The text.
-        touched: Places where noise is, or where a word is missing.
-        taken: Share of the score that the noise should take, from 0 to 1.
-    """
+    """A damaged text."""
 
     text: str
-    touched: tuple[Span, ...]
-    taken: float
+    touched: tuple[Span, ...]  # places where noise is, or where a word is missing
+    taken: float  # share of the score that the noise should take, from 0 to 1
 
 
 def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
-    """Damage a text by a random degree.
-
-    Args:
-        text: A well-formed text.
-        kind: One of `capscore.perturbations.published.KINDS`.
-        chance: Random generator.
-
-    Returns:
-        The damaged text, or None where this kind cannot damage it.
-    """
+    """Damage a well-formed text by a random degree of a kind of `KINDS`; None where this cannot damage it."""
     p = P if chance.random() < _PUBLISHED else chance.uniform(0.05, 0.9)
     if kind == "substitution":
         return _substituted(text, p, chance)

@@ -61,25 +61,15 @@ _BLANK = "\u2581"
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text as the noise gate reads it, and what it should say.
+    """A text as the noise gate reads it, and what it should say."""
 
-    Attributes:
-        text: The text, for messages.
-        language: Its language.
-        ids: Its token ids.
-        touched: For each token 1 where noise touched it, 0 elsewhere, −1 where that is not known.
-        taken: Share of the score that noise should take, 0 for a right text.
-        found: Number of its kind of noise in `FOUND`.
-        style: Part and way of writing, for tables.
-    """
-
-    text: str
+    text: str  # for messages
     language: str
-    ids: list[int]
-    touched: list[int]
-    taken: float
-    found: int
-    style: str
+    ids: list[int]  # of its tokens
+    touched: list[int]  # for each token 1 where noise touched it, 0 elsewhere, −1 where that is not known
+    taken: float  # share of the score that noise should take, 0 for a right text
+    found: int  # number of its kind of noise in `FOUND`
+    style: str  # part and way of writing, for tables
 
 
 class SampleBatches:
@@ -91,14 +81,11 @@ class SampleBatches:
     Args:
         texts: Captions to draw from.
         tokenizer: Tokenizer of the text encoder.
-        language_shares: Language → how often it is drawn; languages without captions are left out.
+        language_shares: Language → how often it is drawn; InputError if it has no captions.
         source_shares: Data set → weight of each of its captions, 1 for those not named.
         batch_size: Texts per batch.
         steps: Number of batches per epoch.
         seed: Seed of all draws.
-
-    Raises:
-        InputError: there are no captions in a named language.
     """
 
     def __init__(
@@ -129,16 +116,12 @@ class SampleBatches:
             )
             for language, of_language in self.texts.items()
         }
-        if weightless := [language for language, sums in self._cumulated.items() if not sums[-1] > 0]:
-            raise InputError(
-                f"all captions in {', '.join(weightless)} are of data sets with the weight 0", field="sources"
-            )
+        if not all(sums[-1] > 0 for sums in self._cumulated.values()):
+            raise InputError("all captions in a language are of data sets with the weight 0", field="sources")
         self._drawn = lru_cache(maxsize=2)(self._draw)
 
     def batch(self, epoch: int, step: int) -> list[Sample]:
         """The samples of a step, counted from 0 in each epoch."""
-        if not 0 <= step < self.steps_per_epoch:
-            raise InputError(f"step {step} of an epoch of {self.steps_per_epoch}")
         number, place = divmod(step, _TOGETHER)
         return self._drawn(epoch, number)[place]
 
@@ -166,26 +149,19 @@ class SampleBatches:
         tokenized = tokens_with_marks(
             self._tokenizer, [row.text for row in made], [row.touched for row in made]
         )
-        return [
-            Sample(
-                row.text,
-                row.language,
-                ids[: LONGEST + 2],
-                marks[: LONGEST + 2],
-                row.taken,
-                FOUND.index(row.kind),
-                row.style,
-            )
-            for row, (ids, marks) in zip(made, tokenized, strict=True)
-        ]
+        most, samples = LONGEST + 2, []
+        for row, (ids, marks) in zip(made, tokenized, strict=True):
+            about = row.taken, FOUND.index(row.kind), row.style
+            samples.append(Sample(row.text, row.language, ids[:most], marks[:most], *about))
+        return samples
 
 
 class _Made(NamedTuple):
-    """A sample before it is tokenized; `touched` are places in the text."""
+    """A sample before it is tokenized."""
 
     text: str
     language: str
-    touched: tuple[Span, ...]
+    touched: tuple[Span, ...]  # places in the text
     taken: float
     kind: str
     style: str

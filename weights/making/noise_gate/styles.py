@@ -46,21 +46,13 @@ _QUOTES = frozenset('"“”„«»‹›()[]（）「」『』《》')
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text with the places of its words and objects.
-
-    Attributes:
-        text: The text.
-        language: Its language.
-        words: Places of its words, punctuation with the word before it.
-        objects: Places of its objects.
-        openers: Numbers of the words that open a noun phrase.
-    """
+    """A text with the places of its words and objects."""
 
     text: str
     language: str
-    words: tuple[Span, ...]
+    words: tuple[Span, ...]  # punctuation is with the word before it
     objects: tuple[Span, ...]
-    openers: frozenset[int] = frozenset()
+    openers: frozenset[int] = frozenset()  # numbers of the words that open a noun phrase
 
 
 def as_written(text: MarkedText) -> Styled:

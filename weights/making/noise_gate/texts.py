@@ -8,12 +8,12 @@ language once: tagging takes minutes, and every run of the recipe reads the same
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
-from capscore.files.write import whole_file
 from capscore.perturbations import find_nouns
 from capscore.perturbations.words import words_and_gaps
 from capscore.text.word_classes import CLASSES, tag
@@ -21,7 +21,7 @@ from training.data.origin import Origin
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import say
-from weights.making.jsonl import read_lines, require_settings, write_sources
+from weights.making.jsonl import read_lines, require_settings, write_lines, write_sources
 
 Span = tuple[int, int]
 # One letter for each class of words, in the order of `CLASSES`.
@@ -34,23 +34,14 @@ _CHUNK = 2000
 
 @dataclass(frozen=True, slots=True)
 class MarkedText:
-    """A caption and what is known of its words.
-
-    Attributes:
-        text: The caption.
-        language: Its language.
-        words: Place of each word, as perturbations find them: punctuation belongs to the word before it.
-        classes: A letter of `LETTERS` for each word.
-        objects: Places of its objects, without punctuation.
-        source: Data set and photo, as source/photo.
-    """
+    """A caption and what is known of its words."""
 
     text: str
     language: str
-    words: tuple[Span, ...]
-    classes: str
-    objects: tuple[Span, ...]
-    source: str = ""
+    words: tuple[Span, ...]  # places, as perturbations find them: punctuation belongs to the word before it
+    classes: str  # a letter of `LETTERS` for each word
+    objects: tuple[Span, ...]  # places, without punctuation
+    source: str = ""  # data set and photo, as source/photo
 
 
 @dataclass
@@ -108,31 +99,23 @@ def _letters(words: Sequence[Span], tagged: Sequence) -> str:
 
 
 def write_texts(settings: Settings) -> int:
-    """Write the file; returns the number of its rows.
-
-    Raises:
-        InputError: a file is missing, or a row is no caption of `weights.making.captions`.
-    """
+    """Write the file; returns the number of its rows."""
     groups: dict[str, dict[str, tuple[Sequence[Span] | None, str]]] = {}
     for name in settings.captions:
-        rows = read_lines(name, _caption, "captions", "row of weights.making.captions")
-        for caption, language, objects, source in rows:
+        for caption, language, objects, source in read_lines(name, _caption, "captions", "row of captions"):
             if len(caption) <= LONGEST:
                 groups.setdefault(language, {}).setdefault(caption, (objects, source))
-    n = 0
-    with whole_file(Path(settings.out), "the captions", make_folders=True) as file:
+
+    def rows() -> Iterator[list[Any]]:
         for language, captions in sorted(groups.items()):
-            texts = list(captions)
-            for start in range(0, len(texts), _CHUNK):
-                part = texts[start : start + _CHUNK]
+            for start in range(0, len(captions), _CHUNK):
+                part = list(captions)[start : start + _CHUNK]
                 for text in marked(part, language, [captions[caption][0] for caption in part]):
-                    words, objects = (
-                        [n for span in spans for n in span] for spans in (text.words, text.objects)
-                    )
-                    row = [text.text, language, words, text.classes, objects, captions[text.text][1]]
-                    file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
-                    n += 1
-            say(f"{language}: {len(texts):,} captions")
+                    words, objects = map(list, map(chain.from_iterable, (text.words, text.objects)))
+                    yield [text.text, language, words, text.classes, objects, captions[text.text][1]]
+            say(f"{language}: {len(captions):,} captions")
+
+    write_lines(settings.out, rows())
     origins = [Origin(path, Path(path).name, "unknown") for path in settings.captions]
     names = ("name", "license", "rows", "url")
     write_sources(
@@ -140,7 +123,7 @@ def write_texts(settings: Settings) -> int:
         [{name: asdict(part)[name] for name in names} for origin in origins for part in origin.described()],
         "; ".join(dict.fromkeys(origin.held_out for origin in origins if origin.held_out)),
     )
-    return n
+    return sum(map(len, groups.values()))
 
 
 def _caption(row: dict) -> tuple[str, str, Sequence[Span] | None, str]:
@@ -150,12 +133,8 @@ def _caption(row: dict) -> tuple[str, str, Sequence[Span] | None, str]:
 
 
 def read_texts(path: str | Path) -> Iterator[MarkedText]:
-    """The rows of a file of this module.
-
-    Raises:
-        InputError: the file is missing, or a row is of another form; names its line.
-    """
-    return read_lines(path, _marked_text, "texts", "row of weights.making.noise_gate.texts")
+    """The rows of a file of this module; raises InputError if it is missing or damaged."""
+    return read_lines(path, _marked_text, "texts", "row of noise_gate.texts")
 
 
 def _marked_text(row: list) -> MarkedText:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import warnings
 
@@ -287,16 +288,15 @@ def section(text, heading):
     return text.partition(f"\n{heading}")[2].partition("\n## ")[0]
 
 
-def test_figures_of_other_weights_are_refused(made, tmp_path, capsys):
+def test_figures_of_other_weights_are_refused(made, tmp_path):
     figures = write_figures(tmp_path, made / "run")
     figures.write_text(figures.read_text().replace(load_embedded(made / "run").revision, "other"))
     for path, message in (
         (figures, "has figures of runs/eye@other"),
         (tmp_path / "gone.json", "gone.json has no figures of weights.measuring (FileNotFoundError"),
     ):
-        with pytest.raises(SystemExit):
+        with pytest.raises(InputError, match=re.escape(message)):
             measured_card.main(["--weights", str(made / "run"), "--figures", str(path)])
-        assert message in " ".join(capsys.readouterr().err.split())
 
 
 # ---------------------------------------------------------------- mean of two

@@ -374,7 +374,7 @@ def test_the_recipe(rows, tmp_path, small, embedded):
         ({"boxes": ""}, "boxes is missing"),
         ({"boxes": "nowhere.json"}, "no file of boxes"),
         ({"base": "embedded-free"}, "feature map"),
-        ({"rows": "nowhere.jsonl"}, "mark_calibration.rows"),
+        ({"rows": "nowhere.jsonl"}, "cannot be read"),
     ],
 )
 def test_bad_settings(rows, tmp_path, change, said):

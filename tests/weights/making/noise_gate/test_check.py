@@ -87,7 +87,7 @@ def test_captions_hardly_differ_in_the_null_direction():
 
 @pytest.mark.parametrize("rows", [[sample(0, 0)] * 3, [sample(1.0, 1)] * 3, [sample(0, 0), sample(0.5, 1)]])
 def test_a_curve_needs_right_texts_and_strong_noise(rows):
-    with pytest.raises(CapscoreError, match=r"right and . with strong noise; expected some of each"):
+    with pytest.raises(CapscoreError, match="expected right samples and some with strong noise"):
         NoiseGateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
 
 

@@ -120,10 +120,8 @@ def test_a_turkish_i_keeps_its_dot():
 def test_a_language_without_captions(texts, tokenizer):
     with pytest.raises(InputError, match="there are no captions in fr"):
         batches(texts, tokenizer, language_shares={"fr": 1})
-    with pytest.raises(InputError, match="step 40 of an epoch of 40"):
-        batches(texts, tokenizer).batch(0, 40)
 
 
 def test_a_language_whose_captions_all_weigh_nothing(texts, tokenizer):
-    with pytest.raises(InputError, match="all captions in en, de are of data sets with the weight 0"):
+    with pytest.raises(InputError, match="all captions in a language are of data sets with the weight 0"):
         batches(texts, tokenizer, source_shares={"": 0.0})
