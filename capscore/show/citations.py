@@ -59,7 +59,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
     """BibTeX entries for a result.
 
     A metric's own are its class attribute `citation`: keys of entries that ship, or whole entries. Those of
-    a benchmark are its builder's `CITATION`.
+    a benchmark are its builder's `citation`.
 
     Args:
         signature: As `Scores.signature` has it.
@@ -102,7 +102,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
     for slug in benchmarks:
         from ..benchmarks.data.load import builder_class
 
-        own = builder_class(slug).CITATION.strip()
+        own = builder_class(slug).citation()
         if own:
             found.append(own)
         else:

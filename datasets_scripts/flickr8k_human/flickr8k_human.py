@@ -1,35 +1,24 @@
 """Flickr8k human judgements (Hodosh et al. 2013) as a `datasets` loading script."""
 
-import datasets
-
 import capscore  # From: capscore
 from capscore.benchmarks.data.caption_files import token_captions
-
-_CITATION = """\
-@article{hodosh-etal-2013-framing,
-  title = {Framing Image Description as a Ranking Task: Data, Models and Evaluation Metrics},
-  author = {Hodosh, Micah and Young, Peter and Hockenmaier, Julia},
-  journal = {Journal of Artificial Intelligence Research}, volume = {47}, pages = {853--899}, year = {2013}}
-"""
 
 
 def _file(name, sha256):
     return capscore.AnnotationFile(
         (name, f"Flickr8k_text/{name}", f"Flickr8k_text.zip::{name}"),
-        published=(sha256,),
-        source="Flickr8k_text.zip, by request from the authors",
+        "Flickr8k_text.zip, by request from the authors",
+        sha256=sha256,
     )
 
 
 class Flickr8kHuman(capscore.CaptionBenchmark):
-    """Captions taken from other photos, rated for a photo: by three experts each, or by a crowd."""
+    """Ratings of 5,664 photo-caption pairs by three experts (1 to 4), and of 47,830 by a crowd.
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "Human ratings of 5,664 photo-caption pairs by three experts (1 to 4), and of 47,830 pairs by a "
-        "crowd (share of yes), on photos of Flickr8k, with the photo's own captions as references."
-    )
-    CITATION = _CITATION
+    The crowd's rating is the share of yes. The captions are of other photos of Flickr8k;
+    the photo's own captions are references.
+    """
+
     HOMEPAGE = "https://hockenmaier.cs.illinois.edu/8k-pictures.html"
     LICENSE = "other: research use; photos by their authors"
     FILES = {
@@ -45,12 +34,9 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     }
     IMAGES = capscore.ImageFolders(
         ("images", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset", "Images"),
-        source="Flickr8k_Dataset.zip, by request from the authors",
+        "Flickr8k_Dataset.zip, by request from the authors",
     )
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(name="expert", language="en", description="three experts, 1 to 4"),
-        capscore.BenchmarkConfig(name="crowdflower", language="en", description="a crowd, share of yes"),
-    ]
+    CONFIGS = {"expert": "en", "crowdflower": "en"}
     COUNTS = {
         "expert": {
             "test": {
@@ -67,46 +53,35 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     }
 
     def fields(self):
-        columns = {
-            "caption": datasets.Value("string"),
-            "caption_id": datasets.Value("string"),
-            "references": datasets.Sequence(datasets.Value("string")),
-        }
+        columns = {"caption": str, "caption_id": str, "references": [str]}
         if self.config.name == "expert":
-            columns["ratings"] = datasets.Sequence(datasets.Value("int64"))
-        else:
-            columns["rating"] = datasets.Value("float64")
-            columns["n_yes"] = datasets.Value("int64")
-            columns["n_no"] = datasets.Value("int64")
-        return {**columns, "language": datasets.Value("string")}
+            return {**columns, "ratings": [int]}
+        return {**columns, "rating": float, "n_yes": int, "n_no": int}
 
     def rows(self, split):
         captions, by_image = self._captions()
-        file = self.file(self.config.name)
-        judged = list(self._expert(file) if self.config.name == "expert" else self._crowdflower(file))
-        for line, image, caption_id, _ in judged:
-            if caption_id not in captions:
-                raise file.error(f"caption {caption_id} is not in Flickr8k.token.txt", line=line)
-            if image not in by_image:
-                raise file.error(f"photo {image} has no captions in Flickr8k.token.txt", line=line)
+        judged = list(self._expert() if self.config.name == "expert" else self._crowdflower())
+        for row, _ in judged:
+            if row["caption id"] not in captions or row["photo"] not in by_image:
+                raise row.error(f"{row['caption id']} or {row['photo']} is not in Flickr8k.token.txt")
         if self.config.name == "crowdflower":
             # as published: a caption that the crowd judged is not a reference in any of its photo's rows; it
             # is removed once, and if a photo has the text twice the other copy stays
-            for _, image, caption_id, _ in judged:
-                if captions[caption_id] in by_image[image]:
-                    by_image[image].remove(captions[caption_id])
-        for _, image, caption_id, ratings in judged:
-            if self.config.name == "expert" and captions[caption_id] in by_image[image]:
+            for row, _ in judged:
+                if captions[row["caption id"]] in by_image[row["photo"]]:
+                    by_image[row["photo"]].remove(captions[row["caption id"]])
+        for row, ratings in judged:
+            image, caption = row["photo"], captions[row["caption id"]]
+            if self.config.name == "expert" and caption in by_image[image]:
                 continue  # 158 pairs, left out by all who report on this set
             yield (
-                f"{image}|{caption_id}",
+                f"{image}|{row['caption id']}",
                 {
                     "image_id": image,
-                    "caption": captions[caption_id],
-                    "caption_id": caption_id,
+                    "caption": caption,
+                    "caption_id": row["caption id"],
                     "references": by_image[image],
                     **ratings,
-                    "language": "en",
                 },
             )
 
@@ -122,30 +97,22 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
         file = self.file("captions")
         captions, by_image = {}, {}
         for line, caption_id, image, text in token_captions(file):
-            captions[caption_id] = file.caption(text, "the caption", line=line)
+            captions[caption_id] = file.row({"caption": text}, line=line).caption("caption")
             by_image.setdefault(image, []).append(captions[caption_id])
         return captions, by_image
 
-    def _expert(self, file):
-        columns = ("photo", "caption id", "rating 1", "rating 2", "rating 3")
-        seen = {}
-        for line, (image, caption_id, *ratings) in file.tsv(*columns):
-            file.once(seen, f"{image} {caption_id}", "the pair", line=line)
-            numbers = [file.integer(rating, "a rating", 1, 4, line=line) for rating in ratings]
-            yield line, image, caption_id, {"ratings": numbers}
+    def _expert(self):
+        ratings = ("rating 1", "rating 2", "rating 3")
+        for row in self.file("expert").tsv("photo", "caption id", *ratings):
+            yield row, {"ratings": [row.integer(name, 1, 4) for name in ratings]}
 
-    def _crowdflower(self, file):
-        columns = ("photo", "caption id", "share of yes", "yes", "no")
-        seen = {}
-        for line, (image, caption_id, share, yes, no) in file.tsv(*columns):
-            file.once(seen, f"{image} {caption_id}", "the pair", line=line)
+    def _crowdflower(self):
+        for row in self.file("crowdflower").tsv("photo", "caption id", "share of yes", "yes", "no"):
             yield (
-                line,
-                image,
-                caption_id,
+                row,
                 {
-                    "rating": file.number(share, "the share of yes", 0, 1, line=line),
-                    "n_yes": file.integer(yes, "the number of yes", 0, 1000, line=line),
-                    "n_no": file.integer(no, "the number of no", 0, 1000, line=line),
+                    "rating": row.number("share of yes", 0, 1),
+                    "n_yes": row.integer("yes", 0, 1000),
+                    "n_no": row.integer("no", 0, 1000),
                 },
             )

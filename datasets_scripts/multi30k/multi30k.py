@@ -1,26 +1,7 @@
 """Multi30k (Elliott et al. 2016, 2017; Barrault et al. 2018) as a `datasets` loading script."""
 
-import datasets
-
 import capscore  # From: capscore
 
-_CITATION = """\
-@inproceedings{elliott-etal-2016-multi30k,
-  author = {Elliott, Desmond and Frank, Stella and Sima'an, Khalil and Specia, Lucia},
-  title = {Multi30K: Multilingual English-German Image Descriptions},
-  booktitle = {Proceedings of the 5th Workshop on Vision and Language}, year = {2016}, pages = {70--74},
-  doi = {10.18653/v1/W16-3210}}
-@inproceedings{elliott-etal-2017-findings,
-  author = {Elliott, Desmond and Frank, Stella and Barrault, Lo{\\"i}c and Bougares, Fethi and Specia, Lucia},
-  title = {Findings of the Second Shared Task on Multimodal Machine Translation and Multilingual Image
-    Description},
-  booktitle = {Proceedings of WMT}, year = {2017}, pages = {215--233}, doi = {10.18653/v1/W17-4718}}
-@inproceedings{barrault-etal-2018-findings,
-  author = {Barrault, Lo{\\"i}c and Bougares, Fethi and Specia, Lucia and Lala, Chiraag and
-    Elliott, Desmond and Frank, Stella},
-  title = {Findings of the Third Shared Task on Multimodal Machine Translation},
-  booktitle = {Proceedings of WMT}, year = {2018}, pages = {304--323}}
-"""
 _RAW = "https://raw.githubusercontent.com/multi30k/dataset/2cc0f2d7c615b60e07e2d51bb5edc004444d7e0e/data"
 # split's name in the files → image list, then language → SHA-256 of its captions
 _TASK1 = {
@@ -119,22 +100,21 @@ _TASK2 = {
         ),
     },
 }
-_LANGUAGES = {"en": "English", "de": "German", "fr": "French", "cs": "Czech"}
 # published number of photos; each has one caption per language in task 1, five in task 2
 _PHOTOS = {
     "train": 29000,
-    "val": 1014,
+    "validation": 1014,
     "test_2016_flickr": 1000,
     "test_2017_flickr": 1000,
     "test_2017_mscoco": 461,
     "test_2018_flickr": 1071,
     "test_2016": 1000,
 }
-
-
-def _split(name):
-    """Our name of a split: `datasets` knows "validation"."""
-    return "validation" if name == "val" else name
+# configuration → its files, language, captions of a photo
+_CONFIGS = {
+    **{language: (_TASK1, language, 1) for language in ("en", "de", "fr", "cs")},
+    **{f"task2_{language}": (_TASK2, language, 5) for language in ("en", "de")},
+}
 
 
 def _file(task, folder, name, sha256):
@@ -145,10 +125,9 @@ def _file(task, folder, name, sha256):
     places += [place.removesuffix(".gz") for place in places if place.endswith(".gz")]
     return capscore.AnnotationFile(
         tuple(places),
-        url=f"{_RAW}/{task}/{folder}/{name}",
-        sha256=sha256,
-        published=(sha256,),
-        source="https://github.com/multi30k/dataset, folder data",
+        "https://github.com/multi30k/dataset, folder data",
+        f"{_RAW}/{task}/{folder}/{name}",
+        sha256,
     )
 
 
@@ -160,9 +139,8 @@ def _files():
             name = f"{split}.{language}"
             files[name] = _file("task1", "raw", f"{name}.gz", known[language])
     for split, known in _TASK2.items():
-        files[f"task2.{split}.images"] = _file(
-            "task2", "image_splits", f"{split}_images.txt", known["images"]
-        )
+        images = _file("task2", "image_splits", f"{split}_images.txt", known["images"])
+        files[f"task2.{split}.images"] = images
         for language in known.keys() - {"images"}:
             for number, sha256 in enumerate(known[language], start=1):
                 name = f"{split}.{number}.{language}"
@@ -171,15 +149,12 @@ def _files():
 
 
 class Multi30k(capscore.CaptionBenchmark):
-    """Captions of Flickr30k's photos in English and translated, and five more in English and German."""
+    """Captions of photos of Flickr30k and of test photos of three years, in four languages.
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "Task 1: one English caption of each of 31,014 photos of Flickr30k and of test photos of three "
-        "years, translated into German, French and Czech. Task 2: five English and five German captions of "
-        "each of Flickr30k's, written independently."
-    )
-    CITATION = _CITATION
+    Task 1: one English caption of each photo, translated into German, French and Czech. Task 2: five English
+    and five German captions of each photo of Flickr30k, written independently.
+    """
+
     HOMEPAGE = "https://github.com/multi30k/dataset"
     LICENSE = "other: non-commercial research and education (terms of Flickr); the repository states none"
     FILES = _files()
@@ -194,97 +169,56 @@ class Multi30k(capscore.CaptionBenchmark):
             "train2014",
             "val2014",
         ),
-        source=(
-            "Flickr30k, by request from its authors; photos of the tests of 2017 and 2018 from "
-            "https://github.com/multi30k/dataset; of COCO train2014 and val2014 from https://cocodataset.org"
-        ),
+        "Flickr30k, by request from its authors; photos of the tests of 2017 and 2018 from "
+        "https://github.com/multi30k/dataset; of COCO train2014 and val2014 from https://cocodataset.org",
     )
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(
-            name=language, language=language, description=f"task 1 in {name}: one caption a photo, translated"
-        )
-        for language, name in _LANGUAGES.items()
-    ] + [
-        capscore.BenchmarkConfig(
-            name=f"task2_{language}",
-            language=language,
-            description=f"task 2 in {_LANGUAGES[language]}: five captions a photo, written independently",
-        )
-        for language in ("en", "de")
-    ]
+    CONFIGS = {config: language for config, (_, language, _) in _CONFIGS.items()}
+    SPLITS = tuple(_PHOTOS)
     COUNTS = {
-        **{
-            language: {
-                _split(split): {"rows": number, "images": number, "captions": number}
-                for split, number in _PHOTOS.items()
-                if language in _TASK1.get(split, ())
-            }
-            for language in _LANGUAGES
-        },
-        **{
-            f"task2_{language}": {
-                _split(split): {"rows": number, "images": number, "captions": 5 * number}
-                for split, number in _PHOTOS.items()
-                if split in _TASK2
-            }
-            for language in ("en", "de")
-        },
-    }
-
-    @property
-    def _is_task2(self):
-        return self.config.name.startswith("task2_")
-
-    def splits(self):
-        known = _TASK2 if self._is_task2 else _TASK1
-        names = [name for name in known if self.config.language in known[name]]
-        # a folder may hold some of the splits; if it holds none, all are reported as missing
-        there = [name for name in names if any(self.find(key) for key in self._caption_files(name))]
-        return tuple(_split(name) for name in there or names)
-
-    def fields(self):
-        return {
-            "references": datasets.Sequence(datasets.Value("string")),
-            "coco_caption_id": datasets.Value("int64"),
-            "language": datasets.Value("string"),
+        config: {
+            split: {"rows": photos, "images": photos, "captions": n_captions * photos}
+            for split, photos in _PHOTOS.items()
+            if language in files.get(split.replace("validation", "val"), ())
         }
+        for config, (files, language, n_captions) in _CONFIGS.items()
+    }
+    FIELDS = {"references": [str], "coco_caption_id": int}
+
+    def split_files(self, split):
+        split = split.replace("validation", "val")
+        names = [f"{split}.{self.config.language}"]
+        if self.config.name.startswith("task2_"):
+            names = [f"task2.{split}.{number}.{self.config.language}" for number in range(1, 6)]
+        return [name for name in names if name in self.FILES]
 
     def rows(self, split):
-        name = "val" if split == "validation" else split
-        images = self.file(f"task2.{name}.images" if self._is_task2 else f"{name}.images")
+        names = self.split_files(split)
+        part = "task2." if self.config.name.startswith("task2_") else ""
+        images = self.file(f"{part}{split.replace('validation', 'val')}.images")
         # a line break at the end makes no line; a blank line in between is one, and an error
         listed = [text.strip() for _, text in images.lines(ended=True)]
         columns = []
-        for key in self._caption_files(name):
-            file = self.file(key)
-            captions = [text for _, text in file.lines(ended=True)]
+        for name in names:
+            file = self.file(name)
+            captions = [
+                file.row({"caption": text}, line=line).caption("caption")
+                for line, text in file.lines(ended=True)
+            ]
             if len(captions) != len(listed):
                 raise file.error(
                     f"has {len(captions):,} lines, and {images} lists {len(listed):,} photos: line n is the "
                     "caption of photo n, so neither may be cut short"
                 )
-            columns.append(
-                [file.caption(text, "the caption", line=line) for line, text in enumerate(captions, start=1)]
-            )
-        for line, entry in enumerate(listed, start=1):
-            photo, sign, caption_id = images.identifier(entry, "the photo", line=line).partition("#")
-            if sign and not caption_id.isdigit():
+            columns.append(captions)
+        for line, (entry, *captions) in enumerate(zip(listed, *columns, strict=True), start=1):
+            photo, sign, caption_id = entry.partition("#")
+            if not photo or (sign and not caption_id.isdigit()):
                 raise images.error(f"{entry!r} is no photo, or photo and caption id of COCO", line=line)
             yield (
                 entry,
                 {
                     "image_id": photo,
-                    "references": [column[line - 1] for column in columns],
+                    "references": captions,
                     "coco_caption_id": int(caption_id) if sign else None,
-                    "language": self.config.language,
                 },
             )
-
-    def count(self, rows):
-        return {**super().count(rows), "captions": sum(len(row["references"]) for row in rows)}
-
-    def _caption_files(self, split):
-        """Names in FILES of the files that hold a split's captions."""
-        if self._is_task2:
-            return [f"task2.{split}.{number}.{self.config.language}" for number in range(1, 6)]
-        return [f"{split}.{self.config.language}"]

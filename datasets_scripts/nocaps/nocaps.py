@@ -2,24 +2,9 @@
 
 from collections import Counter
 
-import datasets
-
 import capscore  # From: capscore
 from capscore.benchmarks.data import caption_files
 
-_CITATION = """\
-@inproceedings{agrawal2019nocaps,
-  title = {{nocaps}: novel object captioning at scale},
-  author = {Agrawal, Harsh and Desai, Karan and Wang, Yufei and Chen, Xinlei and Jain, Rishabh and
-    Johnson, Mark and Batra, Dhruv and Parikh, Devi and Lee, Stefan and Anderson, Peter},
-  booktitle = {ICCV}, pages = {8948--8957}, year = {2019}}
-@inproceedings{petryk2024aloha,
-  title = {{ALOHa}: A New Measure for Hallucination in Captioning Models},
-  author = {Petryk, Suzanne and Chan, David M. and Kachinthaya, Anish and Zou, Haodi and Canny, John and
-    Gonzalez, Joseph E. and Darrell, Trevor},
-  booktitle = {NAACL}, year = {2024}, url = {https://arxiv.org/abs/2404.02904}}
-"""
-_FOIL_SHA256 = "ec15966bbaf4ba7faa5cb3eb6a5ebbd4b38bc3345de42b7f0e5f6cc333f642ca"
 # domain → published number of its photos in the validation set
 _DOMAINS = {"in-domain": 648, "near-domain": 2938, "out-domain": 914}
 # configuration → the domains in it
@@ -37,45 +22,31 @@ def _counts(domains):
 
 
 class Nocaps(capscore.CaptionBenchmark):
-    """Captions of photos with objects that COCO's captions do not name; and captions with a wrong word."""
+    """45,000 captions of 4,500 photos of Open Images, by whether COCO's captions name their objects.
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "45,000 captions of 4,500 photos of Open Images, ten of each, by whether COCO's captions name their "
-        "objects; and 2,500 of the captions with one word exchanged so that they are wrong (nocaps-FOIL)."
-    )
-    CITATION = _CITATION
+    nocaps-FOIL has 2,500 of the captions with one word exchanged so that they are wrong.
+    """
+
     HOMEPAGE = "https://nocaps.org/"
     LICENSE = "cc-by-2.0; nocaps-FOIL: unknown (its repository states none); photos of Open Images, cc-by-2.0"
     FILES = {
         "captions": capscore.AnnotationFile(
             ("nocaps_val_4500_captions.json", "annotations/nocaps_val_4500_captions.json"),
-            source="https://nocaps.s3.amazonaws.com/nocaps_val_4500_captions.json (https://nocaps.org/download)",
+            "https://nocaps.s3.amazonaws.com/nocaps_val_4500_captions.json (https://nocaps.org/download)",
         ),
         "foil": capscore.AnnotationFile(
             ("nocaps-val-foil.json", "data/nocaps-val-foil.json"),
-            url=(
-                "https://raw.githubusercontent.com/DavidMChan/aloha/7da6b90ebe392228ea532a84d78eab830c2b3cb2/"
-                "data/nocaps-val-foil.json"
-            ),
-            sha256=_FOIL_SHA256,
-            published=(_FOIL_SHA256,),
-            source="https://github.com/DavidMChan/aloha, folder data",
+            "https://github.com/DavidMChan/aloha, folder data",
+            "https://raw.githubusercontent.com/DavidMChan/aloha/7da6b90ebe392228ea532a84d78eab830c2b3cb2/data/"
+            "nocaps-val-foil.json",
+            "ec15966bbaf4ba7faa5cb3eb6a5ebbd4b38bc3345de42b7f0e5f6cc333f642ca",
         ),
     }
     IMAGES = capscore.ImageFolders(
         ("images", "val", "validation"),
-        source="the addresses in the captions' file, https://s3.amazonaws.com/nocaps/val/<photo>.jpg",
+        "the addresses in the captions' file, https://s3.amazonaws.com/nocaps/val/<photo>.jpg",
     )
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(name="in", language="en", description="objects that COCO's captions name"),
-        capscore.BenchmarkConfig(name="near", language="en", description="such objects and others"),
-        capscore.BenchmarkConfig(name="out", language="en", description="objects that they do not name"),
-        capscore.BenchmarkConfig(name="all", language="en", description="all three"),
-        capscore.BenchmarkConfig(
-            name="foil", language="en", description="nocaps-FOIL: a caption, and one with a wrong word"
-        ),
-    ]
+    CONFIGS = dict.fromkeys((*_CONFIGS, "foil"), "en")
     SPLITS = ("validation",)
     COUNTS = {
         **{config: {"validation": _counts(domains)} for config, domains in _CONFIGS.items()},
@@ -92,86 +63,61 @@ class Nocaps(capscore.CaptionBenchmark):
     }
 
     def fields(self):
-        references = {"references": datasets.Sequence(datasets.Value("string"))}
-        if self.config.name == "foil":
-            columns = {
-                "caption": datasets.Value("string"),
-                "foil": datasets.Value("string"),
-                **references,
-                "word": datasets.Value("string"),
-                "foil_word": datasets.Value("string"),
-            }
-        else:
-            columns = {**references, "id": datasets.Value("int64")}
-        return {**columns, "domain": datasets.Value("string"), "language": datasets.Value("string")}
+        if self.config.name != "foil":
+            return {"references": [str], "id": int, "domain": str}
+        return {
+            "caption": str,
+            "foil": str,
+            "references": [str],
+            "word": str,
+            "foil_word": str,
+            "domain": str,
+        }
 
     def rows(self, split):
         return self._foils() if self.config.name == "foil" else self._captions()
 
     def count(self, rows):
-        counts = {**super().count(rows), "captions": sum(len(row["references"]) for row in rows)}
+        counts = super().count(rows)
         if self.config.name == "foil":
             domains = Counter(row["domain"] for row in rows)
+            counts["captions"] = sum(len(row["references"]) for row in rows)
             counts |= {domain: domains[domain] for domain in _DOMAINS}
         return counts
 
     def _captions(self):
-        file = self.file("captions")
-        for image, captions in caption_files.photos_with_captions(file, image_fields=["domain"]):
-            photo = image["file_name"]
-            domain = self._domain(file, image["domain"], photo)
+        for image, captions in caption_files.photos_with_captions(self.file("captions")):
+            domain = image.choice("domain", _DOMAINS)
             if domain not in _CONFIGS[self.config.name]:
                 continue
             if not captions:
-                raise file.error("has no captions", entry=photo)
+                raise image.error("has no captions")
+            photo = image.identifier("file_name")
             yield (
                 photo,
                 {
                     "image_id": photo,
-                    "references": [caption["caption"] for caption in captions],
+                    "references": [caption.caption("caption") for caption in captions],
                     "id": image["id"],
                     "domain": domain,
-                    "language": "en",
                 },
             )
 
     def _foils(self):
-        file = self.file("foil")
-        for number, row in enumerate(file.items(file.json(), "the document")):
-            file.require(
-                row,
-                ["image_path", "references", "baseline", "foil", "replacement", "domain"],
-                entry=number,
-            )
-            photo = file.identifier(row["image_path"], "'image_path'", entry=number)
-            caption = file.caption(row["baseline"], "'baseline'", entry=number)
-            foil = file.caption(row["foil"], "'foil'", entry=number)
-            if caption == foil:
-                raise file.error("'foil' is the same as 'baseline'", entry=number)
-            words = file.items(row["replacement"], "'replacement'", entry=number)
-            if len(words) != 2:
-                raise file.error(
-                    f"'replacement' is {words!r:.60}, expected a word and the one in its place", entry=number
-                )
-            references = file.items(row["references"], "'references'", entry=number)
+        for row in self.file("foil").json_rows():
+            photo, caption, foil = row.identifier("image_path"), row.caption("baseline"), row.caption("foil")
+            words = row.captions("replacement")
+            if caption == foil or len(words) != 2:
+                raise row.error("'foil' is the same as 'baseline', or 'replacement' is not two words")
             yield (
                 photo,
                 {
                     "image_id": photo,
                     "caption": caption,
                     "foil": foil,
-                    "references": [file.caption(text, "a reference", entry=number) for text in references],
-                    "word": file.caption(words[0], "'replacement'", entry=number),
-                    "foil_word": file.caption(words[1], "'replacement'", entry=number),
-                    "domain": self._domain(file, row["domain"], number),
-                    "language": "en",
+                    "references": row.captions("references"),
+                    "word": words[0],
+                    "foil_word": words[1],
+                    "domain": row.choice("domain", _DOMAINS),
                 },
             )
-
-    @staticmethod
-    def _domain(file, domain, entry):
-        if domain not in _DOMAINS:
-            raise file.error(
-                f"'domain' is {domain!r:.60}, expected one of {', '.join(_DOMAINS)}", entry=entry
-            )
-        return domain

@@ -3,17 +3,8 @@
 import dataclasses
 import hashlib
 
-import datasets
-
 import capscore  # From: capscore
 
-_CITATION = """\
-@inproceedings{vedantam2015cider,
-  title = {{CIDEr}: Consensus-based Image Description Evaluation},
-  author = {Vedantam, Ramakrishna and Zitnick, C. Lawrence and Parikh, Devi},
-  booktitle = {Proceedings of the IEEE Conference on Computer Vision and Pattern Recognition},
-  pages = {4566--4575}, year = {2015}}
-"""
 # authors of the two captions, by the official numbers 1 to 4: two people; two people, one of whom saw
 # another photo; a person and a machine; two machines
 _CATEGORIES = ("HC", "HI", "HM", "MM")
@@ -23,15 +14,13 @@ _JSON = (
     "https://raw.githubusercontent.com/hjkim811/EXPERT/74bbef41209fce20551f2d707bc7642400d7eddf/"
     "annotations/pascal_50s.json"
 )
-_JSON_SHA256 = "ce39b0a4021ab5f1add1430580fe24fd3fc58de3d03179a37466eb6ddd63fcdd"
 _HOMEPAGE = "https://vrama91.github.io/cider/"
 
 
 def _mat(name):
     return capscore.AnnotationFile(
         (name, f"pyCIDErConsensus/{name}", f"PASCAL-50S/{name}", f"pascal50S/{name}"),
-        source=f"PASCAL-50S at {_HOMEPAGE}",
-        optional=True,
+        f"PASCAL-50S at {_HOMEPAGE}",
     )
 
 
@@ -48,24 +37,20 @@ class Pascal50sConfig(capscore.BenchmarkConfig):
 
 
 class Pascal50s(capscore.CaptionBenchmark):
-    """Pairs of captions of a photo, and which of them people find more similar to its other captions."""
+    """4,000 pairs of captions of 1,000 photos by people and machines, with the one that most votes prefer.
 
-    VERSION = "1.0.0"
+    There are 48 votes a pair, and 1,000 pairs in each of four categories.
+    """
+
     BUILDER_CONFIG_CLASS = Pascal50sConfig
-    DESCRIPTION = (
-        "4,000 pairs of captions of 1,000 photos, by people and machines, with the one that most of 48 votes "
-        "prefer; 1,000 pairs in each of four categories."
-    )
-    CITATION = _CITATION
     HOMEPAGE = _HOMEPAGE
     LICENSE = "unknown; photos of PASCAL VOC, by their authors"
     FILES = {
         "labelled": capscore.AnnotationFile(
             ("pascal_50s.json", "annotations/pascal_50s.json"),
-            url=_JSON,
-            sha256=_JSON_SHA256,
-            published=(_JSON_SHA256,),
-            source=f"{_JSON}, or pair_pascal.mat and consensus_pascal.mat at {_HOMEPAGE}",
+            f"{_JSON}, or pair_pascal.mat and consensus_pascal.mat at {_HOMEPAGE}",
+            _JSON,
+            "ce39b0a4021ab5f1add1430580fe24fd3fc58de3d03179a37466eb6ddd63fcdd",
         ),
         "pairs": _mat("pair_pascal.mat"),
         "votes": _mat("consensus_pascal.mat"),
@@ -80,109 +65,77 @@ class Pascal50s(capscore.CaptionBenchmark):
                 for year in (2012, 2010, 2008)
             ),
         ),
-        source="VOCtrainval_11-May-2012.tar from http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
+        "VOCtrainval_11-May-2012.tar from http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
     )
-    BUILDER_CONFIGS = [Pascal50sConfig(name="default", language="en", description="all four categories")]
     COUNTS = {"default": {"test": {"rows": 4000, "images": 1000, **dict.fromkeys(_CATEGORIES, 1000)}}}
-
-    def fields(self):
-        return {
-            "captions": datasets.Sequence(datasets.Value("string")),
-            "label": datasets.Value("int64"),
-            "category": datasets.Value("string"),
-            "references": datasets.Sequence(datasets.Value("string")),
-            "votes": datasets.Sequence(datasets.Value("int64")),
-            "language": datasets.Value("string"),
-        }
+    FIELDS = {"captions": [str], "label": int, "category": str, "references": [str], "votes": [int]}
 
     def rows(self, split):
-        if type(self.config.n_references) is not int or self.config.n_references < 0:
-            raise capscore.InputError(
-                f"n_references={self.config.n_references!r}: expected a number from 0 to 48",
-                field="n_references",
-            )
-        if self.find("labelled") is None and self.find("pairs") is not None:
-            yield from self._voted(self.file("pairs"), self.file("votes"))
-        else:
-            yield from self._labelled(self.file("labelled"))
+        n_references = self.config.n_references
+        if n_references < 0:
+            raise capscore.InputError(f"{n_references}: expected 0 to 48", field="n_references")
+        is_voted = self.find("labelled") is None and self.find("pairs") is not None
+        for key, row, columns in self._voted() if is_voted else self._labelled():
+            if len(columns["references"]) < n_references:
+                raise row.error(f"has {len(columns['references'])} references, expected {n_references}")
+            yield key, {**columns, "references": columns["references"][:n_references]}
 
     def count(self, rows):
         categories = [row["category"] for row in rows]
         return {**super().count(rows), **{name: categories.count(name) for name in _CATEGORIES}}
 
-    def _row(self, file, photo, captions, label, category, references, votes, entry):
-        if len(references) < self.config.n_references:
-            raise file.error(
-                f"there are {len(references)} references, and n_references={self.config.n_references} asks "
-                "for more",
-                entry=entry,
-            )
-        return {
-            "image_id": photo.rpartition("/")[2],
-            "captions": captions,
-            "label": label,
-            "category": category,
-            "references": references[: self.config.n_references],
-            "votes": votes,
-            "language": "en",
-        }
-
-    def _labelled(self, file):
+    def _labelled(self):
         """The JSON file, in which ties of votes are broken and frozen."""
-        document = file.json()
-        file.require(document, _CATEGORIES)
+        document = self.file("labelled").json()
         for category in _CATEGORIES:
-            for number, pair in enumerate(file.items(document[category], repr(category))):
-                entry = f"{category} {number}"
-                file.require(pair, ["image", "captions", "label", "references"], entry=entry)
-                label = file.integer(pair["label"], "'label'", 0, 1, entry=entry)
-                photo = file.photo(pair["image"], "'image'", entry=entry)
-                captions = [
-                    file.caption(text, "a caption", entry=entry)
-                    for text in file.items(pair["captions"], "'captions'", entry=entry)
-                ]
-                references = [
-                    file.caption(text, "a reference", entry=entry)
-                    for text in file.items(pair["references"], "'references'", entry=entry)
-                ]
+            for number, pair in enumerate(document.rows(category)):
+                captions = pair.captions("captions")
                 if len(captions) != 2:
-                    raise file.error(f"there are {len(captions)} captions, expected 2", entry=entry)
-                yield (
-                    f"{category}|{number}",
-                    self._row(file, photo, captions, label, category, references, [], entry),
-                )
+                    raise pair.wrong("captions", "two captions")
+                columns = {
+                    "image_id": pair.photo("image").rpartition("/")[2],
+                    "captions": captions,
+                    "label": pair.integer("label", 0, 1),
+                    "category": category,
+                    "references": pair.captions("references"),
+                    "votes": [],
+                }
+                yield f"{category}|{number}", pair, columns
 
-    def _voted(self, pairs_file, votes_file):
+    def _voted(self):
         """The official files: pairs with their categories, and 48 votes for each."""
+        pairs_file, votes_file = self.file("pairs"), self.file("votes")
         pairs = _read_mat(pairs_file, {"new_input": 3, "category": 0})
         triplets = _read_mat(votes_file, {"triplets": 4})["triplets"]
-        if len(pairs["category"]) != len(pairs["new_input"]):
-            raise pairs_file.error(
-                f"has {len(pairs['new_input'])} pairs and {len(pairs['category'])} categories"
-            )
-        if len(triplets) != _VOTES * len(pairs["new_input"]):
-            raise votes_file.error(
-                f"has {len(triplets)} votes, expected {_VOTES} for each of {len(pairs['new_input'])} pairs"
-            )
+        n = len(pairs["new_input"])
+        if len(pairs["category"]) != n:
+            raise pairs_file.error(f"has {n} pairs and {len(pairs['category'])} categories")
+        if len(triplets) != _VOTES * n:
+            raise votes_file.error(f"has {len(triplets)} votes, expected {_VOTES} for each of {n} pairs")
         by_category = {name: [] for name in _CATEGORIES}
         for entry, (pair, code) in enumerate(zip(pairs["new_input"], pairs["category"], strict=True)):
-            if code not in range(1, len(_CATEGORIES) + 1):
-                raise pairs_file.error(f"the category is {code}, expected 1 to 4", entry=entry)
+            row = pairs_file.row({"category": int(code)}, entry=entry)
+            category = _CATEGORIES[row.integer("category", 1, len(_CATEGORIES)) - 1]
             photo, *captions = (_text(pairs_file, value, entry) for value in pair)
-            references, votes = self._votes(
-                votes_file, triplets[_VOTES * entry : _VOTES * (entry + 1)], captions, _VOTES * entry
-            )
+            own = triplets[_VOTES * entry : _VOTES * (entry + 1)]
+            references, votes = self._votes(votes_file, own, captions, _VOTES * entry)
             label = int(votes[1] > votes[0])
             if votes[0] == votes[1]:
                 # published code breaks ties at random; this choice is always the same, and `votes` shows it
                 drawn = hashlib.sha256("\n".join([photo, *captions]).encode()).digest()
                 label = drawn[0] % 2
-            category = _CATEGORIES[int(code) - 1]
-            row = self._row(pairs_file, photo, captions, label, category, references, votes, entry)
-            by_category[category].append(row)
+            columns = {
+                "image_id": photo.rpartition("/")[2],
+                "captions": captions,
+                "label": label,
+                "category": category,
+                "references": references,
+                "votes": votes,
+            }
+            by_category[category].append((row, columns))
         for category, rows in by_category.items():
-            for number, row in enumerate(rows):
-                yield f"{category}|{number}", row
+            for number, (row, columns) in enumerate(rows):
+                yield f"{category}|{number}", row, columns
 
     @staticmethod
     def _votes(file, triplets, captions, entry):
@@ -232,4 +185,4 @@ def _only(value):
 
 
 def _text(file, value, entry):
-    return file.caption(_only(value), "a text", entry=entry)
+    return file.row({"text": _only(value)}, entry=entry).caption("text")

@@ -1,18 +1,7 @@
 """VALSE (Parcalabescu et al. 2022) as a `datasets` loading script."""
 
-import datasets
-
 import capscore  # From: capscore
 
-_CITATION = """\
-@inproceedings{parcalabescu-etal-2022-valse,
-  title = {{VALSE}: A Task-Independent Benchmark for Vision and Language Models Centered on Linguistic
-    Phenomena},
-  author = {Parcalabescu, Letitia and Cafagna, Michele and Muradjan, Lilitta and Frank, Anette and
-    Calixto, Iacer and Gatt, Albert},
-  booktitle = {Proceedings of ACL (Volume 1: Long Papers)}, pages = {8253--8280}, year = {2022},
-  url = {https://aclanthology.org/2022.acl-long.567}}
-"""
 _RAW = "https://raw.githubusercontent.com/Heidelberg-NLP/VALSE/2152d90d4aecd11f7f74cf03420abcb63efff9c5/data"
 # piece → SHA-256 of its file
 _PIECES = {
@@ -28,38 +17,23 @@ _PIECES = {
     "coreference-hard": "ef54d8d971d9e0f264e07de08d9915c6e3d6129a2f239888f2b938f5c2eb4139",
     "foil-it": "6f6f0d7494271ed28f6e6f075c3ba36ba1bc45d00ecf7403920f060915130460",
 }
-_FIELDS = (
-    "dataset",
-    "original_split",
-    "linguistic_phenomena",
-    "image_file",
-    "caption",
-    "foil",
-    "classes",
-    "classes_foil",
-    "mturk",
-)
 
 
 def _file(piece, sha256):
     return capscore.AnnotationFile(
         (f"{piece}.json", f"data/{piece}.json", f"VALSE/data/{piece}.json"),
-        url=f"{_RAW}/{piece}.json",
-        sha256=sha256,
-        published=(sha256,),
-        source="https://github.com/Heidelberg-NLP/VALSE, folder data",
+        "https://github.com/Heidelberg-NLP/VALSE, folder data",
+        f"{_RAW}/{piece}.json",
+        sha256,
     )
 
 
 class Valse(capscore.CaptionBenchmark):
-    """Captions, each with a foil that differs from it in one linguistic phenomenon."""
+    """8,782 captions with a foil each, in eleven pieces for six linguistic phenomena and FOIL it!
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "8,782 captions with a foil each, in eleven pieces for six linguistic phenomena and FOIL it!; people "
-        "found 7,702 of them valid: two of three annotators chose the caption, and not the foil."
-    )
-    CITATION = _CITATION
+    People found 7,702 of them valid: two of three annotators chose the caption, and not the foil.
+    """
+
     HOMEPAGE = "https://github.com/Heidelberg-NLP/VALSE"
     LICENSE = "mit; photos by their authors"
     FILES = {piece: _file(piece, sha256) for piece, sha256 in _PIECES.items()}
@@ -76,15 +50,10 @@ class Valse(capscore.CaptionBenchmark):
             "train2014",
             "val2014",
         ),
-        source=(
-            "the data sets that VALSE draws on: Visual7W (visual7w_images.zip), SWiG (images_512.zip), "
-            "VisDial v1.0 (VisualDialog_val2018.zip), COCO (val2017.zip, train2014.zip, val2014.zip)"
-        ),
+        "the data sets that VALSE draws on: Visual7W (visual7w_images.zip), SWiG (images_512.zip), "
+        "VisDial v1.0 (VisualDialog_val2018.zip), COCO (val2017.zip, train2014.zip, val2014.zip)",
     )
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(name="all", language="en", description="all eleven pieces"),
-        *(capscore.BenchmarkConfig(name=piece, language="en", description=piece) for piece in _PIECES),
-    ]
+    CONFIGS = dict.fromkeys(("all", *_PIECES), "en")
     DEFAULT_CONFIG_NAME = "all"
     COUNTS = {
         name: {"test": {"rows": rows, "images": photos, "valid": valid}}
@@ -103,66 +72,53 @@ class Valse(capscore.CaptionBenchmark):
             ("foil-it", 1000, 992, 943),
         )
     }
-
-    def fields(self):
-        return {
-            "caption": datasets.Value("string"),
-            "foil": datasets.Value("string"),
-            "piece": datasets.Value("string"),
-            "phenomenon": datasets.Value("string"),
-            "valid": datasets.Value("bool"),
-            "votes_caption": datasets.Value("int64"),
-            "votes_foil": datasets.Value("int64"),
-            "votes_other": datasets.Value("int64"),
-            "classes": datasets.Sequence(datasets.Value("string")),
-            "classes_foil": datasets.Sequence(datasets.Value("string")),
-            "source": datasets.Value("string"),
-            "source_split": datasets.Value("string"),
-            "source_id": datasets.Value("string"),
-            "id": datasets.Value("string"),
-            "language": datasets.Value("string"),
-        }
+    FIELDS = {
+        "caption": str,
+        "foil": str,
+        "piece": str,
+        "phenomenon": str,
+        "valid": bool,
+        "votes_caption": int,
+        "votes_foil": int,
+        "votes_other": int,
+        "classes": [str],
+        "classes_foil": [str],
+        "source": str,
+        "source_split": str,
+        "source_id": str,
+        "id": str,
+    }
 
     def rows(self, split):
         for piece in _PIECES if self.config.name == "all" else [self.config.name]:
             file = self.file(piece)
-            document = file.json()
-            file.require(document, ())
-            for name, row in document.items():
+            for name, values in file.json().values.items():
                 # names are unique in one file only
-                yield f"{piece}|{name}", self._row(file, piece, name, row)
+                yield f"{piece}|{name}", _row(file.row(values, entry=repr(name)), piece, name)
 
     def count(self, rows):
         return {**super().count(rows), "valid": sum(row["valid"] for row in rows)}
 
-    @staticmethod
-    def _row(file, piece, name, row):
-        file.require(row, _FIELDS, entry=name)
-        file.require(row["mturk"], ("caption", "foil", "other"), entry=name)
-        votes = {
-            choice: file.integer(row["mturk"][choice], f"mturk {choice!r}", 0, 3, entry=name)
-            for choice in ("caption", "foil", "other")
-        }
-        return {
-            "image_id": file.photo(row["image_file"], "'image_file'", entry=name),
-            # in 24 rows, none of them valid, the foil is the caption itself: they stay
-            "caption": file.caption(row["caption"], "'caption'", entry=name),
-            "foil": file.caption(row["foil"], "'foil'", entry=name),
-            "piece": piece,
-            "phenomenon": file.identifier(row["linguistic_phenomena"], "'linguistic_phenomena'", entry=name),
-            "valid": votes["caption"] >= 2,
-            "votes_caption": votes["caption"],
-            "votes_foil": votes["foil"],
-            "votes_other": votes["other"],
-            "classes": _words(row["classes"]),
-            "classes_foil": _words(row["classes_foil"]),
-            "source": file.identifier(row["dataset"], "'dataset'", entry=name),
-            "source_split": file.identifier(row["original_split"], "'original_split'", entry=name),
-            # a number or a string; the two pieces on coreference have none
-            "source_id": str(row.get("dataset_idx", "")),
-            "id": name,
-            "language": "en",
-        }
+
+def _row(row, piece, name):
+    votes = row.source.row(row["mturk"], entry=row.entry)
+    return {
+        "image_id": row.photo("image_file"),
+        # in 24 rows, none of them valid, the foil is the caption itself: they stay
+        "caption": row.caption("caption"),
+        "foil": row.caption("foil"),
+        "piece": piece,
+        "phenomenon": row.identifier("linguistic_phenomena"),
+        "valid": votes.integer("caption", 0, 3) >= 2,
+        **{f"votes_{choice}": votes.integer(choice, 0, 3) for choice in ("caption", "foil", "other")},
+        "classes": _words(row["classes"]),
+        "classes_foil": _words(row["classes_foil"]),
+        "source": row.identifier("dataset"),
+        "source_split": row.identifier("original_split"),
+        # a number or a string; the two pieces on coreference have none
+        "source_id": str(row.get("dataset_idx", "")),
+        "id": name,
+    }
 
 
 def _words(value):

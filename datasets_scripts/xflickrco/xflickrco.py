@@ -2,17 +2,8 @@
 
 import re
 
-import datasets
-
 import capscore  # From: capscore
 
-_CITATION = """\
-@inproceedings{bugliarello-etal-2022-iglue,
-  title = {{IGLUE}: A Benchmark for Transfer Learning across Modalities, Tasks, and Languages},
-  author = {Bugliarello, Emanuele and Liu, Fangyu and Pfeiffer, Jonas and Reddy, Siva and Elliott, Desmond and
-    Ponti, Edoardo Maria and Vuli{\\'c}, Ivan},
-  booktitle = {Proceedings of ICML}, series = {PMLR}, volume = {162}, pages = {2370--2392}, year = {2022}}
-"""
 _RAW = (
     "https://raw.githubusercontent.com/e-bug/iglue/43cbac91513388d40b2c6d93925f00ca9fc08a98/"
     "datasets/xFlickrCO/annotations"
@@ -103,13 +94,13 @@ _WITHOUT_CAPTION = {"de": "COCO_val2014_000000122239.jpg", "id": "6312211170.jpg
 
 
 def _file(language, split, sha256):
+    name = f"{language}/{split}.jsonl"
     places = ("", "annotations/", "xFlickrCO/annotations/", "datasets/xFlickrCO/annotations/")
     return capscore.AnnotationFile(
-        tuple(f"{place}{language}/{split}.jsonl" for place in places),
-        url=f"{_RAW}/{language}/{split}.jsonl",
-        sha256=sha256,
-        published=(sha256,),
-        source="https://github.com/e-bug/iglue, folder datasets/xFlickrCO/annotations",
+        tuple(f"{place}{name}" for place in places),
+        "https://github.com/e-bug/iglue, folder datasets/xFlickrCO/annotations",
+        f"{_RAW}/{name}",
+        sha256,
     )
 
 
@@ -122,14 +113,11 @@ def _counts(language, split):
 
 
 class XFlickrCo(capscore.CaptionBenchmark):
-    """Captions of photos of Flickr30k and COCO, the same photos in eight languages."""
+    """2,000 photos, a thousand each of Flickr30k and COCO, with one caption each in eight languages.
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "2,000 photos, a thousand each of Flickr30k and COCO, with one caption each in eight languages, and "
-        "few photos of Flickr30k to learn from in seven of them."
-    )
-    CITATION = _CITATION
+    A few photos of Flickr30k are there to learn from in seven of them.
+    """
+
     HOMEPAGE = "https://iglue-benchmark.github.io/"
     LICENSE = "mit (the repository); photos of Flickr30k and COCO by their authors"
     FILES = {
@@ -139,56 +127,27 @@ class XFlickrCo(capscore.CaptionBenchmark):
     }
     IMAGES = capscore.ImageFolders(
         ("images", "flickr30k-images", "flickr30k_images", "flickr30k/images", "val2014"),
-        source=(
-            "Flickr30k, by request from its authors (flickr30k-images.tar.gz), and val2014.zip from "
-            "https://cocodataset.org"
-        ),
+        "Flickr30k, by request from its authors (flickr30k-images.tar.gz), and val2014.zip from "
+        "https://cocodataset.org",
     )
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(name=language, language=language, description=f"captions in {language}")
-        for language in _FILES
-    ]
+    CONFIGS = {language: language for language in _FILES}
+    SPLITS = tuple(_FILES["de"])
     COUNTS = {
         language: {split: _counts(language, split) for split in splits} for language, splits in _FILES.items()
     }
+    FIELDS = {"references": [str], "id": str}
 
-    def splits(self):
-        names = _FILES[self.config.name]
-        if self.data_dir is None:
-            return tuple(names)
-        # the test split is always required
-        return tuple(name for name in names if name == "test" or self.find(f"{self.config.name}.{name}"))
-
-    def fields(self):
-        return {
-            "references": datasets.Sequence(datasets.Value("string")),
-            "id": datasets.Value("string"),
-            "language": datasets.Value("string"),
-        }
+    def split_files(self, split):
+        return [name for name in (f"{self.config.name}.{split}",) if name in self.FILES]
 
     def rows(self, split):
         language = self.config.name
-        file = self.file(f"{language}.{split}")
-        for line, row in file.jsonl("sentences", "id", "img_path"):
-            photo = file.identifier(row["img_path"], "'img_path'", line=line)
-            captions = file.items(row["sentences"], "'sentences'", line=line)
-            if not captions:
-                raise file.error("'sentences' is [], expected captions", line=line)
-            if split == "test" and captions == [""] and photo == _WITHOUT_CAPTION.get(language):
-                captions = []
+        for row in self.file(f"{language}.{split}").jsonl():
+            photo = row.identifier("img_path")
+            is_without = split == "test" and photo == _WITHOUT_CAPTION.get(language)
+            captions = [] if is_without and row["sentences"] == [""] else row.captions("sentences")
+            if not row["sentences"]:
+                raise row.wrong("sentences", "captions")
             # photos of COCO have numbers for ids
-            identity = row["id"]
-            if not isinstance(identity, str):
-                identity = str(file.integer(identity, "'id'", 0, 2**53, line=line))
-            yield (
-                photo,
-                {
-                    "image_id": photo,
-                    "references": [file.caption(text, "'sentences'", line=line) for text in captions],
-                    "id": identity,
-                    "language": language,
-                },
-            )
-
-    def count(self, rows):
-        return {**super().count(rows), "captions": sum(len(row["references"]) for row in rows)}
+            identity = row["id"] if isinstance(row["id"], str) else str(row.integer("id"))
+            yield photo, {"image_id": photo, "references": captions, "id": identity}

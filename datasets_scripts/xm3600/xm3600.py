@@ -1,15 +1,7 @@
 """Crossmodal-3600 (Thapliyal et al. 2022) as a `datasets` loading script."""
 
-import datasets
-
 import capscore  # From: capscore
 
-_CITATION = """\
-@inproceedings{ThapliyalCrossmodal2022,
-  author = {Ashish Thapliyal and Jordi Pont-Tuset and Xi Chen and Radu Soricut},
-  title = {{Crossmodal-3600: A Massively Multilingual Multimodal Evaluation Dataset}},
-  booktitle = {EMNLP}, year = {2022}}
-"""
 _HOMEPAGE = "https://google.github.io/crossmodal-3600/"
 _RAW = "https://raw.githubusercontent.com/google/crossmodal-3600/ad44c380c86cb1240666361caabaf5684507d0ef/web-data"
 # the file's name of a language → its captions; together 261,375, as published
@@ -62,14 +54,11 @@ _FORMS = {
 
 
 class Xm3600(capscore.CaptionBenchmark):
-    """Captions in 36 languages of 3,600 photos from where these are spoken."""
+    """261,375 captions of 3,600 photos in 36 languages, written by people who see the photo, not translated.
 
-    VERSION = "1.0.0"
-    DESCRIPTION = (
-        "261,375 captions of 3,600 photos in 36 languages, written by people who see the photo, not "
-        "translated. A hundred photos come from where each of the languages is spoken."
-    )
-    CITATION = _CITATION
+    A hundred photos come from where each of the languages is spoken.
+    """
+
     HOMEPAGE = _HOMEPAGE
     LICENSE = "cc-by-4.0; photos of Open Images, cc-by-2.0"
     FILES = {
@@ -80,79 +69,42 @@ class Xm3600(capscore.CaptionBenchmark):
                 "web-data/captions.jsonl",
                 "web-data/captions.zip::captions.jsonl",
             ),
+            f"captions.zip on {_HOMEPAGE}",
             url=f"{_RAW}/captions.zip",
             git_blob="29de2bbd39cbe93d97a0622b490fe3d4a1ed3eee",
-            source=f"captions.zip on {_HOMEPAGE}",
         ),
         "image_ids": capscore.AnnotationFile(
             ("image_ids.txt", "web-data/image_ids.txt"),
-            url=f"{_RAW}/image_ids.txt",
-            sha256="3eac43c45aca77a6a3022828fcfc7732872944561e3e67a9db072288d4ce323c",
-            published=("3eac43c45aca77a6a3022828fcfc7732872944561e3e67a9db072288d4ce323c",),
-            source=_HOMEPAGE,
-            optional=True,
+            _HOMEPAGE,
+            f"{_RAW}/image_ids.txt",
+            "3eac43c45aca77a6a3022828fcfc7732872944561e3e67a9db072288d4ce323c",
         ),
     }
-    IMAGES = capscore.ImageFolders(("images", "."), source=f"images.tgz on {_HOMEPAGE}")
-    BUILDER_CONFIGS = [
-        capscore.BenchmarkConfig(
-            name=name, language=_SUBTAGS.get(name, name), description=f"captions in {name}"
-        )
-        for name in _CAPTIONS
-    ]
+    IMAGES = capscore.ImageFolders(("images", "."), f"images.tgz on {_HOMEPAGE}")
+    CONFIGS = {name: _SUBTAGS.get(name, name) for name in _CAPTIONS}
     COUNTS = {
         name: {"test": {"rows": 3600, "images": 3600, "captions": captions}}
         for name, captions in _CAPTIONS.items()
     }
-
-    def fields(self):
-        return {
-            **{name: datasets.Sequence(datasets.Value("string")) for name in _FORMS},
-            "image_locale": datasets.Value("string"),
-            "language": datasets.Value("string"),
-        }
+    FIELDS = {**{name: [str] for name in _FORMS}, "image_locale": str}
 
     def rows(self, split):
-        expected = self._image_ids()
+        listed = self.find("image_ids")
+        expected = listed and {text.strip() for _, text in listed.lines() if text.strip()}
         file = self.file("captions")
         seen = set()
-        for line, row in file.jsonl("image/key", self.config.name):
-            key = file.identifier(row["image/key"], "'image/key'", line=line)
+        for row in file.jsonl():
+            key = row.identifier("image/key")
             if expected is not None and key not in expected:
-                raise file.error(f"photo {key} is not in image_ids.txt", line=line)
-            if key in seen:
-                raise file.error(f"photo {key} appears twice", line=line)
+                raise row.error(f"photo {key} is not in image_ids.txt")
             seen.add(key)
-            forms = row[self.config.name]
-            file.require(forms, _FORMS.values(), line=line, entry=self.config.name)
-            texts = {
-                column: [
-                    file.caption(text, f"'{form}'", line=line, entry=self.config.name)
-                    for text in file.items(forms[form], f"'{form}'", line=line, entry=self.config.name)
-                ]
-                for column, form in _FORMS.items()
-            }
+            forms = file.row(row[self.config.name], line=row.line, entry=self.config.name)
+            texts = {column: forms.captions(form) for column, form in _FORMS.items()}
             if not texts["references"]:
-                raise file.error(f"photo {key} has no captions", line=line, entry=self.config.name)
-            yield (
-                key,
-                {
-                    "image_id": f"{key}.jpg",
-                    **texts,
-                    "image_locale": row.get("image/locale"),
-                    "language": self.config.language,
-                },
-            )
+                raise forms.error(f"photo {key} has no captions")
+            yield key, {"image_id": f"{key}.jpg", **texts, "image_locale": row.get("image/locale")}
         if expected is not None and seen != expected:
             raise file.error(
                 f"has no captions of {len(expected - seen):,} of the {len(expected):,} photos in "
                 f"image_ids.txt; one is {min(expected - seen)}"
             )
-
-    def count(self, rows):
-        return {**super().count(rows), "captions": sum(len(row["references"]) for row in rows)}
-
-    def _image_ids(self):
-        """The photos of the set, if the file that lists them is beside the captions."""
-        file = self.find("image_ids")
-        return None if file is None else {text.strip() for _, text in file.lines() if text.strip()}

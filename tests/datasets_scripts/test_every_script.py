@@ -86,7 +86,7 @@ def test_photos_that_are_there(slug, data_dir):
     write_photos(slug, data_dir)
     for config in configurations(slug):
         for split, rows in capscore.load_benchmark(slug, config, data_dir=data_dir, images=True).items():
-            for column in benchmark_builder(slug, config, data_dir=data_dir).image_columns:
+            for column in benchmark_builder(slug, config, data_dir=data_dir).IMAGE_COLUMNS:
                 sizes = {photo.size for photo in rows[column]}
                 assert sizes, f"{config}, {split}"
 
@@ -95,7 +95,7 @@ def test_photos_left_out(slug, data_dir):
     write_photos(slug, data_dir)
     config = configurations(slug)[0]
     for rows in capscore.load_benchmark(slug, config, data_dir=data_dir, images=False).values():
-        for column in benchmark_builder(slug, config, data_dir=data_dir).image_columns:
+        for column in benchmark_builder(slug, config, data_dir=data_dir).IMAGE_COLUMNS:
             assert set(rows[column]) == {None}
 
 
@@ -112,7 +112,7 @@ def test_other_photos_than_those_named(slug, data_dir, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "holiday.jpg").write_bytes(encode(noise(seed=0), "JPEG"))
     config = configurations(slug)[0]
-    with pytest.raises(capscore.MissingImages, match=r"not one of its .* found holiday\.jpg"):
+    with pytest.raises(capscore.MissingImages, match=r"0 of its .* photos are in .*missing is"):
         capscore.load_benchmark(slug, config, data_dir=data_dir, image_dir=tmp_path / "photos")
 
 
@@ -123,10 +123,8 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize("slug, config, file, change, message", DAMAGES)
-def test_a_damaged_file_is_named_and_leaves_nothing_behind(
-    slug, config, file, change, message, data_dir, tmp_path
-):
+@pytest.mark.parametrize("slug, config, file, change", DAMAGES)
+def test_a_damaged_file_is_named_and_leaves_nothing_behind(slug, config, file, change, data_dir, tmp_path):
     path = data_dir / file
     if change is None:
         path.unlink()
@@ -136,7 +134,7 @@ def test_a_damaged_file_is_named_and_leaves_nothing_behind(
         assert old in content, "the damage does not touch the file"
         path.write_bytes(content.replace(old, new, 1))
     cache = tmp_path / "cache"
-    with pytest.raises(capscore.AnnotationError, match=message) as caught:
+    with pytest.raises(capscore.AnnotationError) as caught:
         capscore.load_benchmark(slug, config, data_dir=data_dir, cache_dir=cache)
     if change is not None:
         assert str(data_dir) in caught.value.file
@@ -147,7 +145,7 @@ def test_every_benchmark_knows_damage():
     for slug in SLUGS:
         kinds = official(slug).DAMAGE
         assert len(kinds) >= 3
-        assert any(change is None for _, _, change, _ in kinds), slug
+        assert any(change is None for _, _, change in kinds), slug
 
 
 @pytest.mark.parametrize(

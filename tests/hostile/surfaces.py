@@ -337,10 +337,10 @@ def annotation(folder: Path, given: Any) -> Outcome:
     kind = "tsv" if packed else name.removesuffix(".gz").rpartition(".")[2]
     readers: dict[str, Callable[[], Any]] = {
         "tsv": lambda: list(source.tsv("photo", "caption")),
-        "csv": lambda: list(source.csv("id")),
-        "jsonl": lambda: list(source.jsonl("id")),
-        "parquet": lambda: list(source.parquet("id")),
-        "json": source.json,
+        "csv": lambda: [row["id"] for row in source.csv()],
+        "jsonl": lambda: [row["id"] for row in source.jsonl()],
+        "parquet": lambda: [row["id"] for row in source.parquet()],
+        "json": lambda: list(source.json()),
     }
     with mock.patch.dict(os.environ, environment[0] if environment else {}):
         outcome, found = call(readers[kind])

@@ -123,7 +123,7 @@ def coco_rows(path: str | Path, images: str | Path, *, language: str = "en") -> 
         file = folder.find(image["file_name"])
         for caption in captions:
             yield AlignedRow(
-                caption=caption["caption"],
+                caption=caption.caption("caption"),
                 language=code,
                 image=file,
                 names=row_names(image["file_name"], image["id"]),

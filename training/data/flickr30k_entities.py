@@ -111,4 +111,4 @@ def _photos(folder: Path, split: str | None) -> list[str]:
     path = folder / f"{split}.txt"
     if not path.is_file():
         raise InputError(f"there is no list {path} of the photos in the split {split!r}", field="data")
-    return [photo for _, photo in listed_photos(AnnotationSource(path))]
+    return listed_photos(AnnotationSource(path))

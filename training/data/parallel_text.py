@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.annotation_files import AnnotationSource, Row
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.text.languages import NAMES, language_code
 
@@ -155,58 +155,52 @@ def _records(
     file: AnnotationSource, is_parquet: bool, wanted: set[str] | None, source_language: str
 ) -> Iterator[tuple[str, str, str]]:
     codes: dict[str, str] = {}
-    for number, row in file.parquet() if is_parquet else file.jsonl():
-        where: dict[str, Any] = {"entry": number} if is_parquet else {"line": number}
+    for row in file.parquet() if is_parquet else file.jsonl():
         if "source" in row or "target" in row:
-            file.require(row, _LONG, **where)
-            language = _code(file, row["language"], codes, where)
-            source, target = (file.caption(row[name], repr(name), **where) for name in _LONG[:2])
+            language = _code(row, row["language"], codes)
+            source, target = (row.caption(name) for name in _LONG[:2])
             if language != source_language and (wanted is None or language in wanted):
                 yield source, target, language
             continue
-        by_language = _fields_by_language(file, row, wanted, source_language, codes, where)
+        by_language = _fields_by_language(row, wanted, source_language, codes)
         if source_language not in by_language:
-            raise file.error(
-                f"has no field {source_language!r}, the source's; it has {', '.join(row)}", **where
-            )
-        source = file.caption(row[by_language.pop(source_language)], repr(source_language), **where)
+            raise row.error(f"has no field {source_language!r}, the source's; it has {', '.join(row)}")
+        source = row.caption(by_language.pop(source_language))
         for language, name in by_language.items():
             if row[name] is not None:
-                yield source, file.caption(row[name], repr(name), **where), language
+                yield source, row.caption(name), language
 
 
 def _fields_by_language(
-    file: AnnotationSource,
-    row: dict[str, Any],
-    wanted: set[str] | None,
-    source_language: str,
-    codes: dict[str, str],
-    where: dict[str, Any],
+    row: Row, wanted: set[str] | None, source_language: str, codes: dict[str, str]
 ) -> dict[str, str]:
     """Language → field, for the languages to read."""
     fields: dict[str, str] = {}
     for name in row:
         if wanted is None:
-            code = _code(file, name, codes, where)
+            code = _code(row, name, codes)
         else:
             code = codes.setdefault(name, _known_code(name))
             if code not in wanted and code != source_language:
                 continue
         if code in fields:
-            raise file.error(f"the fields {fields[code]!r} and {name!r} are both {code}", **where)
+            raise row.error(f"the fields {fields[code]!r} and {name!r} are both {code}")
         fields[code] = name
     return fields
 
 
-def _code(file: AnnotationSource, name: Any, codes: dict[str, str], where: dict[str, Any]) -> str:
+def _sentence(file: AnnotationSource, line: int, text: str) -> str:
+    return file.row({"the line": text}, line=line).caption("the line")
+
+
+def _code(row: Row, name: Any, codes: dict[str, str]) -> str:
     if not isinstance(name, str) or not codes.get(name):
         try:
             codes[name] = language_code(name)
         except InputError as error:
-            raise file.error(
+            raise row.error(
                 f"{error.message}. Expected the fields {', '.join(_LONG)}, or one field per language; if "
-                "there are other fields, name the languages to read",
-                **where,
+                "there are other fields, name the languages to read"
             ) from None
     return codes[name]
 
@@ -230,7 +224,7 @@ def _aligned(template: Path, wanted: set[str] | None, source_language: str) -> I
             f"{template}: there is no file of the source language, {source_language}; there is {there}"
         )
     source = AnnotationSource(files.pop(source_language))
-    sentences = [source.caption(text, "the line", line=number) for number, text in source.lines()]
+    sentences = [_sentence(source, *line) for line in source.lines()]
     for language in sorted(files):
         target = AnnotationSource(files[language])
         lines = list(target.lines())
@@ -240,7 +234,7 @@ def _aligned(template: Path, wanted: set[str] | None, source_language: str) -> I
                 "number should be translations of each other"
             )
         for (number, text), sentence in zip(lines, sentences, strict=True):
-            yield sentence, target.caption(text, "the line", line=number), language
+            yield sentence, _sentence(target, number, text), language
 
 
 def _files_of(template: Path, wanted: set[str] | None, source_language: str) -> dict[str, Path]:

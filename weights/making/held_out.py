@@ -165,16 +165,11 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOu
             learn_split(name, photo)
     listed = data / VAL2014_FILE
     if listed.exists():
-        source = AnnotationSource(listed)
-        document = source.json()
-        source.require(document, ["images"])
-        if not (images := source.items(document["images"], "'images'")):
-            raise source.error("names no photo")
-        for number, image in enumerate(images):
-            about = {"entry": f"images[{number}]"}
-            source.require(image, ["id"], **about)
-            photo = Photo("coco", source.integer(image["id"], "'id'", 0, 2**53, **about))
-            found.setdefault(photo, {})[VAL2014] = None
+        document = AnnotationSource(listed).json()
+        if not document.array("images"):
+            raise document.error("names no photo")
+        for image in document.rows("images"):
+            found.setdefault(Photo("coco", image.integer("id")), {})[VAL2014] = None
     return HeldOut(
         {photo: tuple(held_by) for photo, held_by in found.items()}, frozenset(train2014), listed.exists()
     )

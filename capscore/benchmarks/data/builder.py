@@ -1,14 +1,13 @@
 """The base of the loading scripts in `datasets_scripts/`: official annotation files and photos in, rows out.
 
 A script says which files its benchmark has, what is in them, and which photos belong to the rows; this module
-finds, checks and downloads them. Only `datasets` and the standard library are imported.
+finds, checks and downloads them.
 """
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import hashlib
+import inspect
 import json
 import os
 import re
@@ -16,7 +15,7 @@ import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -24,7 +23,8 @@ from typing import Any, ClassVar
 import datasets
 from datasets import Features, Value
 
-from ...errors import CapscoreError, InputError, Part, ResultWriteError, Setting, warn
+from ...errors import CapscoreError, InputError, ResultWriteError, Setting, warn
+from ...files.shipped import benchmark_folder
 from .annotation_files import (
     AnnotationError,
     AnnotationFile,
@@ -36,7 +36,7 @@ from .annotation_files import (
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
 # A published file has a handful of garbled captions at most; one that was saved in another encoding has many.
-_MOST_GARBLED = 0.01
+_MAX_GARBLED = 0.01
 # what Windows-1252 makes of the bytes for which Latin-1 has control characters
 _WINDOWS_1252 = {
     ord(character): byte
@@ -45,8 +45,9 @@ _WINDOWS_1252 = {
 }
 # what `datasets` leaves in a folder that is also its cache
 _CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json|LICENSE")
-# beside prepared rows: what a person was told when they were made
+# beside prepared rows: the warnings when they were made
 _WARNINGS = "warnings.json"
+_FEATURES = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
 class BenchmarkWarning(UserWarning):
@@ -95,52 +96,38 @@ class BenchmarkConfig(datasets.BuilderConfig):
         config_kwargs = dict(config_kwargs)
         for name in ("data_dir", "image_dir"):
             if config_kwargs.get(name):
-                folder = Path(os.path.abspath(os.path.expanduser(config_kwargs[name])))
+                folder = _absolute(config_kwargs[name])
                 config_kwargs[name] = str(folder)
                 config_kwargs[f"{name}_state"] = _state(folder)
         return super().create_config_id(config_kwargs, custom_features=custom_features)
 
 
-def _state(folder: Path) -> str:
-    """A digest of names, sizes and times of the files in a folder; links are followed.
+def _absolute(folder: str | Path) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(folder)))
 
-    Of photos names are enough: prepared rows have their paths, not what is in them.
-    """
+
+def _state(folder: Path) -> str:
+    """A digest of names, sizes and times of the files in a folder; of photos, of names."""
     digest = hashlib.sha256()
-    photos = tuple(IMAGE_SUFFIXES)
-    folders, seen = [str(folder)], set()
-    while folders:
-        directory = folders.pop()
-        try:
-            status = os.stat(directory)
-            with os.scandir(directory) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue  # not there, or not ours to read
-        if (status.st_dev, status.st_ino) in seen:
-            continue  # a link to a folder that was looked through
+    seen = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        status = os.stat(parent)
+        # a link may lead to a folder that was looked through
+        new = (status.st_dev, status.st_ino) not in seen
         seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if new and not name.startswith("."))
         files = []
-        for entry in entries:
-            if entry.is_dir():
-                folders += [] if entry.name.startswith(".") else [entry.path]
-            elif not _is_file(entry) or _CACHE_FILES.fullmatch(entry.name):
+        for name in sorted(names) if new else ():
+            if _CACHE_FILES.fullmatch(name) or not os.path.isfile(os.path.join(parent, name)):
                 continue
-            elif entry.name.lower().endswith(photos):
-                files.append(entry.name)
-            else:
-                with contextlib.suppress(FileNotFoundError):  # gone in the meantime
-                    status = os.stat(entry.path)
-                    files.append(f"{entry.name}\0{status.st_size}\0{status.st_mtime_ns}")
+            if os.path.splitext(name)[1].lower() not in IMAGE_SUFFIXES:
+                status = os.stat(os.path.join(parent, name))
+                name = f"{name}\0{status.st_size}\0{status.st_mtime_ns}"
+            files.append(name)
         if files:
-            about = "\0".join([os.path.relpath(directory, folder), *files, ""])
+            about = "\0".join([os.path.relpath(parent, folder), *files, ""])
             digest.update(about.encode(errors="surrogateescape"))
     return digest.hexdigest()[:16]
-
-
-def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file, or a link to one."""
-    return os.path.isfile(entry.path) if entry.is_symlink() else entry.is_file()
 
 
 def garbled(text: str) -> bool:
@@ -166,26 +153,79 @@ def garbled(text: str) -> bool:
     return sum(not character.isascii() for character in decoded) - broken > broken
 
 
-class CaptionBenchmark(datasets.GeneratorBasedBuilder):
-    """Base of a benchmark's loading script.
+def _feature(kind: Any) -> Any:
+    """`str`, `[int]`, `[{"x": float}]` … → a feature of `datasets`; features stay what they are."""
+    if isinstance(kind, list):
+        return [_feature(kind[0])] if isinstance(kind[0], dict) else datasets.Sequence(_feature(kind[0]))
+    if isinstance(kind, dict):
+        return {name: _feature(value) for name, value in kind.items()}
+    return Value(_FEATURES[kind]) if isinstance(kind, type) else kind
 
-    A script is a class with VERSION, BUILDER_CONFIGS, DESCRIPTION, CITATION, HOMEPAGE, LICENSE, FILES,
-    IMAGES, COUNTS, `fields` and `rows`; nothing else is needed.
+
+class _Photos:
+    """Photos in folders, by the names that annotation files have for them; each folder is listed once."""
+
+    def __init__(self, roots: Sequence[Path]):
+        self.roots = [root for root in roots if os.path.isdir(root)]
+        self.found: set[str] = set()
+        self.missing: dict[str, None] = {}
+        self._names: dict[Path, frozenset[str]] = {}
+
+    def find(self, names: Sequence[str]) -> str | None:
+        """Path of the first of these names that is there; it is counted."""
+        for root in self.roots:
+            for name in names:
+                folder, _, file = name.rpartition("/")
+                # an annotation file has no say over what is read outside the folders of photos
+                is_inside = not os.path.isabs(folder) and ".." not in folder.split("/")
+                if is_inside and file in self._listed(root / folder):
+                    self.found.add(names[0])
+                    return f"{root}/{name}"
+        self.missing[names[0]] = None
+        return None
+
+    def _listed(self, folder: Path) -> frozenset[str]:
+        if folder not in self._names:
+            names: list[str] = []
+            try:
+                with os.scandir(folder) as entries:
+                    names = [entry.name for entry in entries if entry.is_file()]
+            except (FileNotFoundError, NotADirectoryError, ValueError):
+                pass  # none of its photos is there; no folder has such a name
+            except OSError as error:
+                raise MissingImages(
+                    f"the folder of photos {folder} cannot be read ({error.strerror})"
+                ) from error
+            self._names[folder] = frozenset(names)
+        return self._names[folder]
+
+
+class CaptionBenchmark(datasets.GeneratorBasedBuilder):
+    """Base of a benchmark's loading script. The docstring of the subclass describes the benchmark.
 
     Attributes:
+        VERSION, HOMEPAGE, LICENSE: of the data set.
+        CITATION: BibTeX; "" takes what the benchmark's card has.
+        CONFIGS: name of a configuration → language code of its captions.
+        FIELDS: column → `str`, `int`, `float`, `bool`, a list of one of them, or a feature of `datasets`.
+            Photos, their names ("image", "image_id") and "language" come with the base.
         FILES: name → annotation file.
         IMAGES: where photos lie.
-        SPLITS: names of the splits of a configuration; a method `splits` may say otherwise.
+        IMAGE_COLUMNS: the columns that hold photos; each has one of names, "image_id", beside it.
+        SPLITS: names of the splits.
         COUNTS: configuration → split → what is counted → published number; "rows" is always counted.
     """
 
     BUILDER_CONFIG_CLASS = BenchmarkConfig
-    DESCRIPTION: ClassVar[str] = ""
+    VERSION = "1.0.0"
     CITATION: ClassVar[str] = ""
     HOMEPAGE: ClassVar[str] = ""
     LICENSE: ClassVar[str] = ""
+    CONFIGS: ClassVar[Mapping[str, str]] = {"default": "en"}
+    FIELDS: ClassVar[Mapping[str, Any]] = {}
     FILES: ClassVar[Mapping[str, AnnotationFile]] = {}
     IMAGES: ClassVar[ImageFolders]
+    IMAGE_COLUMNS: ClassVar[tuple[str, ...]] = ("image",)
     SPLITS: ClassVar[tuple[str, ...]] = ("test",)
     COUNTS: ClassVar[Mapping[str, Mapping[str, Mapping[str, int]]]] = {}
     # what other builders of the same files have read
@@ -193,14 +233,13 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        for config in cls.BUILDER_CONFIGS:
-            config.version = datasets.Version(str(cls.VERSION))
+        version = datasets.Version(cls.VERSION)
+        cls.BUILDER_CONFIGS = [
+            cls.BUILDER_CONFIG_CLASS(name=name, language=language, version=version)
+            for name, language in cls.CONFIGS.items()
+        ]
 
     # --------------------------------------------------------- what a script says of itself
-
-    @abstractmethod
-    def fields(self) -> dict[str, Any]:
-        """Name → feature of all columns but "image" and "image_id", which come first."""
 
     @abstractmethod
     def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -211,9 +250,19 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         `datasets.Image` encodes it, {"path": its name, "bytes": …}. Files are had from `self.file`.
         """
 
+    def fields(self) -> Mapping[str, Any]:
+        """The columns of this configuration, as FIELDS has them."""
+        return self.FIELDS
+
+    def split_files(self, split: str) -> Sequence[str]:
+        """Names in FILES of which one must be there for a split to be offered; none: it always is."""
+        return ()
+
     def splits(self) -> tuple[str, ...]:
-        """The splits of this configuration that can be read from the files there are."""
-        return self.SPLITS
+        """The splits of this configuration that can be read from the files there are; if none can, all."""
+        known = [split for split in self.SPLITS if self.split_files(split)] or self.SPLITS
+        there = [split for split in known if any(map(self._is_available, self.split_files(split)))]
+        return tuple(there or known)
 
     def published(self, split: str) -> Mapping[str, int]:
         """Published counts of a split; a script says otherwise where an option chooses other rows."""
@@ -221,18 +270,22 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """What a published table counts in a split's rows, photos left out."""
-        return {"rows": len(rows), "images": len({row["image_id"] for row in rows if "image_id" in row})}
+        ids = [f"{column}_id" for column in self.IMAGE_COLUMNS]
+        counts = {"rows": len(rows), "images": len({row[name] for row in rows for name in ids})}
+        if "references" in self.fields() and not {"caption", "captions"} & self.fields().keys():
+            counts["captions"] = sum(len(row["references"]) for row in rows)
+        return counts
 
     def warn(self, message: str) -> None:
         """Say that the benchmark can be used, but is not all that was published.
 
         It is said again whenever the prepared rows are loaded.
         """
-        self._said.append(message)
+        self._warnings.append(message)
         warn(BenchmarkWarning(message))
 
     @cached_property
-    def _said(self) -> list[str]:
+    def _warnings(self) -> list[str]:
         return []
 
     # ------------------------------------------------------------------------------ files
@@ -240,17 +293,26 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     @property
     def data_dir(self) -> Path | None:
         """The folder that the user named."""
-        given = self.config.data_dir
-        return None if not given else Path(os.path.abspath(os.path.expanduser(given)))
+        return _absolute(self.config.data_dir) if self.config.data_dir else None
+
+    @cached_property
+    def files_read(self) -> dict[Path, AnnotationSource]:
+        """The annotation files that have been read so far, by their path."""
+        return {}
+
+    def _source(self, path: Path, member: str = "") -> AnnotationSource:
+        def opened(source: AnnotationSource) -> None:
+            self.files_read[source.path] = source
+
+        return AnnotationSource(path, member, opened, self.kept_readings)
 
     def find(self, name: str) -> AnnotationSource | None:
         """An annotation file under `data_dir`, or None if it is not there."""
-        if self.data_dir is None:
-            return None
-        for place in self.FILES[name].names:
+        folder = self.data_dir
+        for place in self.FILES[name].names if folder else ():
             path, _, member = place.format(config=self.config.name).partition("::")
-            if os.path.isfile(self.data_dir / path):
-                return AnnotationSource(self.data_dir / path, member, self._note, self.kept_readings)
+            if os.path.isfile(f"{folder}/{path}"):
+                return self._source(Path(f"{folder}/{path}"), member)
         return None
 
     def shards(self, name: str) -> list[AnnotationSource]:
@@ -261,28 +323,23 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         Raises:
             AnnotationError: "…-00002-of-00005…" is there, but not all five are.
         """
-        if self.data_dir is None:
-            return []
-        for place in self.FILES[name].names:
-            paths = sorted(self.data_dir.glob(place.format(config=self.config.name)))
-            if not paths:
-                continue
+        for pattern in self.FILES[name].names if self.data_dir else ():
+            paths = sorted(self.data_dir.glob(pattern)) if self.data_dir and "*" in pattern else []
             parts = {match[1] for path in paths if (match := re.search(r"-of-(\d+)", path.name))}
             if parts and parts != {f"{len(paths):05d}"}:
+                expected = " or ".join(sorted(parts))
                 raise AnnotationError(
-                    f"{self.name} ({self.config.name}): there are {len(paths)} files {place} under data_dir="
-                    f"{self.data_dir}; by their names there should be {' or '.join(sorted(parts))}"
+                    f"there are {len(paths)} files {pattern} under {self.data_dir}; by their "
+                    f"names there should be {expected}"
                 )
-            return [AnnotationSource(path, opened=self._note, kept=self.kept_readings) for path in paths]
+            if paths:
+                return [self._source(path) for path in paths]
         return []
 
-    @cached_property
-    def files_read(self) -> dict[Path, AnnotationSource]:
-        """The annotation files that have been read so far, by their path."""
-        return {}
-
-    def _note(self, source: AnnotationSource) -> None:
-        self.files_read[source.path] = source
+    def _is_available(self, name: str) -> bool:
+        if self.data_dir is None:
+            return bool(self.FILES[name].url)
+        return bool(self.find(name) or self.shards(name))
 
     def file(self, name: str) -> AnnotationSource:
         """An annotation file: the one under `data_dir`, else downloaded and checked.
@@ -296,80 +353,48 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        raise MissingAnnotations(*self._absence(name))
-
-    def _absence(self, name: str) -> tuple[Part, ...]:
-        known = self.FILES[name]
-        places = " or ".join(place.format(config=self.config.name) for place in known.names)
-        where: tuple[Part, ...]
         given = Setting("data_dir", self.data_dir)
+        problem: tuple[Any, ...] = ("not found under ", given)
         if self.data_dir is None:
-            where = ("no ", Setting("data_dir"), " was given")
-        elif os.path.isdir(self.data_dir):
-            where = ("not found under ", given, self._there(known))
-        else:
-            where = (given, " is not a folder")
+            problem = ("no ", Setting("data_dir"), " was given")
+        elif not os.path.isdir(self.data_dir):
+            problem = (given, " is not a folder")
+        names = " or ".join(known.names).format(config=self.config.name)
         source = known.source or self.HOMEPAGE
-        return (f"{self.name} ({self.config.name}) reads {places}: ", *where, f". Get it from {source}")
-
-    def _there(self, known: AnnotationFile) -> str:
-        """What is there instead of a file: something else of its name, a similar name, or anything."""
-        assert self.data_dir is not None
-        held: list[str] = []
-        for place in known.names:
-            path = self.data_dir / place.format(config=self.config.name).partition("::")[0]
-            if os.path.isdir(path) or os.path.islink(path):
-                return f"; {path} is {'a folder' if os.path.isdir(path) else 'a link to nothing'}"
-            try:
-                names = sorted(os.listdir(path.parent))
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                return f"; {path.parent} cannot be read ({error.strerror})"
-            spelt = {name.lower(): name for name in names}
-            near = difflib.get_close_matches(path.name.lower(), spelt, n=1, cutoff=0.8)
-            if near:
-                return f"; there is {path.parent / spelt[near[0]]}"
-            held = held or names
-        held = held or sorted(os.listdir(self.data_dir))
-        return f", which holds {', '.join(held[:4])}{', …' if len(held) > 4 else ''}" if held else ""
+        what = f"{self.name} ({self.config.name}) reads {names}: "
+        raise MissingAnnotations(what, *problem, f". Get it from {source}")
 
     def _download(self, known: AnnotationFile) -> AnnotationSource:
-        url = known.url.format(config=self.config.name)
         manager = datasets.DownloadManager(
             dataset_name=self.name,
             download_config=datasets.DownloadConfig(cache_dir=self._cache_downloaded_dir),
             record_checksums=False,
         )
         try:
-            path = Path(manager.download(url))
+            path = Path(manager.download(known.url))
         except (OSError, ValueError, RuntimeError) as error:
-            reason = error.__cause__ or error
             raise MissingAnnotations(
-                f"{self.name} ({self.config.name}): {url} could not be downloaded ({reason}). Put the file "
-                "into a folder and give ",
+                f"{self.name} ({self.config.name}): {known.url} could not be downloaded "
+                f"({error.__cause__ or error}). Put {' or '.join(known.names)} into a folder and give ",
                 Setting("data_dir"),
-                f"; it is looked for as {' or '.join(known.names)}",
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
-        source = AnnotationSource(path, member, self._note, self.kept_readings)
-        got = source.sha256() if known.sha256 else source.git_blob()
-        if got != (known.sha256 or known.git_blob):
+        source = self._source(path, member)
+        if (source.sha256() if known.sha256 else source.git_blob()) != (known.sha256 or known.git_blob):
             path.unlink(missing_ok=True)
-            kind = "SHA-256" if known.sha256 else "git id"
             raise AnnotationError(
-                f"{self.name}: what {url} gave is not the published file (its {kind} differs from "
+                f"{self.name}: what {known.url} gave is not the published file (its checksum differs from "
                 f"{(known.sha256 or known.git_blob)[:12]}…); it was removed"
             )
-        # that a file is packed is told by its name, which a download does not keep
-        named = path.with_name(f"{path.name}-{url.rpartition('/')[2]}")
-        if named.name.endswith((".gz", ".tgz", ".tar")):
-            if not named.exists():
-                beside = named.with_name(f".{named.name}.{os.getpid()}")
-                shutil.copyfile(path, beside)
-                os.replace(beside, named)
-            source = AnnotationSource(named, member, self._note, self.kept_readings)
-        return source
+        # that a file is gzipped is told by its name, which a download does not keep
+        named = path.with_name(f"{path.name}-{known.url.rpartition('/')[2]}")
+        if not named.name.endswith(".gz"):
+            return source
+        if not named.exists():
+            beside = named.with_name(f".{named.name}.{os.getpid()}")
+            shutil.copyfile(path, beside)
+            os.replace(beside, named)
+        return self._source(named, member)
 
     # ------------------------------------------------------------------------------ images
 
@@ -377,7 +402,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def image_roots(self) -> list[Path]:
         """Folders in which photos are looked for, those that exist."""
         if self.config.image_dir:
-            folder = Path(os.path.abspath(os.path.expanduser(self.config.image_dir)))
+            folder = _absolute(self.config.image_dir)
             if not os.path.isdir(folder):
                 raise InputError(Setting("image_dir", folder), " is not a folder")
             return [folder]
@@ -388,58 +413,38 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def find_image(self, names: Sequence[str]) -> str | None:
         """Path of the first of these names that is there."""
-        for root in self.image_roots:
-            for name in names:
-                if name in self._listing(root, name.rpartition("/")[0]):
-                    return f"{root}/{name}"
-        return None
-
-    def _listing(self, root: Path, folder: str) -> frozenset[str]:
-        """Names of the files in a folder, as seen from its root; read once."""
-        key = (root, folder)
-        if key not in self._listings:
-            names: list[str] = []
-            # an annotation file has no say over what is read outside the folders of photos
-            if not os.path.isabs(folder) and ".." not in folder.split("/"):
-                try:
-                    with os.scandir(root / folder) as entries:
-                        names = [entry.name for entry in entries if _is_file(entry)]
-                except (FileNotFoundError, NotADirectoryError, ValueError):
-                    pass  # none of its photos is there; no folder has such a name
-                except OSError as error:
-                    raise MissingImages(
-                        f"{self.name} ({self.config.name}): the folder of photos {root / folder} cannot be "
-                        f"read ({error.strerror})"
-                    ) from error
-            self._listings[key] = frozenset(f"{folder}/{name}" if folder else name for name in names)
-        return self._listings[key]
+        return self._photo_folders.find(names)
 
     @cached_property
-    def _listings(self) -> dict[tuple[Path, str], frozenset[str]]:
-        return {}
+    def _photo_folders(self) -> _Photos:
+        return _Photos(self.image_roots)
 
     # ---------------------------------------------------------------- what `datasets` asks
 
-    @property
-    def image_columns(self) -> tuple[str, ...]:
-        """The columns that hold photos."""
-        return ("image",)
-
     def _info(self) -> datasets.DatasetInfo:
-        if self.BUILDER_CONFIGS and self.config.name not in self.builder_configs:
+        if self.config.name not in self.CONFIGS:
             raise InputError(
-                f"{self.name} needs the name of a configuration: one of {', '.join(self.builder_configs)}"
+                f"{self.name} needs the name of a configuration: one of {', '.join(self.CONFIGS)}"
             )
         columns: dict[str, Any] = {}
-        if self.image_columns == ("image",):
-            columns = {"image": datasets.Image(), "image_id": Value("string")}
+        for column in self.IMAGE_COLUMNS:
+            columns |= {column: datasets.Image(), f"{column}_id": str}
+        columns |= {**self.fields(), "language": str}
         return datasets.DatasetInfo(
-            description=self.DESCRIPTION,
-            citation=self.CITATION,
+            description=inspect.cleandoc(self.__doc__ or ""),
+            citation=self.citation(),
             homepage=self.HOMEPAGE,
             license=self.LICENSE,
-            features=Features({**columns, **self.fields()}),
+            features=Features({name: _feature(kind) for name, kind in columns.items()}),
         )
+
+    @classmethod
+    def citation(cls) -> str:
+        """BibTeX of the benchmark."""
+        if cls.CITATION:
+            return cls.CITATION.strip()
+        card = Path(benchmark_folder(cls.__module__.rpartition(".")[2]), "README.md")
+        return re.findall(r"^```bibtex\n(.*?)\n```$", card.read_text("utf-8"), re.DOTALL | re.MULTILINE)[-1]
 
     def _split_generators(self, dl_manager: Any) -> list[datasets.SplitGenerator]:
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
@@ -447,7 +452,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """`checked_rows` with the path of every photo, or None where it is not there."""
         for key, row in self._generate_examples(split):
-            for column in self.image_columns:
+            for column in self.IMAGE_COLUMNS:
                 row[column] = row[column] and self._unpacked(row[column])
             yield key, row
 
@@ -467,101 +472,68 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             os.replace(unfinished.name, path)
         return str(path)
 
-    def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        tally = _Tally()
-        for key, row in self.checked_rows(split):
-            tally.rows += 1
-            yield key, self._with_images(row, tally)
-        self._report(tally, split)
-
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """`rows`, with every key seen once and no text decoded wrongly; "image" holds names to look for."""
-        name = f"{self.name} ({self.config.name}, {split})"
-        seen: set[str] = set()
+        seen: dict[str, int] = {}
         wrong: list[str] = []
         for key, row in self.rows(split):
             if key in seen:
-                raise AnnotationError(f"{name}: the key {key!r} appears twice", file=self._files_read())
-            seen.add(key)
-            text = row.get("caption") or next(iter(row.get("references") or ("",)))
-            if garbled(text):
-                wrong.append(text)
-            yield key, row
-        if not seen:
-            raise AnnotationError(f"{name}: there are no rows", file=self._files_read())
-        if len(wrong) > max(1, _MOST_GARBLED * len(seen)):
-            file, line = self._origin(wrong[0])
-            raise AnnotationError(
-                f"{name}: {len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
-                f"encoding and saved again, such as {wrong[0]!r:.80}",
-                file=file,
-                line=line,
-            )
-
-    def _files_read(self) -> str:
-        return " or ".join(map(str, self.files_read.values()))
-
-    def _origin(self, text: str) -> tuple[str, int | None]:
-        """The file that has a text, and the line; all files that were read, where none has it as it is."""
-        for source in list(self.files_read.values()):
-            line = source.line_of(text)
-            if line is not None:
-                return str(source), line
-        return self._files_read(), None
-
-    def _with_images(self, row: dict[str, Any], tally: _Tally) -> dict[str, Any]:
-        row = dict(row)
-        for column in self.image_columns:
-            names = row.get(column) or [row["image_id"]]
-            if isinstance(names, Mapping):
-                tally.add([names["path"]], found=True)
-                row[column] = None if self.config.images is False else dict(names)
-                continue
-            path = None if self.config.images is False else self.find_image(names)
-            tally.add(names, path is not None)
-            if path is None and self.config.images:
-                places = ", ".join(map(str, self.image_roots)) or self._expected_folders()
-                raise MissingImages(
-                    f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True "
-                    "asks for all of them, and `capscore data check` lists what is missing. Photos: "
-                    f"{self.IMAGES.source}"
+                raise self._error(
+                    split, f"the key {key!r} appears twice, in rows {seen[key]} and {len(seen) + 1}"
                 )
-            row[column] = None if path is None else {"path": path, "bytes": None}
-        return row
-
-    def _expected_folders(self) -> str:
-        folders = (folder.format(config=self.config.name) for folder in self.IMAGES.folders)
-        return f"data_dir/{{{', '.join(folders)}}} (none of these is there)"
-
-    def _report(self, tally: _Tally, split: str) -> None:
-        name = f"{self.name} ({self.config.name}, {split})"
-        published = self.published(split).get("rows")
-        if published is not None and tally.rows != published:
-            self.warn(
-                f"{name} has {tally.rows:,} rows where {published:,} were published: is a file cut short?"
+            seen[key] = len(seen) + 1
+            text = row.get("caption") or next(iter(row.get("references") or ("",)))
+            wrong += [text] if garbled(text) else []
+            yield key, {"language": self.config.language, **row}
+        if not seen:
+            raise self._error(split, "there are no rows")
+        if len(wrong) > max(1, _MAX_GARBLED * len(seen)):
+            raise self._error(
+                split,
+                f"{len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
+                f"encoding and saved again, such as {wrong[0]!r:.80}",
             )
-        if self.config.images is False or not self.image_roots or not tally.missing:
+
+    def _error(self, split: str, message: str) -> AnnotationError:
+        file = " or ".join(map(str, self.files_read.values()))
+        return AnnotationError(f"{self.name} ({self.config.name}, {split}): {message}", file=file)
+
+    def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        photos = self._photo_folders = _Photos(self.image_roots)
+        name = f"{self.name} ({self.config.name}, {split})"
+        n_rows = 0
+        for key, row in self.checked_rows(split):
+            n_rows += 1
+            yield key, {**row, **{column: self._image(column, row, photos) for column in self.IMAGE_COLUMNS}}
+        published = self.published(split).get("rows", n_rows)
+        if n_rows != published:
+            self.warn(f"{name} has {n_rows:,} rows where {published:,} were published: is a file cut short?")
+        if self.config.images is False or not self.image_roots or not photos.missing:
             return
-        there = f"found {self._an_image()}" if self._an_image() else "there are no photos at all"
-        photos = len(tally.missing) + len(tally.found)
-        which = "not one" if not tally.found else f"{len(tally.found):,}"
-        verb = "is" if len(tally.found) < 2 else "are"
+        roots = ", ".join(map(str, self.image_roots))
         message = (
-            f"{name}: {which} of its {photos:,} photos {verb} in {', '.join(map(str, self.image_roots))}; "
-            f"missing is {tally.missing_example}, {there}"
+            f"{name}: {len(photos.found):,} of its {len(photos.missing) + len(photos.found):,} photos are in "
+            f"{roots}; missing is {next(iter(photos.missing))}"
         )
-        if not tally.found and self.config.image_dir:
+        if not photos.found and self.config.image_dir:
             raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
         self.warn(f"{message}. Rows without a photo have None")
 
-    def _an_image(self) -> str:
-        """A photo that is there, in a folder of photos or in one within it."""
-        for root in self.image_roots:
-            for folder in ("", *sorted(entry.name for entry in os.scandir(root) if entry.is_dir())):
-                for name in sorted(self._listing(root, folder)):
-                    if name.lower().endswith(tuple(IMAGE_SUFFIXES)):
-                        return name
-        return ""
+    def _image(self, column: str, row: Mapping[str, Any], photos: _Photos) -> dict[str, Any] | None:
+        names = row.get(column) or [row[f"{column}_id"]]
+        if self.config.images is False:
+            return None
+        if isinstance(names, Mapping):
+            photos.found.add(names["path"])
+            return dict(names)
+        path = photos.find(names)
+        if path is None and self.config.images:
+            places = ", ".join(map(str, self.image_roots)) or f"data_dir/{', '.join(self.IMAGES.folders)}"
+            raise MissingImages(
+                f"{self.name} ({self.config.name}): no {' or '.join(names)} in {places}; images=True asks "
+                f"for all of them, which `capscore data check` lists. Photos: {self.IMAGES.source}"
+            )
+        return None if path is None else {"path": path, "bytes": None}
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
         """As in `datasets`; what was said when the rows were prepared is said again when they are found.
@@ -570,7 +542,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             AnnotationError, MissingImages: as `capscore.load_benchmark`; nothing is kept.
             ResultWriteError: the cache cannot be written, or its disk is full.
         """
-        self._said.clear()
+        self._warnings.clear()
         try:
             super().download_and_prepare(*args, **kwargs)
         except CapscoreError:
@@ -578,7 +550,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         except OSError as error:
             raise self._unwritable(error) from error
         kept = Path(self._output_dir, _WARNINGS)
-        if not self._said and kept.is_file():
+        if not self._warnings and kept.is_file():
             for message in json.loads(kept.read_text(encoding="utf-8")):
                 warn(BenchmarkWarning(message))
 
@@ -592,28 +564,12 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             if isinstance(error.__cause__, OSError):
                 raise self._unwritable(error.__cause__) from error.__cause__
             raise
-        if self._said and os.path.isdir(self._output_dir):
+        if self._warnings and os.path.isdir(self._output_dir):
             # the folder has another name until it is whole
-            Path(self._output_dir, _WARNINGS).write_text(json.dumps(self._said), encoding="utf-8")
+            Path(self._output_dir, _WARNINGS).write_text(json.dumps(self._warnings), encoding="utf-8")
 
     def _unwritable(self, error: OSError) -> ResultWriteError:
         return ResultWriteError(
             f"{self.name} ({self.config.name}) could not be prepared in {self._cache_dir_root} "
             f"({error.strerror or error}); cache_dir=… is another folder for it"
         )
-
-
-@dataclass
-class _Tally:
-    """Photos found and missing, as sets of names; rows."""
-
-    rows: int = 0
-    found: set[str] = field(default_factory=set)
-    missing: set[str] = field(default_factory=set)
-    missing_example: str = ""
-
-    def add(self, names: Sequence[str], found: bool) -> None:
-        """Count a photo of a row."""
-        (self.found if found else self.missing).add(names[0])
-        if not found and not self.missing_example:
-            self.missing_example = names[0]

@@ -1,19 +1,14 @@
-"""Are a benchmark's files all there and as published? Its folder in, findings in words out.
-
-Counted are rows, photos and whatever else the loading script knows published numbers of; compared are SHA-256
-sums of the annotation files; named are photos that are missing, or that cannot be opened.
-"""
+"""Are a benchmark's files all there and as published? Its folder in, findings in words out."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...errors import CapscoreError, InputError
+from ...errors import CapscoreError, ImageError, InputError
 from .load import benchmark_builder, builder_class, config_name
 
 if TYPE_CHECKING:
@@ -65,13 +60,7 @@ class CheckedBenchmark:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        return {
-            "benchmark": self.benchmark,
-            "config": self.config,
-            "findings": [vars(finding) for finding in self.findings],
-            "counts": self.counts,
-            "missing_images": self.missing_images,
-        }
+        return asdict(self)
 
 
 def check_benchmark(
@@ -83,12 +72,11 @@ def check_benchmark(
     open_images: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> list[CheckedBenchmark]:
-    """Check a benchmark's files.
+    """Check a benchmark's files: counts and checksums against those published, and which photos are missing.
 
     Args:
         slug: name of the benchmark.
-        configs: its configurations; None takes all whose files are there (or, if none are, says what is
-            missing of each).
+        configs: its configurations; None takes all.
         data_dir, image_dir: as in `capscore.load_benchmark`.
         open_images: decode every photo, to find those that are damaged.
         say: takes one line on what is being looked at.
@@ -97,8 +85,7 @@ def check_benchmark(
         CapscoreError: an unknown benchmark.
         InputError: an unknown configuration, or no folder.
     """
-    names = [config_name(slug, name) for name in configs or ()]
-    names = names or [known.name for known in builder_class(slug).BUILDER_CONFIGS]
+    names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
     checked = []
@@ -112,27 +99,30 @@ def check_benchmark(
 
 def _check(builder: CaptionBenchmark, open_images: bool) -> CheckedBenchmark:
     found = CheckedBenchmark(builder.name, builder.config.name)
-    names: dict[str, str | None] = {}
-    try:
-        splits = builder.splits()
-    except CapscoreError as error:
-        found.add(PROBLEM, "files", str(error))
-        return found
-    for split in splits:
+    photos: dict[str, str | None] = {}
+    for split in builder.splits():
         try:
             rows = [row for _, row in builder.checked_rows(split)]
         except CapscoreError as error:
             found.add(PROBLEM, split, str(error))
             continue
-        _check_counts(builder, split, rows, found)
+        found.counts[split] = builder.count(rows)
+        published = builder.published(split)
+        for what, number in found.counts[split].items():
+            if what not in published:
+                found.add(NOTE, split, f"{number:,} {what}; no number is published")
+            elif number == published[what]:
+                found.add(OK, split, f"{number:,} {what}, as published")
+            else:
+                found.add(PROBLEM, split, f"{number:,} {what}, and {published[what]:,} were published")
         for row in rows:
-            for column in builder.image_columns:
-                wanted = row.get(column) or [row[f"{column}_id"]]
-                if wanted[0] not in names:
-                    names[wanted[0]] = builder.find_image(wanted)
+            for column in builder.IMAGE_COLUMNS:
+                names = row.get(column) or [row[f"{column}_id"]]
+                if not isinstance(names, dict) and names[0] not in photos:
+                    photos[names[0]] = builder.find_image(names)
     _check_files(builder, found)
-    if names:
-        _check_images(builder, names, found, open_images)
+    if photos:
+        _check_images(builder, photos, found, open_images)
     return found
 
 
@@ -141,88 +131,37 @@ def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
         source = builder.find(name)
         if source is None or source.path not in builder.files_read:
             continue
-        # what a URL gives may be an archive: its checksum says nothing of a file that was unpacked from it
-        unpacked = not source.member and any("::" in place for place in known.names)
-        sums = {"" if unpacked else known.sha256, *known.published} - {""}
-        if known.git_blob and not unpacked:
-            same = source.git_blob() == known.git_blob
-            found.add(
-                OK if same else PROBLEM,
-                source.path.name,
-                f"{'is' if same else 'differs from'} the published file (git id)",
-            )
-        elif not sums:
+        # of a file that was unpacked from what the URL gives, or packed, no checksum is known
+        official = (known.url or known.names[0].partition("::")[0]).rpartition("/")[2]
+        published = (known.sha256 or known.git_blob) if source.path.name == official else ""
+        kind, own = ("SHA-256", source.sha256) if known.sha256 else ("git id", source.git_blob)
+        if not published:
             found.add(OK, source.path.name, "is there; no checksum of it is published")
-        elif source.sha256() in sums:
-            found.add(OK, source.path.name, "is the published file (SHA-256)")
+        elif published == own():
+            found.add(OK, source.path.name, f"is the published file ({kind})")
         else:
-            found.add(PROBLEM, source.path.name, "differs from the published file (SHA-256)")
-
-
-def _check_counts(
-    builder: CaptionBenchmark, split: str, rows: list[dict[str, Any]], found: CheckedBenchmark
-) -> None:
-    counts = builder.count(rows)
-    published = builder.published(split)
-    found.counts[split] = counts
-    for what, number in counts.items():
-        if what not in published:
-            found.add(NOTE, split, f"{number:,} {what}; no number is published")
-        elif number == published[what]:
-            found.add(OK, split, f"{number:,} {what}, as published")
-        else:
-            found.add(PROBLEM, split, f"{number:,} {what}, and {published[what]:,} were published")
+            found.add(PROBLEM, source.path.name, f"differs from the published file ({kind})")
 
 
 def _check_images(
-    builder: CaptionBenchmark, names: dict[str, str | None], found: CheckedBenchmark, open_images: bool
+    builder: CaptionBenchmark, photos: dict[str, str | None], found: CheckedBenchmark, open_images: bool
 ) -> None:
-    found.missing_images = [name for name, path in names.items() if path is None]
-    there = {name: path for name, path in names.items() if path is not None}
-    roots = ", ".join(map(str, builder.image_roots))
-    if not roots:
-        found.add(
-            NOTE,
-            "photos",
-            f"{len(names):,} are named, and no folder of them is there: {builder.IMAGES.source}",
-        )
-        return
-    if found.missing_images:
-        shown = ", ".join(found.missing_images[:5]) + (", …" if len(found.missing_images) > 5 else "")
-        found.add(
-            PROBLEM,
-            "photos",
-            f"{len(found.missing_images):,} of {len(names):,} are not in {roots}: {shown}"
-            f"{_near(builder, found.missing_images[0])}",
-        )
-    else:
-        found.add(OK, "photos", f"all {len(names):,} are there")
-    if open_images:
-        damaged = [f"{name} ({problem})" for name, path in there.items() if (problem := _problem(path))]
-        for line in damaged:
-            found.add(PROBLEM, "photos", f"cannot be opened: {line}")
-        if there and not damaged:
-            found.add(OK, "photos", f"{len(there):,} were opened")
-
-
-def _near(builder: CaptionBenchmark, name: str) -> str:
-    """The photo that may have been meant: one of the same name with another ending, or a similar one."""
-    stem = os.path.splitext(os.path.basename(name))[0].lower()
-    for root in builder.image_roots:
-        there = os.listdir(root)
-        same = [other for other in there if os.path.splitext(other)[0].lower() == stem]
-        near = same or difflib.get_close_matches(os.path.basename(name), there, n=1, cutoff=0.9)
-        if near:
-            return f" (for the first there is {near[0]})"
-    return ""
-
-
-def _problem(path: str) -> str:
-    from ...errors import ImageError
     from ...images.load import load_image
 
-    try:
-        load_image(path)
-    except ImageError as error:
-        return error.message
-    return ""
+    found.missing_images = [name for name, path in photos.items() if path is None]
+    missing = len(found.missing_images)
+    roots = ", ".join(map(str, builder.image_roots))
+    if not roots:
+        message = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
+        found.add(NOTE, "photos", message)
+    elif missing:
+        shown = ", ".join(found.missing_images[:5])
+        found.add(PROBLEM, "photos", f"{missing:,} of {len(photos):,} are not in {roots}, such as {shown}")
+    else:
+        found.add(OK, "photos", f"all {len(photos):,} are there")
+    for name, path in photos.items() if open_images else ():
+        try:
+            if path is not None:
+                load_image(path)
+        except ImageError as error:
+            found.add(PROBLEM, "photos", f"cannot be opened: {name} ({error.message})")

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
 from ...files.shipped import benchmark_folder
 from ...registry import BENCHMARKS
+from .annotation_files import MissingAnnotations
 from .load import benchmark_builder, builder_class, config_name
 
 if TYPE_CHECKING:
     from .builder import CaptionBenchmark
-
 
 # in the card of every folder that is written
 _WRITTEN_BY = "Written from the official files by `capscore data export"
@@ -59,55 +59,38 @@ def export_benchmark(
     >>> load_dataset("xvnli-parquet", "fr", split="test").num_rows                   # doctest: +SKIP
     1164
     """
-    from .annotation_files import MissingAnnotations
-
-    names = [config_name(slug, name) for name in configs or ()]
-    names = names or [known.name for known in builder_class(slug).BUILDER_CONFIGS]
+    names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
     out = Path(os.path.expanduser(out))
     _check_place(out, (data_dir, image_dir, os.getcwd()), force)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
-    except OSError as error:
-        raise ResultWriteError(f"{out} could not be written ({error.strerror})") from error
-    try:
-        written: dict[str, Any] = {}
-        absent: list[MissingAnnotations] = []
-        for config in names:
-            builder = benchmark_builder(
-                slug,
-                config,
-                data_dir=data_dir,
-                image_dir=image_dir,
-                images=images,
-                cache_dir=beside / ".cache",
-            )
-            if say is not None:
-                say(f"{slug} ({config})")
-            try:
-                written[config] = _write_config(builder, beside / ".cache", beside / config)
-            except MissingAnnotations as error:
-                if configs:
-                    raise
-                absent.append(error)
-        if not written:
-            raise absent[0]
-        shutil.rmtree(beside / ".cache", ignore_errors=True)
-        (beside / "README.md").write_text(_card(slug, written), encoding="utf-8")
-        os.chmod(beside, 0o755)
-        if out.is_dir():
-            shutil.rmtree(out)
-        os.replace(beside, out)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
+            written: dict[str, Any] = {}
+            for config in names:
+                if say is not None:
+                    say(f"{slug} ({config})")
+                options: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "images": images}
+                builder = benchmark_builder(slug, config, cache_dir=f"{workshop}/cache", **options)
+                try:
+                    written[config] = _write_config(builder, Path(workshop))
+                except MissingAnnotations as error:
+                    if configs or (config == names[-1] and not written):
+                        raise
+                    if say is not None:
+                        say(str(error))
+            whole = Path(workshop, "whole")
+            (whole / "README.md").write_text(_card(slug, written), encoding="utf-8")
+            if out.is_dir():
+                shutil.rmtree(out)
+            os.replace(whole, out)
     except ResultWriteError as error:  # its message is of a cache, which here is a part of the folder
         raise ResultWriteError(f"{out} could not be written ({error.__cause__})") from error
     except CapscoreError:  # some are OSErrors, but not of writing
         raise
     except OSError as error:
         raise ResultWriteError(f"{out} could not be written ({error})") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return out
 
 
@@ -116,47 +99,32 @@ def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) ->
         return
     if not force:
         raise InputError(f"{out} exists; ", Setting("force", True), " replaces it", field="out")
-    if out.is_symlink() or not out.is_dir() or not (_is_ours(out) or not any(out.iterdir())):
+    card = out / "README.md"
+    is_ours = card.is_file() and _WRITTEN_BY in card.read_text(encoding="utf-8", errors="replace")
+    if out.is_symlink() or not out.is_dir() or (any(out.iterdir()) and not is_ours):
         raise InputError(f"{out} exists and is not an exported benchmark; it is left alone", field="out")
     for folder in needed:
         if folder is not None and Path(os.path.expanduser(folder)).resolve().is_relative_to(out.resolve()):
             raise InputError(f"{out} is not replaced, for {folder} lies in it", field="out")
 
 
-def _is_ours(folder: Path) -> bool:
-    card = folder / "README.md"
-    return card.is_file() and _WRITTEN_BY in card.read_text(encoding="utf-8", errors="replace")
-
-
-def _write_config(builder: CaptionBenchmark, workshop: Path, folder: Path) -> dict[str, Any]:
-    """Parquet files of a configuration → its entries in the card.
-
-    `datasets` leaves notes and locks beside what it writes, so it writes in the workshop.
-    """
-    made = workshop / "prepared" / builder.config.name
+def _write_config(builder: CaptionBenchmark, workshop: Path) -> dict[str, Any]:
+    """Parquet files of a configuration → its entries in the card."""
+    config = builder.config.name
+    made = workshop / "prepared" / config  # `datasets` leaves notes and locks beside what it writes
     builder.download_and_prepare(str(made), file_format="parquet")
-    info = builder.info
-    folder.mkdir()
-    files = []
-    for split in info.splits:
-        paths = sorted(made.glob(f"{builder.dataset_name}-{split}.parquet"))
-        paths += sorted(made.glob(f"{builder.dataset_name}-{split}-[0-9]*-of-[0-9]*.parquet"))
-        if not paths:
-            raise CapscoreError(f"{builder.name} ({builder.config.name}): the split {split} was not written")
+    folder = workshop / "whole" / config
+    folder.mkdir(parents=True)
+    files, splits = [], []
+    for name, split in builder.info.splits.items():
+        paths = sorted(made.glob(f"{builder.dataset_name}-{name}.parquet"))
+        paths += sorted(made.glob(f"{builder.dataset_name}-{name}-[0-9]*-of-[0-9]*.parquet"))
         for path in paths:
             _copy_without_features(path, folder / path.name)
-        files.append({"split": str(split), "path": [f"{folder.name}/{path.name}" for path in paths]})
-    return {
-        "files": files,
-        "info": {
-            "config_name": builder.config.name,
-            "features": info.features._to_yaml_list(),
-            "splits": [
-                {"name": str(name), "num_bytes": split.num_bytes, "num_examples": split.num_examples}
-                for name, split in info.splits.items()
-            ],
-        },
-    }
+        files.append({"split": str(name), "path": [f"{config}/{path.name}" for path in paths]})
+        splits.append({"name": str(name), "num_bytes": split.num_bytes, "num_examples": split.num_examples})
+    features = builder.info.features._to_yaml_list()
+    return {"files": files, "info": {"config_name": config, "features": features, "splits": splits}}
 
 
 def _copy_without_features(path: Path, target: Path) -> None:
@@ -180,8 +148,8 @@ def _card(slug: str, written: dict[str, Any]) -> str:
         kind = builder_class(slug)
         head: dict[str, Any] = {"license": "other", "license_name": kind.LICENSE, "pretty_name": slug}
         body = (
-            f"\n# {slug}\n\n{kind.DESCRIPTION}\n\n## How to load\n\n## Licence\n\n{kind.LICENSE}\n\n"
-            f"## Citation\n\n```bibtex\n{kind.CITATION.strip()}\n```\n"
+            f"\n# {slug}\n\n{kind.__doc__}\n\n## How to load\n\n## Licence\n\n{kind.LICENSE}\n\n"
+            f"## Citation\n\n```bibtex\n{kind.citation()}\n```\n"
         )
     else:
         text = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
@@ -192,10 +160,9 @@ def _card(slug: str, written: dict[str, Any]) -> str:
     ]
     head["dataset_info"] = [part["info"] for part in written.values()]
     front = yaml.safe_dump(head, sort_keys=False, allow_unicode=True, width=110)
-    first = next(iter(written))
     how = (
         "## How to load\n\n```python\nfrom datasets import load_dataset\n\n"
-        f'data = load_dataset("path/or/id/of/this/folder", "{first}")\n```\n\n'
+        f'data = load_dataset("path/or/id/of/this/folder", "{next(iter(written))}")\n```\n\n'
         f"{_WRITTEN_BY} {slug}`.\n\n"
     )
     body = re.sub(r"^## How to load\n.*?(?=^## )", lambda _: how, body, flags=re.DOTALL | re.MULTILINE)

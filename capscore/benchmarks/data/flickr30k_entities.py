@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import IO
 from xml.etree import ElementTree
@@ -19,8 +19,7 @@ from .archives import open_entry, open_zip
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _PHRASE = re.compile(r"\[/EN#(?P<chain>\d+)/(?P<types>\S+)\s+(?P<text>[^\[\]]*[^\[\]\s])\s*\]")
-# No photo of the data set is this large.
-_MOST_PIXELS = 100_000
+_MAX_PIXELS = 100_000
 
 
 @dataclass(frozen=True)
@@ -43,13 +42,7 @@ class Phrase:
 
 @dataclass(frozen=True)
 class EntityCaption:
-    """A caption and its phrases, in order.
-
-    Attributes:
-        text: the caption; its tokens are separated by single blanks.
-        phrases: its phrases, which do not overlap.
-        line: number of its line in the file, from 1.
-    """
+    """A caption, its tokens separated by single blanks; its phrases; its line in the file, from 1."""
 
     text: str
     phrases: tuple[Phrase, ...]
@@ -116,18 +109,15 @@ def read_sentences(source: AnnotationSource) -> tuple[EntityCaption, ...]:
     """The captions of a sentence file; blank lines do not count.
 
     Raises:
-        AnnotationError: the file is missing, damaged or has no caption, or a phrase does not end; names the
-            line.
+        AnnotationError: the file is missing, damaged or has no caption, or a phrase does not end.
     """
     captions = []
     for number, line in source.lines():
-        if not line.strip():
-            continue
-        try:
-            text, phrases = parse_sentence(line)
-        except ValueError as error:
-            raise source.error(str(error), line=number) from None
-        captions.append(EntityCaption(source.caption(text, "the caption", line=number), phrases, number))
+        if line.strip():
+            try:
+                captions.append(EntityCaption(*parse_sentence(line), number))
+            except ValueError as error:
+                raise source.error(str(error), line=number) from None
     if not captions:
         raise source.error("has no caption")
     return tuple(captions)
@@ -137,8 +127,7 @@ def read_annotation(source: AnnotationSource) -> EntityAnnotation:
     """The annotations of a photo.
 
     Raises:
-        AnnotationError: the file is missing, is not XML, or lacks a size, a chain or a number; names the
-            object.
+        AnnotationError: the file is missing, is not XML, or lacks a size, a chain or a number.
     """
     try:
         with source.open() as stream:
@@ -147,12 +136,12 @@ def read_annotation(source: AnnotationSource) -> EntityAnnotation:
         raise source.error(f"is not XML, or cut short: {error}", line=error.position[0]) from error
 
     def number(element: ElementTree.Element, path: str, low: int, high: int, entry: str | None = None) -> int:
-        return source.integer(element.findtext(path), f"<{path}>", low, high, entry=entry)
+        return source.row({f"<{path}>": element.findtext(path)}, entry=entry).integer(f"<{path}>", low, high)
 
-    width, height = (number(root, f"size/{side}", 1, _MOST_PIXELS) for side in ("width", "height"))
+    width, height = (number(root, f"size/{side}", 1, _MAX_PIXELS) for side in ("width", "height"))
     objects = []
-    for place, element in enumerate(root.findall("object")):
-        entry = f"object[{place}]"
+    for index, element in enumerate(root.findall("object")):
+        entry = f"object[{index}]"
         chains = tuple((name.text or "").strip() for name in element.findall("name"))
         if not chains or not all(chains):
             raise source.error("has no <name>, the chain of mentions that it is of", entry=entry)
@@ -161,7 +150,7 @@ def read_annotation(source: AnnotationSource) -> EntityAnnotation:
             objects.append(EntityObject(entry, chains, None, bool(scene), bool(none)))
             continue
         xmin, ymin, xmax, ymax = (
-            number(element, f"bndbox/{name}", -_MOST_PIXELS, _MOST_PIXELS, entry) for name in CORNERS
+            number(element, f"bndbox/{name}", -_MAX_PIXELS, _MAX_PIXELS, entry) for name in CORNERS
         )
         objects.append(EntityObject(entry, chains, (xmin, ymin, xmax, ymax)))
     return EntityAnnotation(width, height, tuple(objects))
@@ -176,16 +165,17 @@ def box_error(source: AnnotationSource, thing: EntityObject, annotation: EntityA
     )
 
 
-def listed_photos(source: AnnotationSource) -> list[tuple[int, str]]:
-    """(line, number of the photo on Flickr) of a split's list, in its order.
+def listed_photos(source: AnnotationSource) -> list[str]:
+    """The numbers of photos on Flickr that a split's list names, in its order.
 
     Raises:
         AnnotationError: the file is missing or damaged, or a line is no number.
     """
-    photos = [(line, text.strip()) for line, text in source.lines() if text.strip()]
-    for line, photo in photos:
-        if not photo.isdigit():
-            raise source.error(f"{photo!r:.60} is no photo's number", line=line)
+    photos = []
+    for line, text in source.lines():
+        if text.strip() and not text.strip().isdigit():
+            raise source.error(f"{text!r:.60} is no photo's number", line=line)
+        photos += [text.strip()] if text.strip() else []
     return photos
 
 
@@ -198,11 +188,9 @@ def unrelated_captions(source: AnnotationSource) -> dict[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for line, text in source.lines():
         parts = text.partition("#")[0].split()
-        if not parts:
-            continue
-        if len(parts) != 2:
-            raise source.error(f"{text!r:.60}: expected a photo and the number of a caption", line=line)
-        found[parts[0]].append(source.integer(parts[1], "the number of the caption", 1, 5, line=line) - 1)
+        if parts:
+            row = source.row(dict(zip(("photo", "caption"), parts, strict=False)), line=line)
+            found[row.identifier("photo")].append(row.integer("caption", 1, 5) - 1)
     return found
 
 
@@ -210,51 +198,32 @@ def unrelated_captions(source: AnnotationSource) -> dict[str, list[int]]:
 class _InOpenArchive(AnnotationSource):
     """A file in an archive that stays open: its list of names, long for many files, is read once."""
 
-    open_archive: zipfile.ZipFile | None = None
+    archive: zipfile.ZipFile | None = None
     entry: zipfile.ZipInfo | None = None
 
     def _opened(self) -> AbstractContextManager[IO[bytes]]:
-        assert self.open_archive is not None and self.entry is not None
-        return open_entry(self.open_archive, self.entry)
+        assert self.archive is not None and self.entry is not None
+        return open_entry(self.archive, self.entry)
 
 
 @contextmanager
-def annotation_folder(
-    source: AnnotationSource, depth: int = 2
-) -> Iterator[Callable[[str], AnnotationSource]]:
-    """What gives a file of a folder or archive by its name, such as "Sentences/36979.txt".
-
-    Args:
-        source: the folder, or a zip archive; of the latter is told that it is read.
-        depth: parts of a name. In an archive what comes before them does not matter.
+def annotation_folder(source: AnnotationSource) -> Iterator[Callable[[str], AnnotationSource]]:
+    """What gives a file of a folder or zip archive by folder and name, such as "Sentences/36979.txt".
 
     Raises:
         AnnotationError: the archive is damaged; from what is given: there is no such file.
     """
     if source.path.is_dir():
-        yield lambda name: _existing(source, name)
+        yield lambda name: AnnotationSource(source.path / name)
         return
     if source.opened is not None:
         source.opened(source)
-    with ExitStack() as stack:
-        with source.reading():
-            archive = stack.enter_context(open_zip(source.path))
-        members: dict[str, list[zipfile.ZipInfo]] = {}
-        for entry in archive.infolist():
-            members.setdefault("/".join(entry.filename.split("/")[-depth:]), []).append(entry)
+    with source.reading(), open_zip(source.path) as archive:
+        members = {"/".join(entry.filename.split("/")[-2:]): entry for entry in archive.infolist()}
 
         def find(name: str) -> AnnotationSource:
-            found = members.get(name, [])
-            if len(found) != 1:
-                count = f"{len(found)} files that could be {name}" if found else f"no {name}"
-                raise source.error(f"the archive holds {count}")
-            return _InOpenArchive(source.path, found[0].filename, open_archive=archive, entry=found[0])
+            if name not in members:
+                raise source.error(f"the archive holds no {name}")
+            return _InOpenArchive(source.path, members[name].filename, archive=archive, entry=members[name])
 
         yield find
-
-
-def _existing(folder: AnnotationSource, name: str) -> AnnotationSource:
-    inside = "\0" not in name and not name.startswith("/") and ".." not in name.split("/")
-    if not inside or not (folder.path / name).is_file():
-        raise folder.error(f"the folder holds no {name}")
-    return AnnotationSource(folder.path / name)

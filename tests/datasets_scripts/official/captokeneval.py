@@ -58,34 +58,14 @@ FIRST = {
 }
 _FILE = "captokeneval.jsonl"
 DAMAGE = [
-    ("default", _FILE, None, r"captokeneval\.jsonl.*not found under data_dir.*never released"),
-    ("default", _FILE, (b'}]}\n{"id": "b"', b'}]}\n{"id": '), r"line 2: is not a JSON object .*cut short"),
-    ("default", _FILE, (b'"words"', b'"tokens"'), r"line 1: lacks the field 'words'"),
-    ("default", _FILE, (b'"correct": false', b'"right": false'), r"line 1, entry 'word 1': lacks the field"),
-    ("default", _FILE, (b"a sofa", b"\xe0 sofa"), r"captokeneval\.jsonl, line 1: is not UTF-8"),
-    ("default", _FILE, (b'"id": "b"', b'"id": "a"'), r"line 2: 'id' 'a' appears twice, first in line 1"),
-    (
-        "default",
-        _FILE,
-        (b'"semantic": true', b'"semantic": 1'),
-        r"line 1, entry 'word 1': 'semantic' is 1, expected true or false",
-    ),
-    (
-        "default",
-        _FILE,
-        (b"[5, 5, 9, 9]", b"[9, 5, 5, 9]"),
-        r"line 2, entry 'region 1': 'box' is \[9, 5, 5, 9\], expected \[left, top, right, bottom\]",
-    ),
-    (
-        "default",
-        _FILE,
-        (b"[5, 5, 9, 9]", b"[-5, 5, 9, 9]"),
-        r"an edge of 'box' is -5, expected a number from 0",
-    ),
-    (
-        "default",
-        _FILE,
-        (b'[{"box": [5, 5, 9, 9], "mentioned": false}]', b"[]"),
-        r"line 2: it has 2 words and 0",
-    ),
+    ("default", _FILE, None),
+    ("default", _FILE, (b'}]}\n{"id": "b"', b'}]}\n{"id": ')),
+    ("default", _FILE, (b'"words"', b'"tokens"')),
+    ("default", _FILE, (b'"correct": false', b'"right": false')),
+    ("default", _FILE, (b"a sofa", b"\xe0 sofa")),
+    ("default", _FILE, (b'"id": "b"', b'"id": "a"')),
+    ("default", _FILE, (b'"semantic": true', b'"semantic": 1')),
+    ("default", _FILE, (b"[5, 5, 9, 9]", b"[9, 5, 5, 9]")),
+    ("default", _FILE, (b"[5, 5, 9, 9]", b"[-5, 5, 9, 9]")),
+    ("default", _FILE, (b'[{"box": [5, 5, 9, 9], "mentioned": false}]', b"[]")),
 ]

@@ -45,17 +45,12 @@ FIRST = {
     )
 }
 DAMAGE = [
-    ("de", "de.jsonl", None, r"de\.jsonl.*not found under data_dir.*never released"),
-    ("de", "de.jsonl", (b'"score": 0}', b'"sco'), r"line 2: is not a JSON object .*cut short"),
-    ("de", "de.jsonl", (b'"score": 0}', b'"rating": 0}'), r"line 2: lacks the field 'score'"),
-    ("de", "de.jsonl", (b"zwei", b"zw\xebi"), r"de\.jsonl, line 1: is not UTF-8"),
-    ("de", "de.jsonl", (b'"31-2"', b'"31-1"'), r"line 2: 'id' '31-1' appears twice, first in line 1"),
-    ("de", "de.jsonl", (b"0.85", b"8.5"), r"line 1: 'score' is 8\.5, expected a number from 0 to 1"),
-    ("de", "de.jsonl", (b"ein Mann mit einem Hund", b" "), r"line 2: 'caption' is empty"),
-    (
-        "de",
-        "de.jsonl",
-        (b'["ein Mann mit Schirmen", "Schirme  im Regen"]', b'"x"'),
-        r"line 1: 'references' is 'x'",
-    ),
+    ("de", "de.jsonl", None),
+    ("de", "de.jsonl", (b'"score": 0}', b'"sco')),
+    ("de", "de.jsonl", (b'"score": 0}', b'"rating": 0}')),
+    ("de", "de.jsonl", (b"zwei", b"zw\xebi")),
+    ("de", "de.jsonl", (b'"31-2"', b'"31-1"')),
+    ("de", "de.jsonl", (b"0.85", b"8.5")),
+    ("de", "de.jsonl", (b"ein Mann mit einem Hund", b" ")),
+    ("de", "de.jsonl", (b'["ein Mann mit Schirmen", "Schirme  im Regen"]', b'"x"')),
 ]

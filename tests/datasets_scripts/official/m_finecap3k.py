@@ -58,17 +58,12 @@ FIRST = {
     for language in ("en", "de", "ja")
 }
 DAMAGE = [
-    ("fr", "fr.jsonl", None, r"fr\.jsonl.*not found under data_dir.*never released"),
-    ("en", "en.jsonl", None, r"en\.jsonl.*not found under data_dir.*FineCapEval\.csv"),
-    ("fr", "fr.jsonl", (b'"attend"]}', b'"atte'), r"line 1: is not a JSON object .*cut short"),
-    ("fr", "fr.jsonl", (b'"critical_objects"', b'"objects"'), r"line 1: lacks the field 'critical_objects'"),
-    ("fr", "fr.jsonl", (b"Une femme", b"Un\xe9 femme"), r"fr\.jsonl, line 1: is not UTF-8"),
-    ("fr", "fr.jsonl", (b'"fr-1"', b'"fr-0"'), r"line 2: 'id' 'fr-0' appears twice, first in line 1"),
-    (
-        "fr",
-        "fr.jsonl",
-        (b'["attend"]', b'"attend"'),
-        r"line 1: 'relationships' is 'attend', expected a list",
-    ),
-    ("fr", "fr.jsonl", (b'["attend"]', b'[""]'), r"line 1: a phrase of 'relationships' is empty"),
+    ("fr", "fr.jsonl", None),
+    ("en", "en.jsonl", None),
+    ("fr", "fr.jsonl", (b'"attend"]}', b'"atte')),
+    ("fr", "fr.jsonl", (b'"critical_objects"', b'"objects"')),
+    ("fr", "fr.jsonl", (b"Une femme", b"Un\xe9 femme")),
+    ("fr", "fr.jsonl", (b'"fr-1"', b'"fr-0"')),
+    ("fr", "fr.jsonl", (b'["attend"]', b'"attend"')),
+    ("fr", "fr.jsonl", (b'["attend"]', b'[""]')),
 ]

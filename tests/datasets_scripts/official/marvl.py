@@ -79,22 +79,12 @@ FIRST = {
     for language, texts in _TEXTS.items()
 }
 DAMAGE = [
-    ("sw", "marvl-sw.jsonl", None, r"marvl-sw\.jsonl.*not found under data_dir"),
-    ("sw", "marvl-sw.jsonl", (b"false}\n{", b"fal"), r"line 3: is not a JSON object .*cut short"),
-    ("sw", "marvl-sw.jsonl", (b'"left_img"', b'"left_image"'), r"line 1: lacks the field 'left_img'"),
-    ("sw", "marvl-sw.jsonl", (b"Picha zote", b"Pich\xe4 zote"), r"marvl-sw\.jsonl, line 1: is not UTF-8"),
-    ("sw", "marvl-sw.jsonl", (b'"sw-1"', b'"sw-0"'), r"line 2: 'id' 'sw-0' appears twice, first in line 1"),
-    (
-        "sw",
-        "marvl-sw.jsonl",
-        (b'"label": true', b'"label": "true"'),
-        r"line 1: 'label' is 'true', expected true or false",
-    ),
-    (
-        "sw",
-        "marvl-sw.jsonl",
-        (b'"language": "sw"', b'"language": "ta"'),
-        r"line 1: 'language' is 'ta', expected 'sw'",
-    ),
-    ("sw", "marvl-sw.jsonl", (b'"7-1.jpg"', b"null"), r"line 1: 'right_img' is None, expected a name"),
+    ("sw", "marvl-sw.jsonl", None),
+    ("sw", "marvl-sw.jsonl", (b"false}\n{", b"fal")),
+    ("sw", "marvl-sw.jsonl", (b'"left_img"', b'"left_image"')),
+    ("sw", "marvl-sw.jsonl", (b"Picha zote", b"Pich\xe4 zote")),
+    ("sw", "marvl-sw.jsonl", (b'"sw-1"', b'"sw-0"')),
+    ("sw", "marvl-sw.jsonl", (b'"label": true', b'"label": "true"')),
+    ("sw", "marvl-sw.jsonl", (b'"language": "sw"', b'"language": "ta"')),
+    ("sw", "marvl-sw.jsonl", (b'"7-1.jpg"', b"null")),
 ]

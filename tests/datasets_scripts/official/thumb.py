@@ -73,26 +73,16 @@ FIRST = {
 }
 _RATINGS = "mscoco_THumB-1.0.jsonl"
 DAMAGE = [
-    ("default", _RATINGS, None, r"mscoco_THumB-1\.0\.jsonl.*not found under data_dir"),
-    ("default", "mscoco_references.json", None, r"mscoco_references\.json.*not found under data_dir"),
-    ("default", _RATINGS, (b'"hyp"', b'"caption"'), r"line 1: lacks the field 'hyp'"),
-    ("default", _RATINGS, (b'"P": 4.0', b'"P": 6.0'), r"line 1: 'P' is 6\.0, expected a number from 1 to 5"),
-    ("default", _RATINGS, (b'"P": 4.0', b'"P": 3.0'), r"line 1: 'human_score' is 3, but .* is 2\.5"),
-    ("default", _RATINGS, (b'"Con": -0.1', b'"Con": 0.1'), r"line 3: 'Con' is 0\.1, expected .* -5 to 0"),
-    (
-        "default",
-        _RATINGS,
-        (b'"human_score": 5.0}', b'"human_sc'),
-        r"line 2: is not a JSON object on one line",
-    ),
-    (
-        "default",
-        _RATINGS,
-        (b'"SYS": "Human"', b'"SYS": "Up-Down"'),
-        r"line 2: the caption of '31 Up-Down' appears twice",
-    ),
-    ("default", _RATINGS, (b'"seg_id": "57"', b'"seg_id": "58"'), r"line 3: seg_id '58' is not in"),
-    ("default", _RATINGS, (b"A kite", b"A k\xefte"), r"line 3: is not UTF-8"),
-    ("default", "mscoco_references.json", (b'"57"', b'"31"'), r"line 2: seg_id '31' appears twice"),
-    ("default", "mscoco_references.json", (b"Cow on a hill.", b" "), r"line 1: a reference is empty"),
+    ("default", _RATINGS, None),
+    ("default", "mscoco_references.json", None),
+    ("default", _RATINGS, (b'"hyp"', b'"caption"')),
+    ("default", _RATINGS, (b'"P": 4.0', b'"P": 6.0')),
+    ("default", _RATINGS, (b'"P": 4.0', b'"P": 3.0')),
+    ("default", _RATINGS, (b'"Con": -0.1', b'"Con": 0.1')),
+    ("default", _RATINGS, (b'"human_score": 5.0}', b'"human_sc')),
+    ("default", _RATINGS, (b'"SYS": "Human"', b'"SYS": "Up-Down"')),
+    ("default", _RATINGS, (b'"seg_id": "57"', b'"seg_id": "58"')),
+    ("default", _RATINGS, (b"A kite", b"A k\xefte")),
+    ("default", "mscoco_references.json", (b'"57"', b'"31"')),
+    ("default", "mscoco_references.json", (b"Cow on a hill.", b" ")),
 ]

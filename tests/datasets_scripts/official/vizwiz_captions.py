@@ -97,13 +97,13 @@ VARIANTS = [
 
 _VAL = "annotations/val.json"
 DAMAGE = [
-    ("valid", _VAL, None, r"annotations/train\.json.*not found under data_dir"),
-    ("valid", _VAL, (b'"is_rejected"', b'"rejected"'), r"annotations\[0\].: lacks the field 'is_rejected'"),
-    ("all", _VAL, (b'"is_precanned": false', b'"is_precanned": 0'), r"'is_precanned' is 0, expected true or"),
-    ("all", _VAL, (b'"asdf"', b'""'), r"annotations\[2\].: 'caption' is empty"),
-    ("all", _VAL, (b'"image_id": 9', b'"image_id": 8'), r"entry 'VizWiz_val_00000002\.jpg': has no captions"),
-    ("all", _VAL, (b'"id": 1,', b'"id": 0,'), r"annotations\[1\].: the id 0 appears twice"),
-    ("all", _VAL, (b"00000001.jpg", b"00000000.jpg"), r"00000000\.jpg' appears twice"),
-    ("all", _VAL, (b"]}", b"]"), r"val\.json, line 1: is not JSON.*cut short"),
-    ("all", _VAL, (b"A green", b"A gr\xebn"), r"val\.json, line 1: is not UTF-8"),
+    ("valid", _VAL, None),
+    ("valid", _VAL, (b'"is_rejected"', b'"rejected"')),
+    ("all", _VAL, (b'"is_precanned": false', b'"is_precanned": 0')),
+    ("all", _VAL, (b'"asdf"', b'""')),
+    ("all", _VAL, (b'"image_id": 9', b'"image_id": 8')),
+    ("all", _VAL, (b'"id": 1,', b'"id": 0,')),
+    ("all", _VAL, (b"00000001.jpg", b"00000000.jpg")),
+    ("all", _VAL, (b"]}", b"]")),
+    ("all", _VAL, (b"A green", b"A gr\xebn")),
 ]

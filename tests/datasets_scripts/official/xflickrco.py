@@ -79,13 +79,13 @@ FIRST = {
 VARIANTS = [("the repository", write_repository, {("de", "test"): 3, ("de", "train_1"): 1})]
 
 DAMAGE = [
-    ("de", "de/test.jsonl", None, r"de/test\.jsonl.*not found under data_dir"),
-    ("en", "en/test.jsonl", (b'"img_path"', b'"image"'), r"test\.jsonl, line 1: lacks the field 'img_path'"),
-    ("en", "en/test.jsonl", (b'"A dog runs."', b'""'), r"line 1: 'sentences' is empty"),
-    ("en", "en/test.jsonl", (b'["A dog runs."]', b'"A dog runs."'), r"line 1: 'sentences' is .* a list"),
-    ("en", "en/test.jsonl", (b'["A dog runs."]', b"[]"), r"line 1: 'sentences' is \[\], expected captions"),
-    ("en", "en/test.jsonl", (b'"id": 34', b'"id": 3.4'), r"line 2: 'id' is 3\.4"),
-    ("en", "en/test.jsonl", (b"COCO_val2014_000000000034", b"111"), r"'111\.jpg' appears twice"),
-    ("en", "en/test.jsonl", (b'.jpg"}\n', b"\n"), r"line 1: is not a JSON object .*cut short"),
-    ("de", "de/test.jsonl", ("läuft".encode(), b"l\xe4uft"), r"test\.jsonl, line 1: is not UTF-8"),
+    ("en", "en/test.jsonl", None),
+    ("en", "en/test.jsonl", (b'"img_path"', b'"image"')),
+    ("en", "en/test.jsonl", (b'"A dog runs."', b'""')),
+    ("en", "en/test.jsonl", (b'["A dog runs."]', b'"A dog runs."')),
+    ("en", "en/test.jsonl", (b'["A dog runs."]', b"[]")),
+    ("en", "en/test.jsonl", (b'"id": 34', b'"id": 3.4')),
+    ("en", "en/test.jsonl", (b"COCO_val2014_000000000034", b"111")),
+    ("en", "en/test.jsonl", (b'.jpg"}\n', b"\n")),
+    ("de", "de/test.jsonl", ("läuft".encode(), b"l\xe4uft")),
 ]

@@ -73,20 +73,15 @@ VARIANTS = [("the repository", write_repository, {("de", "test"): 2, ("bn", "tes
 
 _FILE = r"captions\.jsonl"
 DAMAGE = [
-    ("de", "captions.jsonl", None, rf"{_FILE}.*not found under data_dir"),
-    ("de", "captions.jsonl", (b'"image/key": "44', b'"key": "44'), rf"{_FILE}, line 2: lacks .*'image/key'"),
-    ("de", "captions.jsonl", (b'"de": {', b'"xx": {'), rf"{_FILE}, line 1: lacks the field 'de'"),
-    ("de", "captions.jsonl", (b'"caption/tokenized":', b'"tokens":'), r"line 1, entry 'de': lacks the field"),
-    ("de", "captions.jsonl", (b'"Zwei Kinder"', b'" "'), r"line 2, entry 'de': 'caption' is empty"),
-    ("de", "captions.jsonl", (b'["Zwei Kinder"]', b'"Zwei Kinder"'), r"line 2.*expected a list"),
-    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"00aa11bb22cc33dd"), r"line 2: photo 00aa.* twice"),
-    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"0000000000000000"), r"line 2: .* not in image_ids\.txt"),
-    ("de", "captions.jsonl", (b"}}\n", b"}\n"), rf"{_FILE}, line 1: is not a JSON object"),
-    ("de", "captions.jsonl", ("läuft".encode(), b"l\xe4uft"), rf"{_FILE}, line 1: is not UTF-8"),
-    (
-        "de",
-        "image_ids.txt",
-        (b"44ee", b"9999999999999999\n44ee"),
-        r"no captions of 1 of the 3 photos.* one is 9999",
-    ),
+    ("de", "captions.jsonl", None),
+    ("de", "captions.jsonl", (b'"image/key": "44', b'"key": "44')),
+    ("de", "captions.jsonl", (b'"de": {', b'"xx": {')),
+    ("de", "captions.jsonl", (b'"caption/tokenized":', b'"tokens":')),
+    ("de", "captions.jsonl", (b'"Zwei Kinder"', b'" "')),
+    ("de", "captions.jsonl", (b'["Zwei Kinder"]', b'"Zwei Kinder"')),
+    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"00aa11bb22cc33dd")),
+    ("de", "captions.jsonl", (b"44ee55ff66aa77bb", b"0000000000000000")),
+    ("de", "captions.jsonl", (b"}}\n", b"}\n")),
+    ("de", "captions.jsonl", ("läuft".encode(), b"l\xe4uft")),
+    ("de", "image_ids.txt", (b"44ee", b"9999999999999999\n44ee")),
 ]

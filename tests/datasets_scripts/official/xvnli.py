@@ -63,27 +63,12 @@ FIRST = {
     for language in ("en", "ar", "ru")
 }
 DAMAGE = [
-    ("fr", "fr/test.jsonl", None, r"fr/test\.jsonl.*not found under data_dir"),
-    ("fr", "fr/test.jsonl", (b'"3002"}\n{', b'"30'), r"line 5: is not a JSON object on one line .*cut short"),
-    (
-        "fr",
-        "fr/test.jsonl",
-        (b"Flikr30kID", b"Flickr30kID"),
-        r"fr/test\.jsonl, line 1: lacks the field 'Flikr30kID'",
-    ),
-    ("fr", "fr/test.jsonl", ("près".encode(), b"pr\xe8s"), r"line 1: is not UTF-8"),
-    ("fr", "fr/test.jsonl", (b"#0r1n", b"#0r1e"), r"line 2: 'pairID' '3001\.jpg#0r1e' appears twice"),
-    (
-        "fr",
-        "fr/test.jsonl",
-        (b'"gold_label": "neutral"', b'"gold_label": "maybe"'),
-        r"line 2: 'gold_label' is 'maybe', expected one of entailment, neutral, contradiction, -",
-    ),
-    (
-        "fr",
-        "fr/test.jsonl",
-        (b'"captionID": "3001', b'"captionID": "3003'),
-        r"line 1: 'captionID' is '3003\.jpg#0', which is no caption of 3001\.jpg",
-    ),
-    ("ar", "ar/test.jsonl", ("إنها تضحك.".encode(), b" "), r"line 2: 'sentence2' is empty"),
+    ("fr", "fr/test.jsonl", None),
+    ("fr", "fr/test.jsonl", (b'"3002"}\n{', b'"30')),
+    ("fr", "fr/test.jsonl", (b"Flikr30kID", b"Flickr30kID")),
+    ("fr", "fr/test.jsonl", ("près".encode(), b"pr\xe8s")),
+    ("fr", "fr/test.jsonl", (b"#0r1n", b"#0r1e")),
+    ("fr", "fr/test.jsonl", (b'"gold_label": "neutral"', b'"gold_label": "maybe"')),
+    ("fr", "fr/test.jsonl", (b'"captionID": "3001', b'"captionID": "3003')),
+    ("ar", "ar/test.jsonl", ("إنها تضحك.".encode(), b" ")),
 ]

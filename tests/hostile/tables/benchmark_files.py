@@ -214,7 +214,7 @@ _PLAIN = [
     ("table without the column", "f.csv", b"name\n1\n", refused("'id'")),
     ("table with a quote that does not close", "f.csv", b'id\n"1\n', refused("CSV")),
     ("table with a row that is too short", "f.csv", b"id,name\n1\n", refused("line 2")),
-    ("table of 10,000 names", "f.csv", ",".join(f"c{n}" for n in range(10_000)).encode() + b"\n", refused("'id'")),
+    ("table of 10,000 names", "f.csv", ",".join(f"c{n}" for n in range(10_000)).encode() + b"\n", refused("empty")),
     ("Parquet that is text", "f.parquet", TEXT, refused("Parquet")),
     ("Parquet, cut short", "f.parquet", b"PAR1" + bytes(50), refused("Parquet")),
     ("Parquet with a footer of 2 GB", "f.parquet", b"PAR1" + bytes(50) + b"\xff\xff\xff\x7fPAR1", refused("Parquet")),

@@ -93,16 +93,16 @@ def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Pho
     source = AnnotationSource(path)
     photo_of_file: dict[str, Photo] = {}
     captions = []
-    for row, (line, cells) in enumerate(source.jsonl("file", "caption", "language")):
-        file = source.identifier(cells["file"], "'file'", line=line)
+    for number, row in enumerate(source.jsonl()):
+        file = row.identifier("file")
         if file not in photo_of_file:
             if not (photos / file).is_file():
-                raise source.error(f"there is no photo {photos / file}", line=line)
+                raise row.error(f"there is no photo {photos / file}")
             # equal files in two collections are one photo
             digest = content_key(photos / file).rpartition(":")[2]
             photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
-        text, language = stated_caption(source, cells, line)
-        captions.append(Caption(photo_of_file[file], file, language, text, path.name, row))
+        text, language = stated_caption(row)
+        captions.append(Caption(photo_of_file[file], file, language, text, path.name, number))
     files: dict[Photo, str] = {}
     for file, photo in photo_of_file.items():
         files.setdefault(photo, file)

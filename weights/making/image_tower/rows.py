@@ -11,14 +11,14 @@ captions that somebody made for the training should have none: there, one is an 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.annotation_files import AnnotationSource, Row
 from capscore.benchmarks.data.caption_files import photos_with_captions
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, TrainingPhoto
@@ -174,21 +174,22 @@ def coco_captions(path: Path) -> Iterator[Caption]:
         for image, annotations in photos_with_captions(source):
             photo = Photo("coco", image["id"])
             for annotation in annotations:
-                yield Caption(photo, image["file_name"], "en", annotation["caption"], COCO)
+                text = annotation.caption("caption")
+                yield Caption(photo, image.identifier("file_name"), "en", text, COCO)
         return
-    for row, (line, cells) in enumerate(source.jsonl("photo", "caption", "language")):
-        photo = Photo("coco", source.integer(cells["photo"], "'photo'", 0, 2**53, line=line))
-        text, language = stated_caption(source, cells, line)
-        yield Caption(photo, f"photo {photo.number}", language, text, path.name, row)
+    for number, row in enumerate(source.jsonl()):
+        photo = Photo("coco", row.integer("photo"))
+        text, language = stated_caption(row)
+        yield Caption(photo, f"photo {photo.number}", language, text, path.name, number)
 
 
-def stated_caption(source: AnnotationSource, cells: Mapping[str, Any], line: int) -> tuple[str, str]:
-    """Caption and language of a line; raises CapscoreError if one is malformed."""
+def stated_caption(row: Row) -> tuple[str, str]:
+    """Caption and language of a row; raises AnnotationError if one is malformed."""
     try:
-        language = language_code(source.identifier(cells["language"], "'language'", line=line))
-    except CapscoreError as error:
-        raise source.error(str(error), line=line) from None
-    return source.caption(cells["caption"], "'caption'", line=line), language
+        language = language_code(row.identifier("language"))
+    except InputError as error:
+        raise row.error(str(error)) from None
+    return row.caption("caption"), language
 
 
 def training_rows(
