@@ -57,10 +57,10 @@ def test_sections(slug, card):
     _, body = card
     kind = builder_class(slug)
     assert re.findall(r"^## (.*)$", body, re.MULTILINE) == SECTIONS
-    assert kind.CITATION.strip() in section(body, "Citation")
+    assert kind.citation() in section(body, "Citation")
     versions = re.findall(r"^- \*\*(.+?)\*\*", section(body, "Changelog"), re.MULTILINE)
     assert versions[0] == str(kind.VERSION)
-    assert kind.DESCRIPTION and kind.LICENSE and kind.HOMEPAGE.startswith("http")
+    assert kind.__doc__ and kind.LICENSE and kind.HOMEPAGE.startswith("http")
 
 
 def test_how_to_load(slug, card):

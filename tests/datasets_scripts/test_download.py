@@ -56,7 +56,7 @@ def test_an_archive_known_by_its_git_id(site, monkeypatch, tmp_path):
 
     with path.open("ab") as file:
         file.write(b"more")
-    with pytest.raises(capscore.AnnotationError, match=r"not the published file \(its git id differs from"):
+    with pytest.raises(capscore.AnnotationError, match=r"not the published file \(its checksum differs from"):
         capscore.load_benchmark("xm3600", "bn", split="test", cache_dir=tmp_path / "another_cache")
 
 

@@ -57,8 +57,8 @@ def test_other_languages_never_read_english_captions(tmp_path):
 @pytest.mark.parametrize(
     "old, new, message",
     [
-        (b"object", b"objects", r"FineCapEval\.csv, line 1: lacks the column 'object'"),
-        (b"A dog sleeps.", b"", r"FineCapEval\.csv, line 4: 'caption' is empty"),
+        (b"object", b"objects", r"FineCapEval\.csv, line 2: lacks the field 'object'"),
+        (b"A dog sleeps.", b"", r"FineCapEval\.csv, line 4: 'caption' is ''"),
         (b",sleeps on", b"", r"FineCapEval\.csv, line 4: expected 5 columns as in the header, found 4"),
         (b"grey", b"gr\xe9y", r"FineCapEval\.csv, line 2: is not UTF-8"),
         (b'"A woman, in a red  coat, waits."', b'"A woman', r"FineCapEval\.csv, line .: is not CSV"),

@@ -54,7 +54,7 @@ def test_as_many_references_as_asked_for(folder):
     assert {len(row["references"]) for row in rows(folder, n_references=48).values()} == {48}
     assert {len(row["references"]) for row in rows(folder, n_references=0).values()} == {0}
     pascal50s.write(folder)
-    with pytest.raises(capscore.AnnotationError, match=r"there are 5 references, and n_references=6 asks"):
+    with pytest.raises(capscore.AnnotationError, match=r"has 5 references, expected 6"):
         rows(folder, n_references=6)
     with pytest.raises(capscore.InputError, match=r"n_references='all': expected int"):
         rows(folder, n_references="all")
@@ -111,7 +111,7 @@ def _two_fields(pairs):
             "pair_pascal.mat",
             "category",
             lambda codes: codes + 3,
-            r"entry 0: the category is 5, expected 1 to 4",
+            r"entry 0: 'category' is 5, expected",
         ),
         ("pair_pascal.mat", "category", lambda codes: codes[:, 1:], r"has 5 pairs and 4 categories"),
         (

@@ -99,10 +99,10 @@ def test_a_parquet_file_with_other_columns(hub):
     path = hub / "data" / "test-00000-of-00001.parquet"
     parquet.write_table(pyarrow.table({"refs": [["a"]], "mt": ["b"]}), path)
     with pytest.raises(
-        capscore.AnnotationError, match=r"entry 0: lacks 'imgid' or 'file_name'; it has refs, mt"
+        capscore.AnnotationError, match=r"entry 0: lacks the field 'file_name'; it has refs, mt"
     ):
         capscore.load_benchmark("nebula", "default", data_dir=hub, split="test")
-    parquet.write_table(pyarrow.table({"mt": ["b"]}), path)
+    parquet.write_table(pyarrow.table({"mt": ["b"], "imgid": ["x"], "score": [0.5]}), path)
     with pytest.raises(capscore.AnnotationError, match=r"lacks the field 'refs'; it has mt"):
         capscore.load_benchmark("nebula", "default", data_dir=hub, split="test")
 

@@ -133,7 +133,11 @@ def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
             continue
         # of a file that was unpacked from what the URL gives, or packed, no checksum is known
         official = (known.url or known.names[0].partition("::")[0]).rpartition("/")[2]
-        published = (known.sha256 or known.git_blob) if source.path.name == official else ""
+        published = (
+            (known.sha256 or known.git_blob)
+            if source.path.name in (official, official.removesuffix(".gz"))
+            else ""
+        )
         kind, own = ("SHA-256", source.sha256) if known.sha256 else ("git id", source.git_blob)
         if not published:
             found.add(OK, source.path.name, "is there; no checksum of it is published")

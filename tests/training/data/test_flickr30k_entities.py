@@ -70,7 +70,7 @@ def test_splits_and_unrelated_captions(folder):
     with pytest.raises(InputError, match=r"no list .*val\.txt of the photos in the split 'val'"):
         list(read_entities(folder, "val"))
     (folder / "UNRELATED_CAPTIONS").write_text("17 two\n")
-    with pytest.raises(AnnotationError, match="line 1: the number of the caption is 'two', expected"):
+    with pytest.raises(AnnotationError, match="line 1: 'caption' is 'two', expected"):
         list(read_entities(folder))
 
 
@@ -90,17 +90,17 @@ def test_a_sentence_whose_words_touch_the_brackets():
             "Annotations/17.xml",
             "<xmin>50<",
             "<xmin>90<",
-            r"'object\[1\]': the box 90, 20, 70, 30 .* is none of a photo",
+            r"object\[1\]: the box 90, 20, 70, 30 .* is none of a photo",
         ),
         (
             "Annotations/17.xml",
             "<xmax>70<",
             "<xmax>wide<",
-            r"'object\[1\]': <bndbox/xmax> is 'wide', expected",
+            r"object\[1\]: '<bndbox/xmax>' is 'wide', expected",
         ),
-        ("Annotations/17.xml", "<name>5</name>", "", r"entry 'object\[4\]': has no <name>"),
-        ("Annotations/17.xml", "<scene>1</scene>", "", r"entry 'object\[3\]': <scene> is None"),
-        ("Annotations/17.xml", "<width>100</width>", "", "<size/width> is None"),
+        ("Annotations/17.xml", "<name>5</name>", "", r"entry object\[4\]: has no <name>"),
+        ("Annotations/17.xml", "<scene>1</scene>", "", r"entry object\[3\]: '<scene>' is None"),
+        ("Annotations/17.xml", "<width>100</width>", "", "<size/width>' is None"),
     ],
 )
 def test_damaged_files_are_named(folder, file, before, after, message):
