@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from dataclasses import dataclass, field
 from functools import cache
@@ -11,13 +10,9 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class Retrieval:
-    """Published recall@1 on Crossmodal-3600, in percent, the mean over its 36 languages.
+    """Published recall@1 on Crossmodal-3600, in percent, the mean over its 36 languages; None if not given.
 
     Sources differ in what they search, so compare within one source.
-
-    Attributes:
-        text_to_image, image_to_text: Recall@1; None where the source gives none.
-        source: Paper with its table, or file that lists the figures.
     """
 
     text_to_image: float | None
@@ -30,7 +25,6 @@ class Known:
     """One entry of the registry.
 
     Attributes:
-        name: Name for `capscore.load(backbone=…)`.
         kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
             "tuned" for installed weights that were fine-tuned from another entry.
         model: open_clip architecture, or Hub id of the weights; for "embedded" and "tuned" its own name.
@@ -40,16 +34,12 @@ class Known:
         image_tower: Backbone that lends this text tower its image tower; "" if it has its own.
         prefix: Text put before candidates and references.
         languages: Primary subtags; () if its makers do not state them.
-        dim: Length of an embedding.
         base: Backbone that a "tuned" one was fine-tuned from; "" for other kinds.
         tuned: Backbones with weights for a metric that it has none for itself, {metric: name}.
-        aliases: Other names for it.
         agreement: Published agreement in percent, {benchmark: {coefficient: value}} (Gomes et al. 2025).
         licence: SPDX id of the licence of its weights; "" if unknown.
-        parameters: Number of weights of both towers; 0 if unknown.
-        context: Number of tokens that it reads of a text, special ones included; 0 if unknown.
+        parameters, context: Numbers of weights of both towers, and of tokens of a text; 0 if unknown.
         text_case: "kept" or "lower", whether capitals reach the text tower; "" if unknown.
-        retrieval: Published retrieval on Crossmodal-3600, or None.
         note: Advice for choosing it.
     """
 
@@ -98,11 +88,3 @@ def find(name: str) -> Known | None:
         if name == known.name or name in known.aliases:
             return known
     return None
-
-
-def suggest(name: str) -> list[str]:
-    """Known names similar to an unknown name, the most similar first."""
-    names = {alias: known.name for known in registry().values() for alias in (known.name, *known.aliases)}
-    folded = {alias.lower(): target for alias, target in names.items()}
-    close = difflib.get_close_matches(name.lower(), folded, n=3, cutoff=0.5)
-    return list(dict.fromkeys(folded[match] for match in close))

@@ -7,7 +7,6 @@ steps, so that `capscore.embedding.embedder` can decode in parallel, sort by len
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import CapscoreError, Part, Setting
+from ..errors import CapscoreError, Setting
 from ..images.boxes import check_boxes, crops, normalised
 from ..text.languages import language_code
 
@@ -35,8 +34,8 @@ DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 _MAX_CROPS = 32
 # Texts that most tokenizers read as a single piece.
 _PROBES = ("a", "dog", ".", "1", "的")
-# Attributes of a module that do not change what it computes.
-_NOT_ARCHITECTURE = frozenset(("training", "name_or_path"))
+_NO_MAP = "a feature map: encode_regions embeds crops of the photo"
+_NOT_TRAINABLE = "a network that can be fine-tuned"
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,9 @@ class LoadOptions:
     """Everything that says what a backbone should be, apart from its files.
 
     Attributes:
-        name: Name in signatures.
+        name, prefix, languages, device, dtype: As in `Backbone`; "" and None for what the folder says.
         revision: Commit of the weights; "" for a digest of the folder.
-        prefix, languages: As in `Backbone`; "" and None for what the folder says.
-        device, dtype: From `resolve_device` and `resolve_dtype`.
-        image_tower: Image tower for a text tower without one, as `load_backbone` takes it; None for the one
-            that the text tower was made for.
+        image_tower: Image tower for a text tower without one; None for the one that it was made for.
         trust_remote_code: Whether Python code that comes with the weights may run.
         load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and bases.
     """
@@ -81,6 +77,13 @@ class LoadOptions:
     trust_remote_code: bool = False
     load_backbone: Callable[..., Backbone] = field(default=_no_loader, repr=False, compare=False)
 
+    def refuse_image_tower(self) -> None:
+        """Raise if an image tower is named for a model that has one."""
+        if self.image_tower:
+            raise CapscoreError(
+                Setting("image_tower", self.image_tower), f": {self.name} has an image tower of its own"
+            )
+
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
@@ -88,7 +91,8 @@ class Backbone(ABC):
     A subclass has `preprocess` and `tokenize`, and for each tower one of three methods, from which the others
     follow: `encode_pixels` and `encode_tokens`; `embed_pixels` and `embed_tokens`, with gradients; or
     `pixel_features` and `token_features`, with gradients and as long as the towers give them. To be
-    fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`.
+    fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`. A method that a
+    backbone does not offer raises `CapscoreError`.
 
     Attributes:
         name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
@@ -138,10 +142,7 @@ class Backbone(ABC):
 
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
-        """One RGB image → input of the image tower, float32, in whatever shape the tower reads.
-
-        May be called from several threads at once.
-        """
+        """One RGB image → float32 input of the image tower. May be called from several threads at once."""
 
     @abstractmethod
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -149,27 +150,18 @@ class Backbone(ABC):
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         """A batch of `preprocess` results → float32 (n, d), rows of unit length."""
-        import torch
-
-        with torch.inference_mode():
-            return self.embed_pixels(pixels).cpu().numpy()
+        return _without_gradients(self.embed_pixels, pixels)
 
     def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
-        """A batch of `Tokens.ids` → float32 (n, d), rows of unit length.
-
-        Pads to the longest text of the batch wherever that does not change the numbers.
-        """
-        import torch
-
-        with torch.inference_mode():
-            return self.embed_tokens(ids).cpu().numpy()
+        """A batch of `Tokens.ids`, padded as far as that changes no number → float32 (n, d), unit rows."""
+        return _without_gradients(self.embed_tokens, ids)
 
     def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
         """`encode_tokens`, and what the noise gate of the text tower says of each text.
 
         Returns:
-            float32 (n, d), rows of unit length; and float32 (n, 1 + k), the share of its score that a text
-            keeps, then the probability of each of the k `kinds_of_noise`; (n, 0) without a gate.
+            float32 (n, d), unit rows; and float32 (n, 1 + k), the share of its score that a text keeps, then
+            the probability of each of the k `kinds_of_noise`; (n, 0) without a gate.
         """
         return self.encode_tokens(ids), np.zeros((len(ids), 0), np.float32)
 
@@ -186,52 +178,37 @@ class Backbone(ABC):
         return self.encode_tokens(self.tokenize(texts).ids)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """The tokens that the text tower reads from each text, and where in the text they are.
+        """The tokens of each text, as n lists of (token id, start, end), without prefix and special tokens,
+        uncut.
 
-        Args:
-            texts: n texts; no prefix is added.
-
-        Returns:
-            n lists of (token id, start, end), without special tokens and uncut. Start and end count
-            characters of the text as given, from 0; neither ever decreases. A piece that writes nothing, such
-            as a blank, starts where it ends.
-
-        Raises:
-            CapscoreError: this backbone does not offer it.
+        Start and end count characters of the text as given, from 0; neither ever decreases. A piece that
+        writes nothing, such as a blank, starts where it ends.
         """
         raise self._not_offered("the places of its tokens in a text")
 
     def special_tokens(self) -> tuple[list[int], list[int]]:
-        """The special tokens that `tokenize` puts before and after the pieces of a text.
-
-        Raises:
-            CapscoreError: this backbone cannot say where its tokens are.
-        """
+        """The special tokens that `tokenize` puts before and after the pieces of a text."""
         bodies = [[token for token, _, _ in spans] for spans in self.piece_spans(_PROBES)]
         texts = [(body, full) for body, full in zip(bodies, self.tokenize(_PROBES).ids, strict=True) if body]
-        # The text of the fewest pieces: if a tokenizer fills up the context, the filling then has the right
-        # length.
+        # The text of the fewest pieces: what fills up a context then has the right length.
         body, full = min(texts, key=lambda text: len(text[0]))
         for start in range(len(full) - len(body) + 1):
             if full[start : start + len(body)] == body:
                 return full[:start], full[start + len(body) :]
-        raise CapscoreError(
-            f"the tokens of {self.name!r} for a text, {full}, do not contain its pieces {body}"
-        )
+        raise self._not_offered(f"its pieces: {body} are not in its tokens {full}")
 
     def encode_regions(self, image: Image.Image, boxes: Any) -> np.ndarray:
-        """Regions of one RGB image → float32 (k, d), rows of unit length.
+        """Regions of one upright RGB image → float32 (k, d), rows of unit length.
 
         They come from one pass over the image if the image tower has a feature map, otherwise from crops.
 
         Args:
             image: Upright RGB image.
-            boxes: k boxes (left, top, right, bottom) in pixels, counted from the image's upper left corner;
-                what `capscore.images.boxes.check_boxes` takes. Boxes are clipped to the image.
+            boxes: k boxes (left, top, right, bottom) in pixels from the upper left corner, clipped to the
+            image.
 
         Raises:
-            InputError: a box that is not four finite numbers, has no area, or lies outside the image; the
-                message has its number, counted from 0.
+            InputError: a box that is not four finite numbers, has no area, or lies outside the image.
 
         >>> from PIL import Image
         >>> from capscore import load_backbone
@@ -249,95 +226,51 @@ class Backbone(ABC):
         return np.concatenate(rows)
 
     def feature_maps(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        """A batch of `preprocess` results → feature maps (n, channels, height, width) on the device.
-
-        Raises:
-            CapscoreError: this backbone's image tower has no feature map.
-        """
-        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
+        """A batch of `preprocess` results → feature maps (n, channels, height, width) on the device."""
+        raise self._not_offered(_NO_MAP)
 
     def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
         """`feature_maps` → what `encode_pixels` gives for the same photos, float32 (n, d)."""
-        import torch
-
-        with torch.inference_mode():
-            return self.embed_maps(maps).cpu().numpy()
+        return _without_gradients(self.embed_maps, maps)
 
     def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
         """`feature_maps` of n photos → float32 (k_1 + … + k_n, d), rows of unit length.
 
-        Args:
-            maps: (n, channels, height, width).
-            boxes: n arrays (k_i, 4), left, top, right, bottom as shares of the photo's width and height, in
-                [0, 1].
+        `boxes` are n arrays (k_i, 4): left, top, right, bottom as shares of the photo's sides, in [0, 1].
         """
-        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
+        raise self._not_offered(_NO_MAP)
 
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        """`embed_pixels` with the length that the image tower gives each row.
-
-        Raises:
-            CapscoreError: this backbone gives only rows of unit length.
-        """
+        """`embed_pixels` with the length that the image tower gives each row."""
         raise self._not_offered("image embeddings with gradients, or of any length but 1")
 
     def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """`embed_tokens` with the length that the text tower gives each row.
-
-        Raises:
-            CapscoreError: this backbone gives only rows of unit length.
-        """
+        """`embed_tokens` with the length that the text tower gives each row."""
         raise self._not_offered("text embeddings with gradients, or of any length but 1")
 
     def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        """A batch of `preprocess` results → float32 (n, d) on the device, unit rows, with gradients.
-
-        Raises:
-            CapscoreError: this backbone does not offer it.
-        """
+        """A batch of `preprocess` results → float32 (n, d) on the device, unit rows, with gradients."""
         return unit_rows(self.pixel_features(pixels))
 
     def embed_tokens(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
-        """A batch of `Tokens.ids` → float32 (n, d) on the device, unit rows, with gradients.
-
-        Raises:
-            CapscoreError: this backbone does not offer it.
-        """
+        """A batch of `Tokens.ids` → float32 (n, d) on the device, unit rows, with gradients."""
         return unit_rows(self.token_features(ids))
 
     def embed_maps(self, maps: torch.Tensor) -> torch.Tensor:
-        """`feature_maps` → float32 (n, d) on the device, unit rows, with gradients.
-
-        Raises:
-            CapscoreError: this backbone does not offer it.
-        """
-        raise self._not_offered("a feature map: encode_regions embeds crops of the photo")
+        """`feature_maps` → float32 (n, d) on the device, unit rows, with gradients."""
+        raise self._not_offered(_NO_MAP)
 
     def text_network(self) -> torch.nn.Module:
-        """The module that fine-tuning trains: the text tower without any part of the image tower.
-
-        Parameters may be frozen: `text_network().requires_grad_(True)` unfreezes them.
-
-        Raises:
-            CapscoreError: this backbone cannot be fine-tuned.
-        """
-        raise self._not_offered("a text network: it cannot be fine-tuned")
+        """The text tower without any part of the image tower, which fine-tuning trains; may be frozen."""
+        raise self._not_offered(_NOT_TRAINABLE)
 
     def network(self) -> torch.nn.Module:
-        """The module with both towers, for fine-tuning that trains the image tower too.
-
-        Raises:
-            CapscoreError: the image tower of this backbone cannot be fine-tuned.
-        """
+        """The module with both towers, for fine-tuning that trains the image tower too."""
         raise self._not_offered("a network with both towers: its image tower cannot be fine-tuned")
 
     def text_parameters(self) -> list[torch.nn.Parameter]:
         """The parameters of `network` that belong to the text side."""
         return list(self.text_network().parameters())
-
-    def text_settings(self) -> tuple[Any, ...]:
-        """Config and tokenizer of the text tower, or other settings, each with a `save_pretrained`."""
-        return ()
 
     def remade(
         self,
@@ -348,17 +281,8 @@ class Backbone(ABC):
     ) -> Backbone:
         """A backbone with the same towers in their present state, revision and fingerprint computed again.
 
-        The towers are shared, not copied, and keep their state: train or eval mode, frozen or not.
-
-        Args:
-            name: Name of the new backbone; None for the same.
-            revision: Its revision; None for a digest of the weights. A text tower that uses the image tower
-                of another backbone adds that tower's revision.
-            languages: Language codes that the text tower was trained on; None for the same.
-
-        Raises:
-            CapscoreError: this backbone cannot be fine-tuned.
-            InputError: an unknown language code.
+        The towers are shared and keep their state. None stands for the same name and languages, and for a
+        digest of the weights as the revision, to which a borrowed image tower adds its own.
         """
         again = copy.copy(self)
         again.name = name or self.name
@@ -369,10 +293,17 @@ class Backbone(ABC):
 
     def _identify(self, revision: str) -> None:
         """Set `revision` ("" for a digest) and `fingerprint` from the present state of the towers."""
-        raise self._not_offered("a text network: it cannot be fine-tuned")
+        raise self._not_offered(_NOT_TRAINABLE)
 
     def _not_offered(self, what: str) -> CapscoreError:
         return CapscoreError(f"the backbone {self.name!r} does not offer {what}")
+
+
+def _without_gradients(embed: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
+    import torch
+
+    with torch.inference_mode():
+        return embed(batch).float().cpu().numpy()
 
 
 def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None = None) -> Backbone:
@@ -381,39 +312,32 @@ def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None
     Args:
         backbone: Backbone with the towers.
         unit: Whether rows have unit length; otherwise they are as long as the towers give them.
-        caption_tokens: Number of tokens, with the special ones, at which texts are cut; None for the
-            backbone's context, which is also the maximum.
-
-    Returns:
-        The backbone itself if there is nothing to change.
+        caption_tokens: Number of tokens, with the special ones, at which texts are cut; None for the context.
 
     Raises:
         CapscoreError: the backbone gives only rows of unit length, or its special tokens leave no room.
-
-    >>> from capscore import load_backbone
-    >>> as_read(load_backbone("embedded", device="cpu"), caption_tokens=8).tokenize(["a dog " * 9]).truncated
-    array([ True])
     """
-    if unit and (caption_tokens is None or caption_tokens >= backbone.max_tokens):
+    limit = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
+    if unit and limit == backbone.max_tokens:
         return backbone
     reader = copy.copy(backbone)
-    reader.unit_rows, reader.has_feature_map = unit, backbone.has_feature_map and unit
-    reader.max_tokens = min(caption_tokens or backbone.max_tokens, backbone.max_tokens)
-    reader.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", reader.max_tokens)
+    reader.unit_rows, reader.max_tokens = unit, limit
+    reader.has_feature_map = backbone.has_feature_map and unit
+    reader.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", limit)
     methods: dict[str, Any] = {}
     if not unit:
         if type(backbone).token_features is Backbone.token_features:
             backbone.token_features([])  # raises
-        methods["encode_pixels"] = partial(_as_array, backbone.pixel_features)
-        methods["encode_tokens"] = partial(_as_array, backbone.token_features)
-    if reader.max_tokens < backbone.max_tokens:
+        methods["encode_pixels"] = partial(_without_gradients, backbone.pixel_features)
+        methods["encode_tokens"] = partial(_without_gradients, backbone.token_features)
+    if limit < backbone.max_tokens:
         before, after = backbone.special_tokens()
-        if len(before) + len(after) >= reader.max_tokens:
+        if len(before) + len(after) >= limit:
             raise CapscoreError(
                 Setting("caption_tokens", caption_tokens),
                 f": {backbone.name!r} puts {len(before) + len(after)} special tokens around a text",
             )
-        methods["tokenize"] = partial(_cut, backbone.tokenize, reader.max_tokens, after)
+        methods["tokenize"] = partial(_cut, backbone.tokenize, limit, after)
     vars(reader).update(methods)
     return reader
 
@@ -424,28 +348,12 @@ def _cut(
     """Tokens of texts, at most `limit` each, `end` the last of them."""
     tokens = tokenize(texts)
     long = np.array([len(ids) > limit for ids in tokens.ids], dtype=bool)
-    ids = [
-        [*ids[: limit - len(end)], *end] if too_long else ids
-        for ids, too_long in zip(tokens.ids, long, strict=True)
-    ]
-    return Tokens(ids, tokens.truncated | long)
-
-
-def _as_array(features: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
-    import torch
-
-    with torch.inference_mode():
-        return features(batch).float().cpu().numpy()
+    cut = [ids if len(ids) <= limit else [*ids[: limit - len(end)], *end] for ids in tokens.ids]
+    return Tokens(cut, tokens.truncated | long)
 
 
 def count_weights(backbone: Backbone) -> int:
-    """Number of weights of all networks of a backbone, frozen ones included, each once.
-
-    Counted are parameters, and the frozen tables that capscore's own networks hold as buffers.
-
-    >>> count_weights(load_backbone("embedded-free"))                               # doctest: +SKIP
-    75077498
-    """
+    """Number of weights of all networks of a backbone, each once, with capscore's own frozen tables."""
     import torch
 
     package = __name__.partition(".")[0] + "."
@@ -456,10 +364,8 @@ def count_weights(backbone: Backbone) -> int:
         if isinstance(value, Backbone):
             waiting += vars(value).values()
         elif isinstance(value, torch.nn.Module):
-            tensors: list[torch.Tensor] = [*value.parameters()]
-            if type(value).__module__.startswith(package):
-                tensors += value.buffers()
-            sizes.update((tensor.data_ptr(), tensor.numel()) for tensor in tensors)
+            buffers = value.buffers() if type(value).__module__.startswith(package) else ()
+            sizes.update((tensor.data_ptr(), tensor.numel()) for tensor in (*value.parameters(), *buffers))
     return sum(sizes.values())
 
 
@@ -471,35 +377,24 @@ def resolve_device(device: str | torch.device | None) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved = torch.device(device)
-    except RuntimeError as error:
-        raise CapscoreError(Setting("device", device), f" is not a torch device: {error}") from None
-    kind = resolved.type
-    if kind == "cpu":
-        return "cpu"
-    if kind not in ("cuda", "mps", "xpu"):
-        raise CapscoreError(
-            Setting("device", str(device)), ": expected 'cpu', 'cuda', 'cuda:1', 'mps' or 'xpu'"
-        )
-    backend = torch.backends.mps if kind == "mps" else getattr(torch, kind)
-    count = 1 if kind == "mps" else backend.device_count()
-    if not backend.is_available() or (resolved.index or 0) >= count:
-        found = f"{count if backend.is_available() else 'no'} {kind.upper()} devices, counted from 0"
-        raise CapscoreError(Setting("device", str(device)), f" was asked for, but torch sees {found}")
+        if resolved.type == "cpu":
+            return "cpu"
+        backend = torch.backends.mps if resolved.type == "mps" else getattr(torch, resolved.type)
+        count = int(backend.is_available()) and (1 if resolved.type == "mps" else backend.device_count())
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise CapscoreError(Setting("device", device), f" is not a device of this torch: {error}") from None
+    if (resolved.index or 0) >= count:
+        raise CapscoreError(Setting("device", str(device)), f": torch sees {count} {resolved.type} devices")
     return str(resolved)
 
 
 def resolve_dtype(dtype: Any) -> str:
     """None, a name, a short name ("bf16") or a torch dtype → "float32", "bfloat16" or "float16"."""
-    if dtype is None:
-        return "float32"
-    name = str(dtype).removeprefix("torch.")
+    name = "float32" if dtype is None else str(dtype).removeprefix("torch.")
     for full, short in DTYPES.items():
         if name in (full, short):
             return full
-    known = [*DTYPES, *DTYPES.values()]
-    close = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    raise CapscoreError(Setting("dtype", dtype), f" is not one of {', '.join(known)}{hint}")
+    raise CapscoreError(Setting("dtype", dtype), f" is not one of {', '.join((*DTYPES, *DTYPES.values()))}")
 
 
 def fingerprint_of(*parts: object) -> str:
@@ -510,10 +405,7 @@ def fingerprint_of(*parts: object) -> str:
 
 
 def weights_digest(*modules: torch.nn.Module) -> str:
-    """Digest (32 hexadecimal digits) of every parameter and buffer of the modules.
-
-    Call it before the weights are cast to another dtype.
-    """
+    """Digest of every parameter and buffer of the modules, before they are cast to another dtype."""
     return tensors_digest(*(module.state_dict() for module in modules))
 
 
@@ -533,10 +425,7 @@ def tensors_digest(*states: Mapping[str, torch.Tensor]) -> str:
 
 
 def architecture_digest(*modules: torch.nn.Module) -> str:
-    """Digest (32 hexadecimal digits) of everything about networks except their weights.
-
-    Layers, activations, heads, epsilons, pooling: with another config the same tensors give other numbers.
-    """
+    """Digest of networks without their weights: layers, activations, heads, epsilons, pooling."""
     import xxhash
 
     digest = xxhash.xxh3_128()
@@ -546,7 +435,8 @@ def architecture_digest(*modules: torch.nn.Module) -> str:
             plain = {
                 key: value
                 for key, value in vars(part).items()
-                if isinstance(value, (bool, int, float, str, tuple)) and key not in _NOT_ARCHITECTURE
+                if isinstance(value, (bool, int, float, str, tuple))
+                and key not in ("training", "name_or_path")
             }
             digest.update(f"{name}|{without_addresses(str(sorted(plain.items(), key=str)))}".encode())
     return digest.hexdigest()
@@ -558,10 +448,9 @@ def without_addresses(description: str) -> str:
 
 
 def settings_digest(folder: Path, *, code: bool = False) -> str:
-    """Digest (32 hexadecimal digits) of the files in a folder that say how its weights are used.
+    """Digest of the files in a folder that say how its weights are used; of Python files if `code` may run.
 
-    It covers names and contents of configurations and vocabularies, and of Python files if their `code` may
-    run. The folder's place, and how the weights are split into files, do not matter.
+    The folder's place, and how the weights are split into files, do not matter.
     """
     import xxhash
 
@@ -585,12 +474,9 @@ def exact_convolutions(dtype: str) -> Iterator[None]:
     """Keep a GPU from computing float32 convolutions in TensorFloat-32, its default, within the block."""
     import torch
 
-    if dtype != "float32" or not torch.backends.cudnn.is_available():
-        yield
-        return
     before = torch.backends.cudnn.allow_tf32
     # Not `cudnn.flags(allow_tf32=False)`: by default that turns cuDNN off entirely.
-    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = before and dtype != "float32"
     try:
         yield
     finally:
@@ -607,10 +493,7 @@ def unit_rows(embeddings: torch.Tensor) -> torch.Tensor:
 def pad_batch(
     ids: Sequence[Sequence[int]], pad_id: int, length: int | None = None, side: str = "right"
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding), padded on the "right" or "left".
-
-    L is the longest length, or `length`.
-    """
+    """Token ids → int64 (n, L) ids and mask (1 token, 0 padding); L is `length`, or the longest length."""
     import torch
 
     width = length or max(map(len, ids))
@@ -621,13 +504,3 @@ def pad_batch(
         padded[row, columns] = torch.as_tensor(sequence, dtype=torch.long)
         mask[row, columns] = 1
     return padded, mask
-
-
-def first_line(error: CapscoreError) -> tuple[Part, ...]:
-    """The parts of an error's message up to its first line break."""
-    parts: list[Part] = []
-    for part in error.parts:
-        if isinstance(part, str) and "\n" in part:
-            return (*parts, part.partition("\n")[0])
-        parts.append(part)
-    return tuple(parts)

@@ -56,15 +56,8 @@ _MARKERS = {
 _OTHER_RUNTIMES = {"onnx", "openvino", "coreml", "tflite", "flax", "tf"}
 # Not a variant such as model.fp16.safetensors, a second copy of the same weights.
 _WEIGHTS = re.compile(r"[\w-]+\.safetensors|(open_clip_)?pytorch_model[\w-]*\.bin")
-_HUB_ERRORS = {
-    "RevisionNotFoundError": "is on the Hub, but has no revision {revision!r}",
-    "GatedRepoError": "is gated: accept its terms on its page, then `hf auth login` or set HF_TOKEN",
-    "RepositoryNotFoundError": "is not on the Hub, or private (log in with `hf auth login` or set HF_TOKEN)",
-    "HFValidationError": "is not a Hub id",
-}
 _SECONDS = 10.0  # timeout for listing the files of a repository on the Hub
-MAX_LAYERS = 4096  # the deepest published networks have a few hundred
-_SLACK = 2**26  # numbers that networks keep besides their weights, such as masks
+_MAX_LAYERS = 4096  # the deepest published networks have a few hundred
 # Buffers that old versions of transformers saved and that new ones rebuild from the config.
 _REBUILT = re.compile(r"(^|\.)(position_ids|token_type_ids)$")
 _POOLER = re.compile(r"(^|\.)pooler\.")
@@ -81,41 +74,36 @@ def offline_variable() -> str | None:
 
 
 def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]) -> tuple[Path, str]:
-    """Download the chosen files of a Hub model.
+    """Download the files of a Hub model that `choose` picks among their names; returns folder and commit.
 
-    Args:
-        repo: Hub id, "org/name".
-        revision: Commit, branch or tag; "" for `main`.
-        choose: Function from the names of all files of the repository to those to download.
-
-    Returns:
-        The folder of the snapshot, and its commit. Where the Hub cannot be reached, that of the cached copy
-        of this revision, with a warning.
+    `revision` is a commit, branch or tag; "" for `main`. Where the Hub cannot be reached, the cached copy of
+    this revision is used, with a warning.
 
     Raises:
         BackboneUnavailable: the model is not available; the message says why.
     """
-    from huggingface_hub import HfApi, constants, snapshot_download
+    from huggingface_hub import HfApi, constants, errors, snapshot_download
 
     if _leads_out(revision):
         raise BackboneUnavailable(Setting("revision", revision), ": expected a commit, branch or tag")
     variable = offline_variable()
-    if variable is not None:
-        failure = f"{variable} is set, so the network is not used"
-    else:
+    failure = f"{variable} is set, so the network is not used"
+    if variable is None:
         try:
             info = HfApi().model_info(repo, revision=revision or None, timeout=_SECONDS)
-            files = choose([sibling.rfilename for sibling in info.siblings or []])
-            folder = Path(
-                snapshot_download(
-                    repo, revision=revision or None, allow_patterns=[glob.escape(name) for name in files]
-                )
-            )
+            names = map(glob.escape, choose([sibling.rfilename for sibling in info.siblings or []]))
+            folder = Path(snapshot_download(repo, revision=revision or None, allow_patterns=list(names)))
             return folder, folder.name
-        except Exception as error:
-            reason = _HUB_ERRORS.get(type(error).__name__)
-            if reason is not None:
-                raise BackboneUnavailable(f"{repo!r} {reason.format(revision=revision)}") from None
+        except errors.GatedRepoError:
+            raise BackboneUnavailable(
+                f"{repo!r} is gated: accept its terms on its page, then `hf auth login` or set HF_TOKEN"
+            ) from None
+        except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
+            raise BackboneUnavailable(
+                f"{repo!r} is not on the Hub{f' at revision {revision!r}' if revision else ''}, or private "
+                "(log in with `hf auth login` or set HF_TOKEN)"
+            ) from None
+        except Exception as error:  # each layer below has its own kinds
             failure = f"the Hub ({constants.ENDPOINT}) cannot be reached: {in_one_line(error)[:200]}"
     snapshot = cached_snapshot(repo, revision)
     if snapshot is None:
@@ -128,28 +116,25 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
 
 def cached_snapshot(repo: str, revision: str) -> Path | None:
     """The folder of a model in the Hub's cache, if it has exactly this revision ("" for `main`)."""
-    from huggingface_hub import constants
+    from huggingface_hub import errors, snapshot_download
 
     if not repo or _leads_out(repo) or _leads_out(revision):
         return None
-    folder = Path(constants.HF_HUB_CACHE).expanduser() / ("models--" + repo.replace("/", "--"))
-    reference = folder / "refs" / (revision or constants.DEFAULT_REVISION)
-    commit = reference.read_text().strip() if reference.is_file() else revision
-    snapshot = folder / "snapshots" / commit
-    return snapshot if commit and snapshot.is_dir() else None
+    try:
+        return Path(snapshot_download(repo, revision=revision or None, local_files_only=True))
+    except (errors.LocalEntryNotFoundError, errors.HFValidationError):
+        return None
 
 
 def _leads_out(name: str) -> bool:
-    """Whether a name, used in a path, would lead out of its parent folder."""
     return name.startswith("/") or ".." in name.split("/")
 
 
 def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str]:
     """The files of a repository that a backbone reads: configuration, tokenizer, and one copy of the weights.
 
-    Weights are safetensors if a folder has them, otherwise PyTorch's, never another runtime's copy. For
-    capscore's own towers only the folder itself counts, and for fine-tuned ones only what they add to their
-    base.
+    Weights are safetensors if a folder has them, otherwise PyTorch's. Of fine-tuned towers, only what they
+    add.
 
     >>> needed_files(["config.json", "model.safetensors", "pytorch_model.bin", "tf_model.h5", "onnx/a.json"])
     ['config.json', 'model.safetensors']
@@ -158,14 +143,14 @@ def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str
         return [name for name in files if name in TUNED_FILES]
     if STUDENT_MARKER in files:
         files = [name for name in files if "/" not in name]
-    endings = (*CONFIGURATION, ".py") if remote_code else CONFIGURATION
     folders: dict[PurePosixPath, list[str]] = {}
     for name in files:
         if not _OTHER_RUNTIMES.intersection(PurePosixPath(name).parts[:-1]):
             folders.setdefault(PurePosixPath(name).parent, []).append(name)
     chosen: set[str] = set()
     for folder, names in folders.items():
-        chosen.update(name for name in names if name.endswith(endings))
+        chosen.update(name for name in names if name.endswith(CONFIGURATION))
+        chosen.update(name for name in names if remote_code and name.endswith(".py"))
         if folder == PurePosixPath() and OPEN_CLIP_CONFIG in names:
             chosen.update(open_clip_weights(names)[:1])
             continue
@@ -181,17 +166,7 @@ def open_clip_weights(names: Sequence[str]) -> list[str]:
 
 
 def folder_kind(folder: Path) -> str:
-    """What a folder holds, by its files, the most specific kind first; "" if it holds no model.
-
-    A repository often holds one model in the formats of several libraries.
-
-    Returns:
-        "tuned", "student", "sentence_transformers", "open_clip", "embedded", "multilingual_clip",
-        "transformers" or "".
-
-    Raises:
-        BackboneUnavailable: its config.json is damaged.
-    """
+    """What a folder holds, by its files: a kind of `loading.LOADERS`, the most specific first, or ""."""
     names = {path.name for path in folder.iterdir() if path.is_file()} if folder.is_dir() else set()
     for marker, kind in _MARKERS.items():
         if marker in names:
@@ -207,11 +182,7 @@ def folder_kind(folder: Path) -> str:
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
-    """The JSON object (or list, by `kind`) in a file.
-
-    Raises:
-        BackboneUnavailable: the file is missing, damaged, too large, or holds something else.
-    """
+    """The JSON object (or list, by `kind`) in a file; anything else raises `BackboneUnavailable`."""
     if not path.is_file():  # missing, or a pipe, which could wait for ever
         raise BackboneUnavailable(f"{path.parent} has no {path.name}")
     with refusing(f"{path}"):
@@ -225,17 +196,8 @@ def read_json(path: Path, kind: type = dict) -> Any:
 
 
 def inside(folder: Path, name: Any, named_by: Path) -> Path:
-    """The path of a file that a file of a checkpoint names, which must be inside the folder.
-
-    Raises:
-        BackboneUnavailable: the name is no text, or leads out of the folder.
-    """
-    if (
-        not isinstance(name, str)
-        or any(sign in name for sign in "\0\\:")
-        or PurePosixPath(name).is_absolute()
-        or ".." in PurePosixPath(name).parts
-    ):
+    """The path of a file that a file of a checkpoint names; one outside raises `BackboneUnavailable`."""
+    if not isinstance(name, str) or _leads_out(name) or any(sign in name for sign in "\0\\:"):
         raise BackboneUnavailable(f"{named_by} names {name!r:.80}, which is no place inside {folder}")
     return folder / name
 
@@ -243,13 +205,7 @@ def inside(folder: Path, name: Any, named_by: Path) -> Path:
 def read_marker(
     path: Path, version: int, fields: Mapping[str, tuple[type, ...]], content: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The JSON file that marks a folder as written by capscore, checked.
-
-    Args:
-        path: File to read.
-        version: Value that its "format" must have.
-        fields: Types that each of its other fields may have; "languages" holds language codes or is null.
-        content: Content of the file, if it has already been read.
+    """The JSON file that marks a folder as written by capscore, with this "format" and fields of these types.
 
     Raises:
         BackboneUnavailable: the file is missing or damaged, of another format, or a field is wrong.
@@ -257,14 +213,15 @@ def read_marker(
     marker = read_json(path) if content is None else content
     if marker.get("format") != version:
         raise BackboneUnavailable(
-            f"{path} is of format {marker.get('format')!r:.60}; this version of capscore reads format "
-            f"{version}: pip install --upgrade capscore"
+            f"{path} is of format {marker.get('format')!r:.60}; this capscore reads format {version}"
         )
-    for field, types in fields.items():
-        value = marker.get(field)
-        if field not in marker or isinstance(value, bool) or not isinstance(value, types):
-            expected = " or ".join("null" if kind is type(None) else kind.__name__ for kind in types)
-            raise BackboneUnavailable(f"{path}: {field!r} should be present, as {expected}")
+    wrong = [
+        name
+        for name, types in fields.items()
+        if not isinstance(marker.get(name), types) or isinstance(marker.get(name), bool)
+    ]
+    if wrong:
+        raise BackboneUnavailable(f"{path}: {', '.join(wrong)} missing, or of another type than expected")
     try:
         for language in marker.get("languages") or ():
             language_code(language)
@@ -278,14 +235,7 @@ def replacing_files(folder: Path, marker: str, what: str) -> Iterator[Path]:
     """A scratch folder whose files replace those of a folder when the block ends without an error.
 
     The marker file is removed first and comes last: a folder without it is not finished. Other files stay.
-
-    Args:
-        folder: Folder to write, created if it does not exist.
-        marker: Name of the file that marks the folder as finished.
-        what: What is being saved, for the error message.
-
-    Raises:
-        ResultWriteError: any error while writing.
+    Any error becomes a `ResultWriteError`.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -304,43 +254,28 @@ def replacing_files(folder: Path, marker: str, what: str) -> Iterator[Path]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files that hold a folder's weights: safetensors rather than pickles, all shards of one set.
-
-    Raises:
-        BackboneUnavailable: there are no weights, or a shard is missing.
-    """
+    """The files that hold a folder's weights: safetensors rather than pickles, all shards of one set."""
     for single in (folder / "model.safetensors", folder / "pytorch_model.bin"):
         index = single.with_name(f"{single.name}.index.json")
         if single.is_file():
             return [single]
         if index.is_file():
-            names = read_json(index).get("weight_map")
-            if not isinstance(names, dict) or not names:
-                raise BackboneUnavailable(f"{index} should name the file of each tensor under 'weight_map'")
-            files = sorted({inside(folder, name, index) for name in names.values()})
-            for file in files:
-                if not _is_file(file):
-                    raise BackboneUnavailable(f"{folder} has no {file.name:.80}, which {index.name} names")
-            return files
+            with refusing(f"{index}"):
+                names = set(read_json(index)["weight_map"].values())
+                files = [inside(folder, name, index) for name in sorted(names)]
+                if files and all(file.is_file() for file in files):
+                    return files
+            raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
     raise BackboneUnavailable(
         f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is in it"
     )
 
 
-def _is_file(file: Path) -> bool:
-    try:
-        return file.is_file()
-    except (OSError, ValueError):  # a name that the file system does not take
-        return False
-
-
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a folder's weights, on the CPU, as stored.
-
-    Pickles are read with `weights_only=True`: a file that would run code is refused.
+    """Every tensor of a folder's weights, on the CPU, as stored; a pickle that would run code is refused.
 
     Raises:
-        BackboneUnavailable: see `weight_files`; or a file is damaged, or a pickle holds more than tensors.
+        BackboneUnavailable: weights are missing or damaged, or a pickle holds more than tensors.
     """
     import torch
     from safetensors.torch import load_file
@@ -348,18 +283,11 @@ def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
     state: dict[str, torch.Tensor] = {}
     for file in weight_files(folder):
         with refusing(f"{file}"):
-            refuse_pointer(file)
             if file.suffix == ".safetensors":
                 state.update(load_file(file))
             else:
                 state.update(torch.load(file, map_location="cpu", weights_only=True))
     return state
-
-
-def refuse_pointer(file: Path) -> None:
-    """Raise `BackboneUnavailable` if a file of weights was never pulled by Git LFS."""
-    if file.stat().st_size < 1024 and file.read_bytes().startswith(b"version https://git-lfs."):
-        raise BackboneUnavailable(f"{file} is a Git LFS pointer: get the weights with `git lfs pull`")
 
 
 def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -370,68 +298,33 @@ def without_rebuilt(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor
 def refuse_misfit(
     folder: Path, missing: Iterable[str], unexpected: Iterable[str], mismatched: Iterable[Any] = ()
 ) -> None:
-    """Raise unless the weights of a folder are exactly the model's.
+    """Raise `BackboneUnavailable` unless the weights of a folder are exactly the model's.
 
-    Weights of a pooler that the model does without are ignored. A mismatched entry is a name, or what
-    transformers lists: name, stored shape, shape of the config.
-
-    Raises:
-        BackboneUnavailable: weights do not fit; up to three of each sort are named.
+    A mismatched entry is a name, or what transformers lists. A pooler that the model does without is ignored.
     """
-    shapes = [
-        entry
-        if isinstance(entry, str)
-        else f"{entry[0]} (stored {tuple(entry[1])}, config {tuple(entry[2])})"
-        for entry in mismatched
-    ]
+    wrong = {
+        "missing": missing,
+        "unexpected": (name for name in unexpected if not _POOLER.search(name)),
+        "of another shape": (entry if isinstance(entry, str) else entry[0] for entry in mismatched),
+    }
     complaints = []
-    for what, names in (
-        ("are missing", missing),
-        ("belong to no part of the model", (name for name in unexpected if not _POOLER.search(name))),
-        ("have a shape that differs from the config's", shapes),
-    ):
-        names = sorted(name for name in names if not _REBUILT.search(name))
-        if names:
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            complaints.append(f"{', '.join(names[:3])}{more} {what}")
+    for what, names in wrong.items():
+        listed = sorted(name for name in names if not _REBUILT.search(name))
+        if listed:
+            complaints.append(f"{len(listed)} {what}, such as {listed[0]}")
     if complaints:
         raise BackboneUnavailable(f"the weights in {folder} do not fit its config: {'; '.join(complaints)}")
 
 
-def refuse_oversized(
-    folder: Path, config: Mapping[str, Any], stored: int, build: Callable[[], torch.nn.Module]
-) -> None:
-    """Check that a config does not ask for a much larger network than the weights are for.
-
-    Args:
-        folder: Folder of the config, named in errors.
-        config: Content of the config.
-        stored: Number of bytes of the weights, which hold at most as many numbers.
-        build: Function that builds the network. It is called only if two numbers of the config could make
-            such a network, and on the device "meta", where nothing is stored.
-
-    Raises:
-        BackboneUnavailable: it asks for more, or for more than `MAX_LAYERS` layers.
-    """
-    import torch
-
+def refuse_oversized(folder: Path, config: Mapping[str, Any], stored: int) -> None:
+    """Raise `BackboneUnavailable` if a config asks for more than the `stored` bytes of weights can be for."""
     numbers = list(_numbers(config))
     layers = max((value for name, value in numbers if "layers" in name or name == "depth"), default=0)
-    if layers > MAX_LAYERS:
-        raise BackboneUnavailable(f"{folder} asks for {layers:,} layers; at most {MAX_LAYERS:,} are built")
-    *_, second, first = sorted([1, 1, *(value for _, value in numbers)])
-    if first * second <= 4 * stored:
-        return
-    try:
-        with torch.device("meta"), torch.random.fork_rng(devices=[]):
-            network = build()
-    except Exception:  # some networks cannot be built there; then the real attempt says what is wrong
-        return
-    asked = sum(tensor.numel() for tensor in (*network.parameters(), *network.buffers()))
-    if asked > stored + _SLACK:
+    largest = max((value for _, value in numbers), default=0)  # a network is no wider than it has weights
+    if layers > _MAX_LAYERS or largest > max(stored, 2**20):
         raise BackboneUnavailable(
-            f"the weights in {folder} do not fit its config, which asks for {asked:,} numbers: they are at "
-            f"most {stored:,}"
+            f"the weights in {folder} do not fit its config: {readable_size(stored)} are too few for "
+            f"{layers:,} layers, or a size of {largest:,}"
         )
 
 
@@ -455,22 +348,13 @@ def load_strictly(
     *,
     without_pooler: bool = False,
 ) -> Any:
-    """A transformers model with the weights of a folder, in float32 and in eval mode.
+    """A transformers model with all weights of a folder (or `state`) and no other, in float32 and eval mode.
 
-    Args:
-        model_class: Class of transformers, such as `CLIPModel`.
-        config: Config of the model.
-        folder: Folder of the weights; named in errors.
-        state: Weights, if they have already been read.
-        without_pooler: Whether to remove the pooler, even if the checkpoint has one: towers with their own
-            pooling do not use it, and a missing one would be filled with random numbers.
-
-    Raises:
-        BackboneUnavailable: weights are missing, too many, or of another shape; or the model cannot be built.
+    `without_pooler` removes a pooler: towers with their own pooling do not use it, and a missing one would be
+    filled with random numbers. `BackboneUnavailable` is raised where weights do not fit.
     """
     state = read_state_dict(folder) if state is None else state
-    stored = sum(tensor.nbytes for tensor in state.values())
-    refuse_oversized(folder, config.to_dict(), stored, lambda: model_class(config))
+    refuse_oversized(folder, config.to_dict(), sum(tensor.nbytes for tensor in state.values()))
     model, report = _loaded(model_class, None, folder, config=config, state_dict=state)
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], report["mismatched_keys"])
@@ -482,13 +366,9 @@ def load_strictly(
 def load_folder_strictly(
     auto_class: Any, folder: Path, *, allow_unused: bool = False, **arguments: Any
 ) -> Any:
-    """`load_strictly` for a class that finds the network by the folder's config, or by code in the folder.
+    """`load_strictly` for a class such as `AutoModel`, with further arguments of `from_pretrained`.
 
-    Args:
-        auto_class: Class of transformers, such as `AutoModel`.
-        folder: Folder of config and weights.
-        allow_unused: Whether the folder may have weights that the model does not use.
-        arguments: Further arguments of `from_pretrained`.
+    `allow_unused` accepts weights that the model does not use.
     """
     arguments = {"trust_remote_code": False, "local_files_only": True, "weights_only": True, **arguments}
     safe = weight_files(folder)[0].suffix == ".safetensors"
@@ -498,27 +378,17 @@ def load_folder_strictly(
     return model.eval()
 
 
-def _loaded(
-    model_class: Any, source: Path | None, folder: Path, **arguments: Any
-) -> tuple[Any, dict[str, Any]]:
+def _loaded(model_class: Any, source: Path | None, folder: Path, **arguments: Any) -> Any:
+    """Model and report of transformers; a mismatch is reported, for the caller to refuse."""
     import torch
 
+    arguments |= {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
     with refusing(f"the {model_class.__name__} in {folder}"):
-        return model_class.from_pretrained(
-            source,
-            dtype=torch.float32,
-            ignore_mismatched_sizes=True,  # reported, and refused by the caller
-            output_loading_info=True,
-            **arguments,
-        )
+        return model_class.from_pretrained(source, **arguments)
 
 
 def load_config(folder: Path) -> Any:
-    """The transformers config of a folder with weights; code that comes with it does not run.
-
-    Raises:
-        BackboneUnavailable: there is none, or transformers does not accept it, or there are no weights.
-    """
+    """The transformers config of a folder with weights; code that comes with it does not run."""
     from transformers import AutoConfig
 
     read_json(folder / "config.json")
@@ -529,14 +399,7 @@ def load_config(folder: Path) -> Any:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Turn whatever a library raises in the block into one error; transformers' own reports are silent.
-
-    Args:
-        what: What is read, with its file or folder: the beginning of the message.
-
-    Raises:
-        BackboneUnavailable: any error other than capscore's own.
-    """
+    """Turn whatever a library raises into one `BackboneUnavailable` about `what`, in silence."""
     logging = sys.modules.get("transformers.utils.logging")  # nothing to silence before transformers is used
     if logging is not None:
         level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

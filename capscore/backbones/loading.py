@@ -14,9 +14,9 @@ from pathlib import Path
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
 from ..files.shipped import FREE, has_weights, weights_folder
 from ..registry import BACKBONES
-from . import Known, embedded, find, suggest
-from .base import Backbone, LoadOptions, first_line, resolve_device, resolve_dtype
-from .checkpoint import cached_snapshot, fetch, folder_kind, needed_files, refusing
+from . import Known, embedded, find
+from .base import Backbone, LoadOptions, resolve_device, resolve_dtype
+from .checkpoint import cached_snapshot, fetch, folder_kind, in_one_line, needed_files, refusing
 
 # Kind of a folder → the module beside this one and the function that load it.
 LOADERS = {
@@ -91,39 +91,31 @@ def load_backbone(
         trust_remote_code=trust_remote_code,
         load_backbone=load_backbone,
     )
-    reason: tuple[Part, ...]
-    cause: Exception
     try:
         return _load(name, options)
-    except MissingWeightsError as error:
-        raise MissingWeightsError(f"backbone {asked!r} is not available: ", *error.parts) from error
-    except BackboneUnavailable as error:
-        # The first line only: an image tower's error has its own list of alternatives.
-        reason, cause = first_line(error), error
     except OSError as error:
-        reason, cause = (" ".join(str(error).split()),), error
-    # on a line of its own, so that an error about this backbone can leave it out
-    stop = "\n" if str(reason[-1]).endswith(".") else ".\n"
-    raise BackboneUnavailable(
-        f"backbone {asked!r} is not available: ", *reason, stop, *_instead(name)
-    ) from cause
+        reason: tuple[Part, ...] = (in_one_line(error),)
+        kind: type[BackboneUnavailable] = BackboneUnavailable
+        if isinstance(error, BackboneUnavailable):
+            reason, kind = error.parts, type(error)
+        advice: tuple[Part, ...] = ()
+        if not isinstance(error, MissingWeightsError) and "Instead: " not in str(error):
+            advice = ". Instead: ", Setting("backbone", FREE), ", or a local folder with the model"
+        raise kind(f"backbone {asked!r} is not available: ", *reason, *advice) from error
 
 
 def _check_torch(asked: str) -> None:
-    """A clear error where torch is missing or broken: metrics that compare texts do without it."""
     try:
         import torch  # noqa: F401
     except (ImportError, OSError) as error:
-        reason = " ".join(str(error).split())
         raise BackboneUnavailable(
-            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({reason}): "
+            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({in_one_line(error)}): "
             "pip install torch; the metrics cider, bleu and rouge_l need no backbone"
         ) from error
 
 
 def _load(name: str, options: LoadOptions) -> Backbone:
-    plain = _plain(name)
-    source = _source(name)
+    plain, source = _plain(name), _source(name)
     if isinstance(source, Known):
         return _load_known(source, plain, options)
     if source == "pair":
@@ -142,11 +134,7 @@ def _load(name: str, options: LoadOptions) -> Backbone:
 
 
 def _source(name: str) -> Known | str:
-    """Where a name leads: a registry entry, "pair" of open_clip, "folder" or "hub".
-
-    Raises:
-        BackboneUnavailable: nowhere.
-    """
+    """Where a name leads: a registry entry, "pair" of open_clip, "folder" or "hub"; or an error."""
     # A model that the registry knows gets its prefix and languages by its explicit spelling too.
     known = find(name) or find(_plain(name))
     if known is not None:
@@ -158,9 +146,7 @@ def _source(name: str) -> Known | str:
         return "hub"
     if folder.is_dir():
         return "folder"
-    if folder.exists():
-        raise BackboneUnavailable(f"{folder} is a file; expected the folder that holds the whole model")
-    if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1:
+    if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1 or folder.exists():
         raise BackboneUnavailable(f"there is no folder {folder}")
     model, _, tag = name.partition("/")
     if tag:
@@ -184,9 +170,7 @@ def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:
         load = backbone.load_embedded if known.weights else backbone.load_free
         return load(device=options.device, dtype=options.dtype)
     if known.kind == "tuned":
-        return importlib.import_module(".tuned", __package__).load_folder(
-            weights_folder(known.weights), options
-        )
+        return _load_folder(weights_folder(known.weights), options)
     another = _HUB_ID.fullmatch(plain) and plain not in (known.name, repository_of(known))
     if known.kind == "open_clip" and options.revision and another:
         # The alias is a repository of its own, and the revision is one of that repository.
@@ -227,19 +211,14 @@ def _load_folder(folder: Path, options: LoadOptions) -> Backbone:
 
 
 def is_downloaded(known: Known) -> bool:
-    """Whether everything that a registry entry needs seems to be on this machine; nothing is loaded.
-
-    For a Hub model: its pinned revision with weights, and the same for its image tower. For a fine-tuned one:
-    its installed weights, and its base.
-    """
+    """Whether everything that a registry entry needs seems to be on this machine; nothing is loaded."""
     if find_spec("torch") is None:
         return False  # nothing can be loaded
-    if known.kind == "embedded":
-        packages = all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
-        return packages and (not known.weights or has_weights(known.weights))
-    if known.kind == "tuned":
+    if known.kind in ("embedded", "tuned"):
         base = find(known.base)
-        return has_weights(known.weights) and base is not None and is_downloaded(base)
+        packages = all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
+        weights = not known.weights or has_weights(known.weights)
+        return weights and (packages if base is None else is_downloaded(base))
     snapshot = cached_snapshot(repository_of(known), known.revision)
     endings = (".safetensors", ".bin", ".pt")
     if snapshot is None or not any(path.suffix in endings and path.is_file() for path in snapshot.rglob("*")):
@@ -255,11 +234,7 @@ def find_known(spec: str) -> Known | None:
 
 
 def check_spec(spec: str) -> None:
-    """Check that a spec of `load_backbone` can name a backbone; loads nothing and asks no server.
-
-    Raises:
-        CapscoreError: it is no known name, local folder, open_clip pair or Hub id.
-    """
+    """Raise `CapscoreError` if a spec of `load_backbone` can name no backbone; nothing is loaded."""
     name = _split_revision(spec.strip(), None)[0]
     if name in BACKBONES:
         return
@@ -267,16 +242,11 @@ def check_spec(spec: str) -> None:
         source = _source(name)
         model, _, tag = _plain(name).partition("/")
         if source == "pair" and not _expanded(tag).exists():
-            import open_clip
+            from .open_clip import tag_config
 
-            tags = open_clip.list_pretrained_tags_by_model(model)
-            if tag not in tags:
-                listed = ", ".join(tags) or "none"
-                raise BackboneUnavailable(f"open_clip has no weights {tag!r} for {model}; its tags: {listed}")
-    except BackboneUnavailable as error:
-        close = suggest(_plain(name))
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise CapscoreError(Setting("backbone", spec), ": ", *error.parts, hint) from None
+            tag_config(model, tag)
+    except CapscoreError as error:
+        raise CapscoreError(Setting("backbone", spec), ": ", *error.parts) from None
 
 
 def repository_of(known: Known) -> str:
@@ -304,11 +274,9 @@ def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
     name, separator, at = asked.rpartition("@")
     if not separator or find(asked) is not None or _expanded(asked).exists():
         return asked, revision or ""
-    if not name or not at:
-        raise CapscoreError(Setting("backbone", asked), ": expected name@revision")
-    if revision and revision != at:
+    if not name or not at or (revision and revision != at):
         raise CapscoreError(
-            Setting("backbone", asked), " and ", Setting("revision", revision), " ask for two revisions"
+            Setting("backbone", asked), ": expected name@revision, and no other ", Setting("revision")
         )
     return name, at
 
@@ -327,8 +295,7 @@ def _check_fits(
         if wanted is not None and wanted != had:
             raise CapscoreError(
                 Setting(name, wanted),
-                f" was asked for, but the backbone {backbone.name!r} is already loaded with {had!r}: "
-                "load it that way, or leave the argument out",
+                f" was asked for, but the backbone {backbone.name!r} is already loaded with {had!r}",
             )
 
 
@@ -336,15 +303,3 @@ def _refuse(name: str, **arguments: object) -> None:
     for argument, value in arguments.items():
         if value:
             raise CapscoreError(Setting(argument, value), f" does not go with the backbone {name!r}")
-
-
-def _instead(name: str) -> tuple[Part, ...]:
-    near = [found for found in suggest(_plain(name)) if found != name]
-    names = f"; similar names: {', '.join(near)}" if near else ""
-    learned = find("embedded")
-    here = learned is not None and learned.name != name and is_downloaded(learned)
-    return (
-        "Instead: ",
-        Setting("backbone", "embedded" if here else FREE),
-        f" (needs no Hub), or a local folder with the model{names}.",
-    )

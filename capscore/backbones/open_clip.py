@@ -1,6 +1,6 @@
 """An open_clip model (architecture and tag, Hub id, or local folder) → a `Backbone`.
 
-Texts are padded to the longest of a batch if that does not change the numbers: see `padding_is_free`.
+Texts are padded to the longest of a batch if that does not change the numbers: see `_padding_is_free`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -36,32 +36,8 @@ from open_clip.transformer import text_global_pool
 from PIL import Image
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
-from ..text.languages import language_code
-from .base import (
-    Backbone,
-    LoadOptions,
-    Tokens,
-    architecture_digest,
-    exact_convolutions,
-    fingerprint_of,
-    pad_batch,
-    resolve_device,
-    resolve_dtype,
-    settings_digest,
-    weights_digest,
-    without_addresses,
-)
-from .checkpoint import (
-    CONFIGURATION,
-    OPEN_CLIP_CONFIG,
-    fetch,
-    inside,
-    open_clip_weights,
-    read_json,
-    refuse_oversized,
-    refuse_pointer,
-    refusing,
-)
+from . import base, checkpoint
+from .base import Backbone, LoadOptions, Tokens
 from .text_towers import encoder_config
 from .tokens import (
     Piece,
@@ -83,12 +59,10 @@ class _ClipTokenizer:
     """CLIP's English byte-pair encoding.
 
     Both tokenizers give the `Tokens` of open_clip's own, but without padding, and have `context_length`, the
-    ids of padding and end, `pads_left`, `fills_context` (ids are padded already, with a class token in the
-    last position), `description`, which changes with vocabulary and cleaning, and `settings` to be saved.
+    ids of padding and end, `pads_left`, and `description`, which changes with vocabulary and cleaning.
     """
 
-    pads_left = fills_context = False
-    settings: tuple[Any, ...] = ()
+    pads_left = False
 
     def __init__(self, tokenizer: SimpleTokenizer):
         if tokenizer.reduction_fn is not None:
@@ -127,28 +101,21 @@ class _HubTokenizer:
     """A tokenizer of transformers after open_clip's cleaning."""
 
     def __init__(
-        self,
-        tokenizer: Any,
-        clean: Callable[[str], str],
-        context_length: int,
-        strip_sep: bool = False,
-        fills_context: bool = False,
+        self, tokenizer: Any, clean: Callable[[str], str], context_length: int, strip_sep: bool = False
     ):
         self._tokenizer, self._clean, self._strip_sep = tokenizer, clean, strip_sep
-        self.settings, self.context_length, self.fills_context = (tokenizer,), context_length, fills_context
-        self.pad_id = tokenizer.pad_token_id
+        self.context_length, self.pad_id = context_length, tokenizer.pad_token_id
         if self.pad_id is None:
             raise CapscoreError("the tokenizer has no padding token, and open_clip's towers need one")
         self.end_id = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else -1
-        self.pads_left = tokenizer.padding_side == "left" and not fills_context
+        self.pads_left = tokenizer.padding_side == "left"
         special = (self.pad_id, self.end_id, self.pads_left)
-        parts = (vocabulary_digest(tokenizer), clean.__name__, strip_sep, fills_context, *special)
+        # False: the tokens do not fill the context
+        parts = (vocabulary_digest(tokenizer), clean.__name__, strip_sep, False, *special)
         self.description = " ".join(map(str, parts))
 
     def tokenize(self, texts: list[str]) -> Tokens:
         clean = [self._clean(text) for text in texts]
-        if self.fills_context:
-            return self._with_class_token(clean)
         tokens = tokenize_texts(self._tokenizer, clean, self.context_length)
         if self._strip_sep:
             return Tokens([list(map(self._stripped, ids)) for ids in tokens.ids], tokens.truncated)
@@ -165,19 +132,6 @@ class _HubTokenizer:
     def _stripped(self, token: int) -> int:
         return 0 if self._strip_sep and token == self._tokenizer.sep_token_id else token
 
-    def _with_class_token(self, texts: list[str]) -> Tokens:
-        """CLIPS: start, text, end, padding, and the class token in the last position of the context."""
-        if not texts:
-            return Tokens([], np.zeros(0, bool))
-        tokenizer, room = self._tokenizer, self.context_length - 3
-        bodies = tokenizer(texts, add_special_tokens=False, truncation=False, verbose=False).input_ids
-        ids = []
-        for body in bodies:
-            start = [tokenizer.bos_token_id, *body[:room], tokenizer.eos_token_id]
-            filling = [self.pad_id] * (self.context_length - 1 - len(start))
-            ids.append([*start, *filling, tokenizer.cls_token_id])
-        return Tokens(ids, np.array([len(body) > room for body in bodies], bool))
-
 
 _Tokenizer = _ClipTokenizer | _HubTokenizer
 
@@ -186,15 +140,29 @@ def _siglip_clean(text: str) -> str:
     return canonicalize_text(basic_clean(text))
 
 
+def _wrapped(tokenizer: Any) -> _Tokenizer:
+    """A tokenizer from `open_clip.get_tokenizer` as one of the above."""
+    if isinstance(tokenizer, SimpleTokenizer):
+        return _ClipTokenizer(tokenizer)
+    if isinstance(tokenizer, SigLipTokenizer):
+        return _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
+    if isinstance(tokenizer, HFTokenizer):
+        _refuse_mode(tokenizer.tokenizer_mode)
+        parts = (tokenizer.tokenizer, tokenizer.clean_fn, tokenizer.context_length)
+        return _HubTokenizer(*parts, tokenizer.strip_sep_token)
+    raise CapscoreError(f"a {type(tokenizer).__name__} is no tokenizer of open_clip.get_tokenizer(…)")
+
+
+def _refuse_mode(mode: str | None) -> None:
+    if mode:  # "clips" has a class token in the last position of the context
+        raise CapscoreError(f"tokenizers of the mode {mode!r} are not supported")
+
+
 class OpenClipBackbone(Backbone):
     """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`.
 
-    Args:
-        model: CLIP, CustomTextCLIP or CoCa of open_clip, which is moved, cast in place and set to eval mode.
-        tokenizer: Tokenizer of the model.
-        preprocess: Transform for evaluation; None for one built from the model's own settings.
-        options: Options of the backbone.
-        settings: Digest of the files that say how the weights are used; "" for the architecture's.
+    The model is moved, cast in place and set to eval mode. `settings` is the digest of the files that say how
+    the weights are used; "" for the architecture's.
     """
 
     def __init__(
@@ -209,7 +177,7 @@ class OpenClipBackbone(Backbone):
         self._transform = preprocess or image_transform_v2(
             PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
         )
-        self._tight = padding_is_free(model, tokenizer)
+        self._tight = _padding_is_free(model, tokenizer)
         self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
         self.device, self.dtype = options.device, options.dtype
         self.max_tokens = tokenizer.context_length
@@ -222,69 +190,24 @@ class OpenClipBackbone(Backbone):
 
     @classmethod
     def from_model(
-        cls,
-        model: Any,
-        tokenizer: Any,
-        preprocess: Callable[[Image.Image], torch.Tensor] | None = None,
-        *,
-        name: str,
-        revision: str = "",
-        prefix: str = "",
-        languages: Iterable[str] | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
+        cls, model: Any, tokenizer: Any, preprocess: Any = None, *, device: str | None = None, **options: Any
     ) -> OpenClipBackbone:
-        """Wrap an open_clip model, which is moved, cast in place and set to eval mode.
+        """Wrap a model of open_clip with a tokenizer from `open_clip.get_tokenizer`.
 
-        Args:
-            model: CLIP, CustomTextCLIP or CoCa of open_clip.
-            tokenizer: Tokenizer from `open_clip.get_tokenizer`.
-            preprocess: Transform for evaluation; None for one built from the model's own settings.
-            name: Name in signatures.
-            revision: Revision in signatures; "" for a digest of the weights and the architecture.
-            prefix, languages, device, dtype: See `load_backbone` and `Backbone`.
-
-        Raises:
-            CapscoreError: the tokenizer is something else, or has no padding token.
-
-        >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32")  # doctest: +SKIP
-        >>> OpenClipBackbone.from_model(
-        ...     model, open_clip.get_tokenizer("ViT-B-32"), preprocess, name="ViT-B-32/random"
-        ... ).dim  # doctest: +SKIP
-        512
+        `preprocess` is the transform for evaluation; None for one of the model's own settings. Other options
+        are those of `LoadOptions`, the `name` among them.
         """
-        options = LoadOptions(
-            name=name,
-            revision=revision,
-            prefix=prefix,
-            languages=frozenset(map(language_code, languages)) if languages else None,
-            device=resolve_device(device),
-            dtype=resolve_dtype(dtype),
-        )
-        if isinstance(tokenizer, SimpleTokenizer):
-            wrapped: _Tokenizer = _ClipTokenizer(tokenizer)
-        elif isinstance(tokenizer, HFTokenizer):
-            wrapped = _HubTokenizer(
-                tokenizer.tokenizer,
-                tokenizer.clean_fn,
-                tokenizer.context_length,
-                tokenizer.strip_sep_token,
-                tokenizer.tokenizer_mode == "clips",
-            )
-        elif isinstance(tokenizer, SigLipTokenizer):
-            wrapped = _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
-        else:
-            raise CapscoreError(f"a {type(tokenizer).__name__} is no tokenizer of open_clip.get_tokenizer(…)")
-        return cls(model, wrapped, preprocess, options)
+        load_options = LoadOptions(device=base.resolve_device(device), **options)
+        return cls(model, _wrapped(tokenizer), preprocess, load_options)
 
     def _identify(self, revision: str) -> None:
-        digest, architecture = weights_digest(self._model), architecture_digest(self._model)
-        self.revision = revision or f"w{fingerprint_of(digest, self._settings or architecture)[:8]}"
-        self.fingerprint = fingerprint_of(
+        digest, architecture = base.weights_digest(self._model), base.architecture_digest(self._model)
+        self.revision = revision or f"w{base.fingerprint_of(digest, self._settings or architecture)[:8]}"
+        self.fingerprint = base.fingerprint_of(
             digest,
             architecture,
             self.dtype,
-            without_addresses(repr(self._transform)),
+            base.without_addresses(repr(self._transform)),
             self.max_tokens,
             self._tokenizer.description,
         )
@@ -295,16 +218,12 @@ class OpenClipBackbone(Backbone):
     def network(self) -> torch.nn.Module:
         return self._model
 
-    def text_settings(self) -> tuple[Any, ...]:
-        config = (self._text.config,) if isinstance(self._text, HFTextEncoder) else ()
-        return (*config, *self._tokenizer.settings)
-
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         return self._transform(image)
 
     def pixel_features(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         batch = torch.stack(list(pixels)).to(device=self.device, dtype=getattr(torch, self.dtype))
-        with exact_convolutions(self.dtype):
+        with base.exact_convolutions(self.dtype):
             return self._model.encode_image(batch)
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -318,7 +237,7 @@ class OpenClipBackbone(Backbone):
             return torch.zeros(0, self.dim, device=self.device)
         side = "left" if self._tokenizer.pads_left else "right"
         length = None if self._tight else self.max_tokens
-        batch = pad_batch(ids, self._tokenizer.pad_id, length, side)[0].to(self.device)
+        batch = base.pad_batch(ids, self._tokenizer.pad_id, length, side)[0].to(self.device)
         if batch.shape[1] < self.max_tokens and not isinstance(self._text, HFTextEncoder):
             return _causal_text_features(self._model, batch)
         return self._model.encode_text(batch)
@@ -336,14 +255,14 @@ class _TextSide(torch.nn.Module):
         self.text_projection = model.text_projection
 
 
-def padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
+def _padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
     """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
     It does if padding is masked (transformers' towers), or if it only follows the text (causal attention,
-    pooled at a token of the text). It does not if padding is attended to (SigLIP), if the last position is
-    pooled, or if a class token stands at the end of the context (CoCa).
+    pooled at a token of the text); not if it is attended to (SigLIP), or the last position is pooled (CoCa's
+    too).
     """
-    if tokenizer.pads_left or tokenizer.fills_context:
+    if tokenizer.pads_left:
         return False
     tower = getattr(model, "text", model)
     if isinstance(tower, HFTextEncoder):
@@ -378,47 +297,39 @@ def _pooling(tower: Any) -> tuple[str, int | None]:
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a folder from `open_clip.push_to_hf_hub.save_for_hf`, or a downloaded repository of that form.
-
-    Args:
-        folder: Folder with open_clip_config.json, the weights and, for text towers other than CLIP's own, the
-            tokenizer; the config of such a tower may be in the folder (config.json) or in a subfolder of its
-            name.
-        options: Options of the backbone. Code in the folder never runs, trusted or not.
-
-    Raises:
-        BackboneUnavailable: a file is missing, damaged, or does not fit; the message names it.
-    """
-    path = folder / OPEN_CLIP_CONFIG
+    """Load a folder or repository of `open_clip.push_to_hf_hub`; code in it never runs, trusted or not."""
+    path = folder / checkpoint.OPEN_CLIP_CONFIG
     if not path.is_file():
         raise BackboneUnavailable(
-            f"{folder} has open_clip weights but no {OPEN_CLIP_CONFIG}; name their architecture: "
+            f"{folder} has open_clip weights but no {checkpoint.OPEN_CLIP_CONFIG}; name their architecture: "
             f"'open_clip:ARCHITECTURE/{folder}' (`open_clip.list_models()` lists them)"
         )
-    config = read_json(path)
-    model_cfg, preprocess_cfg = config.get("model_cfg"), config.get("preprocess_cfg", {})
-    towers = [isinstance(model_cfg, dict) and model_cfg.get(f"{part}_cfg") for part in ("text", "vision")]
-    if not all(isinstance(part, dict) for part in (preprocess_cfg, *towers)):
-        raise BackboneUnavailable(
-            f"{path} is not an open_clip configuration: it needs 'model_cfg' with 'text_cfg' and 'vision_cfg'"
+    config = checkpoint.read_json(path)
+    with checkpoint.refusing(f"{path}"):
+        model_cfg, preprocess_cfg = config["model_cfg"], dict(config.get("preprocess_cfg", {}))
+        model_cfg = {**model_cfg, **{part: dict(model_cfg[part]) for part in ("text_cfg", "vision_cfg")}}
+    return _build(
+        folder, _weights_in(folder), model_cfg, preprocess_cfg, options, base.settings_digest(folder)
+    )
+
+
+def tag_config(model: str, tag: str) -> dict[str, Any]:
+    """open_clip's record of the weights of an architecture under a tag; an error if there is none."""
+    config = get_pretrained_cfg(model, tag)
+    if not config:
+        known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
+        raise CapscoreError(
+            f"open_clip has no weights {tag!r} for {model}, and no such file exists; its tags: {known}"
         )
-    return _build(folder, _weights_in(folder), model_cfg, preprocess_cfg, options, settings_digest(folder))
+    return config
 
 
 def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenClipBackbone:
-    """Load an architecture that open_clip knows, with weights.
+    """Load an architecture that open_clip knows, such as "ViT-B-32-quickgelu", with weights.
 
-    Args:
-        model: Architecture, such as "ViT-B-32-quickgelu".
-        pretrained: Tag of open_clip, such as "openai", or a file or folder with weights for the architecture.
-            Weights whose tag says that they were trained with QuickGELU use it: without it the numbers are
-            wrong.
-        options: Options of the backbone, whose revision is one of the Hub repository with the tag's weights.
-            The name becomes MODEL/TAG, where TAG is the last part of a path.
-
-    Raises:
-        BackboneUnavailable: the weights are not available; the message says why.
-        CapscoreError: an unknown architecture or tag.
+    `pretrained` is a tag of open_clip, such as "openai", or a file or folder with weights. Weights whose tag
+    says that they were trained with QuickGELU use it: without it the numbers are wrong. The name becomes
+    MODEL/TAG, where TAG is the last part of a path.
     """
     model_cfg = open_clip.get_model_config(model)
     if model_cfg is None:
@@ -430,26 +341,19 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
                 Setting("revision", options.revision), f" does not go with local weights: {local}"
             )
         folder, weights = (local, _weights_in(local)) if local.is_dir() else (local.parent, local)
-        return _build(
-            folder, weights, model_cfg, {}, replace(options, name=f"{model}/{local.resolve().name}")
-        )
-    tag = get_pretrained_cfg(model, pretrained)
-    if not tag:
-        known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
-        raise CapscoreError(
-            f"open_clip has no weights {pretrained!r} for {model}, and no such file exists; its tags: {known}"
-        )
+        options = replace(options, name=f"{model}/{local.resolve().name}")
+        return _build(folder, weights, model_cfg, {}, options)
+    tag = tag_config(model, pretrained)
     repo, _, file = tag["hf_hub"].rpartition("/")
     # Most tags name no file; then it is open_clip's usual one.
     named = (str(Path(file).with_suffix(".safetensors")), file) if file else ()
 
     def choose(names: Sequence[str]) -> list[str]:
         """One copy of the weights, preferably safetensors, and the configuration."""
-        best = [name for name in named if name in names] or open_clip_weights(names)
-        settings = [name for name in names if "/" not in name and name.endswith(CONFIGURATION)]
-        return [*best[:1], *settings]
+        best = [name for name in named if name in names] or checkpoint.open_clip_weights(names)
+        return [*best[:1], *_configuration(names)]
 
-    folder, commit = fetch(repo, options.revision, choose)
+    folder, commit = checkpoint.fetch(repo, options.revision, choose)
     present = (folder / name for name in named if (folder / name).is_file())
     weights = next(present, None) or _weights_in(folder)
     model_cfg["quick_gelu"] = bool(tag.get("quick_gelu", False))
@@ -457,15 +361,15 @@ def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenCli
     return _build(folder, weights, model_cfg, tag, options)
 
 
+def _configuration(names: Sequence[str]) -> list[str]:
+    return [name for name in names if "/" not in name and name.endswith(checkpoint.CONFIGURATION)]
+
+
 def _weights_in(folder: Path) -> Path:
     files = sorted(path.name for path in folder.iterdir() if path.is_file())
-    names = open_clip_weights(files)
-    if not names:
-        raise BackboneUnavailable(
-            f"{folder} has no open_clip weights (open_clip_model.safetensors or "
-            f"open_clip_pytorch_model.bin); it has {', '.join(files) or 'no files'}"
-        )
-    return folder / names[0]
+    for name in checkpoint.open_clip_weights(files):
+        return folder / name
+    raise BackboneUnavailable(f"{folder} has no open_clip weights; it has {', '.join(files) or 'no files'}")
 
 
 def _build(
@@ -476,32 +380,26 @@ def _build(
     options: LoadOptions,
     settings: str = "",
 ) -> OpenClipBackbone:
-    """Architecture, weights and tokenizer as a backbone, from local files wherever there are some.
-
-    `settings` is the digest of those files; "" if none of them describe the model.
-    """
-    if options.image_tower:
-        raise CapscoreError(
-            Setting("image_tower", options.image_tower), f": {options.name} has an image tower of its own"
-        )
+    """Architecture, weights and tokenizer as a backbone, from local files wherever there are some."""
+    options.refuse_image_tower()
     tokenizer = _load_tokenizer(folder, model_cfg["text_cfg"])
-    settings = settings or fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
+    settings = settings or base.fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
-    with tempfile.TemporaryDirectory() as scratch:
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        checkpoint.refusing(f"the configuration of {options.name}"),
+    ):
         if text_cfg.get("hf_model_name"):
             text_folder = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
-            text_cfg["hf_model_name"] = str(text_folder)
-            text_cfg["hf_model_pretrained"] = False
+            text_cfg |= {"hf_model_name": str(text_folder), "hf_model_pretrained": False}
         if "timm_model_name" in model_cfg["vision_cfg"]:
             model_cfg["vision_cfg"]["timm_model_pretrained"] = False
         custom = model_cfg.pop("custom_text", False) or "hf_model_name" in text_cfg
         kind = CLIP if not custom else open_clip.CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP
-        refuse_oversized(folder, model_cfg, weights.stat().st_size, lambda: kind(**model_cfg))
-        with refusing(f"the open_clip configuration of {options.name}"):
-            model = kind(**model_cfg)
-    with refusing(f"{weights}"):
-        refuse_pointer(weights)
+        checkpoint.refuse_oversized(folder, model_cfg, weights.stat().st_size)
+        model = kind(**model_cfg)
+    with checkpoint.refusing(f"{weights}"):
         if weights.suffix != ".safetensors":
             # Checked before open_clip reads it: on some torch versions its loader would unpickle anything.
             torch.load(weights, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(weights))
@@ -513,58 +411,47 @@ def _build(
 
 def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     """CLIP's own tokenizer, or the one in the folder, or the one that the config names."""
-    config = folder / OPEN_CLIP_CONFIG
+    config = folder / checkpoint.OPEN_CLIP_CONFIG
     context_length = text_cfg.get("context_length") or DEFAULT_CONTEXT_LENGTH
-    settings = dict(text_cfg.get("tokenizer_kwargs") or {})
-    refused = sorted(settings.keys() & _NOT_FOR_FILES)
-    if refused:
-        raise BackboneUnavailable(f"{config}: tokenizer_kwargs may not set {', '.join(refused)}")
-    wanted = text_cfg.get("hf_tokenizer_name")
-    if not wanted:
-        with refusing(f"the tokenizer_kwargs in {config}"):
+    with checkpoint.refusing(f"the tokenizer that {config} names"):
+        settings = dict(text_cfg.get("tokenizer_kwargs") or {})
+        if refused := sorted(settings.keys() & _NOT_FOR_FILES):
+            raise BackboneUnavailable(f"{config}: tokenizer_kwargs may not set {', '.join(refused)}")
+        _refuse_mode(text_cfg.get("tokenizer_mode"))
+        wanted = text_cfg.get("hf_tokenizer_name")
+        if not wanted:
             return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
-    named = inside(folder, wanted, config)
-    source = next(filter(has_vocabulary, (folder, named, folder / named.name)), None)
-    if source is None:
-        try:
-            source, _ = fetch(wanted, "", _tokenizer_files)
-        except BackboneUnavailable as error:
-            raise BackboneUnavailable(
-                f"{folder} has no tokenizer, and that of {wanted!r} is not available either: ", *error.parts
-            ) from None
-    clean = get_clean_fn(settings.pop("clean", "whitespace"))
-    strip_sep = settings.pop("strip_sep_token", False)
-    language = settings.pop("language", None)
-    tokenizer = load_tokenizer(source, settings=settings)
-    if language is not None:
-        with refusing(f"the language {language!r} of the tokenizer in {config}"):
+        named = checkpoint.inside(folder, wanted, config)
+        source = next(filter(has_vocabulary, (folder, named, folder / named.name)), None)
+        if source is None:
+            source = _fetched(folder, wanted, "tokenizer", _configuration)
+        clean = get_clean_fn(settings.pop("clean", "whitespace"))
+        strip_sep = settings.pop("strip_sep_token", False)
+        language = settings.pop("language", None)
+        tokenizer = load_tokenizer(source, settings=settings)
+        if language is not None:
             tokenizer.set_src_lang_special_tokens(language)
-    fills_context = text_cfg.get("tokenizer_mode") == "clips"
-    return _HubTokenizer(tokenizer, clean, context_length, strip_sep, fills_context)
-
-
-def _tokenizer_files(names: Sequence[str]) -> list[str]:
-    return [name for name in names if "/" not in name and name.endswith(CONFIGURATION)]
+        return _HubTokenizer(tokenizer, clean, context_length, strip_sep)
 
 
 def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:
     """The folder with the config.json of a text tower of transformers: local, built in, or from the Hub."""
-    named = inside(folder, wanted, folder / OPEN_CLIP_CONFIG)
+    named = checkpoint.inside(folder, wanted, folder / checkpoint.OPEN_CLIP_CONFIG)
     for place in (named, folder / named.name, folder):
         config = place / "config.json"
-        if config.is_file() and read_json(config).get("model_type") in arch_dict:
+        if config.is_file() and checkpoint.read_json(config).get("model_type") in arch_dict:
             return place
     # LAION's and NLLB-SigLIP's repositories hold weights, but no config.json of the text tower.
-    published = (
-        encoder_config(wanted) if wanted.partition("/")[0] in (named.name, "FacebookAI", "facebook") else None
-    )
-    if published is not None:
+    published = encoder_config(wanted)
+    if published is not None and wanted.partition("/")[0] in (named.name, "FacebookAI", "facebook"):
         (scratch / "config.json").write_text(json.dumps(published))
         return scratch
+    return _fetched(folder, wanted, "config.json", lambda names: [n for n in names if n == "config.json"])
+
+
+def _fetched(folder: Path, repo: str, what: str, choose: Callable[[Sequence[str]], list[str]]) -> Path:
     try:
-        return fetch(wanted, "", lambda names: [name for name in names if name == "config.json"])[0]
+        return checkpoint.fetch(repo, "", choose)[0]
     except BackboneUnavailable as error:
-        raise BackboneUnavailable(
-            f"the text tower needs the config.json of {wanted!r}, which is not in {folder} either: ",
-            *error.parts,
-        ) from None
+        message = f"{folder} has no {what} of its text tower, and that of {repo!r} is not available either: "
+        raise BackboneUnavailable(message, *error.parts) from None

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError
+from ..errors import BackboneUnavailable, CapscoreError
 from .base import Tokens
 from .checkpoint import refusing
 
@@ -28,13 +28,8 @@ _VOCABULARIES = (
     *("sentencepiece.bpe.model", "spiece.model", "tokenizer.model"),
 )
 # Special tokens of RoBERTa and its variants; a tokenizer.json alone does not name their roles.
-_ROBERTA_TOKENS = {
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "pad_token": "<pad>",
-    "sep_token": "</s>",
-    "cls_token": "<s>",
-}
+_ROBERTA_TOKENS = {"bos_token": "<s>", "cls_token": "<s>", "pad_token": "<pad>"}
+_ROBERTA_TOKENS |= {"eos_token": "</s>", "sep_token": "</s>"}
 # Texts that differ in more characters than this are matched in proportion.
 _MAX_COMPARED = 2000
 # open_clip's cleaning makes quotation marks straight.
@@ -63,16 +58,13 @@ def load_tokenizer(
 ) -> Any:
     """The tokenizer of a checkpoint folder.
 
+    A tokenizer.json without any configuration is taken for a RoBERTa variant's, as in LAION's repositories.
+
     Args:
-        folder: Folder with tokenizer.json or another vocabulary. A tokenizer.json without any configuration
-            is taken for a RoBERTa variant's, as in LAION's repositories.
+        folder: Folder with tokenizer.json or another vocabulary.
         config: Config of the model, if transformers does not know its config.json.
         trust_remote_code: Whether transformers may run the tokenizer's own code.
         settings: Further arguments of the tokenizer's class; they cannot make code run.
-
-    Raises:
-        BackboneUnavailable: the vocabulary is missing or damaged, or needs code that is not trusted.
-        MissingExtraError: the vocabulary is a SentencePiece model and that library is not installed.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -90,13 +82,7 @@ def load_tokenizer(
             settings["config"] = config
         # Always set, and last: otherwise transformers asks on the terminal whether it may run code.
         settings |= {"local_files_only": True, "trust_remote_code": trust_remote_code}
-        try:
-            return AutoTokenizer.from_pretrained(folder, **settings)
-        except ImportError as error:
-            for package in ("sentencepiece", "protobuf"):  # needed by SiglipTokenizer
-                if f"requires the {package}" in str(error).lower():
-                    raise MissingExtraError(package, "siglip", f"the tokenizer in {folder}") from None
-            raise
+        return AutoTokenizer.from_pretrained(folder, **settings)
 
 
 def vocabulary_digest(tokenizer: Any) -> str:
@@ -126,11 +112,7 @@ def position_limit(text_config: Any, text_model: Any) -> int | None:
 
 
 def context_length(text_config: Any, text_model: Any, tokenizer: Any) -> int:
-    """Largest number of tokens, special ones included, that text model and tokenizer both allow.
-
-    Raises:
-        CapscoreError: neither of them sets a limit.
-    """
+    """Largest number of tokens, special ones included, that text model and tokenizer both allow."""
     limits = [tokenizer.model_max_length, position_limit(text_config, text_model)]
     limit = min(limit for limit in limits if limit is not None)
     if limit > 10**6:  # a tokenizer without a limit says about 1e30
@@ -147,10 +129,7 @@ def pad_id_of(tokenizer: Any) -> int:
 
 
 def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tokens:
-    """Texts → ids with special tokens, without padding, at most `max_tokens` each.
-
-    A text that is cut keeps its end token.
-    """
+    """Texts → ids with special tokens, without padding, at most `max_tokens` each, the end token kept."""
     texts = list(texts)
     if not texts:
         return Tokens(ids=[], truncated=np.zeros(0, bool))
@@ -165,20 +144,13 @@ def tokenize_texts(tokenizer: Any, texts: Sequence[str], max_tokens: int) -> Tok
 
 
 def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Piece]]:
-    """Texts → id, start and end of their tokens, without special ones; see `Backbone.piece_spans`.
-
-    Raises:
-        CapscoreError: the tokenizer does not say where its tokens are.
-    """
+    """Texts → id, start and end of their tokens, without special ones; see `Backbone.piece_spans`."""
     texts = list(texts)
     if not texts:
         return []
     if not tokenizer.is_fast:
         if not hasattr(tokenizer, "sp_model"):
-            raise CapscoreError(
-                f"{type(tokenizer).__name__} does not say where in a text its tokens are: only tokenizers of "
-                "the tokenizers library and of SentencePiece do"
-            )
+            raise CapscoreError(f"{type(tokenizer).__name__} does not say where in a text its tokens are")
         pieces = [tokenizer.tokenize(text) for text in texts]
         return [
             spans_of_pieces(text, tokenizer.convert_tokens_to_ids(row), row)
@@ -190,38 +162,25 @@ def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Piece]]:
     blank = tokenizer.convert_tokens_to_ids(BLANK)
     if blank is None or tokenizer.convert_ids_to_tokens(blank) != BLANK:
         blank = -1  # there is no such token; the id is that of the unknown token
-    return [
-        settled(
-            text,
-            [
-                (token, start, start if token == blank and text[start:end] != BLANK else end)
-                for token, (start, end) in zip(ids, offsets, strict=True)
-            ],
-        )
-        for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True)
-    ]
+    rows = []
+    for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True):
+        row = [
+            (token, start, start if token == blank and text[start:end] != BLANK else end)
+            for token, (start, end) in zip(ids, offsets, strict=True)
+        ]
+        rows.append(settled(text, row))
+    return rows
 
 
 def _called(tokenizer: Any, texts: list[str], **settings: Any) -> Any:
-    settings = {"truncation": False, **settings}
     # not verbose: no warning about long texts, which `Tokens.truncated` reports
-    return tokenizer(
-        texts,
-        padding=False,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        verbose=False,
-        **settings,
-    )
+    plain = {"padding": False, "truncation": False, "verbose": False}
+    plain |= {"return_attention_mask": False, "return_token_type_ids": False}
+    return tokenizer(texts, **{**plain, **settings})
 
 
 def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> list[Piece]:
     """Pieces of SentencePiece, which together are the normalised text → their places in the original text.
-
-    Args:
-        text: Original text.
-        ids: n token ids.
-        pieces: Text of each token; "▁" stands for a blank.
 
     >>> spans_of_pieces("Two ﬁne dogs", [4, 8, 2, 1], ["▁Two", "▁fine", "▁dog", "s"])
     [(4, 0, 3), (8, 4, 7), (2, 8, 11), (1, 11, 12)]
@@ -250,15 +209,8 @@ def original_spans(original: str, changed: str, spans: Sequence[tuple[int, int]]
 
     Characters are compared in compatibility decomposition (NFKD), without case and blanks, quotation marks as
     straight ones. Where the texts still differ, the characters in between are matched in proportion. Letters
-    and digits that were removed belong to the character before them (the "amp;" of an entity).
-
-    Args:
-        original: Original text.
-        changed: Its changed form, in the same order.
-        spans: n pairs of start and end in `changed`; a span whose start is its end is empty.
-
-    Returns:
-        n pairs in characters of `original`, from 0.
+    and digits that were removed belong to the character before them (the "amp;" of an entity). A span whose
+    start is its end is empty.
 
     >>> original_spans("  The  ﬁne Café", "the fine café", [(0, 3), (4, 6), (9, 13)])
     [(2, 5), (7, 8), (11, 15)]

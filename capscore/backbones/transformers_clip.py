@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,18 +16,9 @@ import transformers
 from tokenizers.normalizers import Lowercase
 from torch import nn
 
-from ..errors import BackboneUnavailable, CapscoreError, Setting
-from .base import (
-    Backbone,
-    LoadOptions,
-    Tokens,
-    architecture_digest,
-    exact_convolutions,
-    fingerprint_of,
-    pad_batch,
-    settings_digest,
-    weights_digest,
-)
+from ..errors import CapscoreError, Setting
+from . import base
+from .base import Backbone, LoadOptions, Tokens
 from .checkpoint import load_config, load_folder_strictly, load_strictly, read_json, refusing
 from .tokens import (
     Piece,
@@ -44,19 +34,14 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-@dataclass(frozen=True)
-class _TextInput:
-    """How a kind of text tower reads a batch.
+class _TextInput(NamedTuple):
+    """How a kind of text tower reads a batch."""
 
-    Attributes:
-        masked: Whether it attends in both directions, so that padding must be masked. A causal tower pools
-            at the end token, before the padding.
-        full: Whether it was trained on texts padded to the whole context, and reads the padding.
-        lowercase: Whether it was trained on lower-cased texts.
-    """
-
+    # whether it attends in both directions; a causal tower pools at the end token, before the padding
     masked: bool = False
+    # whether it was trained on texts padded to the whole context, and reads the padding
     full: bool = False
+    # whether it was trained on lower-cased texts
     lowercase: bool = False
 
 
@@ -81,21 +66,12 @@ _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") e
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a checkpoint folder of the family.
-
-    Args:
-        folder: Folder with config.json, model.safetensors (or pytorch_model.bin), a tokenizer and
-            preprocessor_config.json.
-        options: Options of the backbone, without an image tower: these checkpoints have their own.
+    """Load a checkpoint folder of the family, with model, tokenizer and preprocessor_config.json.
 
     Raises:
-        BackboneUnavailable: a file is missing or damaged, or the weights do not fit the config.
         CapscoreError: another kind of model, or one whose code is not trusted.
     """
-    if options.image_tower:
-        raise CapscoreError(
-            Setting("image_tower", options.image_tower), f": {options.name} has an image tower of its own"
-        )
+    options.refuse_image_tower()
     trusted = options.trust_remote_code
     raw = read_json(folder / "config.json")
     kind = raw.get("model_type", "")
@@ -116,35 +92,21 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     else:
         kind = ""
         model = load_folder_strictly(transformers.AutoModel, folder, trust_remote_code=True)
-        for method in ("get_text_features", "get_image_features"):
-            if not hasattr(model, method):
-                raise CapscoreError(f"{type(model).__name__} in {folder} has no {method}")
     tokenizer = load_tokenizer(folder, model.config, trust_remote_code=trusted and not kind)
-    if not any((folder / file).is_file() for file in ("preprocessor_config.json", "processor_config.json")):
-        raise BackboneUnavailable(
-            f"{folder} has no preprocessor_config.json, which describes the input of its image tower"
-        )
     with refusing(f"the image processor in {folder}"):
         image_processor = transformers.AutoImageProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=trusted, **_TORCHVISION
         )
-    settings = settings_digest(folder, code=trusted)
+    settings = base.settings_digest(folder, code=trusted)
     return TransformersClip(model, tokenizer, image_processor, options, kind=kind, settings=settings)
 
 
 class TransformersClip(Backbone):
-    """A model of transformers with `get_text_features` and `get_image_features`.
+    """A model of transformers with `get_text_features` and `get_image_features`, in float32.
 
-    Args:
-        model: Model in float32.
-        tokenizer: Tokenizer of the model.
-        image_processor: Image processor of the model, with torchvision or PIL.
-        options: Options of the backbone.
-        kind: `model_type` of the model; "" for one with its own code.
-        settings: Digest of the files that say how the weights are used.
-
-    Raises:
-        CapscoreError: tokenizer and text tower disagree about the token that ends a text.
+    `kind` is its `model_type`; "" for one with its own code. `settings` is the digest of the files that say
+    how the weights are used. `CapscoreError` if tokenizer and text tower disagree about the token that ends a
+    text.
     """
 
     def __init__(
@@ -170,18 +132,18 @@ class TransformersClip(Backbone):
         if kind in _CAUSAL:
             self._check_end_token(text_config.eos_token_id)
         self._identify(options.revision)
-        model = model.to(device=self.device, dtype=getattr(torch, self.dtype)).eval().requires_grad_(False)
-        self._model, self._text = model, _TextSide(model) if kind else None
+        self._model = model.to(self.device, getattr(torch, self.dtype)).eval().requires_grad_(False)
+        self._text = _TextSide(model) if kind else None
         with torch.inference_mode():
             self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
 
     def _identify(self, revision: str) -> None:
-        digest = fingerprint_of(weights_digest(self._model), self._settings)
+        digest = base.fingerprint_of(base.weights_digest(self._model), self._settings)
         self.revision = revision or f"w{digest[:8]}"
-        self.fingerprint = fingerprint_of(
+        self.fingerprint = base.fingerprint_of(
             "transformers_clip",
             digest,
-            architecture_digest(self._model),
+            base.architecture_digest(self._model),
             self.dtype,
             self.max_tokens,
             self._describe_preprocessing(),
@@ -196,26 +158,20 @@ class TransformersClip(Backbone):
         # A causal tower is read out at its end token, or at the first token if it finds none: with the
         # wrong id every text would get the same embedding.
         ids = self._tokenizer(["a photo"])["input_ids"][0]
-        legacy = self._kind == "clip" and pooled_id == 2  # read out at the highest id
-        index = ids.index(max(ids)) if legacy else ids.index(pooled_id) if pooled_id in ids else -1
-        if index != len(ids) - 1:
+        if self._kind == "clip" and pooled_id == 2:  # old CLIP, read out at the highest id
+            pooled_id = max(ids)
+        if pooled_id not in ids[-1:] or ids.index(pooled_id) != len(ids) - 1:
             raise CapscoreError(
-                f"{self.name}: the config reads texts out at {'the highest id' if legacy else pooled_id}, but"
-                f" the tokenizer ends them with {ids[-1]} (of {ids})"
+                f"{self.name}: the config reads texts out at {pooled_id}, but the tokenizer ends them with "
+                f"{ids[-1]} (of {ids})"
             )
 
     def text_network(self) -> nn.Module:
-        if (
-            self._text is None
-        ):  # it runs its own code: which of its weights belong to the text tower is unknown
-            return super().text_network()
-        return self._text
+        # Of a model that runs its own code it is unknown which weights belong to the text tower.
+        return super().text_network() if self._text is None else self._text
 
     def network(self) -> nn.Module:
         return super().network() if self._text is None else self._model
-
-    def text_settings(self) -> tuple[Any, ...]:
-        return getattr(self._model.config, "text_config", self._model.config), self._tokenizer
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
@@ -223,9 +179,8 @@ class TransformersClip(Backbone):
         The first row of the latter begins with height and width in patches.
         """
         # With an explicit layout: some processors mistake an image 3 pixels high for channels first.
-        batch = self._image_processor(
-            images=np.array(image), input_data_format="channels_last", return_tensors="pt"
-        )
+        layout = {"input_data_format": "channels_last", "return_tensors": "pt"}
+        batch = self._image_processor(images=np.array(image), **layout)
         pixels = batch["pixel_values"][0].float()
         if "spatial_shapes" not in batch:
             return pixels
@@ -244,7 +199,7 @@ class TransformersClip(Backbone):
             inputs["spatial_shapes"] = shapes.to(self.device)
             inputs["pixel_attention_mask"] = mask.int().to(self.device)
         inputs["pixel_values"] = batch.to(self.device, getattr(torch, self.dtype))
-        with exact_convolutions(self.dtype):
+        with base.exact_convolutions(self.dtype):
             return _tensor(self._model.get_image_features(**inputs))
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
@@ -268,7 +223,7 @@ class TransformersClip(Backbone):
             # SigLIP was trained without a mask, so its tokenizers do not list one among their outputs.
             masked = masked or "attention_mask" in self._tokenizer.model_input_names
             length, side = self.max_tokens, self._tokenizer.padding_side
-        tokens, mask = pad_batch(ids, self._pad_id, length, side)
+        tokens, mask = base.pad_batch(ids, self._pad_id, length, side)
         inputs = {"input_ids": tokens.to(self.device)}
         if masked:
             inputs["attention_mask"] = mask.to(self.device)

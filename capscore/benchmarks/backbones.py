@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..backbones.base import count_weights, first_line
+from ..backbones.base import count_weights
 from ..backbones.loading import find_known
 from ..errors import CapscoreError, InputError, join_parts
 from .protocols import Statistic
@@ -206,7 +206,7 @@ def compare_backbones(
 def _reason(error: BaseException) -> str:
     """What stopped a backbone, in one line without advice."""
     if isinstance(error, CapscoreError):
-        words = join_parts(first_line(error))
+        words = join_parts(error.parts).partition(" Instead: ")[0]
         _, colon, rest = words.partition(" is not available: ")
         return " ".join((rest if colon else words).split())
     return " ".join(f"{type(error).__name__}: {error}".split())

@@ -8,7 +8,6 @@ set aside, and a cache that cannot be read or written gives one warning.
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -22,9 +21,7 @@ import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
 
-# embeddings-0.sqlite, and the next number after damage: SQLite finds journals by name, so a process that has
-# the damaged file open would otherwise write into the journal of the new one
-_NAME = re.compile(r"embeddings-([0-9]+)\.sqlite(\.corrupt|-journal)?")
+_NAME = "embeddings-0.sqlite"
 _ERRORS = (sqlite3.Error, OSError, UnicodeError)  # UnicodeError: messages of SQLite may quote damage
 _KEYS_PER_QUERY = 900  # SQLite before 3.32 takes at most 999 variables
 _SCHEMA = (
@@ -33,6 +30,17 @@ _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS backbones (fingerprint TEXT PRIMARY KEY, name TEXT NOT NULL DEFAULT '',"
     " last_stored REAL NOT NULL)",
 )
+# count and the length of one vector do not read the others
+_CONTENTS = (
+    "SELECT fingerprint, name, (SELECT count(*) FROM embeddings WHERE backbone = fingerprint),"
+    " (SELECT length(vector) FROM embeddings WHERE backbone = fingerprint LIMIT 1), last_stored"
+    " FROM backbones ORDER BY last_stored DESC"
+)
+_STORED = (
+    "INSERT INTO backbones VALUES (?, ?, ?) ON CONFLICT (fingerprint) DO UPDATE SET"
+    " last_stored = excluded.last_stored, name = coalesce(nullif(excluded.name, ''), name)"
+)
+_DAMAGE = ("malformed", "unsupported file format", "no such column", "decode to UTF-8", "syntax error")
 
 
 @dataclass(frozen=True)
@@ -40,9 +48,7 @@ class StoredBackbone:
     """The contents of the cache for one backbone.
 
     Attributes:
-        fingerprint: Fingerprint of the backbone.
         name: Name of the backbone; "" if unknown.
-        entries: Number of embeddings.
         bytes: Size of its embeddings, about.
         last_stored: Time at which an embedding was last stored, in UTC.
     """
@@ -56,21 +62,21 @@ class StoredBackbone:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """The contents of the cache.
+    """The contents of the cache, with the backbone that was stored last first.
 
-    Attributes:
-        folder: Folder of the cache.
-        bytes: Size on disk, including damaged files that were set aside.
-        entries: Number of embeddings of all backbones.
-        backbones: Contents for each backbone, the one that was stored last first.
-        readable: Whether the file is neither damaged nor locked; if not, `backbones` is empty.
+    `bytes` is the size on disk with a damaged file that was set aside. If the file is damaged or locked, the
+    cache is not `readable`, and `backbones` is empty.
     """
 
     folder: Path
     bytes: int
-    entries: int
     backbones: tuple[StoredBackbone, ...]
     readable: bool = True
+
+    @property
+    def entries(self) -> int:
+        """Number of embeddings of all backbones."""
+        return sum(backbone.entries for backbone in self.backbones)
 
 
 class EmbeddingCache:
@@ -98,193 +104,160 @@ class EmbeddingCache:
 
     def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
         self.folder = _checked_folder(Path(folder if folder is not None else _default_folder()))
+        self.path = self.folder / _NAME
         self.timeout = timeout
         self._can_read = self._can_write = True
 
-    @property
-    def path(self) -> Path:
-        """The file that holds the embeddings; it may not exist yet."""
-        numbers = {match[2]: int(match[1]) for _, match in self._files()}  # the largest of each kind
-        number = numbers.get(None, numbers.get(".corrupt", -1) + 1)
-        return self.folder / f"embeddings-{number}.sqlite"
-
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
-        """Look up embeddings.
+        """Look up embeddings: key → float32 (dim,), read-only.
 
-        Args:
-            fingerprint: Fingerprint of the backbone.
-            dim: Length of its embeddings; an entry of another length counts as absent.
-            keys: Content keys in any order.
-
-        Returns:
-            Key → float32 (dim,), read-only; without keys that are absent or whose entry is damaged.
+        Keys that are absent, or whose entry is damaged or of another length, are left out.
         """
         found: dict[str, np.ndarray] = {}
-        path = self.path
-        if not len(keys) or not self._can_read or not path.exists():
+        if not len(keys) or not self._can_read or not self.path.exists():
             return found
+        distinct = list(dict.fromkeys(keys))
+        query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
         try:
-            with self._connect(path) as connection:
-                for key, checksum, vector in _select(connection, fingerprint, list(dict.fromkeys(keys))):
+            with self._connect() as connection:
+                for start in range(0, len(distinct), _KEYS_PER_QUERY):
+                    part = distinct[start : start + _KEYS_PER_QUERY]
+                    marks = ",".join("?" * len(part))
+                    for key, checksum, row in connection.execute(f"{query}({marks})", (fingerprint, *part)):
+                        whole = isinstance(row, bytes) and len(row) == 4 * dim
+                        if whole and checksum == _checksum(fingerprint, key, row):
+                            found[key] = np.frombuffer(row, "<f4")
+        except _ERRORS as error:
+            if "no such table" not in str(error):  # of a file without embeddings yet
+                self._set_aside("read", error)
+        return found
+        distinct = list(dict.fromkeys(keys))
+        with self._used("read"), self._connect() as connection:
+            for start in range(0, len(distinct), _KEYS_PER_QUERY):
+                part = distinct[start : start + _KEYS_PER_QUERY]
+                query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
+                marks = ",".join("?" * len(part))
+                for key, checksum, vector in connection.execute(f"{query}({marks})", (fingerprint, *part)):
                     whole = isinstance(vector, bytes) and len(vector) == 4 * dim
                     if whole and checksum == _checksum(fingerprint, key, vector):
                         found[key] = np.frombuffer(vector, "<f4")
-        except _ERRORS as error:
-            # a file without the table has no embeddings yet
-            if "no such table" not in str(error) and not _set_aside_if_damaged(path, error):
-                self._give_up("read", error)
         return found
 
     def put(
         self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
     ) -> None:
-        """Store embeddings, all or none of them; a known key gets the new row.
+        """Store float32 rows (n, d) under n keys, all or none of them; a known key gets the new row.
 
         Args:
             fingerprint: Fingerprint of the backbone.
             keys: n content keys; of a repeated key, the last row is kept.
-            rows: float32 (n, d), finite.
+            rows: float32 (n, d), finite; anything else is a ValueError.
             name: Name of the backbone, for `info`.
-
-        Raises:
-            ValueError: rows are not (n, d) or not finite.
         """
         rows = np.ascontiguousarray(rows, "<f4")
-        if rows.ndim != 2 or len(rows) != len(keys):
-            raise ValueError(f"rows of shape {rows.shape} for {len(keys)} keys: expected ({len(keys)}, d)")
-        if not np.isfinite(rows).all():
-            raise ValueError("rows with NaN or infinity are not cached")
+        if rows.ndim != 2 or len(rows) != len(keys) or not np.isfinite(rows).all():
+            raise ValueError(f"rows of shape {rows.shape}: expected ({len(keys)}, d), all finite")
         if not len(keys) or not self._can_write:
             return
-        vectors = map(np.ndarray.tobytes, rows)
         entries = [
             (fingerprint, key, _checksum(fingerprint, key, vector), vector)
-            for key, vector in zip(keys, vectors, strict=True)
+            for key, vector in zip(keys, map(np.ndarray.tobytes, rows), strict=True)
         ]
-        try:
-            path = self.path
+        backbone = (fingerprint, (name or "").encode("utf-8", "backslashreplace").decode(), time.time())
+        for _ in range(2):  # again if a damaged file was set aside
             try:
-                self._write(path, entries, name)
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with self._connect("rwc") as connection, connection:  # commits, or rolls back
+                    connection.execute("BEGIN IMMEDIATE")
+                    for statement in _SCHEMA:
+                        connection.execute(statement)
+                    connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", entries)
+                    connection.execute(_STORED, backbone)
+                return
             except _ERRORS as error:
-                if not _set_aside_if_damaged(path, error):
-                    raise
-                self._write(self.path, entries, name)
-        except _ERRORS as error:
-            self._give_up("written", error)
-
-    def _write(self, path: Path, entries: Sequence[tuple[str, str, bytes, bytes]], name: str | None) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        fingerprint = entries[0][0]
-        with self._connect(path, "rwc") as connection, connection:  # commits, or rolls back
-            connection.execute("BEGIN IMMEDIATE")
-            for statement in _SCHEMA:
-                connection.execute(statement)
-            connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", entries)
-            connection.execute(
-                "INSERT INTO backbones VALUES (?, ?, ?) ON CONFLICT (fingerprint) DO UPDATE SET"
-                " last_stored = excluded.last_stored, name = coalesce(nullif(excluded.name, ''), name)",
-                (fingerprint, (name or "").encode("utf-8", "backslashreplace").decode(), time.time()),
-            )
+                if not self._set_aside("written", error):
+                    return
 
     def info(self) -> CacheInfo:
         """Count the contents of the cache, without changing it."""
-        path, size = self.path, sum(_size(path) for path, _ in self._files())
-        backbones = []
+        size, found, readable = sum(map(_size, self._files())), [], True
         try:
-            if path.exists():
-                with self._connect(path) as connection:
-                    for fingerprint, name, last_stored in connection.execute("SELECT * FROM backbones"):
-                        # count and length of the first one do not read the others
-                        n_entries, length = connection.execute(
-                            "SELECT count(*), (SELECT length(vector) FROM embeddings WHERE backbone = ?1)"
-                            " FROM embeddings WHERE backbone = ?1",
-                            (fingerprint,),
-                        ).fetchone()
-                        stored = datetime.fromtimestamp(last_stored, timezone.utc)
-                        row = StoredBackbone(fingerprint, name, n_entries, n_entries * (length or 0), stored)
-                        backbones.append(row)
+            if self.path.exists():
+                with self._connect() as connection:
+                    for fingerprint, name, entries, length, stored in connection.execute(_CONTENTS):
+                        when = datetime.fromtimestamp(stored, timezone.utc)
+                        row = StoredBackbone(fingerprint, name, entries, entries * (length or 0), when)
+                        found.append(row)
         except (*_ERRORS, TypeError, ValueError, OverflowError) as error:
-            if "no such table" not in str(error):  # of a file that nothing was stored in yet
-                return CacheInfo(self.folder, size, 0, (), readable=False)
-        backbones.sort(key=lambda backbone: backbone.last_stored, reverse=True)
-        return CacheInfo(self.folder, size, sum(b.entries for b in backbones), tuple(backbones))
+            readable = "no such table" in str(error)  # of a file that nothing was stored in yet
+        return CacheInfo(self.folder, size, tuple(found) if readable else (), readable)
 
     def clear(self, fingerprint: str | None = None) -> int:
-        """Remove the embeddings of one fingerprint, or all of them, and free their space on the disk.
+        """Remove the embeddings of one fingerprint, or all of them, and free their space; returns their
+        number.
 
-        Other files in the folder stay as they are.
-
-        Returns:
-            Number of embeddings removed.
-
-        Raises:
-            CapscoreError: the cache cannot be cleared.
+        Other files in the folder stay as they are. A cache that cannot be cleared raises `CapscoreError`.
         """
         # every fingerprint matches GLOB '*'
         operator, value = ("GLOB", "*") if fingerprint is None else ("=", fingerprint)
         removed = 0
         try:
             if self.path.exists():
-                with self._connect(self.path) as connection:
+                with self._connect() as connection:
                     for statement in _SCHEMA:
                         connection.execute(statement)
                     entries = f"DELETE FROM embeddings WHERE backbone {operator} ?"
                     removed = connection.execute(entries, (value,)).rowcount
                     connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
                     connection.execute("VACUUM")
-            for path, match in self._files():
-                if fingerprint is None and match[2] == ".corrupt":
-                    path.unlink(missing_ok=True)
+            rest = self._files()[1:] if fingerprint is None else []
         except _ERRORS as error:
             if not _is_damage(error):
-                raise CapscoreError(
-                    f"the embedding cache in {self.folder} cannot be cleared: {error}"
-                ) from error
-            for path, _ in self._files():
-                path.unlink(missing_ok=True)
+                message = f"the embedding cache in {self.folder} cannot be cleared: {error}"
+                raise CapscoreError(message) from error
+            rest = self._files()
+        for path in filter(Path.is_file, rest):
+            path.unlink(missing_ok=True)
         return removed
 
     def __repr__(self) -> str:
         return f"EmbeddingCache({str(self.folder)!r})"
 
     @contextmanager
-    def _connect(self, path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        uri = f"{path.as_uri()}?mode={mode}"
+    def _connect(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        uri = f"{self.path.as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, self.timeout, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
             yield connection
 
-    def _files(self) -> list[tuple[Path, re.Match[str]]]:
-        """The cache's file, and those that SQLite or damage left beside it, by number."""
-        try:
-            names = os.listdir(self.folder)
-        except OSError:  # no folder, or not readable
-            names = []
-        matches = sorted(filter(None, map(_NAME.fullmatch, names)), key=lambda match: int(match[1]))
-        return [(self.folder / match[0], match) for match in matches]
+    def _files(self) -> list[Path]:
+        """The cache's file, and those that damage or SQLite left beside it."""
+        return [self.path, *(self.path.with_name(_NAME + ending) for ending in (".corrupt", "-journal"))]
 
-    def _give_up(self, what: str, error: Exception) -> None:
-        self._can_read = self._can_read and what != "read"
+    def _set_aside(self, how: str, error: Exception) -> bool:
+        """Set a damaged file aside and return True; stop using a cache that fails otherwise. Both warn."""
+        if _is_damage(error):
+            try:
+                self._files()[-1].unlink(missing_ok=True)  # the new file's journal would have its name
+                os.replace(self.path, f"{self.path}.corrupt")
+            except FileNotFoundError:  # another process found the damage first
+                return True
+            except OSError as failure:
+                error = failure
+            else:
+                message = f"the embedding cache's file {self.path} is damaged ({error}): it is now "
+                warn(CacheWarning(f"{message}{_NAME}.corrupt, and its embeddings are computed again"))
+                return True
+        self._can_read = self._can_read and how != "read"
         self._can_write = False
-        is_file = self.folder.exists() and not self.folder.is_dir()
-        reason = "it is a file, not a folder" if is_file else error
-        warn(
-            CacheWarning(
-                f"the embedding cache in {self.folder} cannot be {what} ({reason}): scoring goes on without "
-                "it, and the scores are the same. For another folder, set the variable CAPSCORE_CACHE or ",
-                Setting("cache"),
-                "; for none, ",
-                Setting("cache", False),
-            )
-        )
+        message = f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring goes on "
+        advice = "without it, and the scores are the same. For another folder, set CAPSCORE_CACHE or "
+        warn(CacheWarning(message, advice, Setting("cache"), "; for none, ", Setting("cache", False)))
+        return False
 
 
 def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> EmbeddingCache | None:
-    """None or True → a cache in the default folder; False → None; a path → one there; a cache → itself.
-
-    Raises:
-        CapscoreError: anything else, or an empty path.
-    """
+    """None or True → a cache in the default folder; False → None; a path → one there; a cache → itself."""
     if cache is False:
         return None
     if cache is None or cache is True:
@@ -297,12 +270,10 @@ def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> Embedding
 
 
 def _default_folder() -> str | Path:
-    chosen = os.environ.get("CAPSCORE_CACHE")
-    if chosen:
-        return chosen
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("capscore", appauthor=False)) / "embeddings"
+    folder = Path(platformdirs.user_cache_dir("capscore", appauthor=False)) / "embeddings"
+    return os.environ.get("CAPSCORE_CACHE") or folder
 
 
 def _checked_folder(folder: Path) -> Path:
@@ -314,10 +285,8 @@ def _checked_folder(folder: Path) -> Path:
         pass  # made later, or reported once when it cannot be
     except (OSError, ValueError, RuntimeError) as error:  # too long; NUL or half a surrogate pair; ~nobody
         reason = getattr(error, "strerror", None) or error
-        raise CapscoreError(
-            Setting("cache", str(folder)[:60]),
-            f": no folder can have this path ({reason}). Name another one here or in CAPSCORE_CACHE",
-        ) from None
+        named = Setting("cache", str(folder)[:60])
+        raise CapscoreError(named, f": no folder can have this path ({reason})") from None
     return folder
 
 
@@ -327,46 +296,11 @@ def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:
 
 
 def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:  # removed meanwhile
-        return 0
-
-
-def _select(
-    connection: sqlite3.Connection, fingerprint: str, keys: Sequence[str]
-) -> Iterator[tuple[str, bytes, bytes]]:
-    """Keys, checksums and vectors of the entries that there are."""
-    for start in range(0, len(keys), _KEYS_PER_QUERY):
-        part = keys[start : start + _KEYS_PER_QUERY]
-        marks = ",".join("?" * len(part))
-        yield from connection.execute(
-            f"SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN ({marks})",
-            (fingerprint, *part),
-        )
-
-
-def _set_aside_if_damaged(path: Path, error: Exception) -> bool:
-    """Rename a damaged file, and say so; False if the file is not at fault."""
-    if not _is_damage(error):
-        return False
-    aside = f"{path}.corrupt"
-    try:
-        os.rename(path, aside)
-    except FileNotFoundError:  # another process found the damage first
-        return True
-    warn(
-        CacheWarning(
-            f"the embedding cache's file {path} is damaged ({error}): it is now {Path(aside).name}, and its "
-            "embeddings are computed again"
-        )
-    )
-    return True
+    return path.stat().st_size if path.is_file() else 0
 
 
 def _is_damage(error: Exception) -> bool:
     """Whether the file is at fault, not the disk, the folder or another process."""
     if isinstance(error, sqlite3.OperationalError):
-        signs = ("malformed", "unsupported file format", "no such column", "decode to UTF-8", "syntax error")
-        return any(sign in str(error) for sign in signs)
+        return any(sign in str(error) for sign in _DAMAGE)
     return isinstance(error, (sqlite3.DatabaseError, UnicodeError))

@@ -1,7 +1,7 @@
 """Images and texts → embeddings: each distinct one once, in full batches, from the cache if it is there.
 
 In: sequences with one item per row, in which the same image or text may occur many times. Out: a matrix of
-the distinct embeddings and, for each row, the place of its embedding.
+the distinct embeddings and, for each row, the index of its embedding.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
-from numbers import Integral
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -77,12 +77,7 @@ class EmbeddedRows:
 
 @dataclass
 class EncodingTimes:
-    """What the towers have encoded, and how long it took; what a cache had is not counted.
-
-    Attributes:
-        images, texts: Numbers of distinct images and texts that went through the towers.
-        image_seconds, text_seconds: Time for them, with decoding and tokenizing.
-    """
+    """Distinct images and texts that the towers (not a cache) encoded, and the seconds with decoding."""
 
     images: int = 0
     texts: int = 0
@@ -110,24 +105,12 @@ class ImageReader(Protocol):
         """Called with up to `SHOWN_AT_ONCE` decoded images, by key; each wanted image comes once."""
 
 
-@dataclass(frozen=True, eq=False)
-class _ShownImage:
-    """Key of an image that an `ImageReader` is looking at, and its feature map (c, h, w) if it has one."""
-
-    key: str
-    backbone: Backbone
-    feature_map: torch.Tensor | None
-
-
 # key and row of an image; its pixels for the tower (None: not needed), or its error; the image for a reader
 _Decoded = tuple[str, int, Any, Any]
 
 
 class _Records:
-    """The distinct items of one call, with a record for each: from memory, from disk, or of the towers.
-
-    A record is an embedding, a flag that says whether a text was cut, and the verdict of a noise gate.
-    """
+    """Records of the distinct items of one call: an embedding, whether a text was cut, and a verdict."""
 
     def __init__(self, keys: Iterable[str], dim: int, verdict_width: int = 0):
         self.index = {key: position for position, key in enumerate(dict.fromkeys(keys))}
@@ -135,10 +118,11 @@ class _Records:
         self.rows = np.zeros((len(self.index), self.width), np.float32)
         self.missing = dict.fromkeys(self.index)
 
-    def fill(self, key: str, record: np.ndarray) -> None:
-        """Take the record of one key, which is no longer missing."""
-        self.rows[self.index[key]] = record
-        self.missing.pop(key, None)
+    def fill(self, records: Mapping[str, np.ndarray]) -> None:
+        """Take the records of some keys, which are no longer missing."""
+        for key, record in records.items():
+            self.rows[self.index[key]] = record
+            self.missing.pop(key, None)
 
     def embedded(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
         index, rows = self.index, self.rows
@@ -179,12 +163,8 @@ class Embedder:
         allow_private_urls: bool = False,
         progress: bool | None = None,
     ):
-        if batch_size is not None and (
-            isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1
-        ):
-            raise InputError(
-                Setting("batch_size", batch_size), ": expected a whole number of at least 1, or None"
-            )
+        if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
+            raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
         self.workers = min(8, os.cpu_count() or 1)
@@ -200,7 +180,8 @@ class Embedder:
         self.encoded = EncodingTimes()
         self._lock = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
-        self._shown: dict[int, _ShownImage] = {}  # by identity, while a reader looks at them
+        # identity of an image that a reader looks at → its key, and the backbone and feature map of it if any
+        self._shown: dict[int, tuple[str, Backbone, torch.Tensor | None]] = {}
 
     def of(self, backbone: Backbone) -> Embedder:
         """An embedder of another backbone with the same settings and the same cache on disk."""
@@ -233,12 +214,9 @@ class Embedder:
 
         Args:
             images: n images that `capscore.images.load.check_images` accepts.
-            on_error: "raise" (default), or "skip" to list bad images in `failures`.
+            on_error: "raise" an ImageError with the first bad row, or "skip" to list them in `failures`.
             skip: Rows to leave out; their index is −1.
             reader: Reader of the decoded images, or None.
-
-        Raises:
-            ImageError: an image cannot be read; names the first row with it.
         """
         if on_error not in ("raise", "skip"):
             raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
@@ -246,9 +224,9 @@ class Embedder:
         failures: dict[int, ImageError] = {}
 
         def fail(row: int, error: ImageError) -> None:
-            if on_error == "raise":
-                raise error.at(row, "image") from error
             failures[row] = error.at(row, "image")
+            if on_error == "raise":
+                raise failures[row] from error
 
         with (
             self._lock,
@@ -261,8 +239,8 @@ class Embedder:
                 if key:
                     first.setdefault(key, row)
             records = self._look_up(first)
-            n_missing, start = len(records.missing), time.perf_counter()
             wanted = frozenset(() if reader is None else reader.wanted(keys))
+            missing = frozenset(records.missing)
 
             def decode(item: tuple[str, int]) -> _Decoded:
                 key, row = item
@@ -273,16 +251,19 @@ class Embedder:
                 pixels = self.backbone.preprocess(image) if key in missing else None
                 return key, row, pixels, image if key in wanted else None
 
-            missing = frozenset(records.missing)
             todo = [(key, row) for key, row in first.items() if key in missing or key in wanted]
+            group = SHOWN_AT_ONCE if wanted else self.image_batch
             # two batches are decoded ahead while the tower works on one; whole images take more memory
             ahead = min(2 * self.image_batch, SHOWN_AT_ONCE) if wanted else 2 * self.image_batch
+            start = time.perf_counter()
             with closing(_bounded_map(pool, decode, todo, ahead)) as decoded:
-                broken = self._embed_images(decoded, len(todo), records, reader if wanted else None, fail)
-            self.encoded.images += n_missing - len(records.missing)
-            self.encoded.image_seconds += time.perf_counter() - start if n_missing else 0.0
-        for row, key in enumerate(keys if broken else ()):
-            if key in broken and row not in failures:
+                groups = iter(lambda: list(islice(decoded, group)), [])
+                self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
+            self.encoded.images += len(missing) - len(records.missing)
+            self.encoded.image_seconds += time.perf_counter() - start if missing else 0.0
+        broken = {keys[row]: error for row, error in failures.items()}
+        for row, key in enumerate(keys if failures else ()):
+            if key and key in broken:
                 failures[row] = broken[key].at(row, "image")
         for row in failures:
             keys[row] = ""
@@ -291,14 +272,13 @@ class Embedder:
     def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Embed regions of decoded images, each distinct one once, from the cache if it is there.
 
-        A backbone with a feature map gives all regions of an image from one pass over it, and from the same
-        pass as the image's own embedding while an `ImageReader` looks at the image. Other backbones embed
-        crops, which are cached by their pixels.
+        A feature map gives all regions of an image from one pass over it, the same as the image's own
+        embedding while an `ImageReader` looks at it. Other backbones embed crops, which are cached by their
+        pixels.
 
         Args:
             images: n upright RGB images.
-            boxes: n float arrays (k_i, 4), left, top, right, bottom in pixels within the image, with an area,
-                as `capscore.images.boxes.check_boxes` returns them.
+            boxes: n float arrays (k_i, 4) in pixels, as `capscore.images.boxes.check_boxes` returns them.
 
         Returns:
             n float32 (k_i, d), rows of unit length (as long as the backbone's rows).
@@ -314,23 +294,20 @@ class Embedder:
         """Feature maps (n, channels, h, w) of decoded images, from a backbone that has them.
 
         While an `ImageReader` looks at an image, its map is that of the image's own embedding.
-
-        Raises:
-            CapscoreError: the backbone has no feature map.
         """
         import torch
 
         with self._lock:
-            shown = [self._shown.get(id(image)) for image in images]
-            maps = [
-                known.feature_map if known and known.backbone is self.backbone else None for known in shown
-            ]
-            missing = [index for index, known_map in enumerate(maps) if known_map is None]
+            maps: dict[int, torch.Tensor] = {}
+            for index, image in enumerate(images):
+                _, backbone, known = self._shown.get(id(image), ("", None, None))
+                if known is not None and backbone is self.backbone:
+                    maps[index] = known
+            missing = [index for index in range(len(images)) if index not in maps]
             if missing:
                 pixels = [self.backbone.preprocess(images[index]) for index in missing]
-                for index, fresh in zip(missing, self.backbone.feature_maps(pixels), strict=True):
-                    maps[index] = fresh
-        return torch.stack([row for row in maps if row is not None])
+                maps.update(zip(missing, self.backbone.feature_maps(pixels), strict=True))
+        return torch.stack([maps[index] for index in range(len(images))])
 
     def texts(self, texts: Sequence[str], *, prefix: str = "", quiet: bool = False) -> EmbeddedRows:
         """Embed one text per row, each with `prefix` before it; with `quiet`, no progress bar is shown."""
@@ -350,8 +327,6 @@ class Embedder:
                 self.encoded.text_seconds += time.perf_counter() - start
         return records.embedded([keys[text] for text in texts], {})
 
-    # ------------------------------------------------------------------ images
-
     def _image_keys(
         self,
         images: Sequence[Any],
@@ -361,12 +336,10 @@ class Embedder:
         fail: Callable[[int, ImageError], None],
     ) -> list[str]:
         """The content key of each row, "" where it failed; reads each path and each object once."""
-        keys = [""] * len(images)
         # identity tells objects apart only while they are alive
         are_alive = isinstance(images, (list, tuple))
         first: dict[str | int, int] = {}  # path or identity → its first row
         repeated: list[tuple[int, int]] = []
-        errors: dict[int, ImageError] = {}
 
         def unread() -> Iterator[tuple[int, Any]]:
             for row in range(len(images)):
@@ -382,115 +355,97 @@ class Embedder:
                     repeated.append((row, first[identity]))
 
         def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
-            row, image = item
             try:
-                return row, content_key(downloads.local(image))
+                return item[0], content_key(downloads.local(item[1]))
             except ImageError as error:
-                return row, error
+                return item[0], error
 
+        found: dict[int, str | ImageError] = {}
         with self._bar("Reading images", len(images)) as advance:
             for row, key in _bounded_map(pool, key_of, unread(), 8 * self.workers):
                 advance(1)
+                found[row] = key
                 if isinstance(key, ImageError):
-                    errors[row] = key
                     fail(row, key)
-                else:
-                    keys[row] = key
         for row, leader in repeated:
-            keys[row] = keys[leader]
-            if leader in errors:
-                fail(row, errors[leader])
-        return keys
+            found[row] = key = found[leader]
+            if isinstance(key, ImageError):
+                fail(row, key)
+        keys = (found.get(row, "") for row in range(len(images)))
+        return ["" if isinstance(key, ImageError) else key for key in keys]
 
     def _embed_images(
         self,
-        decoded: Iterable[_Decoded],
+        groups: Iterable[list[_Decoded]],
         n_images: int,
         records: _Records,
         reader: ImageReader | None,
         fail: Callable[[int, ImageError], None],
-    ) -> dict[str, ImageError]:
-        """Embed decoded images and show them to the reader; returns the undecodable ones by key."""
-        broken: dict[str, ImageError] = {}
-        batch: dict[str, torch.Tensor] = {}
-        shown: dict[str, Image.Image] = {}
-        maps: dict[str, torch.Tensor] = {}
-        keeps_maps = reader is not None and self.backbone.has_feature_map
-
-        def embed() -> None:
-            if batch and keeps_maps:
-                fresh = self.backbone.feature_maps(list(batch.values()))
-                maps.update(zip(batch, fresh, strict=True))
-                write(list(batch), self.backbone.encode_maps(fresh))
-            elif batch:
-                write(list(batch), self.backbone.encode_pixels(list(batch.values())))
-            batch.clear()
-
-        def show() -> None:
-            if reader is None or not shown:
-                return
-            if keeps_maps:
-                embed()  # the reader may ask for regions, which come from the same maps
-            for key, image in shown.items():
-                self._shown[id(image)] = _ShownImage(key, self.backbone, maps.get(key))
-            try:
-                reader.look(shown)
-            finally:
-                self._shown.clear()
-                maps.clear()
-                shown.clear()
-
+    ) -> None:
+        """Embed groups of decoded images and show them to the reader."""
         with self._bar("Embedding images", n_images) as advance, self._writer(records) as write:
-            for key, row, pixels, image in decoded:
-                if isinstance(pixels, ImageError):
-                    broken[key] = pixels
-                    fail(row, pixels)
-                elif pixels is not None:
-                    batch[key] = pixels
-                if image is not None:
-                    shown[key] = image
-                if len(batch) == self.image_batch:
-                    embed()
-                if len(shown) == SHOWN_AT_ONCE:
-                    show()
-                advance(1)
-            embed()
-            show()
-        return broken
-
-    # ----------------------------------------------------------------- regions
+            for group in groups:
+                maps: dict[str, torch.Tensor] = {}
+                fresh = []
+                for key, row, pixels, _ in group:
+                    if isinstance(pixels, ImageError):
+                        fail(row, pixels)
+                    elif pixels is not None:
+                        fresh.append((key, pixels))
+                for start in range(0, len(fresh), self.image_batch):
+                    names, batch = zip(*fresh[start : start + self.image_batch], strict=True)
+                    if reader is not None and self.backbone.has_feature_map:
+                        # kept, because the reader may ask for regions
+                        found = self.backbone.feature_maps(batch)
+                        maps.update(zip(names, found, strict=True))
+                        write(names, self.backbone.encode_maps(found))
+                    else:
+                        write(names, self.backbone.encode_pixels(batch))
+                shown = {key: image for key, _, _, image in group if image is not None}
+                if reader is not None and shown:
+                    for key, image in shown.items():
+                        self._shown[id(image)] = key, self.backbone, maps.get(key)
+                    try:
+                        reader.look(shown)
+                    finally:
+                        self._shown.clear()
+                advance(len(group))
 
     def _regions_of_crops(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
-        rows: list[np.ndarray] = [np.zeros((0, self.backbone.dim), np.float32)]
+        rows = [np.zeros((0, self.backbone.dim), np.float32)]
         waiting: list[Image.Image] = []
         pixels = 0
-        for image, image_boxes in zip(images, boxes, strict=True):
-            for crop in (crop for box in image_boxes for crop in crops(image, box)):
-                if waiting and pixels + crop.width * crop.height > CROPPED_PIXELS:
-                    embedded = self.images(waiting)
-                    rows.append(embedded.matrix[embedded.index])
-                    waiting, pixels = [], 0
-                waiting.append(crop)
-                pixels += crop.width * crop.height
-        if waiting:
+
+        def embed() -> None:
+            if not waiting:
+                return
             embedded = self.images(waiting)
             rows.append(embedded.matrix[embedded.index])
+            waiting.clear()
+
+        for image, image_boxes in zip(images, boxes, strict=True):
+            for crop in (crop for box in image_boxes for crop in crops(image, box)):
+                if pixels + crop.width * crop.height > CROPPED_PIXELS:
+                    embed()
+                    pixels = 0
+                waiting.append(crop)
+                pixels += crop.width * crop.height
+        embed()
         return np.concatenate(rows)
 
     def _regions_of_maps(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
         keys = []
         for image, image_boxes in zip(images, boxes, strict=True):
-            shown = self._shown.get(id(image))
-            image_key = content_key(image) if shown is None else shown.key
+            image_key = self._shown[id(image)][0] if id(image) in self._shown else content_key(image)
             keys.append([_region_key(image_key, box) for box in np.asarray(image_boxes, np.float64)])
-        records = self._look_up(key for image_keys in keys for key in image_keys)
+        every_key = [key for image_keys in keys for key in image_keys]
+        records = self._look_up(every_key)
         # image → its regions that no cache had, each once
-        missing = []
+        missing: list[tuple[int, dict[str, int]]] = []
         seen: set[str] = set()
         for index, image_keys in enumerate(keys):
-            fresh = {
-                key: row for row, key in enumerate(image_keys) if key in records.missing and key not in seen
-            }
+            places = enumerate(image_keys)
+            fresh = {key: row for row, key in places if key in records.missing and key not in seen}
             seen.update(fresh)
             if fresh:
                 missing.append((index, fresh))
@@ -504,10 +459,8 @@ class Embedder:
                 ]
                 rows = self.backbone.encode_map_regions(maps, shares)
                 write([key for _, fresh in part for key in fresh], rows)
-        found = records.embedded([key for image_keys in keys for key in image_keys], {})
+        found = records.embedded(every_key, {})
         return found.matrix[found.index]
-
-    # ------------------------------------------------------------------- texts
 
     def _embed_texts(self, texts: list[str], keys: list[str], records: _Records, quiet: bool) -> None:
         total = 0 if quiet else len(texts)
@@ -524,21 +477,18 @@ class Embedder:
                     write([names[row] for row in batch], rows, tokens.truncated[batch], verdicts)
                     advance(len(batch))
 
-    # ------------------------------------------------------------ memory, disk
-
     def _look_up(self, keys: Iterable[str], verdict_width: int = 0) -> _Records:
         """One record for each distinct key, filled if memory or disk has it."""
         records = _Records(keys, self.backbone.dim, verdict_width)
-        for key in list(records.missing):
-            if key in self._memory:
-                self._memory.move_to_end(key)
-                records.fill(key, self._memory[key])
-        unknown = list(records.missing) if self.cache is not None else []
-        for start in range(0, len(unknown), READ_AT_ONCE):
+        known = [key for key in records.missing if key in self._memory]
+        for key in known:
+            self._memory.move_to_end(key)
+        records.fill({key: self._memory[key] for key in known})
+        unknown = list(records.missing)
+        for start in range(0, len(unknown) if self.cache is not None else 0, READ_AT_ONCE):
             part = unknown[start : start + READ_AT_ONCE]
             found = self.cache.get(self.fingerprint, records.width, part)  # type: ignore[union-attr]
-            for key, record in found.items():
-                records.fill(key, record)
+            records.fill(found)
             if len(unknown) <= MEMORY_ENTRIES:
                 self._remember(found)
         return records
@@ -560,7 +510,7 @@ class Embedder:
             waiting.clear()
 
         def write(
-            keys: list[str],
+            keys: Sequence[str],
             rows: np.ndarray,
             truncated: np.ndarray | None = None,
             verdicts: np.ndarray | None = None,
@@ -568,11 +518,15 @@ class Embedder:
             flags = np.zeros(len(keys)) if truncated is None else truncated
             columns = [rows, flags] if verdicts is None else [rows, flags, verdicts]
             fresh = np.column_stack(columns).astype(np.float32)
-            self._check_finite(fresh)
+            if not np.isfinite(fresh).all():
+                raise CapscoreError(
+                    f"{self.backbone.name} gave NaN or infinite embeddings in {self.backbone.dtype}: try ",
+                    Setting("dtype", "float32"),
+                    ", or its weights are damaged",
+                )
             # copies, because a view would keep its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
-            for key, record in batch.items():
-                records.fill(key, record)
+            records.fill(batch)
             waiting.update(batch)
             self._remember(batch)
             if len(waiting) >= WRITE_EVERY:
@@ -582,17 +536,6 @@ class Embedder:
             yield write
         finally:
             flush()
-
-    def _check_finite(self, rows: np.ndarray) -> None:
-        n_bad = int((~np.isfinite(rows).all(axis=1)).sum())
-        if n_bad:
-            half = self.backbone.dtype != "float32"
-            advice = ("try ", Setting("dtype", "float32")) if half else ("its weights are damaged",)
-            raise CapscoreError(
-                f"{self.backbone.name} gave NaN or infinite embeddings for {n_bad} of {len(rows)} items in "
-                f"{self.backbone.dtype}; ",
-                *advice,
-            )
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         quick = not total or (self.progress is None and total <= 2 * self.text_batch)

@@ -120,7 +120,7 @@ def read_weights(
     state = read_state_dict(folder)
     if tensors_digest(state) != digest:
         raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
-    refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()), build)
+    refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()))
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
             network = build()

@@ -246,7 +246,7 @@ def test_the_place_of_a_text_by_hand():
     ],
 )
 def test_sizes_that_no_network_has(sizes):
-    with pytest.raises(CapscoreError, match=r"no image tower has the sizes .*expected whole numbers"):
+    with pytest.raises(CapscoreError):
         ImageTowerConfig(**{**SMALL, **sizes})
 
 

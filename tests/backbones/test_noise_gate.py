@@ -124,5 +124,5 @@ def test_the_encoder_keeps_its_own_weights_and_only_the_gate_is_new(gated, plain
 )
 def test_parts_that_cannot_be(parts):
     backbone = load_backbone("embedded-free", device="cpu")
-    with pytest.raises(CapscoreError, match="takes the parts"):
+    with pytest.raises(CapscoreError):
         backbone.add_network_parts(parts)

@@ -46,7 +46,6 @@ MODELS = {
             "tokenizer_kwargs": {"strip_sep_token": True},
         }
     },
-    "clips": {"text_cfg": {**BYTES, "no_causal_mask": True, "pool_type": "last", "tokenizer_mode": "clips"}},
     "coca": {
         "text_cfg": {**TEXT, "embed_cls": True, "output_tokens": True},
         "vision_cfg": {**VISION, "attentional_pool": True, "attn_pooler_heads": 2, "output_tokens": True},

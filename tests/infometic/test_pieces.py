@@ -38,7 +38,7 @@ SPECIAL = {
     "student": ([0], [2]),
     "embedded": ([1], [2]),
 }
-KINDS = [*SPECIAL, "open_clip clips"]
+KINDS = [*SPECIAL]
 DROP_PUNCTUATION = ("open_clip siglip", "siglip")
 
 # Letters with case and accents, composed and not; scripts without case or blanks; what NFKC makes longer or

