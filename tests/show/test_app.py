@@ -242,7 +242,7 @@ def test_means_and_differences(written):
     # a constant difference: every draw has it; 2 of the 2⁴ ways to swap are as far from 0, twice after Holm
     assert "better mean 0.7000 difference +0.2000 interval +0.2000 to +0.2000" in text
     assert "p randomisation 0.25" in text
-    assert "whether the settings agree is not checked" in text
+    assert "is not checked" in text
 
 
 def summary(folder, name, signature):
