@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from .. import __version__
 from ..errors import InputError, Setting, TruncationWarning
 from ..files.shipped import calibration_files
 from .signature import parse_signature
-
-if TYPE_CHECKING:
-    from .base import Scorer, Scores
 
 FORMAT = "capscore calibration 1"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
@@ -188,14 +185,14 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %" if 0 < value < 1 or value > 99 else f"{value:.0f} %"
 
 
-def standing(scores: Scores, path: str | Path | None = None) -> Standing | None:
+def standing(scores: Any, path: str | Path | None = None) -> Standing | None:
     """Where the scores of rows lie among those of right captions, and of captions of other photos.
 
     The numbers are means over the rows of each row's percentile: a system whose captions score as right ones
     do is better than 50 % of right captions (less where scores tie), whatever the number of rows.
 
     Args:
-        scores: Scores of a metric.
+        scores: Any of a metric.
         path: File that `capscore calibrate` wrote; None for what ships with the library.
 
     Returns:
@@ -223,13 +220,13 @@ def standing(scores: Scores, path: str | Path | None = None) -> Standing | None:
     return Standing({}, 0.0, 0, 0, "", f"not comparable with a calibration: {reason}")
 
 
-def standings(found: Mapping[str, Scores], path: str | Path | None = None) -> dict[str, Standing]:
+def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
     """`standing` of each metric; metrics that nothing is known about are left out."""
     placed = {name: standing(scores, path) for name, scores in found.items()}
     return {name: one for name, one in placed.items() if one is not None}
 
 
-def percentiles(scores: Scores, against: str, path: str | Path | None = None) -> np.ndarray:
+def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
     """`Scores.percentiles`."""
     if against not in KINDS:
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")
@@ -381,7 +378,7 @@ class CaptionedPhotos:
 
 
 def calibrate(
-    scorer: Scorer,
+    scorer: Any,
     rows: CaptionedPhotos,
     *,
     shuffled: int = 10,
@@ -392,7 +389,7 @@ def calibrate(
     """Percentiles of a metric over right captions, and over captions of other photos in the same language.
 
     Args:
-        scorer: Scorer of the metric.
+        scorer: Any of the metric.
         rows: Right captions. A metric that compares with references takes theirs, or, where there are none,
             the other captions of the photo in the same language.
         shuffled: Number of captions of other photos that are scored for each right one.
@@ -512,7 +509,7 @@ def document(
     }
 
 
-def _score(scorer: Scorer, rows: CaptionedPhotos) -> Scores:
+def _score(scorer: Any, rows: CaptionedPhotos) -> Any:
     images = rows.images if scorer.needs_images else None
     languages: Any = [language or None for language in rows.languages]
     with warnings.catch_warnings():

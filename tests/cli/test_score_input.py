@@ -90,7 +90,7 @@ def test_references_alone_need_no_photo():
     [
         ([], "expected one thing to score: a file or a folder of photos, or --photo dog.jpg"),
         (["--photo", "red.png"], "--caption: at least one is needed"),
-        (["--caption", "red"], "--image-column: no column seems to hold the images"),
+        (["--caption", "red"], "--image-column: no column seems to hold"),
         (["--photo", "zzz.jpg", "--caption", "red"], "no such file: zzz.jpg; --images names the folder"),
         (["--photo", "rde.png", "--caption", "red"], "no such file: rde.png"),
         (
@@ -103,7 +103,7 @@ def test_references_alone_need_no_photo():
         ),
         (
             ["--photo", "red.png", "--caption", "red", "-m", "cider"],
-            "--references-column: no column seems to hold the references",
+            "--references-column: no column seems to hold",
         ),
         (["p.jsonl", "--photo", "red.png"], "expected one thing to score"),
         (["p.jsonl", "--caption", "x"], "expected one thing to score"),

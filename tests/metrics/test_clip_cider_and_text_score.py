@@ -182,9 +182,3 @@ def test_pieces_are_one_corpus(clip, rows, cuts):
     pieces = [scorer.prepare(*columns(rows[start:end])) for start, end in itertools.pairwise(edges)]
     together = scorer.finish(PreparedRows.concatenate(pieces))
     assert together.to_dict() == scorer.score(*columns(rows)).to_dict()
-
-
-def test_rows_of_another_metric_cannot_be_finished():
-    rows = load("ref_clip_score").prepare(CAPTIONS, PHOTOS, REFERENCES)
-    with pytest.raises(ValueError, match="a metric that does not wait"):
-        load("clip_cider").finish(rows)

@@ -207,7 +207,7 @@ def test_a_poisoned_row(rows):
     ("given", "message"),
     [
         ([["red"]], "got a list; expected a dict"),
-        ([{"caption": "red"}], "no column seems to hold the images"),
+        ([{"caption": "red"}], "no column seems to hold"),
         ([{"image": "red.png", "caption": "red", "mcs": 1.0}], "the column name 'mcs'"),
     ],
 )
