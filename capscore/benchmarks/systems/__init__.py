@@ -1,8 +1,8 @@
 """Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models.
 
-`captions` reads what systems say of the photos; `matched_rows` puts it beside the references; `run` scores it
-per language with all references, and takes the differences of every two systems; `side_by_side` has people's
-ratings of pairs of systems, one's own and the published ones. `capscore.show` prints and draws the results.
+`captions` reads what systems say of the photos and puts it beside the references; `run` scores it per language
+with all references, and takes the differences of every two systems; `side_by_side` has people's ratings of
+pairs of systems, one's own and the published ones. `capscore.show` prints and draws the results.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from ..data.annotation_files import KeptReadings
 from ..protocols.results import counted, notes_by_config
 from ..run import COMPONENTS, heard, open_benchmark, start_run
 from ..tasks import TaskOptions
-from .captions import MatchedRows, configs_by_language, match_captions, read_captions
+from .captions import MatchedRows, SystemCaptions, configs_by_language, match_captions, read_captions
 from .side_by_side import Evaluation, published_scores
 
 if TYPE_CHECKING:
@@ -260,23 +260,6 @@ def run_systems(
             usable = _available(slug, name, scorer, found, partial)
             parts.append(_of_language(slug, name, scorer, usable, options))
         measured.append(SystemsMetric(name, tuple(parts), _agreement(parts, used)))
-    notes = notes_by_config([(run.config, note) for run in runs for note in run.notes])
-    notes += [
-        f"{system.name}: {counted(system.n_elsewhere, 'row')} in other languages left out"
-        for system in read
-        if system.n_elsewhere
-    ]
-    notes += [
-        f"{found.language}: {len(found.photos):,} of {found.n_whole:,} photos, those that all have"
-        for found in matched
-        if len(found.photos) < found.n_whole
-    ]
-    if len(systems) == 1:
-        notes.append("1 system: there is nothing to compare it with")
-    if len(used) < len(evaluations):
-        what = counted(len(evaluations), "side-by-side evaluation")
-        left = len(evaluations) - len(used)
-        notes.append(f"{left} of {what} left out: they are of other systems or languages")
     return SystemsRun(
         benchmark=slug,
         split=runs[0].split,
@@ -286,8 +269,28 @@ def run_systems(
         options=options,
         metrics=tuple(measured),
         evaluations=tuple(used),
-        notes=tuple(notes),
+        notes=(
+            *notes_by_config([(run.config, note) for run in runs for note in run.notes]),
+            *_notes(read, matched, len(evaluations), len(used)),
+        ),
     )
+
+
+def _notes(
+    systems: Sequence[SystemCaptions], matched: Sequence[MatchedRows], n_ratings: int, n_used: int
+) -> Iterator[str]:
+    """What was left out."""
+    for system in systems:
+        if system.n_elsewhere:
+            yield f"{system.name}: {counted(system.n_elsewhere, 'row')} in other languages left out"
+    for rows in matched:
+        if len(rows.photos) < rows.n_whole:
+            yield f"{rows.language}: {len(rows.photos):,} of {rows.n_whole:,} photos, those that all have"
+    if len(systems) == 1:
+        yield "1 system: there is nothing to compare it with"
+    if n_used < n_ratings:
+        what = counted(n_ratings, "side-by-side evaluation")
+        yield f"{n_ratings - n_used} of {what} left out: they are of other systems or languages"
 
 
 def _scored_by(name: str) -> tuple[str, str]:
