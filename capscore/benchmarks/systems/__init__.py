@@ -1,6 +1,6 @@
 """Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models.
 
-`captions` reads what systems say of the photos and puts it beside the references; `run` scores it per language
+`captions` reads what systems say of the photos and puts it beside references; `run` scores it per language
 with all references, and takes the differences of every two systems; `side_by_side` has people's ratings of
 pairs of systems, one's own and the published ones. `capscore.show` prints and draws the results.
 """
