@@ -265,5 +265,6 @@ def _reason(error: Exception, repo_id: str, endpoint: str, user: str) -> str:
         404: f"the Hub shows {user} no {repo_id}",
         412: f"somebody else committed to {repo_id} in the meantime; look at it, and push again",
     }
-    told = f"the Hub ({endpoint}) refuses it or could not be used: {type(error).__name__}: {one_line(error)}"
+    why = cause or error
+    told = f"the Hub ({endpoint}) refuses it or could not be used: {type(why).__name__}: {one_line(why)}"
     return known.get(status or 0, told)

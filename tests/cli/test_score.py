@@ -664,7 +664,7 @@ AT = "line 3 (row 2 counted from 0): "
         ({"caption": None}, "candidate: expected a caption, got None"),
         ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
         ({"image": "https://x.org/a.jpg"}, "is a URL, which is fetched only with --allow-urls"),
-        ({"image": "text.png"}, "text.png' is not an image that can be read: it looks like text"),
+        ({"image": "text.png"}, "text.png' is not an image that can be read"),
         ({"language": "xx-nobody"}, "language: unknown language code 'xx-nobody'"),
     ],
 )  # fmt: skip

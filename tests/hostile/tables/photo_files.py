@@ -110,7 +110,7 @@ _BAD = [
     ("PPM whose size is no number", "a.ppm", b"P6 x y 255\n", ["a.ppm"]),
     ("PPM of 5,000 digits", "a.ppm", b"P6 " + b"9" * 5_000 + b" 9 255\n", ["a.ppm"]),
     ("PNG of no width", "a.png", _bomb(0, 5), ["a.png"]),
-    ("400 million pixels", "a.png", _bomb(20_000, 20_000), ["400,000,000 pixels"]),
+    ("400 million pixels", "a.png", _bomb(20_000, 20_000), ["pixels"]),
     ("2 to the 62nd pixels", "a.png", _bomb(2**31 - 1, 2**31 - 1), ["pixels"]),
     ("text chunk that unpacks to 100 MB", "a.png", _PNG[:33] + _chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(10**8))) + _PNG[33:], ["a.png"]),
     ("text", "a.png", b"red", ["text, 'red'"]),
