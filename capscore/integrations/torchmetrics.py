@@ -108,9 +108,9 @@ class CaptionMetric(Metric):
         scores, ids = scores[counts], ids[counts]
         seen: set[int] = set()
         first = []
-        for place, one in enumerate(ids.tolist()):
+        for index, one in enumerate(ids.tolist()):
             if one < 0 or one not in seen:
-                first.append(place)
+                first.append(index)
                 seen.add(one)
         return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
 

@@ -223,8 +223,8 @@ def japanese_tagger(code: str) -> Tagger:
         nodes = [(node.surface, node.feature, node.white_space) for node in tagger(text.replace("\0", " "))]
         found: list[tuple[str, str]] = []
         before: Sequence[str] = ()
-        for place, (surface, feature, blank) in enumerate(nodes):
-            after = nodes[place + 1][1] if place + 1 < len(nodes) else ()
+        for index, (surface, feature, blank) in enumerate(nodes):
+            after = nodes[index + 1][1] if index + 1 < len(nodes) else ()
             word_class = "other" if _COUNTED(surface) else _japanese_class(before, feature, after)
             if blank:  # pieces separated by a blank are not one word
                 found.append((surface, word_class))

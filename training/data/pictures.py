@@ -165,7 +165,7 @@ class Pictures:
         if self._stored is None:
             size = int(np.prod(self._shape))
             self._stored = StoredRows(size, self._folder, _IN_MEMORY, dtype)
-        self._row |= {number: len(self._row) + place for place, number in enumerate(numbers)}
+        self._row |= {number: len(self._row) + index for index, number in enumerate(numbers)}
         self._stored.append(np.ascontiguousarray(rows.reshape(len(rows), -1), dtype=dtype))
 
     def _stand_in(self, fresh: dict[int, RatedRow]) -> None:

@@ -158,7 +158,7 @@ class TripleBatches:
         rows = [int(row) for row in rows]
         kinds, places = self.noise.kinds, self.noise.places
         # Each caption tries the kinds in its own order until one changes it.
-        spots = [(position, place) for position in range(len(rows)) for place in range(places)]
+        spots = [(position, index) for position in range(len(rows)) for index in range(places)]
         tries = {spot: self._tries(rows[spot[0]], epoch, spot[1]) for spot in spots}
         made: dict[tuple[int, int], tuple[str, str]] = {}
         for attempt in range(len(tries[spots[0]]) if spots else 0):
@@ -185,8 +185,8 @@ class TripleBatches:
                 image=int(self.captions.image[row]),
                 caption=self.captions.texts[row],
                 language=self.captions.languages[row],
-                perturbed=tuple(made.get((position, place), nothing)[0] for place in range(places)),
-                kinds=tuple(made.get((position, place), nothing)[1] for place in range(places)),
+                perturbed=tuple(made.get((position, index), nothing)[0] for index in range(places)),
+                kinds=tuple(made.get((position, index), nothing)[1] for index in range(places)),
             )
             for position, row in enumerate(rows)
         ]

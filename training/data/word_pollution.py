@@ -214,13 +214,13 @@ def _replaced(caption: str, words: list[CaptionWord], number: int, new: str) -> 
     moved = len(new) - len(old.text)
     shifted = [
         word
-        if place < number
+        if index < number
         else word._replace(
-            text=new if place == number else word.text,
-            start=word.start + (moved if place > number else 0),
+            text=new if index == number else word.text,
+            start=word.start + (moved if index > number else 0),
             end=word.end + moved,
         )
-        for place, word in enumerate(words)
+        for index, word in enumerate(words)
     ]
     return Polluted(
         caption=caption[: old.start] + new + caption[old.end :],

@@ -582,7 +582,7 @@ class _Run:
 def split_batch(rows: Sequence[Any], count: int, world: int) -> list[Sequence[Any]]:
     """A batch in `count` parts of similar size, fewer where a part would leave a process without a row."""
     count = max(1, min(count, len(rows) // world))
-    edges = [len(rows) * place // count for place in range(count + 1)]
+    edges = [len(rows) * index // count for index in range(count + 1)]
     return [rows[start:stop] for start, stop in pairwise(edges)]
 
 

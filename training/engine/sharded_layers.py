@@ -160,8 +160,8 @@ def whole_state(state: Mapping[Tensor, Mapping[str, Any]], parameters: Sequence[
         parameters: All parameters, in the order in which a checkpoint counts them.
     """
     return {
-        place: {name: whole(v).cpu() if isinstance(v, Tensor) else v for name, v in state[parameter].items()}
-        for place, parameter in enumerate(parameters)
+        index: {name: whole(v).cpu() if isinstance(v, Tensor) else v for name, v in state[parameter].items()}
+        for index, parameter in enumerate(parameters)
         if parameter in state
     }
 

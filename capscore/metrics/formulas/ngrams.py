@@ -223,9 +223,9 @@ class Documents:
             len(sizes), dtype=np.int64
         )  # a number for the part of each list that was read so far
         used = 1
-        for place in range(int(sizes.max(initial=0))):
-            longer = np.flatnonzero(sizes > place)
-            seen = lists[longer] * n_texts + references[offsets[longer] + place]
+        for index in range(int(sizes.max(initial=0))):
+            longer = np.flatnonzero(sizes > index)
+            seen = lists[longer] * n_texts + references[offsets[longer] + index]
             new, inverse = np.unique(seen, return_inverse=True)
             lists[longer] = used + inverse
             used += len(new)

@@ -68,7 +68,7 @@ def labelled_photos(
     kept = {}
     for name, paths in by_label.items():
         n = len(paths) if most is None else min(most, len(paths))
-        kept.update({paths[place * len(paths) // n]: name for place in range(n)})
+        kept.update({paths[index * len(paths) // n]: name for index in range(n)})
     return dict(sorted(kept.items()))
 
 

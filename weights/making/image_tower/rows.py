@@ -239,7 +239,7 @@ def training_rows(
     if not any(row.captions for row in seen):
         raise InputError("no caption is of a photo that is there and may be trained on", field="photos")
     if most_photos is not None and most_photos < len(seen):
-        seen = [seen[place * len(seen) // most_photos] for place in range(most_photos)]
+        seen = [seen[index * len(seen) // most_photos] for index in range(most_photos)]
     counts: Counter[tuple[str, str]] = Counter()
     for row in (*seen, *texts):
         for same in found.get(row.photo, {}).values():

@@ -74,7 +74,7 @@ class MarkFeatures:
     @cached_property
     def place_of(self) -> dict[tuple[str, str], int]:
         """(language, word in lower case) → its place among the distinct words."""
-        return {word: place for place, word in enumerate(self.words)}
+        return {word: index for index, word in enumerate(self.words)}
 
     def words_of(self, caption: int) -> slice:
         """Where the words of a caption lie."""

@@ -169,7 +169,7 @@ def read_boxes(
 ) -> dict[int, np.ndarray]:
     """A file of `weights.making.mark_calibration.boxes` → place of a photo → its boxes (k, 6)."""
     return {
-        place: np.array(content[file], np.float64).reshape(-1, 6)
-        for place, file in enumerate(files)
+        index: np.array(content[file], np.float64).reshape(-1, 6)
+        for index, file in enumerate(files)
         if file in content
     }

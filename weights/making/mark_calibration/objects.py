@@ -114,7 +114,7 @@ def alike_objects(features: MarkFeatures, backbone: Backbone) -> np.ndarray:
     found = np.full((len(features.words), len(THINGS)), -1.0, np.float32)
     for start in range(0, len(found), 4096):
         cosines = features.embeddings[start : start + 4096].astype(np.float32) @ rows.T
-        for place, thing in enumerate(things.tolist()):
+        for index, thing in enumerate(things.tolist()):
             part = found[start : start + 4096, thing]
-            np.maximum(part, cosines[:, place], out=part)
+            np.maximum(part, cosines[:, index], out=part)
     return found

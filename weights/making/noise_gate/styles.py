@@ -305,5 +305,5 @@ def _part(text: Styled, first: int, last: int, end: int) -> Styled | None:
         text.language,
         tuple(kept.values()),
         tuple((a - start, b - start) for a, b in text.objects if a >= start and b <= end),
-        frozenset(place for place, number in enumerate(kept) if number in text.openers),
+        frozenset(index for index, number in enumerate(kept) if number in text.openers),
     )
