@@ -511,8 +511,8 @@ def _identity(settings: Settings, backbone: Backbone, rows: _Rows, split: Split)
     """What makes a run what it is besides the loop's settings."""
     digest = xxhash.xxh3_128()
     for row in split.training.tolist():
-        one = rows.rows[row]
-        part = (rows.keys[rows.image[row]], one.caption, one.language, one.rating, int(rows.source[row]))
+        item = rows.rows[row]
+        part = (rows.keys[rows.image[row]], item.caption, item.language, item.rating, int(rows.source[row]))
         digest.update(repr(part).encode())
     return {
         **own_settings(settings, _NO_IDENTITY),

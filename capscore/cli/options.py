@@ -128,13 +128,13 @@ def language_of(language: str | None) -> str | None:
 
 def of_score() -> dict[str, Option]:
     """Options of all metrics; --quiet and --per-row stand for two of them."""
-    return {name: one for name, one in all_options().items() if name not in ("progress", "per_row")}
+    return {name: item for name, item in all_options().items() if name not in ("progress", "per_row")}
 
 
 def of_several() -> dict[str, Option]:
     """The same for commands that choose one or several backbones by an option of their own."""
     left_out = ("backbone", "revision", "image_tower", "allow_urls", "allow_private_urls")
-    return {name: one for name, one in of_score().items() if name not in left_out}
+    return {name: item for name, item in of_score().items() if name not in left_out}
 
 
 def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[Any], Any]:

@@ -81,7 +81,7 @@ class CaptionMetric(Metric):
         found = self.scorer.score(list(predictions), images, references, language or self.language)
         self.scores.append(torch.as_tensor(found.scores, dtype=torch.float64, device=self.device))
         # a row without an id never equals another: only those below 0 are its kind
-        named = [-1] * len(predictions) if ids is None else [_number(one) for one in ids]
+        named = [-1] * len(predictions) if ids is None else [_number(item) for item in ids]
         self.ids.append(torch.tensor(named, dtype=torch.int64, device=self.device))
 
     def sync(self, *arguments: Any, **options: Any) -> None:
@@ -108,10 +108,10 @@ class CaptionMetric(Metric):
         scores, ids = scores[counts], ids[counts]
         seen: set[int] = set()
         first = []
-        for index, one in enumerate(ids.tolist()):
-            if one < 0 or one not in seen:
+        for index, item in enumerate(ids.tolist()):
+            if item < 0 or item not in seen:
                 first.append(index)
-                seen.add(one)
+                seen.add(item)
         return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
 
 

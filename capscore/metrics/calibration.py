@@ -223,7 +223,7 @@ def standing(scores: Any, path: str | Path | None = None) -> Standing | None:
 def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
     """`standing` of each metric; metrics that nothing is known about are left out."""
     placed = {name: standing(scores, path) for name, scores in found.items()}
-    return {name: one for name, one in placed.items() if one is not None}
+    return {name: item for name, item in placed.items() if item is not None}
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
@@ -241,11 +241,11 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
 def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
     """The calibration that applies to scores of a signature, or why none does; "" if none is near."""
     reasons: dict[int, str] = {}
-    for one in known:
-        differences = one.differences(signature)
+    for item in known:
+        differences = item.differences(signature)
         if not differences:
-            return one
-        if "metric" not in differences and _backbone(one.signature) == _backbone(signature):
+            return item
+        if "metric" not in differences and _backbone(item.signature) == _backbone(signature):
             pairs = [
                 f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
             ]
@@ -256,7 +256,7 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
 @functools.lru_cache(maxsize=1)
 def shipped_calibrations() -> tuple[Calibration, ...]:
     """All calibrations that ship with the library."""
-    return tuple(one for path in calibration_files() for one in read_calibrations(path))
+    return tuple(item for path in calibration_files() for item in read_calibrations(path))
 
 
 def _known(path: str | Path | None) -> Sequence[Calibration]:
@@ -341,7 +341,7 @@ class CaptionedPhotos:
 
     def rows(self, indices: Sequence[int]) -> CaptionedPhotos:
         """The rows with some indices."""
-        columns = [getattr(self, one.name) for one in fields(self)]
+        columns = [getattr(self, item.name) for item in fields(self)]
         return CaptionedPhotos(*(column and [column[index] for index in indices] for column in columns))
 
     def distinct(self) -> CaptionedPhotos:
@@ -471,9 +471,9 @@ def other_captions(rows: CaptionedPhotos, number: int, seed: int) -> tuple[list[
         for index, photo in zip(indices, photos, strict=True):
             n_others = len(indices) - sizes[photo]
             drawn = rng.choice(n_others, size=min(number, n_others), replace=False) if n_others else ()
-            for one in sorted(drawn):
+            for item in sorted(drawn):
                 owners.append(index)
-                others.append(indices[one if one < starts[photo] else one + sizes[photo]])
+                others.append(indices[item if item < starts[photo] else item + sizes[photo]])
     return owners, others
 
 
@@ -519,4 +519,4 @@ def _score(scorer: Any, rows: CaptionedPhotos) -> Any:
 
 def _distributions(right: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
     found = {RIGHT: Distribution.of(right), SHUFFLED: Distribution.of(wrong)}
-    return {kind: {"n": one.n, "values": list(one.values)} for kind, one in found.items()}
+    return {kind: {"n": item.n, "values": list(item.values)} for kind, item in found.items()}

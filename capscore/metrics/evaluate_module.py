@@ -132,7 +132,7 @@ class CaptionModule(evaluate.Metric, ABC):
             arguments.append("images (list, optional): accepted for every metric, but not opened.")
         if kind.needs_references:
             arguments.append("references (list of lists of str): at least one reference per caption.")
-        arguments += [f"{one.name} ({one.type}, optional): {one.help}." for one in kind.extra_columns]
+        arguments += [f"{item.name} ({item.type}, optional): {item.help}." for item in kind.extra_columns]
         language = "decides how texts are split into words" if kind.splits_texts else "named in the signature"
         arguments += [
             f"language (str or list of str, optional): language code of the captions; {language}.",

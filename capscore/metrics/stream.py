@@ -256,7 +256,9 @@ def _place(row: Mapping[str, Any], index: int, start: int | None, names: ColumnN
     place = f"row {index} of its batch" if start is None else f"row {start + index} of the stream"
     image = row.get(names.image) if names.image else None
     path = image.get("path") if isinstance(image, Mapping) else image
-    named = [f"{str(one)!r:.60}" for one in (path, row.get(names.candidate)) if isinstance(one, str | Path)]
+    named = [
+        f"{str(item)!r:.60}" for item in (path, row.get(names.candidate)) if isinstance(item, str | Path)
+    ]
     return f"{place}, counted from 0" + (f" ({': '.join(named)})" if named else "")
 
 

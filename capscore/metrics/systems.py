@@ -85,11 +85,11 @@ def compare_systems(
     scored = {name: given for name, given in systems.items() if isinstance(given, Scores)}
     if scored:
         check_same_signatures({name: given.signature for name, given in scored.items()})
-        one = scored.get(first, next(iter(scored.values())))
+        item = scored.get(first, next(iter(scored.values())))
         if images is None:
             images = _photos(scored)
-        if languages is None and len(set(one.languages)) > 1:
-            languages = one.languages
+        if languages is None and len(set(item.languages)) > 1:
+            languages = item.languages
     return compare_means_by_language(
         {name: given.scores if isinstance(given, Scores) else given for name, given in systems.items()},
         languages,
@@ -140,17 +140,17 @@ def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
 
     A row that failed has no photo, so another system's photo is taken there.
     """
-    lengths = {name: len(one) for name, one in scored.items()}
+    lengths = {name: len(item) for name, item in scored.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in lengths.items())
         raise InputError(f"systems with different numbers of rows: {counts}")
     photos = []
-    for row, keys in enumerate(zip(*(one.image_keys for one in scored.values()), strict=True)):
+    for row, keys in enumerate(zip(*(item.image_keys for item in scored.values()), strict=True)):
         found = sorted({*keys} - {""})
         if len(found) > 1:
             raise InputError(f"the systems {', '.join(scored)} describe different photos", row=row)
         photos.append(found[0] if found else f"row {row}")
-    return photos if any(any(one.image_keys) for one in scored.values()) else None
+    return photos if any(any(item.image_keys) for item in scored.values()) else None
 
 
 # ------------------------------------------------------------------------ scored files
@@ -205,8 +205,8 @@ class _System:
         self.columns: dict[str, tuple[str, ...]] = {}
         for what, names in known.items():
             given = options["image_column" if what == "photo" else f"{what}_column"]
-            self.columns[what] = tuple([given] if given else [one for one in names if one in columns][:1])
-        found = [one for one in columns if one in FAMILIAR["references"] or one.startswith("reference")]
+            self.columns[what] = tuple([given] if given else [item for item in names if item in columns][:1])
+        found = [item for item in columns if item in FAMILIAR["references"] or item.startswith("reference")]
         self.columns["references"] = ()
         if found:
             self.columns["references"] = find_columns(
@@ -300,7 +300,7 @@ def read_systems(
     shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
     for system in systems:
         system.read(columns, shared)
-    how = match_by or next((one for one in MATCHED_BY if one in shared), "order")
+    how = match_by or next((item for item in MATCHED_BY if item in shared), "order")
     matched_by = _match(systems, shared, how)
     places, n_left = _same_rows(systems, matched_by, common_rows)
     scores = {
@@ -412,8 +412,8 @@ def _match(systems: Sequence[_System], shared: Collection[str], how: str) -> str
 
 def _shorten_photos(systems: Sequence[_System]) -> None:
     """Photos are known by their file names, unless a file has two photos of one name in two folders."""
-    paths = [[one.replace("\\", "/") for one in system.cells["photo"]] for system in systems]
-    names = [[one.rpartition("/")[2] for one in rows] for rows in paths]
+    paths = [[item.replace("\\", "/") for item in system.cells["photo"]] for system in systems]
+    names = [[item.rpartition("/")[2] for item in rows] for rows in paths]
     ambiguous = any(len(set(a)) < len(set(b)) for a, b in zip(names, paths, strict=True))
     for system, found in zip(systems, paths if ambiguous else names, strict=True):
         system.cells["photo"] = found

@@ -249,7 +249,7 @@ def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) ->
     drawn = []
     for region in regions:
         x0, y0, x1, y1 = box = _inside(region.box, size)
-        letters = sum(1.05 if unicodedata.east_asian_width(one) in "WF" else 0.62 for one in region.tag)
+        letters = sum(1.05 if unicodedata.east_asian_width(item) in "WF" else 0.62 for item in region.tag)
         wide, high = (letters * _TAG_LETTER + _TAG_PADDING) * pixel, _TAG_HEIGHT * pixel
         choices = []
         for x, y in ((x, y) for x in (x0, x1 - wide) for y in (y0, y0 - high, y1 - high, y1)):

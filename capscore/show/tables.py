@@ -141,7 +141,7 @@ class Table:
         block: list[int] = []
         for column in self.columns[len(first) :]:
             together = [*first, *block, column]
-            if block and sum(self._width(one) + _GAP for one in together) - _GAP > width:
+            if block and sum(self._width(item) + _GAP for item in together) - _GAP > width:
                 yield [*first, *block]
                 block = []
             block.append(column)

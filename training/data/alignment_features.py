@@ -502,10 +502,10 @@ def _tell(
     labels = [word_labels(listed) for listed in words]
     polluted = _pollutions(rows, of_image, pair_text, words, options, embedder)
     first = len(captions)
-    for one in (one for drawn in polluted for one in drawn):
-        captions.append(one.caption)
-        words.append(list(one.words))
-        labels.append(one.labels)
+    for item in (item for drawn in polluted for item in drawn):
+        captions.append(item.caption)
+        words.append(list(item.words))
+        labels.append(item.labels)
 
     table: dict[int, int] = {}
     pieces, word_lists, shares = _Lists(), _Lists(), _Lists()
@@ -611,7 +611,7 @@ def _pollutions(
         for number in range(options.pollutions):
             rng = np.random.default_rng([options.seed, xxhash.xxh3_64_intdigest(content), number])
             alike = options.alike and rng.random() < options.alike
-            one = pollute(
+            item = pollute(
                 row.caption,
                 row.language,
                 frequent[row.language],
@@ -620,8 +620,8 @@ def _pollutions(
                 words=words[text],
                 like=like[row.language] if alike else None,
             )
-            if one is not None:
-                drawn[one.caption] = one
+            if item is not None:
+                drawn[item.caption] = item
         drawn_of.append(list(drawn.values()))
     return drawn_of
 

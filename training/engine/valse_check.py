@@ -27,8 +27,8 @@ def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | Non
         CapscoreError: files are missing, or all photos are.
     """
     return {
-        f"valse_{one.name}": math.nan if one.value is None else one.value
-        for one in valse_result(backbone, data, photos).outcome.statistics
+        f"valse_{item.name}": math.nan if item.value is None else item.value
+        for item in valse_result(backbone, data, photos).outcome.statistics
     }
 
 

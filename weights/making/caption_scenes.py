@@ -189,10 +189,10 @@ class Scenes:
 
     def _shared(self, left: str, right: str) -> list[str]:
         """Places for both actions; none if either has a thing."""
-        one, other = self._actions[left], self._actions[right]
-        if one["things"] or other["things"]:
+        item, other = self._actions[left], self._actions[right]
+        if item["things"] or other["things"]:
             return []
-        return [place for place in one["places"] if place in other["places"]]
+        return [place for place in item["places"] if place in other["places"]]
 
     def _exist_scene(self) -> dict[str, str]:
         thing, places = self._pick(self._exists)

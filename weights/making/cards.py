@@ -228,7 +228,7 @@ def image_tower_results(
             language = path[1].partition("_")[0]
             translated = path[1].startswith("en_of") or language in ("de", "fr", "cs")
             data, split = ("multi30k", "Flickr8k's test photos") if translated else ("flickr8k", "test")
-        elif group in _RATED_SETS and (own := next((one for one in _RATED if one in figure["key"]), "")):
+        elif group in _RATED_SETS and (own := next((item for item in _RATED if item in figure["key"]), "")):
             (data, split), metric = _RATED_SETS[group], own
         else:
             continue
@@ -296,10 +296,10 @@ def measured_card(
     try:
         content = json.loads(figures.read_text(encoding="utf-8"))
         measured = [
-            one if isinstance(one, str) else f"{one['name']}@{one['backbone']['revision']}"
-            for one in content["backbones"]
+            item if isinstance(item, str) else f"{item['name']}@{item['backbone']['revision']}"
+            for item in content["backbones"]
         ]
-        rows = [row for row, one in enumerate(measured) if one.rpartition("@")[2] == backbone.revision]
+        rows = [row for row, item in enumerate(measured) if item.rpartition("@")[2] == backbone.revision]
         if not rows:
             known = ", ".join(measured) or "nothing"
             raise InputError(f"{figures} has figures of {known}, not of {weights}, {backbone.revision}")

@@ -180,16 +180,16 @@ def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
     }
     lines = [
         {
-            "image": one.photo,
-            "caption": one.caption,
-            "language": one.language,
-            "boxes": boxes[one.photo],
-            "id": f"{one.source}/{short_name(one.photo)}",
+            "image": item.photo,
+            "caption": item.caption,
+            "language": item.language,
+            "boxes": boxes[item.photo],
+            "id": f"{item.source}/{short_name(item.photo)}",
         }
-        for one in everything
+        for item in everything
     ]
     write_lines(settings.out, lines)
-    counts = Counter((one.language, one.source) for one in everything)
+    counts = Counter((item.language, item.source) for item in everything)
     of_language: dict[str, Counter[str]] = defaultdict(Counter)
     for (language, source), n in counts.items():
         of_language[language][source] += n
@@ -205,14 +205,14 @@ def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
 
 def _beginnings(chosen: Sequence[PhotoCaption], share: float, chance: random.Random) -> list[PhotoCaption]:
     by_language: dict[str, list[PhotoCaption]] = defaultdict(list)
-    for one in chosen:
+    for item in chosen:
         if chance.random() < share:
-            by_language[one.language].append(one)
+            by_language[item.language].append(item)
     found = []
     for language, own in by_language.items():
-        for one, words in zip(own, caption_words([one.caption for one in own], language), strict=True):
-            if text := beginning(one.caption, language, words, chance):
-                found.append(one._replace(caption=text))
+        for item, words in zip(own, caption_words([item.caption for item in own], language), strict=True):
+            if text := beginning(item.caption, language, words, chance):
+                found.append(item._replace(caption=text))
     return found
 
 

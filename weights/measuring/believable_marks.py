@@ -119,7 +119,7 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
             long.append(Row(file, _joined(mixed[:3], language), language))
         if language in LANGUAGES:
             found = (plant(photos[file], language, kind, chance(file)) for kind in KINDS)
-            planted += [(file, one) for one in found if one]
+            planted += [(file, item) for item in found if item]
             shorter = ((caption, drop_clause(caption, language)) for caption in mixed)
             dropped += [(file, caption, text) for caption, text in shorter if text][:1]
     # the caption of the photo that follows in the list, which is in random order

@@ -533,7 +533,7 @@ def _concepts(tables: dict[str, str], variant: Callable[[str, str], Variant]) ->
             for language, cell in zip(LANGUAGES, cells, strict=True):
                 planted, _, others = cell.partition("~")
                 made = [variant(t.strip(), language) for t in planted.split(",") if t.strip("- ")]
-                forms = [form for one in made for form in one.forms.values()]
+                forms = [form for item in made for form in item.forms.values()]
                 variants[language] = tuple(made)
                 mentions[language] = frozenset(word.lower() for word in (*forms, *others.split()))
             found.append(Concept(name, group, variants, mentions))

@@ -95,8 +95,8 @@ def plant(
     mentioned = mentions(captions, table)
     for caption in shuffled(captions.get(language, ()), rng):
         found = _occurrences(caption, language, table)
-        forms = [_replacements(caption, one, language, kind, mentioned) for one in found]
-        choices = [(one, own) for one, own in zip(found, forms, strict=True) if own]
+        forms = [_replacements(caption, item, language, kind, mentioned) for item in found]
+        choices = [(item, own) for item, own in zip(found, forms, strict=True) if own]
         if choices:
             (start, end, *_), forms = rng.choice(choices)
             concept, form = rng.choice(forms)

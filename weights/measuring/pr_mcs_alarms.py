@@ -119,9 +119,9 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
 def check_untrained(sets: Sequence[CaptionSet], trained: Path) -> None:
     """Raise InputError if a photo is trained and measured on; names the photo and the data sets."""
     measured = {
-        photo: f"{one.data} ({one.language})"
-        for one in sets
-        for name in one.image_ids
+        photo: f"{item.data} ({item.language})"
+        for item in sets
+        for name in item.image_ids
         if (photo := photo_of(Path(name).name)) is not None
     }
     with trained.open(encoding="utf-8") as lines:
@@ -265,9 +265,9 @@ def measure(
     sets: list[tuple[str, CaptionSet]] = []
     for title, read in caption_sets(data, held_out):
         with noting(title):
-            sets += [(title, one.sample(SAMPLE, 0)) for one in read() if len(one) >= LEAST]
+            sets += [(title, item.sample(SAMPLE, 0)) for item in read() if len(item) >= LEAST]
     if trained is not None:
-        check_untrained([one for _, one in sets], trained)
+        check_untrained([item for _, item in sets], trained)
     with noting("captions of captioning models"):
         measure_models(found, data, towers)
     for title, captions in sets:
@@ -334,9 +334,9 @@ def markdown(found: Found, names: Sequence[str]) -> str:
 
 def _styles(name: str, sets: Sequence[tuple[Any, Any]]) -> str:
     rows = [
-        [one["language"], one["title"], what.replace("_", " ")]
+        [item["language"], item["title"], what.replace("_", " ")]
         + [percent(result["styles"].get(style, {}).get(what)) for style in STYLES]
-        for one, result in sets
+        for item, result in sets
         for what in ("below_half", "kept")
     ]
     said = f"`{name}`: right captions in each style, the share below half of their MCS and the mean kept"
@@ -345,13 +345,13 @@ def _styles(name: str, sets: Sequence[tuple[Any, Any]]) -> str:
 
 def _curves(name: str, sets: Sequence[tuple[Any, Any]]) -> str:
     rows, degrees = [], []
-    for one, result in sets:
+    for item, result in sets:
         for kind, curve in result["curves"].items():
             degrees = [f"{degree:g}" for degree in curve["degrees"]]
             rhos = [curve["of_means"], curve["of_captions"]]
             cells = ["" if rho is None else f"{rho:.2f}".replace("-", "−") for rho in rhos]
             drops = [percent(drop, "+") for drop in curve["drops"]]
-            rows.append([one["language"], one["title"], kind, str(curve["n"]), *drops, *cells])
+            rows.append([item["language"], item["title"], kind, str(curve["n"]), *drops, *cells])
     heads = ["language", "captions", "kind", "n", *degrees, "ρ", "ρ each"]
     return f"`{name}` by degree, change of the mean score in percent:\n\n{table(heads, rows, 3)}"
 

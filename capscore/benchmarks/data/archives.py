@@ -54,7 +54,7 @@ def open_packed(path: Path, member: str = "") -> Iterator[IO[bytes]]:
             yield _named(_Part(stream, entry.size), entry.name)
     else:
         with open_zip(path) as archive:
-            entry = _find([one for one in archive.infolist() if not one.is_dir()], member)
+            entry = _find([item for item in archive.infolist() if not item.is_dir()], member)
             with open_entry(archive, entry) as stream:
                 yield stream
 

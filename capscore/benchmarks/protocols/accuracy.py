@@ -116,13 +116,13 @@ def pairwise_by_category(
     >>> result.notes
     ('1 tie of scores in MM, not counted as a win',)
     """
-    one = number_column(first, "first")
-    n = len(one)
+    item = number_column(first, "first")
+    n = len(item)
     other = number_column(second, "second", n)
     label = label_codes(labels, "labels", n, (0, 1))
     codes = label_codes(categories, "categories", n, known)
-    present = present_rows(missing, first=one, second=other)
-    better, worse = np.where(label == 0, (one, other), (other, one))
+    present = present_rows(missing, first=item, second=other)
+    better, worse = np.where(label == 0, (item, other), (other, item))
     sampling = (bootstrap, confidence, seed)
     parts, pooled, means, notes = _pairs(better, worse, codes, known, present, images, sampling)
     n_missing = int((~present).sum())

@@ -156,8 +156,8 @@ def benchmark_captions(
         code, photo = language_code(row["language"]), row["image_id"]
         for caption in captions:
             objects = list(row.get("critical_objects", ()))
-            one = _Row(code, caption, photo, row["image"], english.get(photo, ""), objects)
-            found.setdefault((code, photo, caption), one)
+            item = _Row(code, caption, photo, row["image"], english.get(photo, ""), objects)
+            found.setdefault((code, photo, caption), item)
     about = CaptionSet(
         slug,
         builder.config.name,

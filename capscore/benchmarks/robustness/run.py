@@ -313,7 +313,7 @@ def _measure(
         backbone=scorer.backbone.name,
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed, options)}),
         parts=parts,
-        statistics={one.name: one._replace(interval=intervals.get(one.name)) for one in statistics},
+        statistics={item.name: item._replace(interval=intervals.get(item.name)) for item in statistics},
         published=_published(captions, name.partition("@")[0]),
         notes=tuple(notes),
         warnings=tuple(said),

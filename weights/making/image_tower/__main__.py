@@ -51,7 +51,7 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
     for source in sorted({source for source, _ in (*rows.counts, *rows.left_out)}):
         n, left = (
-            sum(n for (one, _), n in counts.items() if one == source)
+            sum(n for (item, _), n in counts.items() if item == source)
             for counts in (rows.counts, rows.left_out)
         )
         say(f"  {source}: {n:,} captions, {left:,} left out")

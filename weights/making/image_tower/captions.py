@@ -157,8 +157,8 @@ def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, se
             for own, photos, end in zip(draws, rows, ends, strict=True):
                 part = drawn[(drawn < end) & (drawn >= end - len(photos))] - (end - len(photos))
                 pairs.append(own.two(photos[part], chance))
-            one, other = (torch.cat(column) for column in zip(*pairs, strict=True))
-            logits = _SCALE * _placed(adapter, one) @ _placed(adapter, other).T
+            item, other = (torch.cat(column) for column in zip(*pairs, strict=True))
+            logits = _SCALE * _placed(adapter, item) @ _placed(adapter, other).T
             own_place = torch.arange(len(logits))
             contrast = F.cross_entropy(logits, own_place) + F.cross_entropy(logits.T, own_place)
             loss = contrast / 2 + _PENALTY * adapter.weight.pow(2).sum()

@@ -130,8 +130,8 @@ class ContrastLoss:
         steps = np.where(chance.random(len(rows)) < 0.5, -1, 1)
         return np.stack(
             [
-                one[:, top : top + h, left : left + w][:, :, ::step]
-                for one, top, left, step in zip(whole, tops, lefts, steps, strict=True)
+                item[:, top : top + h, left : left + w][:, :, ::step]
+                for item, top, left, step in zip(whole, tops, lefts, steps, strict=True)
             ]
         )
 

@@ -81,7 +81,7 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
         loss,
         replace(settings, out=str(out)),
         parameters=[
-            {"params": [one for one in half.parameters() if one.requires_grad]},
+            {"params": [item for item in half.parameters() if item.requires_grad]},
             {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
         identity={**own_settings(settings, _NO_IDENTITY), "data_digest": data.digest},

@@ -76,7 +76,9 @@ class TrainingRows:
     def check(self, held: HeldOut) -> None:
         """Raise InputError if a row is of a photo that may not be trained on."""
         for part in (self.photos, self.texts):
-            held.refuse(TrainingPhoto(one.photo, one.name, one.source, row) for row, one in enumerate(part))
+            held.refuse(
+                TrainingPhoto(item.photo, item.name, item.source, row) for row, item in enumerate(part)
+            )
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ def training_rows(
                 found.setdefault(photo, {})
     seen, texts = [], []
     for photo, own in sorted(found.items()):
-        rows = {language: tuple(one.text for one in same.values()) for language, same in own.items()}
+        rows = {language: tuple(item.text for item in same.values()) for language, same in own.items()}
         if photo in photos.files:
             name = photos.files[photo]
             seen.append(PhotoRow(photo, name, photos.folder / name, _SOURCE_OF[photo.collection], rows))
@@ -243,5 +245,5 @@ def training_rows(
     counts: Counter[tuple[str, str]] = Counter()
     for row in (*seen, *texts):
         for same in found.get(row.photo, {}).values():
-            counts.update((one.source, one.language) for one in same.values())
+            counts.update((item.source, item.language) for item in same.values())
     return TrainingRows(seen, texts, counts, left_out)

@@ -76,8 +76,8 @@ class Detector:
         shares = boxes / ratio / np.tile(np.array(image.size, np.float64), 2)
         classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
         kept: list[int] = []
-        for one in np.unique(classes[confidence > least]).tolist():
-            own = np.flatnonzero((classes == one) & (confidence > least))
+        for item in np.unique(classes[confidence > least]).tolist():
+            own = np.flatnonzero((classes == item) & (confidence > least))
             kept += own[suppress(shares[own], confidence[own], overlap)].tolist()
         kept.sort(key=lambda place: -confidence[place])
         return [

@@ -87,10 +87,10 @@ def calibrate(
         np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2
     )
 
-    sizes = [len(one.numbers) for one in found]
-    of_words = torch.from_numpy(np.concatenate([one.words for one in found]))
-    labels = np.concatenate([case.labels[one.numbers] for case, one in zip(cases, found, strict=True)])
-    kinds = np.concatenate([one.classes for one in found])
+    sizes = [len(item.numbers) for item in found]
+    of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
+    labels = np.concatenate([case.labels[item.numbers] for case, item in zip(cases, found, strict=True)])
+    kinds = np.concatenate([item.classes for item in found])
     logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, np.repeat(half, sizes))
     language = np.array([case.row.language for case in cases])
     of_case = np.repeat(np.arange(len(cases)), sizes)
@@ -111,7 +111,7 @@ def calibrate(
 
     kind = np.array([case.kind for case in cases])
     fits = np.where(kind == "other", _WRONG, _RIGHT)
-    of_captions = torch.from_numpy(np.stack([one.fit for one in found]))
+    of_captions = torch.from_numpy(np.stack([item.fit for item in found]))
     logits = crossed(network.fit, network.fit_logits, of_captions, fits, half)
     captions: dict[str, MarkCurve] = {}
     for code in (*sorted(set(language.tolist())), SHARED):

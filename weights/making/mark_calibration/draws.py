@@ -170,7 +170,7 @@ def like_words(features: MarkFeatures) -> np.ndarray:
 
     −1 where a language has too few.
     """
-    language = np.array([one for one, _ in features.words])
+    language = np.array([item for item, _ in features.words])
     nouns = Counter(features.word[features.word_class == MARKED_CLASSES.index("noun")].tolist())
     alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
     embeddings = torch.from_numpy(np.array(features.embeddings)).float()

@@ -229,8 +229,8 @@ def _read(
         [(name, "noun") for name in _names(caption, language)] if is_name else []
         for (_, caption, language), is_name in zip(listed, named, strict=True)
     ]
-    for language in sorted({one[2] for one, is_name in zip(listed, named, strict=True) if not is_name}):
-        own = [place for place, one in enumerate(listed) if one[2] == language and not named[place]]
+    for language in sorted({item[2] for item, is_name in zip(listed, named, strict=True) if not is_name}):
+        own = [place for place, item in enumerate(listed) if item[2] == language and not named[place]]
         say(f"words of {len(own):,} captions in {language}")
         found = caption_words([listed[place][1] for place in own], language)
         for place, words in zip(own, found, strict=True):

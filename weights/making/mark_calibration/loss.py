@@ -47,7 +47,7 @@ class MarkLoss:
         weight = weight + is_wrong / gather(is_wrong.sum(dim=1)).sum().clamp(min=1)
         terms = {"words": gather((each * weight).sum(dim=1)).sum() / 2.0}
         if self.thing_weight and self.boxes:
-            confidence, overlap, known = (gather(one) for one in self._things(model, seen, rows))
+            confidence, overlap, known = (gather(item) for item in self._things(model, seen, rows))
             n_known = known.sum().clamp(min=1)
             terms["confidence"], terms["boxes"] = confidence.sum() / n_known, overlap.sum() / n_known
         things = terms.get("confidence", 0.0) + terms.get("boxes", 0.0)

@@ -196,9 +196,9 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     always = frozenset(photo for path in pictured if (photo := photo_of(path.name)) is not None)
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
     of_coco = (
-        (one.photo, one.text, one.language, COCO)
+        (item.photo, item.text, item.language, COCO)
         for path in settings.coco
-        for one in coco_captions(Path(path))
+        for item in coco_captions(Path(path))
     )
     for photo, caption, language, source in chain(captions_of(data, Path(settings.texts)), of_coco):
         if photo in files and caption.strip():
@@ -206,9 +206,9 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     captioned = frozenset(captions)
     things: dict[Photo, set[str]] = defaultdict(set)
     for path in settings.things:
-        for one in coco_captions(Path(path)):
-            if one.photo in files:
-                things[one.photo].update(things_in(one.text))
+        for item in coco_captions(Path(path)):
+            if item.photo in files:
+                things[item.photo].update(things_in(item.text))
     for photo, names in things.items():
         for name, language in names_in_all_languages(names):
             captions[photo].setdefault((language, name), THINGS)
@@ -249,7 +249,7 @@ def read_mark_rows(file: str | Path) -> list[dict[str, Any]]:
     """The rows of a file that this command wrote; raises InputError if it is missing or damaged."""
 
     def convert(row: Any) -> dict[str, Any]:
-        if row["split"] in SPLITS and row["file"] and all(len(one) == 3 for one in row["captions"]):
+        if row["split"] in SPLITS and row["file"] and all(len(item) == 3 for item in row["captions"]):
             return row
         raise ValueError
 

@@ -203,14 +203,14 @@ def two_noun_phrases(marked: MarkedText, chance: random.Random) -> Styled | None
     """Two nouns with what ties them: "a man on a bench", "dogs and cats"."""
     heads = [number for number, letter in enumerate(marked.classes) if letter == "n"]
     pairs = []
-    for one, other in itertools.pairwise(heads):
-        between = marked.classes[one + 1 : other]
-        if between.strip("aj") == "" and 1 <= len(between) <= 4 and not _is_stopped(marked, one, other):
-            pairs.append((one, other))
+    for item, other in itertools.pairwise(heads):
+        between = marked.classes[item + 1 : other]
+        if between.strip("aj") == "" and 1 <= len(between) <= 4 and not _is_stopped(marked, item, other):
+            pairs.append((item, other))
     if not pairs:
         return None
-    one, other = chance.choice(pairs)
-    first, _ = _phrase(marked, one)
+    item, other = chance.choice(pairs)
+    first, _ = _phrase(marked, item)
     _, last = _phrase(marked, other)
     if last - first > 7:
         return None
