@@ -21,12 +21,11 @@ import threading
 import time
 import urllib.parse
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import xxhash
 
-from ..errors import ImageError, Setting
-from .load import DownloadedImage, describe, image_error
+from ..errors import ImageError, Part, Setting, address_name
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
 """Size limit, in bytes, of an image from a URL."""
@@ -46,6 +45,23 @@ _MAX_LENGTH = 8192  # of a URL, which servers limit as well
 _ENDS_WITH_IPV4 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
 # not in every version of the module: NAT64 of a network of its own (RFC 8215), shared addresses of carriers
 _OTHERS = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "100.64.0.0/10", "2001::/32", "fec0::/10")))
+
+
+class DownloadedImage(NamedTuple):
+    """The file that a URL was downloaded to."""
+
+    url: str
+    path: Path
+
+
+def image_error(*message: Part) -> ImageError:
+    """An error about an image."""
+    return ImageError(*message, field="image")
+
+
+def _shown(url: str) -> str:
+    """The beginning of a URL in a message, without a password."""
+    return f"{address_name(url)!r:.200}"
 
 
 class Downloads:
@@ -105,7 +121,7 @@ class Downloads:
         except ImageError as error:
             return error
         except OSError as error:
-            return image_error(f"{describe(url)} could not be stored: {error}")
+            return image_error(f"{_shown(url)} could not be stored: {error}")
         return DownloadedImage(url, path)
 
 
@@ -120,7 +136,7 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
     Raises:
         ImageError: It could not be fetched.
     """
-    name = describe(url)
+    name = _shown(url)
     results: queue.SimpleQueue[bytes | ImageError] = queue.SimpleQueue()
 
     def work() -> None:
@@ -183,7 +199,7 @@ def _body(url: str, name: str, allow_private: bool) -> bytes:
     """The body of the last answer, after redirects."""
     current = url
     for _ in range(MAX_REDIRECTS + 1):
-        shown = name if current == url else f"{name} redirects to {describe(current)}, which"
+        shown = name if current == url else f"{name} redirects to {_shown(current)}, which"
         connection, response = _request(current, shown, allow_private, with_password=current == url)
         try:
             if response.status not in _REDIRECTS or "Location" not in response.headers:

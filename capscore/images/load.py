@@ -19,15 +19,16 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import xxhash
 from PIL import Image, ImageFile
 
-from ..errors import ImageError, InputError, Part, Setting, address_name
+from ..errors import ImageError, InputError, Setting, address_name
 from ..files.row_source import LazySequence
 from ..files.sizes import IMAGE_BYTES, readable_size
+from .fetch import DownloadedImage, fetch, image_error
 
 DECODING = 1
 """Version of the decoding, part of every cached embedding's key; raised whenever pixels change."""
@@ -55,18 +56,6 @@ _LOCKS = [threading.Lock() for _ in range(64)]
 # Pillow has one flag for all threads: how many decode now, and whether the program lets damage through.
 _DECODING_LOCK = threading.Lock()
 _decoding, _is_lenient = 0, False
-
-
-class DownloadedImage(NamedTuple):
-    """The file that a URL was downloaded to."""
-
-    url: str
-    path: Path
-
-
-def image_error(*message: Part) -> ImageError:
-    """An error about an image."""
-    return ImageError(*message, field="image")
 
 
 def describe(image: Any) -> str:
@@ -193,8 +182,6 @@ def _read_text(text: str, name: str, allow_urls: bool, allow_private_urls: bool)
     if scheme in ("http", "https"):
         if not allow_urls:
             raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
-        from .fetch import fetch
-
         return name, _checked(name, fetch(text, allow_private=allow_private_urls))
     host, slash, path = text[7:].partition("/")
     if scheme != "file" or host.lower() not in ("", "localhost") or not slash:

@@ -9,7 +9,7 @@ In: the official files of Flickr8k, Multi30k and xFlickr&CO and of every set tha
 `weights.making.package_texts`, and photos in folders `flickr8k` and `coco…`. Out: the weights, a card, the
 settings, and the log and checkpoints of the run. Rows are checked before anything is computed: a photo that
 is measured on is never trained on, in whatever data set or language it turns up. The same command continues
-a run that was killed, in each of its parts.
+a run that was killed: whole parts are not computed again.
 """
 
 from __future__ import annotations
