@@ -121,7 +121,9 @@ def cached_snapshot(repo: str, revision: str) -> Path | None:
     if not repo or _leads_out(repo) or _leads_out(revision):
         return None
     try:
-        return Path(snapshot_download(repo, revision=revision or None, local_files_only=True))
+        # No file is asked for: else a snapshot without files that `fetch` leaves, such as a card, is refused.
+        there = snapshot_download(repo, revision=revision or None, local_files_only=True, allow_patterns=[])
+        return Path(there)
     except (errors.LocalEntryNotFoundError, errors.HFValidationError):
         return None
 

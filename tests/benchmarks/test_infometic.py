@@ -498,7 +498,7 @@ def test_pairs_that_cannot_be_scored():
         scorer.score_matrix([], [photo])
     with pytest.raises(InputError, match="there are no images"):
         scorer.score_matrix(["red"], [])
-    with pytest.raises(InputError, match="1 candidates but 2 language codes"):
+    with pytest.raises(InputError, match="language: 1 candidates but 2"):
         scorer.score_matrix(["red"], [photo], ["en", "de"])
     spoilt = network()
     with torch.no_grad():

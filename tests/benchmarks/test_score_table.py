@@ -12,16 +12,18 @@ from capscore.benchmarks.score_table import read_scores
 from capscore.benchmarks.tasks import Queries
 
 
+def queries_of(*captions: tuple[str, str, str]) -> Queries:
+    """Queries of (name, caption, photo)."""
+    rows = [
+        (name, {"caption": caption, "image_id": photo, "image": None, "language": "en"})
+        for name, caption, photo in captions
+    ]
+    return Queries.of(rows, lambda row: [("", row["caption"], "")])
+
+
 @pytest.fixture
 def queries() -> Queries:
-    queries = Queries()
-    for name, caption, photo in (
-        ("a|1", "a dog", "1.jpg"),
-        ("a|2", "a cat", "1.jpg"),
-        ("b|1", "a dog", "2.jpg"),
-    ):
-        queries.add(name, {"image_id": photo, "image": None, "language": "en"}, caption)
-    return queries
+    return queries_of(("a|1", "a dog", "1.jpg"), ("a|2", "a cat", "1.jpg"), ("b|1", "a dog", "2.jpg"))
 
 
 def write(path, rows):
@@ -47,9 +49,7 @@ def test_by_photo_and_caption(tmp_path, queries):
 
 
 def test_photo_and_caption_as_other_systems_write_them(tmp_path):
-    queries = Queries()
-    photo = {"image_id": "\u00e9t\u00e9.jpg", "image": None, "language": "fr"}
-    queries.add("a", photo, "caf\u00e9 \u00e0 Paris")
+    queries = queries_of(("a", "caf\u00e9 \u00e0 Paris", "\u00e9t\u00e9.jpg"))
     row = {"image": "C:\\photos\\e\u0301te\u0301.jpg", "caption": "cafe\u0301  a\u0300 Paris", "score": 2}
     found = read_scores(write(tmp_path / "s.jsonl", [row]), queries)
     assert found.scores.tolist() == [2.0]

@@ -185,12 +185,12 @@ def test_a_suite_runs_what_is_there(flickr):
         (
             ("--data", "thumb", "-m", "infometic", "--region-names", "dog"),
             2,
-            "--region-names: ['dog'] do not go",
+            "--region-names do not go with --regions windows",
         ),
         (
             ("--data", "thumb", "-m", "infometic", "--regions", "owlv2:x"),
             2,
-            "told to look for: expected a list",
+            "--region-names: expected a list",
         ),
         (
             ("--data", "thumb", "-m", "mcs", "--regions", "owlv2:x", "--region-names", "dog"),

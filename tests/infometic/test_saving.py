@@ -155,15 +155,15 @@ def test_another_models_folder_is_refused(tmp_path):
     "changes, message",
     [
         ({"model_type": "clip"}, "describes a model of type 'clip', not 'infometic'"),
-        ({"format": 2}, "is of format 2; this version of capscore reads format 1: pip install --upgrade"),
-        ({"weights": "gone"}, "'weights' should be present, as str"),
+        ({"format": 2}, "config.json is of format 2; .* reads format 1"),
+        ({"weights": "gone"}, "config.json: weights missing"),
         ({"heads": 5}, "config.json: heads=5 does not divide the width 6"),
         ({"layers": 5}, "config.json: .*'layers'"),
-        ({"inter_layers": 1}, r"do not fit its config: inter_layers.1\..* belong to no part of the model"),
-        ({"context_width": 3}, r"do not fit its config: .*word_.* are missing"),
+        ({"inter_layers": 1}, r"do not fit its config: .*unexpected.*inter_layers\.1\."),
+        ({"context_width": 3}, r"do not fit its config: .*missing.*word_"),
         ({"sharpness": 0}, "config.json: sharpness=0: expected a number above 0"),
-        ({"inter_layers": 3}, r"inter_layers.2\..* are missing"),
-        ({"max_tokens": 9}, "text_position have a shape that differs from the config's"),
+        ({"inter_layers": 3}, r"do not fit its config: .*missing.*inter_layers\.2\."),
+        ({"max_tokens": 9}, "do not fit its config: .*shape.*text_position"),
     ],
 )
 def test_a_config_that_does_not_fit(folder, changes, message):
@@ -239,5 +239,5 @@ def test_revisions(hub, folder):
         assert InfoMetIC.from_pretrained(**asked).revision == commit
     with pytest.raises(CapscoreError, match="revision='v2' does not go with"):
         InfoMetIC.from_pretrained("org/infometic@v1", revision="v2")
-    with pytest.raises(BackboneUnavailable, match="has no revision 'v2'"):
+    with pytest.raises(BackboneUnavailable, match="'org/infometic' is not on the Hub at revision 'v2'"):
         InfoMetIC.from_pretrained("org/infometic@v2")

@@ -39,10 +39,11 @@ def test_the_plain_backbone_is_what_all_tuning_began_with(tmp_path):
 def test_a_tuned_backbone_of_the_hub_is_found_where_it_was_downloaded_to(tmp_path, monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     model = tmp_path / "models--some--model"
-    tuned(model / "snapshots" / "abc", "embedded")
+    commit = "abcd" * 10
+    tuned(model / "snapshots" / commit, "embedded")
     (model / "refs").mkdir()
-    (model / "refs" / "main").write_text("abc")
-    assert plain_backbone("some/model") == plain_backbone("some/model@abc") == "embedded"
+    (model / "refs" / "main").write_text(commit)
+    assert plain_backbone("some/model") == plain_backbone(f"some/model@{commit}") == "embedded"
 
 
 def test_a_torn_marker_is_told(tmp_path):
