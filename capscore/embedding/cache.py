@@ -131,17 +131,6 @@ class EmbeddingCache:
             if "no such table" not in str(error):  # of a file without embeddings yet
                 self._set_aside("read", error)
         return found
-        distinct = list(dict.fromkeys(keys))
-        with self._used("read"), self._connect() as connection:
-            for start in range(0, len(distinct), _KEYS_PER_QUERY):
-                part = distinct[start : start + _KEYS_PER_QUERY]
-                query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
-                marks = ",".join("?" * len(part))
-                for key, checksum, vector in connection.execute(f"{query}({marks})", (fingerprint, *part)):
-                    whole = isinstance(vector, bytes) and len(vector) == 4 * dim
-                    if whole and checksum == _checksum(fingerprint, key, vector):
-                        found[key] = np.frombuffer(vector, "<f4")
-        return found
 
     def put(
         self, fingerprint: str, keys: Sequence[str], rows: np.ndarray, *, name: str | None = None
@@ -210,7 +199,8 @@ class EmbeddingCache:
                     removed = connection.execute(entries, (value,)).rowcount
                     connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
                     connection.execute("VACUUM")
-            rest = self._files()[1:] if fingerprint is None else []
+            # not the journal: of a file that can be opened, it is of a process that is writing now
+            rest = [path for path in self._files() if path.suffix == ".corrupt" and fingerprint is None]
         except _ERRORS as error:
             if not _is_damage(error):
                 message = f"the embedding cache in {self.folder} cannot be cleared: {error}"

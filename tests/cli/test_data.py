@@ -50,7 +50,7 @@ def test_rows_that_are_in_two_configurations_count_once():
         (["check", "xvnli", "-c", "FR"], "expected one of en, ar, es, fr, ru"),
         (["check", "xvnli", "--data-dir", "nowhere"], "nowhere is not a folder"),
         (["check", "xvnli", "-c", "fr", "--image-dir", "nowhere"], "nowhere is not a folder"),
-        (["export", "xvnl", "--out", "out"], "did you mean 'xvnli'?"),
+        (["export", "xvnl", "--out", "out"], "there is no benchmark 'xvnl'"),
         (["export", "xvnli", "--out", "out", "-c", "FR"], "expected one of en, ar, es, fr, ru"),
         (["export", "xvnli", "--out", "out", "--data-dir", "nowhere"], "nowhere is not a folder"),
         (["export", "xvnli", "--out", "taken"], "taken exists; --force replaces it"),

@@ -116,8 +116,8 @@ def test_a_stream_is_of_one_whole_split(folder, split):
 def test_configurations_and_options_that_there_are_not(folder):
     load = capscore.load_benchmark
     for arguments, message in (
-        (("xvnl", "fr"), r"there is no benchmark 'xvnl': .*; did you mean 'xvnli'\?"),
-        (("flickr8k-human",), r"did you mean 'flickr8k_human'\?"),
+        (("xvnl", "fr"), r"there is no benchmark 'xvnl': .*xvnli"),
+        (("flickr8k-human",), r"'flickr8k-human'.*flickr8k_human"),
         (("xvnli", "FR"), r"no configuration 'FR': expected one of en, ar, es, fr, ru"),
         (("xvnli",), r"xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
     ):

@@ -341,7 +341,7 @@ def test_configs_are_the_paper(name, differs):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"kinds": ["jumbel"]}, CapscoreError, "perturbation 'jumbel' .* did you mean 'jumble'"),
+        ({"kinds": ["jumbel"]}, CapscoreError, "perturbation 'jumbel' .*jumble"),
         ({"p": 1.2}, CapscoreError, r"p=1\.2: expected a probability from 0 to 1"),
         ({"data": []}, CapscoreError, "data is missing"),
         ({"base": " "}, CapscoreError, "base is missing"),
@@ -366,7 +366,7 @@ def test_settings_that_cannot_be(settings, changes, error, message):
     ("changes", "error", "message"),
     [
         ({"data": ["nothing.jsonl"]}, CapscoreError, r"nothing\.jsonl.*: no such file"),
-        ({"data": ["benchmark:multi31k/de"]}, CapscoreError, "did you mean '?multi30k"),
+        ({"data": ["benchmark:multi31k/de"]}, CapscoreError, "'multi31k'.*multi30k"),
         ({"validation_share": 0.95}, InputError, "all captions in the validation split"),
         ({"few_shot": 24}, InputError, "few_shot=24: 24 captions are not enough"),
         ({"base": "no-such-backbone"}, BackboneUnavailable, "no-such-backbone"),

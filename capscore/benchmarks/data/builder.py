@@ -499,7 +499,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return AnnotationError(f"{self.name} ({self.config.name}, {split}): {message}", file=file)
 
     def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        photos = self._photo_folders = _Photos(self.image_roots)
+        photos = self._photo_folders = _Photos([] if self.config.images is False else self.image_roots)
         name = f"{self.name} ({self.config.name}, {split})"
         n_rows = 0
         for key, row in self.checked_rows(split):

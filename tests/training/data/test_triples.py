@@ -169,7 +169,7 @@ def test_a_text_may_stand_in_where_there_is_no_image(photos):
     [
         ({"image": "red.png", "caption": 3}, r"line 2 .*caption: 3 is a int; expected a string"),
         ({"image": "red.png", "caption": " "}, "line 2 .*caption: it is blank"),
-        ({"image": "reed.png", "caption": "x"}, r"line 2 .*no such file: .*did you mean 'red\.png'"),
+        ({"image": "reed.png", "caption": "x"}, r"line 2 .*image: no such file: .*reed\.png"),
         ({"image": "red.png", "caption": "x", "stand_in": "y"}, "line 2 .*both an image and a stand_in"),
         ({"caption": "x"}, "line 2 .*neither an image nor a stand_in"),
         ({"caption": "x", "stand_in": 4}, "line 2 .*stand_in: 4 is a int"),
@@ -191,7 +191,7 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, row, message):
 def test_what_is_wrong_with_a_file(tmp_path, photos):
     with pytest.raises(InputError, match="no such file"):
         list(file_rows(tmp_path / "none.jsonl"))
-    with pytest.raises(InputError, match="captions"):
+    with pytest.raises(InputError, match=r"candidate_column.*found 'image', 'words'"):
         list(file_rows(write_jsonl(tmp_path / "r.jsonl", [{"image": "red.png", "words": "x"}])))
     odd = write_jsonl(tmp_path / "o.jsonl", [{"photo": "red.png", "words": "x", "tongue": "de"}])
     (row,) = file_rows(odd, image_column="photo", candidate_column="words", language_column="tongue")
@@ -406,7 +406,7 @@ def test_the_order_of_exchanged_objects():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"kinds": ("jumbel",)}, "did you mean 'jumble'"),
+        ({"kinds": ("jumbel",)}, "'jumbel' .*jumble"),
         ({"kinds": ()}, "no perturbation is chosen"),
         ({"kinds": ("jumble", "jumble")}, "named twice"),
         ({"p": 1.5}, r"p=1\.5"),
