@@ -681,9 +681,7 @@ def _as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> li
 
 def _same_length(name: str, values: Any, n_rows: int) -> None:
     if len(values) != n_rows:
-        raise InputError(
-            f"{n_rows} candidates but {len(values)} {name}: expected one per candidate", field=name
-        )
+        raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
 
 
 def _text_problem(text: Any) -> str:

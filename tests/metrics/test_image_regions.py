@@ -136,5 +136,5 @@ def test_failures_of_photos_and_boxes_keep_their_rows(photos, tmp_path):
 
 
 def test_the_library_says_what_it_is_told(photos):
-    with pytest.raises(capscore.InputError, match="boxes: 2 candidates but 1"):
+    with pytest.raises(capscore.InputError, match="boxes: got 1; expected 2, one per candidate"):
         scorer().score(captions(photos[:2]), photos[:2], language="en", boxes=[BOX])

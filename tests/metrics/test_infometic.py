@@ -192,7 +192,7 @@ def test_a_bad_box_is_named(plain, box, said):
 
 
 def test_as_many_lists_of_boxes_as_rows(plain):
-    with pytest.raises(InputError, match="boxes: 2 candidates but 1"):
+    with pytest.raises(InputError, match="boxes: got 1; expected 2, one per candidate"):
         plain.score(["A cat.", "A dog."], [CAT, CAT], language="en", boxes=[BOXES])
 
 

@@ -142,7 +142,7 @@ def test_images_are_not_opened(metric):
     assert with_images.to_dict() == score(metric).to_dict()
     assert with_images.n_unique_images == with_images.n_truncated == 0
     assert with_images.image_keys == ["", "", ""]
-    with pytest.raises(InputError, match="3 candidates but 2 images"):
+    with pytest.raises(InputError, match="images: got 2; expected 3, one per candidate"):
         scorer.score(CAPTIONS, ["gone.jpg"] * 2, REFERENCES)
     with pytest.raises(InputError, match=f"{metric} compares with references, but references=None$"):
         scorer.score(CAPTIONS)

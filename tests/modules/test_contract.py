@@ -307,15 +307,15 @@ def test_when_every_row_is_skipped(load, slug):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"images": [RED]}, "2 candidates but 1 images"),
-        ({"predictions": ["red"]}, "1 candidates but 2 images"),
-        ({"references": [["red"]]}, "2 candidates but 1 references"),
+        ({"images": [RED]}, "images: got 1; expected 2, one per candidate"),
+        ({"predictions": ["red"]}, "images: got 2; expected 1, one per candidate"),
+        ({"references": [["red"]]}, "references: got 1; expected 2, one per candidate"),
         ({"images": None}, "ref_clip_score looks at images, but images=None"),
         ({"references": None}, "ref_clip_score compares with references, but references=None"),
         ({"predictions": None}, "predictions=None: expected a list of captions"),
         ({"predictions": "red"}, "'red' is one string"),
         ({"predictions": [], "images": [], "references": []}, "there are no rows"),
-        ({"language": ["de"]}, "2 candidates but 1 language"),
+        ({"language": ["de"]}, "language: got 1; expected 2, one per candidate"),
         ({"on_error": "ignore"}, "on_error='ignore': expected 'raise' or 'skip'"),
     ],
 )
@@ -336,7 +336,7 @@ def test_images_for_a_metric_without_them(load):
     module.add_batch(**given)
     assert module.compute() == expected
     module.add(prediction="red", reference=["red"], image="gone.jpg")
-    with pytest.raises(InputError, match="5 candidates but 4 images"):
+    with pytest.raises(InputError, match="images: got 4; expected 5, one per candidate"):
         module.add_batch(**{**given, "images": ["gone.jpg"] * 4})
     with pytest.warns(CorpusWarning, match="1 row in"):
         assert module.compute()["n_unique_images"] == 0

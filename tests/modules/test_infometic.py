@@ -114,7 +114,7 @@ def test_boxes_come_by_every_way(load, photo):
         ([[LEFT], [LEFT, [70, 0, 90, 40]]], "^row 3, boxes: box 1 is .* outside the photo of 60 × 40"),
         ([[LEFT], [[0, 0, math.nan, 40]]], "^row 3, boxes: box 0"),
         ([[LEFT], [[0, 0, 40]]], "^row 3, boxes: box 0"),
-        ([[LEFT]], "2 candidates but 1 boxes"),
+        ([[LEFT]], "boxes: got 1; expected 2, one per candidate"),
         ("left", "'left' is one string"),
     ],
 )
