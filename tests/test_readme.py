@@ -130,7 +130,7 @@ def test_every_metric_and_extra_is_named():
     for metric in METRICS.names():
         assert f"`{metric}`" in README, metric
     listed = re.search(r"^Extras: .*?`dev`", README, flags=re.S | re.M).group()
-    assert set(re.findall(r"`([a-z-]+)`", listed)) - set(METRICS.names()) == set(
+    assert set(re.findall(r"`([a-z0-9-]+)`", listed)) - set(METRICS.names()) == set(
         metadata("capscore").get_all("Provides-Extra")
     )
     assert f"{len(capscore.benchmark_slugs())} benchmarks" in README

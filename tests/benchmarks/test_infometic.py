@@ -498,7 +498,7 @@ def test_pairs_that_cannot_be_scored():
         scorer.score_matrix([], [photo])
     with pytest.raises(InputError, match="there are no images"):
         scorer.score_matrix(["red"], [])
-    with pytest.raises(InputError, match="language: 1 candidates but 2"):
+    with pytest.raises(InputError, match="got 2; expected 1, one per candidate"):
         scorer.score_matrix(["red"], [photo], ["en", "de"])
     spoilt = network()
     with torch.no_grad():

@@ -238,14 +238,14 @@ def test_bad_image_names_the_row(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((["red", "red"], [RED], [["red"], ["red"]]), "2 candidates but 1 images"),
-        ((["red"], [RED], [["red"], ["red"]]), "1 candidates but 2 references"),
+        ((["red", "red"], [RED], [["red"], ["red"]]), "got 1; expected 2, one per candidate"),
+        ((["red"], [RED], [["red"], ["red"]]), "got 2; expected 1, one per candidate"),
         (("red", [RED]), "candidates='red' is one string; expected a list of captions"),
         (([], []), "no rows: candidates is empty"),
         ((["red"], None, [["red"]]), "images=None"),
         ((["red"], [RED]), "references=None"),
         ((["red"], [RED], "red"), "references='red' is one string; expected a list of lists"),
-        ((["red"], [RED], [["red"]], ["de", "en"]), "1 candidates but 2 language"),
+        ((["red"], [RED], [["red"]], ["de", "en"]), "got 2; expected 1, one per candidate"),
         ((["red"], [RED], [["red"]], 3), "language is a int"),
         ((["red"], [RED], [["red"]], "klingonese"), "unknown language code 'klingonese'"),
     ],

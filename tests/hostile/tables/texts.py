@@ -88,7 +88,7 @@ _LANGUAGES = [
     ("number", 7, refused("language", "int")),
     ("dict", {"en": 1}, refused("language")),
     ("bytes", b"en", refused("language")),
-    ("list of two for one row", ["en", "de"], refused("1 candidates but 2 language codes")),
+    ("list of two for one row", ["en", "de"], refused("got 2; expected 1, one per candidate")),
     ("list with a number", [7], refused("row 0", "7")),
     ("list with a list", [["en"]], refused("row 0", "['en']")),
     ("upper case", "EN", ONE),
