@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, Setting
+from ..files.columns import number_in
 from .tasks import Queries
 
 _CAPTION_NAMES = ("caption", "candidate", "prediction")
@@ -97,12 +98,7 @@ def read_scores(
 
 
 def _number(value: Any, row: int, path: Path) -> float:
-    if value in (None, ""):
-        return math.nan
-    try:
-        number = math.inf if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.inf
+    number = number_in(value)
     if math.isinf(number):
         raise InputError(f"{path}: {value!r:.40} is not a finite number", row=row, field="score")
     return number

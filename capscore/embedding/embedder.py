@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -163,8 +164,7 @@ class Embedder:
         allow_private_urls: bool = False,
         progress: bool | None = None,
     ):
-        if batch_size is not None and (type(batch_size) is not int or batch_size < 1):
-            raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
+        check_batch_size(batch_size)
         on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
         self.workers = min(8, os.cpu_count() or 1)
@@ -540,6 +540,14 @@ class Embedder:
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         quick = not total or (self.progress is None and total <= 2 * self.text_batch)
         return progress_bar(label, total, shown=False if quick else self.progress)
+
+
+def check_batch_size(batch_size: int | None) -> None:
+    """Raise InputError unless this is a whole number of at least 1, or None."""
+    if batch_size is None:
+        return
+    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+        raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
 
 
 def _region_key(image_key: str, box: np.ndarray) -> str:

@@ -192,6 +192,20 @@ def is_missing(value: Any) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
+def number_in(cell: Any) -> float:
+    """The number in a cell: NaN if the cell is empty, infinite if it holds anything but a finite number.
+
+    >>> number_in("0.5"), number_in(""), number_in("good"), number_in(True)
+    (0.5, nan, inf, inf)
+    """
+    if is_missing(cell):
+        return math.nan
+    try:
+        return math.inf if isinstance(cell, bool) else float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
+
+
 def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
     """References of a text cell, which holds a JSON list."""
     if not text.strip():

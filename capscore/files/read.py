@@ -283,8 +283,8 @@ def text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]
                 try:
                     text = raw.decode("utf-8")
                 except UnicodeDecodeError:
-                    text = "\0"
-                if (number == 1 and "\0" in text) or text == "\0":
+                    text = None
+                if text is None or (number == 1 and "\0" in text):
                     raise InputError(
                         f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name "
                         f"its encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
@@ -323,7 +323,7 @@ def _list_rows(path: Path) -> list[dict[str, Any]]:
 def _row(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(
-            f"{place}: expected an object a line, or one list of objects, such as "
+            f"{place}: expected an object per line, or one list of objects, such as "
             f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
         )
     return value
@@ -339,7 +339,7 @@ def read_json(path: Path) -> Any:
     for _, line in text_lines(path, LIST_BYTES):
         size += len(line)
         if size > LIST_BYTES.bytes:
-            raise _too_long(str(path), LIST_BYTES, "; or write one object a line, as .jsonl")
+            raise _too_long(str(path), LIST_BYTES, "; or write one object per line, as .jsonl")
         lines.append(line)
     return _decoded("".join(lines), str(path))
 

@@ -171,12 +171,11 @@ def make_embedder(
     **options: Any,
 ) -> Embedder:
     """Load a backbone and make its embedder; arguments and errors as in `load`, others are passed over."""
-    if batch_size is not None and (isinstance(batch_size, bool) or batch_size < 1):
-        raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
     from ..backbones import loading
     from ..embedding.cache import resolve_cache
-    from ..embedding.embedder import Embedder
+    from ..embedding.embedder import Embedder, check_batch_size
 
+    check_batch_size(batch_size)  # before the backbone is loaded, which takes seconds
     of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
     return Embedder(
         loading.load_backbone(backbone, **{name: options[name] for name in of_backbone if name in options}),

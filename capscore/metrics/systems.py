@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, check_column, find_columns, is_missing
+from ..files.columns import FAMILIAR, check_column, find_columns, is_missing, number_in
 from ..files.read import open_rows
 from ..files.row_source import RowSource
 from ..files.write import summary_path
@@ -253,12 +253,7 @@ class _System:
         return f"{self.source.path}, row {row} counted from 0"
 
     def _number(self, value: Any, row: int, column: str) -> float:
-        if is_missing(value):
-            return math.nan
-        try:
-            number = math.inf if isinstance(value, bool) else float(value)
-        except (TypeError, ValueError, OverflowError):
-            number = math.inf
+        number = number_in(value)
         if math.isinf(number):
             message = f"the column {column!r} holds {value!r:.40}; expected a finite number"
             raise InputError(f"{self.place(row)}: {message}")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+import capscore
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
@@ -48,6 +49,16 @@ def test_each_distinct_text_is_embedded_once_in_length_order():
     third, half = 3**-0.5, 2**-0.5
     expected = [[third] * 3, [1, 0, 0], [0, half, half], [1, 0, 0], [0, 0, 1], [0, half, half]]
     np.testing.assert_allclose(got, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("batch_size", ["8", 1.5, True, 0])
+def test_a_batch_size_that_is_no_count_is_refused_before_a_backbone_is_loaded(batch_size):
+    with pytest.raises(InputError, match="batch_size="):
+        capscore.load("mcs", backbone="./nowhere", batch_size=batch_size)
+
+
+def test_a_batch_size_may_be_a_number_of_numpy():
+    assert Embedder(ColourBackbone(), batch_size=np.int64(2)).text_batch == 2
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3])

@@ -222,7 +222,7 @@ class AnnotationSource:
             yield Row(dict(zip(columns, values, strict=True)), self, number)
 
     def jsonl(self) -> Iterator[Row]:
-        """JSON objects, one a line."""
+        """JSON objects, one per line."""
         if self.opened is not None:
             self.opened(self)
         objects = ((number, self._parsed(text, number)) for number, text in self._filled_lines())

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...files.columns import number_in
 from ...files.read import open_rows
 from ...files.row_source import CHUNK_ROWS
 from ...statistics.agreement import SystemLevel, side_by_side
@@ -187,10 +188,7 @@ def _pair(cells: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _number(cell: Any, column: str) -> float:
-    try:
-        number = math.nan if isinstance(cell, bool) or cell is None else float(cell)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
+    number = number_in(cell)
     if not math.isfinite(number):
         raise InputError(f"the column {column!r} holds {cell!r:.60}; expected a finite number")
     return number

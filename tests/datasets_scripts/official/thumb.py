@@ -18,7 +18,7 @@ _RATED = [
 
 
 def write(folder: Path) -> None:
-    """Ratings and references, both one JSON object a line."""
+    """Ratings and references, both one JSON object per line."""
     lines = []
     for system, seg_id, set_id, caption, precision, recall, (fluency, conciseness, inclusive) in _RATED:
         row = {
