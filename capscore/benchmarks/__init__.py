@@ -1,9 +1,8 @@
 """Runs benchmarks: a metric, or scores from a file, and a benchmark's files → the numbers of a table.
 
 `tasks` says what is scored and which numbers the scores give; `run` runs one benchmark, `suite` a folder of
-them, `backbones` compares backbones; `score_table` reads scores that others computed. `data` reads the
-benchmarks' files, `protocols` has the formulas, `robustness` perturbs captions before scoring, `systems`
-compares captioning systems.
+them; `score_table` reads scores that others computed. `data` reads the benchmarks' files, `protocols` has the
+formulas, `robustness` perturbs captions before scoring, `systems` compares captioning systems.
 """
 
 from .run import BenchmarkRun, MetricResult, run_benchmark

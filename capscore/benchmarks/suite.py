@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from ..metrics.base import Scorer
 
 SUITES = ("english", "multilingual", "all")
-# benchmark, configuration, folder of its files
-DataSet = tuple[str, str | None, Path | None]
 # usual names of a benchmark's folder, besides its slug
 _FOLDERS = {"flickr8k_human": ("flickr8k", "Flickr8k"), "pascal50s": ("pascal",), "coco_captions": ("coco",)}
 
@@ -47,16 +45,6 @@ class SuiteRun:
             "failed": self.failed,
         }
 
-    def attempt(self, data: DataSet, **settings: Any) -> BenchmarkRun | None:
-        """Run a benchmark with settings of `run_benchmark`; if it cannot be run, note why and return None."""
-        slug, config, home = data
-        try:
-            return run_benchmark(slug, config, data_dir=home, keep_going=True, **settings)
-        except CapscoreError as error:  # what stops a single metric is in the run
-            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
-            (self.failed if damaged else self.skipped)[config_title(slug, config)] = str(error)
-            return None
-
 
 def members(suite: str) -> Iterator[tuple[str, str]]:
     """(benchmark, configuration) of a suite; those of "english" have English captions.
@@ -83,25 +71,6 @@ def benchmark_home(root: str | Path, slug: str) -> Path | None:
     return None
 
 
-def suite_data(suite: str, data_dir: str | Path) -> tuple[list[DataSet], dict[str, str]]:
-    """The data sets of a suite that have a folder, and why others are left out.
-
-    Raises:
-        InputError: no such suite or folder.
-    """
-    root = Path(data_dir).expanduser()
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder", field="data_dir")
-    found: list[DataSet] = []
-    skipped = {}
-    for slug, config in members(suite):
-        if (home := benchmark_home(root, slug)) is not None:
-            found.append((slug, config, home))
-        else:
-            skipped[config_title(slug, config)] = f"there is no folder {root / slug}"
-    return found, skipped
-
-
 def run_suite(
     suite: str,
     data_dir: str | Path,
@@ -122,16 +91,27 @@ def run_suite(
     Raises:
         InputError: no such suite or folder. Problems of one benchmark are in `skipped` and `failed`.
     """
-    data, skipped = suite_data(suite, data_dir)
-    found = SuiteRun(suite, skipped=skipped)
-    for data_set in data:
-        run = found.attempt(data_set, metrics=metrics, **settings)
-        if run is not None and run.results:
-            found.runs.append(run)
-            if done is not None:
-                done(run)
-        elif run is not None:
-            found.skipped[run.name] = reasons(run.skipped)
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise InputError(f"{root} is not a folder", field="data_dir")
+    found = SuiteRun(suite)
+    for slug, config in members(suite):
+        name, home = config_title(slug, config), benchmark_home(root, slug)
+        if home is None:
+            found.skipped[name] = f"there is no folder {root / slug}"
+            continue
+        try:
+            run = run_benchmark(slug, config, data_dir=home, metrics=metrics, keep_going=True, **settings)
+        except CapscoreError as error:  # what stops a single metric is in the run
+            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
+            (found.failed if damaged else found.skipped)[name] = str(error)
+            continue
+        if not run.results:
+            found.skipped[name] = reasons(run.skipped)
+            continue
+        found.runs.append(run)
+        if done is not None:
+            done(run)
     return found
 
 

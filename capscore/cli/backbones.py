@@ -22,7 +22,6 @@ def backbones(as_json: AsJson = False) -> None:
     """List the backbones that are known by name."""
     from ..backbones import registry
     from ..registry import BACKBONES
-    from ..show.benchmark_tables import size_text
 
     found = [_described(known) for known in registry().values()]
     if as_json:
@@ -67,3 +66,16 @@ def _described(known: Any) -> dict[str, Any]:
         "licence": known.licence or None,
         "note": known.note,
     }
+
+
+def size_text(parameters: int) -> str:
+    """A number of weights in words.
+
+    >>> [size_text(n) for n in (0, 78_731_987, 986_109_441, 1_193_014_785)]
+    ['–', '78.7M', '986M', '1.19B']
+    """
+    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
+        if parameters >= unit:
+            number = parameters / unit
+            return f"{number:.{max(0, 3 - len(str(int(number))))}f}{letter}"
+    return str(parameters or "–")

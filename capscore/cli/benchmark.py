@@ -15,9 +15,8 @@ caption per photo and language scores each per language with all references, and
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
 
-[bold]Several backbones[/] (--backbone A --backbone B, or all-known) give one table of backbones and data
-sets: metric mcs unless others are named, best in bold, with size, speed and licence. A backbone that cannot
-be loaded has its reason in its row. Embeddings are cached: a command that was cut off is quick to repeat.
+[bold]Several backbones[/] (--backbone A --backbone B) are rows of one table: metric mcs unless others are
+named. Embeddings are cached: a command that was cut off is quick to repeat.
 
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
 metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.
@@ -37,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.write import write_text
-from ..metrics.loading import all_options, own_options
+from ..metrics.loading import all_options
 from ..registry import METRICS
 from . import options, terminal
 from .options import Target, argument, option, statistics_option
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from ..benchmarks.run import BenchmarkRun
     from ..show.tables import Report
 
-ALL_KNOWN = "all-known"
 Makers = dict[str, Callable[[], Any]]  # name in the table → function that makes its scorer
 
 Metrics = Annotated[list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable.")]
@@ -73,7 +71,6 @@ def benchmark(
     output: options.Output = None,
     markdown: options.Markdown = None,
     figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None,
-    heatmap: Annotated[Path | None, option("Figure: by language, or of systems.")] = None,
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
     side_by_side: SideBySide = None,
@@ -95,43 +92,45 @@ def benchmark(
     from ..benchmarks.tasks import TaskOptions
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
-    files = {"output": output, "markdown": markdown, "figure": figure, "heatmap": heatmap}
-    terminal.check_result_files(force, **files)
+    terminal.check_result_files(force, output=output, markdown=markdown, figure=figure)
+    show = _Shown(output, markdown, figure, as_json, quiet)
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
-    show = _Shown(files, as_json, quiet)
-    where = {"split": split, "image_dir": image_dir}
-    how: dict[str, Any] = {"options": sampling, "common_rows": common_rows, "partial": partial, **where}
+    where: dict[str, Any] = {"split": split, "image_dir": image_dir}
+    how = {"options": sampling, "common_rows": common_rows, "partial": partial, **where}
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
-    backbones, of_scores = backbone or [], {"scores": scores, "write_queries": write_queries}
+    of_scores = {"scores": scores, "write_queries": write_queries}
     if systems or more or side_by_side is not None:
-        unfit = {"suite": suite, "figure": figure, "compare": compare, **of_scores}
-        captions = _system_files(systems, more, side_by_side, data, heatmap, unfit)
-        makers = _makers(metric or ["cider"], backbones, metric_options)
+        _refuse("systems", {"suite": suite, "figure": figure, "compare": compare, **of_scores})
+        captions = _system_files(systems, more, side_by_side, data)
+        makers = _makers(metric or ["cider"], backbone, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
-        _compare_systems(captions, makers, data, config, side_by_side, how, show)
-        return None
-    _check_suite(data, suite, data_dir, {**where, **of_scores, "config": config, "heatmap": heatmap})
+        return _compare_systems(captions, makers, data, config, side_by_side, how, show)
+    if (suite is None) == (not data):
+        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
+    if suite is not None:
+        _refuse("suite", {**where, **of_scores, "config": config})
+        if data_dir is None:
+            raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
-        _write_queries(write_queries, targets, where)
-        return None
-    how |= {"compare": compare, "scores": options.named_files(scores or ()), "score_column": score_column}
-    if len(backbones) > 1 or ALL_KNOWN in backbones:
-        return _compare_backbones(metric, backbones, metric_options, targets, suite, data_dir, how, show)
-    makers = _makers(metric or [], backbones, metric_options)
-    _check_heatmap(show, len(makers) + len(how["scores"]))
-    if not makers and not how["scores"]:
+        return _write_queries(write_queries, targets, where)
+    files = options.named_files(scores or ())
+    makers = _makers(metric or (["mcs"] if backbone and not files else []), backbone, metric_options)
+    if not makers and not files:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    if taken := makers.keys() & how["scores"].keys():
+    if taken := makers.keys() & files.keys():
         raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
+    how |= {"compare": compare, "scores": files, "score_column": score_column}
     return _compare_metrics(makers, targets, suite, data_dir, how, show)
 
 
 class _Shown(NamedTuple):
     """Files that are to be written, and whether results are printed as JSON, or not at all."""
 
-    files: Mapping[str, Path | None]
+    output: Path | None
+    markdown: Path | None
+    figure: Path | None
     as_json: bool
     quiet: bool
 
@@ -144,69 +143,54 @@ class _Shown(NamedTuple):
         self, document: Mapping[str, Any], reports: Sequence[Report], runs: Sequence[BenchmarkRun] = ()
     ) -> None:
         """Write all files that are asked for, and JSON to stdout."""
-        terminal.write_json(self.files["output"], document)
-        if (markdown := self.files["markdown"]) is not None:
-            write_text(markdown, "\n".join(report.markdown() for report in reports))
-        for name, path in self.files.items():
-            if path is not None and runs and name in ("figure", "heatmap"):
-                from ..show import figures
+        terminal.write_json(self.output, document)
+        if self.markdown is not None:
+            write_text(self.markdown, "\n".join(report.markdown() for report in reports))
+        if self.figure is not None and runs:
+            from ..show.figures import write_benchmark_figure
 
-                write = figures.write_benchmark_figure if name == "figure" else figures.write_language_heatmap
-                write(runs, path)
+            write_benchmark_figure(runs, self.figure)
         if self.as_json:
             terminal.print_json(document)
 
 
-def _check_suite(
-    data: list[str] | None, suite: str | None, data_dir: Path | None, of_data: Mapping[str, Any]
-) -> None:
-    if (suite is None) == (not data):
-        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
-    for name, value in of_data.items() if suite is not None else ():
+def _refuse(option: str, given: Mapping[str, Any]) -> None:
+    """Raise UsageError for the first of these options that was given: they don't go with another one."""
+    for name, value in given.items():
         if value:
-            raise UsageError(Setting(name, value), " goes with ", Setting("data"))
-    if suite is not None and data_dir is None:
-        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
+            raise UsageError(Setting(name), " and ", Setting(option), ": give only one of them")
 
 
-def _check_heatmap(show: _Shown, n_rows: int) -> None:
-    heatmap = show.files["heatmap"]
-    if heatmap is not None and n_rows > 2:
-        room = f": it has room for two, below and above its diagonal, not {n_rows}"
-        raise UsageError(Setting("heatmap", heatmap), room)
-
-
-# ---- what is measured ----
-
-
-def _slugs(metrics: Sequence[str], metric_options: Mapping[str, Any]) -> dict[str, str]:
-    """Metric as it is asked for, such as bleu_4 → the one that computes it; options are checked."""
+def _makers(
+    metrics: Sequence[str], backbones: Sequence[str] | None, metric_options: Mapping[str, Any]
+) -> Makers:
+    """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
+    from ..backbones.loading import check_spec
     from ..benchmarks.run import scored_by
+    from ..metrics.loading import default_backbone
 
     slugs = {metric: scored_by(metric)[0] for metric in metrics}
     known = all_options()
     # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
-    own = {
+    chosen = {
         name: value
         for name, value in metric_options.items()
         if known[name].own and name != "document_frequencies"
     }
-    options.check_metric_options([*slugs.values()], own)
-    return slugs
-
-
-def _makers(metrics: Sequence[str], backbones: Sequence[str], metric_options: Mapping[str, Any]) -> Makers:
-    """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
-    from ..metrics.loading import default_backbone
-
+    options.check_metric_options([*slugs.values()], chosen)
+    with terminal.as_usage():
+        for name in backbones or ():
+            check_spec(name)
+    if backbones and metrics and not any(METRICS.get(slug).takes_backbone for slug in slugs.values()):
+        raise UsageError(f"--backbone: none of {', '.join(metrics)} has a backbone")
     load = options.scorer_loader(metric_options)
     makers: Makers = {}
-    for metric, slug in _slugs(metrics, metric_options).items():
+    for metric, slug in slugs.items():
         if not METRICS.get(slug).takes_backbone:
             makers[metric] = functools.partial(load, slug)
             continue
         for name in backbones or [default_backbone(slug)]:
-            label = metric if len(backbones) < 2 else f"{metric}@{name}"
+            label = f"{metric}@{name}" if len(backbones or ()) > 1 else metric
             makers[label] = functools.partial(load, slug, name)
     return makers
 
@@ -228,12 +212,12 @@ def _compare_metrics(
     targets: Sequence[Target],
     suite: str | None,
     data_dir: Path | None,
-    how: dict[str, Any],
+    how: Mapping[str, Any],
     show: _Shown,
 ) -> int | None:
     """Measure metrics on each benchmark that --data names, or on a suite; returns the exit code."""
     from ..benchmarks.result_file import stamped
-    from ..benchmarks.run import run_benchmark
+    from ..benchmarks.run import MetricRefusal, run_benchmark
     from ..benchmarks.suite import SuiteRun, reasons, run_suite
     from ..show.benchmark_tables import benchmark_report
     from ..show.tables import Report
@@ -261,108 +245,34 @@ def _compare_metrics(
         return terminal.FAILED
     if not found.runs:
         raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
-    skipped = [(run.name, name, why) for run in found.runs for name, why in run.skipped.items()]
-    if suite or not skipped:
-        return None
-    for where, name, why in skipped if show.as_json or show.quiet else ():  # tables say it themselves
-        say(f"{where}: {name} was not run. {why}")
-    return terminal.SKIPPED
-
-
-def _backbone_names(given: Sequence[str]) -> list[str]:
-    """The backbones that --backbone names, with `all-known` for each entry of the registry."""
-    from ..backbones import registry
-    from ..backbones.loading import check_spec, find_known
-
-    found: dict[str, str] = {}
-    for name in (part for entry in given for part in (registry() if entry == ALL_KNOWN else [entry])):
-        with terminal.as_usage():
-            check_spec(name)
-        known = find_known(name)
-        identity = name if known is None or "@" in name else known.name
-        if identity in found:
-            raise UsageError(Setting("backbone", name), f" is the same as {found[identity]}: name each once")
-        found[identity] = name
-    return list(found.values())
-
-
-def _compare_backbones(
-    metrics: Sequence[str] | None,
-    backbones: Sequence[str],
-    metric_options: Mapping[str, Any],
-    targets: Sequence[Target],
-    suite: str | None,
-    data_dir: Path | None,
-    how: dict[str, Any],
-    show: _Shown,
-) -> int | None:
-    """Measure metrics with each backbone, on data sets or on a suite in a folder; returns the exit code."""
-    from ..benchmarks.backbones import compare_backbones
-    from ..benchmarks.result_file import stamped
-    from ..benchmarks.suite import DataSet, suite_data
-    from ..metrics.loading import make_embedder
-    from ..show.benchmark_tables import backbones_report, benchmark_report
-
-    metrics = metrics or ([] if how["scores"] else ["mcs"])
-    names = _backbone_names(backbones)
-    with_backbone: dict[str, Callable[..., Any]] = {}
-    others: Makers = {}
-    for metric, slug in _slugs(metrics, metric_options).items():
-        kinds = with_backbone if METRICS.get(slug).takes_backbone else others
-        kinds[metric] = functools.partial(METRICS.get(slug), **own_options(slug, metric_options))
-    if not with_backbone:
-        raise UsageError(f"--backbone: none of {', '.join(metrics) or 'the scores'} has a backbone")
-    _check_heatmap(show, len(with_backbone) * len(names) + len(others) + len(how["scores"]))
-
-    def makers(name: str, embedder: Any) -> Makers:
-        return {f"{key}@{name}": functools.partial(make, embedder) for key, make in with_backbone.items()}
-
-    data: Sequence[DataSet] = targets
-    skipped: dict[str, str] = {}
-    if suite is not None:
-        with terminal.as_usage():
-            data, skipped = suite_data(suite, str(data_dir))
-    loaders = {name: functools.partial(make_embedder, name, **metric_options) for name in names}
-    table = compare_backbones(loaders, makers, data, others=others, **how)
-    table.suite, table.skipped = suite or "", {**skipped, **table.skipped}
-    report = backbones_report(table)
-    show.write(stamped(table.to_dict()), [report, *map(benchmark_report, table.runs)], table.runs)
-    show.print(report)
-    for facts in table.backbones if show.as_json or show.quiet else ():  # otherwise the table says it
-        if facts.failed:
-            say(f"{facts.name}: {facts.failed}")
-    if not table.runs:
-        say("error: no backbone could be measured on any data set")
-    if table.failed or not table.runs:
-        return terminal.FAILED
-    return None if table.complete else terminal.SKIPPED
+    skipped = [
+        f"{run.name}: {name} was not run. {why}"
+        for run in found.runs
+        for name, why in run.skipped.items()
+        if not (suite and isinstance(why, MetricRefusal))
+    ]
+    for line in skipped if show.as_json or show.quiet else ():  # tables say it themselves
+        say(line)
+    return terminal.SKIPPED if skipped else None
 
 
 # ---- systems ----
 
 
 def _system_files(
-    systems: list[str] | None,
-    more: list[str] | None,
-    side_by_side: str | None,
-    data: list[str] | None,
-    heatmap: Path | None,
-    unfit: Mapping[str, Any],
+    systems: list[str] | None, more: list[str] | None, side_by_side: str | None, data: list[str] | None
 ) -> dict[str, Path]:
     """System → file of its captions; {} where published ratings alone are asked for."""
     if not systems:
         if more:
             raise UsageError(f"{more[0]!r}: unexpected; files of captions go with ", Setting("systems"))
-        if not _is_published(side_by_side) or heatmap is not None:
-            raise UsageError("--side-by-side FILE and --heatmap go with ", Setting("systems"))
-    for name, value in unfit.items():
-        if value:
-            raise UsageError(Setting(name), " and ", Setting("systems"), ": give only one of them")
+        if not _is_published(side_by_side):
+            raise UsageError("--side-by-side FILE goes with ", Setting("systems"))
     if len(data or ()) != 1:
         raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
     files = options.named_files([*(systems or ()), *(more or ())])
-    if len(files) == 1 and (side_by_side or heatmap):
-        raise UsageError("--side-by-side and --heatmap compare systems, and there is 1: give at least 2")
+    if len(files) == 1 and side_by_side:
+        raise UsageError("--side-by-side compares systems, and there is 1: give at least 2")
     return files
 
 
@@ -385,7 +295,6 @@ def _compare_systems(
     """Compare systems, or correlate the published ratings again, and write and print the results."""
     from ..benchmarks.systems import published_agreement, read_evaluations, run_systems
     from ..benchmarks.systems.side_by_side import published_evaluations
-    from ..show.figures import write_systems_heatmap
     from ..show.system_tables import published_report, systems_report
 
     if not captions:
@@ -400,7 +309,5 @@ def _compare_systems(
         (slug,) = data or [""]
         run = run_systems(slug, captions, makers, configs=chosen, evaluations=evaluations, **how)
         document, report = run.to_dict(), systems_report(run)
-        if (heatmap := show.files["heatmap"]) is not None:
-            write_systems_heatmap(run, heatmap)
     show.write(document, [report])
     show.print(report)

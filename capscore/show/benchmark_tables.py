@@ -1,4 +1,4 @@
-"""Results of benchmarks → tables: one benchmark, backbones side by side, numbers of captions.
+"""Results of benchmarks → tables: one benchmark, numbers of captions.
 
 All numbers of data sets are multiplied by 100, as papers print them.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..benchmarks.backbones import BackboneFacts, BackboneTable
 from ..benchmarks.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
 from ..benchmarks.protocols.results import Statistic, counted, notes_by_config
 from ..benchmarks.run import BenchmarkRun, MetricResult
@@ -121,71 +120,6 @@ def _comparison(test: dict[str, Any]) -> str:
     ends = test["interval"] and f" ({_range((test['interval']['low'], test['interval']['high']))})"
     difference = signed(100 * test["difference"], 2)
     return f"{pair}: {statistic_name(test['statistic'])} {difference}{ends or ''}, p = {test['p_value']:.2g}"
-
-
-# ---- backbones side by side ----
-
-
-def size_text(parameters: int) -> str:
-    """A number of weights in words.
-
-    >>> [size_text(n) for n in (0, 78_731_987, 986_109_441, 1_193_014_785)]
-    ['–', '78.7M', '986M', '1.19B']
-    """
-    for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if parameters >= unit:
-            number = parameters / unit
-            return f"{number:.{max(0, 3 - len(str(int(number))))}f}{letter}"
-    return str(parameters or "–")
-
-
-def _rate(per_second: float | None) -> str:
-    return "–" if per_second is None else f"{per_second:,.{0 if per_second >= 100 else 1}f}"
-
-
-def backbones_report(table: BackboneTable) -> Report:
-    """A row per backbone: data sets, then facts about the backbone; and the backbones that failed."""
-    found = table.rows()
-    several_metrics = len({row.label.partition("@")[0] for row in found}) > 1
-    rows = []
-    for row in found:
-        name = row.label.replace("@", " · ", 1) if several_metrics or row.facts is None else row.facts.name
-        facts = row.facts or BackboneFacts("")
-        cells = [
-            "–"
-            if cell is None
-            else fixed(cell.value and 100 * cell.value, 2, "undefined")
-            + (f"\n{_range(cell.interval)}" if cell.interval else "")
-            for cell in row.cells
-        ]
-        speeds = _rate(facts.texts_per_second), _rate(facts.images_per_second)
-        rows.append([name, *cells, size_text(facts.parameters or 0), *speeds, facts.licence or "–"])
-    bold = {(index, 1 + at) for index, row in enumerate(found) for at, best in enumerate(row.best) if best}
-    data = [f"{name} {statistic_name(statistic)}" for name, statistic in table.columns]
-    headings = ("backbone", *data, "parameters", "captions/s", "photos/s", "licence")
-    parts: list[Table | str] = [Table(headings, rows, bold=frozenset(bold))] if rows else []
-    failed = [(facts.name, facts.failed) for facts in table.backbones if facts.failed]
-    if failed:
-        parts.append(Table(("backbone", "not measured, because"), failed, left=2))
-    return Report("Backbones side by side", [*parts, *_backbone_remarks(table)])
-
-
-def _backbone_remarks(table: BackboneTable) -> Iterator[str]:
-    if table.runs:
-        options = table.runs[0].options
-        ends = f" Below them: {level_text(options.confidence)} intervals." if options.bootstrap else ""
-        yield f"Numbers of data sets are times 100; the best of each column is bold, or has *.{ends}"
-        devices = sorted({facts.device for facts in table.backbones if facts.device})
-        yield f"Speed is that of encoding (on {', '.join(devices)}), – where the cache had everything."
-    for row in table.rows():
-        for data, why in row.missing.items():
-            yield f"{row.label.replace('@', ' · ', 1)} on {data}: not run. {why}"
-    for title, reasons in (("not run", table.skipped), ("damaged", table.failed)):
-        for data, why in reasons.items():
-            yield f"{data}: {title}. {why}"
-    signatures = {result.signature: run.name for run in table.runs[::-1] for result in run.results[::-1]}
-    for signature, name in reversed(signatures.items()):
-        yield f"{name}: {signature}"
 
 
 # ---- numbers of captions ----

@@ -1,4 +1,4 @@
-"""Results → figures: benchmarks beside published values, drops by perturbation, heat maps.
+"""Results → figures: benchmarks beside published values, drops by perturbation.
 
 Colours are those of Okabe and Ito, which are distinct with every kind of colour vision; shapes differ too.
 """
@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..benchmarks.protocols import ProtocolResult, cross_language
 from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.run import BenchmarkRun, MetricResult
-from ..benchmarks.systems.run import SystemsRun
 from ..errors import CapscoreError, MissingExtraError
 from ..files.write import whole_file
 from .benchmark_tables import metric_name, statistic_name
@@ -267,149 +265,3 @@ def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
 
 def _kinds(group: Group) -> list[str]:
     return [*group.kinds(unseen=False), *group.kinds(unseen=True)]
-
-
-# ---- heat maps ----
-
-
-def between_languages(runs: Sequence[BenchmarkRun]) -> dict[str, ProtocolResult]:
-    """Correlations between languages of every metric that was run in all of them.
-
-    The runs are of one benchmark, one per language; item i is the same photo in all of them.
-
-    Raises:
-        CapscoreError: fewer than two runs, several benchmarks, or items that do not correspond.
-    """
-    if len(runs) < 2 or len({run.benchmark for run in runs}) > 1:
-        raise CapscoreError("a comparison of languages needs one benchmark in at least two languages")
-    found = {}
-    for first in runs[0].results:
-        parts: dict[str, MetricResult] = {
-            run.config: result for run in runs for result in run.results if result.metric == first.metric
-        }
-        if len(parts) < len(runs) or any(result.scores is None for result in parts.values()):
-            continue
-        photos = [[row.get("image_id", "") for _, row in result.rows] for result in parts.values()]
-        if any(names != photos[0] for names in photos):
-            raise CapscoreError(
-                f"{', '.join(run.name for run in runs)} don't have the same photos in the same order, so "
-                "their scores cannot be compared"
-            )
-        scores = {config: result.scores for config, result in parts.items()}
-        found[first.metric] = cross_language(scores, missing=runs[0].options.missing)
-    if not found:
-        raise CapscoreError("no metric has scores in all of these languages")
-    return found
-
-
-def write_language_heatmap(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
-    """Draw Pearson's r between languages: the first metric below the diagonal, the second above it.
-
-    Errors are those of `between_languages` and `write_benchmark_figure`.
-    """
-    (name, lower), *others = between_languages(runs).items()
-    languages = lower.details["languages"]
-    size = len(languages)
-    below = np.tri(size, k=-1, dtype=bool)
-    shown = np.where(below, lower.details["matrix"], np.nan)
-    lines = [f"{runs[0].benchmark}: Pearson's r of scores between languages", name]
-    if others:
-        shown = np.where(below.T, others[0][1].details["matrix"], shown)
-        lines[1] = f"below the diagonal: {name} · above: {others[0][0]}"
-    figure = figure_class()(figsize=(max(0.52 * size + 2.6, 6), 0.52 * size + 1.5), layout="constrained")
-    empty = ~(below | below.T) if others else ~below
-    low = np.nanmin(shown) if np.isfinite(shown).any() else 0.0
-    limits = min(np.floor(20 * low) / 20, 0.95), 1.0
-    panel = figure.subplots()
-    heat_map(panel, shown, languages, languages, "\n".join(lines), limits, empty=empty)
-    return save_figure(figure, path)
-
-
-def write_systems_heatmap(run: SystemsRun, path: str | Path) -> Path:
-    """Draw, for each metric, the mean of every system and the difference of every two, in every language.
-
-    Differences share a scale around 0; those whose interval leaves out 0 are in bold. Errors are those of
-    `write_benchmark_figure`, and fewer than 2 systems.
-    """
-    if len(run.systems) < 2:
-        raise CapscoreError("a heat map of differences needs at least 2 systems")
-    languages = [part.language for part in run.metrics[0].languages]
-    sizes = [len(run.systems), len(run.pairs)] * len(run.metrics)
-    height = 0.26 * len(languages) + 2.0 + 0.05 * max(map(len, run.systems))
-    width = max(0.62 * sum(sizes) + 1.3 * len(sizes) + 0.8, 7.0)
-    figure = figure_class()(figsize=(width, height), layout="constrained")
-    panels = figure.subplots(1, len(sizes), squeeze=False, width_ratios=[size + 1.2 for size in sizes])[0]
-    pairs = [f"{second} − {first}" for first, second in run.pairs]
-    for number, metric in enumerate(run.metrics):
-        means = np.full((len(languages), len(run.systems)), np.nan)
-        differences, clear = np.full((len(languages), len(pairs)), np.nan), set()
-        for row, part in enumerate(metric.languages):
-            means[row] = [part.means.get(name, np.nan) for name in run.systems]
-            for pair in part.differences:
-                column = run.pairs.index((pair.first, pair.second))
-                differences[row, column] = pair.difference
-                if pair.is_clear:
-                    clear.add((row, column))
-        limits = min(0.0, float(np.nanmin(means))), float(np.nanmax(means)) or 1.0
-        heat_map(
-            panels[2 * number], means, languages, list(run.systems), f"{metric.metric}: means", limits, 3
-        )
-        most = float(np.nanmax(np.abs(differences))) or 1.0
-        title = f"{metric.metric}: differences"
-        look: dict[str, Any] = {"colours": "PuOr_r", "sign": "+", "bold": clear}
-        heat_map(panels[2 * number + 1], differences, languages, pairs, title, (-most, most), 3, **look)
-    level = level_text(run.options.confidence)
-    bold = f"\nbold: {level} interval leaves out 0" if run.options.bootstrap else ""
-    figure.suptitle(f"{run.benchmark} ({run.split}){bold}", fontsize=10)
-    return save_figure(figure, path)
-
-
-def heat_map(
-    panel: Axes,
-    values: np.ndarray,
-    rows: Sequence[str],
-    columns: Sequence[str],
-    title: str,
-    limits: tuple[float, float],
-    decimals: int = 2,
-    *,
-    colours: str = "cividis",
-    sign: str = "",
-    bold: set[tuple[int, int]] | frozenset[tuple[int, int]] = frozenset(),
-    empty: np.ndarray | None = None,
-) -> None:
-    """Draw a matrix (rows, columns) as coloured cells with their numbers; NaN is "–", but not if `empty`."""
-    import matplotlib
-
-    scale = matplotlib.colormaps[colours].with_extremes(bad="white")
-    low, high = limits
-    picture = panel.imshow(np.ma.masked_invalid(values), cmap=scale, aspect="auto", vmin=low, vmax=high)
-    turned: dict[str, Any] = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    panel.set_xticks(
-        range(len(columns)), columns, fontsize=8, **(turned if max(map(len, columns)) > 5 else {})
-    )
-    panel.set_yticks(range(len(rows)), rows, fontsize=8)
-    for side in panel.spines.values():
-        side.set_visible(False)
-    panel.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
-    panel.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
-    panel.grid(which="minor", color="white", linewidth=1.0)
-    panel.tick_params(which="both", length=0)
-    for row, column in np.ndindex(*values.shape):
-        value = values[row, column]
-        if empty is not None and empty[row, column]:
-            continue
-        ink = "black" if np.isnan(value) else readable_ink(scale((value - low) / (high - low)))
-        text = "–" if np.isnan(value) else f"{value:{sign}.{decimals}f}".replace("-", "−")
-        weight = "bold" if (row, column) in bold else "normal"
-        panel.text(column, row, text, ha="center", va="center", fontsize=7, fontweight=weight, color=ink)
-    panel.set_title(title, fontsize=9)
-    bar = panel.figure.colorbar(picture, ax=panel, shrink=0.6, aspect=25, location="right")
-    bar.ax.tick_params(labelsize=7)
-
-
-def readable_ink(colour: tuple[float, float, float, float]) -> str:
-    """Black or white, whichever has more contrast (relative luminance of WCAG 2)."""
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in colour[:3]]
-    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-    return "black" if luminance > 0.179 else "white"

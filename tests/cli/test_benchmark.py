@@ -165,7 +165,11 @@ def test_a_suite_runs_what_is_there(flickr):
     [
         (("--metric", "rouge_l"), 2, "give either --data, for one benchmark, or --suite"),
         (("--suite", "all", "--metric", "rouge_l"), 2, "--suite needs --data-dir"),
-        (("--suite", "all", "--data-dir", ".", "--split", "test"), 2, "goes with --data"),
+        (
+            ("--suite", "all", "--data-dir", ".", "--split", "test"),
+            2,
+            "--split and --suite: give only one of them",
+        ),
         (("--data", "thumb"), 2, "nothing to measure: give --metric, or --scores"),
         (
             ("--data", "xvnli", "--metric", "rouge_l"),

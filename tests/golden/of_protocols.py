@@ -151,25 +151,6 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/robustness", quick=True)
-def _(place: Place) -> Any:
-    from capscore.benchmarks.protocols import PERTURBATIONS, robustness_drop
-
-    original = draws(20, seed=9) + 0.1
-    perturbed = {kind: draws(20, seed=10 + place) for place, kind in enumerate(PERTURBATIONS)}
-    unchanged = {kind: [row % 6 == place for row in range(20)] for place, kind in enumerate(PERTURBATIONS)}
-    gaps = [math.nan, *original[1:]]
-    return {
-        "kinds": PERTURBATIONS,
-        "plain": told(robustness_drop(original, perturbed)),
-        "unchanged": told(
-            robustness_drop(original, perturbed, unchanged=unchanged, leave_out_unchanged=True)
-        ),
-        "kept": told(robustness_drop(original, perturbed, unchanged=unchanged)),
-        "gaps": told(robustness_drop(gaps, perturbed, missing="skip")),
-    }
-
-
 @case("protocols/thumb", quick=True)
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import thumb
@@ -201,23 +182,6 @@ def _(place: Place) -> Any:
     gaps = [None, *scores[1:]]
     last = agreement(gaps, ratings[:, 0], raters=None, statistics="tau_c", missing="skip")
     return {**found, "gaps": last.to_dict()}
-
-
-@case("protocols/cross_language", quick=True)
-def _(place: Place) -> Any:
-    from capscore.benchmarks.protocols import cross_language, quality_subset
-
-    scores = {code: draws(25, seed=40 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
-    quality = {code: draws(25, seed=50 + place) for place, code in enumerate(("en", "de", "ja", "sw"))}
-    gaps = {**scores, "de": [None, *scores["de"][1:]], "sw": [0.5] * 25}
-    below, above = quality_subset(quality, below=40), quality_subset(quality, above=60)
-    return {
-        "plain": told(cross_language(scores)),
-        "subset": below,
-        "below": told(cross_language(scores, subset=below)),
-        "above": told(cross_language(scores, subset=above)),
-        "gaps": told(cross_language(gaps, missing="skip")),
-    }
 
 
 # ------------------------------------------------------------------ agreement and correlation

@@ -30,15 +30,13 @@ from .accuracy import (
     pairwise_by_category,
     xvnli,
 )
-from .correlation import cross_language, quality_subset, thumb
-from .drop import PERTURBATIONS, PerturbationDrop, robustness_drop
+from .correlation import thumb
 from .recall import retrieval
-from .results import ProtocolResult, Statistic
+from .results import PerturbationDrop, ProtocolResult, Statistic
 from .words import captokeneval, localisation
 
 __all__ = [
     "PASCAL50S_CATEGORIES",
-    "PERTURBATIONS",
     "VALSE_PHENOMENA",
     "VALSE_PIECES",
     "XVNLI_LABELS",
@@ -47,14 +45,11 @@ __all__ = [
     "ProtocolResult",
     "Statistic",
     "captokeneval",
-    "cross_language",
     "foils",
     "localisation",
     "marvl",
     "pairwise_by_category",
-    "quality_subset",
     "retrieval",
-    "robustness_drop",
     "thumb",
     "xvnli",
 ]

@@ -1,17 +1,14 @@
-"""Correlations of scores: with THumB's ratings, and between languages."""
+"""Correlations of scores with THumB's ratings."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ...errors import InputError, Setting
 from ...statistics.bootstrap import Sampling, bootstrap_intervals
 from ...statistics.columns import (
-    flag_column,
     group_codes,
     left_out,
     means_by,
@@ -19,7 +16,7 @@ from ...statistics.columns import (
     present_rows,
     units_of,
 )
-from ...statistics.correlation import Correlations, pearson
+from ...statistics.correlation import Correlations
 from .results import ProtocolResult, Statistic, ends
 
 RATINGS = ("precision", "recall", "total")
@@ -146,107 +143,3 @@ def _correlations(
                 f"no correlation of {', '.join(undefined)}: a side is constant, or there are no rows"
             )
     return parts, notes
-
-
-def cross_language(
-    scores: Mapping[str, Any], *, subset: Mapping[str, Any] | None = None, missing: str = "raise"
-) -> ProtocolResult:
-    """Pearson's r between languages of scores of the same items (Gomes et al. 2025, §4.3.2, Figure 1).
-
-    Args:
-        scores: Language → scores of n items, (n,); item i is the same image and the same caption, translated.
-        subset: Language → True where an item counts in that language, (n,), as made by `quality_subset`. A
-            language that is not named (the source of the translations) counts all. Two languages are compared
-            on the items that both count; the paper does not say how it pairs subsets of two languages.
-        missing: See `capscore.benchmarks.protocols`; items that do not count need no score.
-
-    Returns:
-        "pearson_<language>_<language>" per pair, then "pearson_mean": their plain mean, whose n counts pairs;
-        None if one has no r. Details: "languages", "matrix" (r, NaN where undefined, 1 in the diagonal) and
-        "counts_of" (items that both count) as lists (languages, languages), "mean", "n_missing".
-
-    >>> result = cross_language({"en": [0.1, 0.2, 0.4], "de": [0.3, 0.4, 0.6], "ja": [0.4, 0.3, 0.1]})
-    >>> [(name, round(r, 6), n) for name, r, n in result.table()]
-    [('pearson en de', 1.0, 3), ('pearson en ja', -1.0, 3), ('pearson de ja', -1.0, 3),
-     ('pearson mean', -0.333333, 3)]
-    """
-    if not isinstance(scores, Mapping) or len(scores) < 2:
-        raise InputError("expected a mapping of at least two languages to their scores", field="scores")
-    subset = subset or {}
-    if not subset.keys() <= scores.keys():
-        raise InputError(
-            f"expected languages of {', '.join(scores)}, got {', '.join(subset)}", field="subset"
-        )
-    columns: list[np.ndarray] = []
-    kept: list[np.ndarray] = []
-    notes: list[str] = []
-    n_missing = 0
-    for language, given in scores.items():
-        field = f"scores[{language!r}]"
-        column = number_column(given, field, len(columns[0]) if columns else None)
-        flags = subset.get(language, [True] * len(column))
-        counts = flag_column(flags, f"subset[{language!r}]", len(column))
-        present = present_rows(missing, **{field: np.where(counts, column, 0)})
-        n_missing += int((~present).sum())
-        notes += [f"{language}: {note}" for note in left_out(present, "items")]
-        columns.append(column)
-        kept.append(counts & present)
-
-    languages, size = list(scores), len(scores)
-    matrix, counts_of = np.eye(size), np.diag([int(part.sum()) for part in kept])
-    statistics = []
-    for a, b in zip(*np.triu_indices(size, 1), strict=True):
-        both = kept[a] & kept[b]
-        r = pearson(columns[a][both], columns[b][both]) if both.any() else None
-        counts_of[a, b] = counts_of[b, a] = both.sum()
-        matrix[a, b] = matrix[b, a] = math.nan if r is None else r
-        statistics.append(Statistic(f"pearson_{languages[a]}_{languages[b]}", r, None, int(both.sum())))
-        if r is None:
-            pair = f"{languages[a]} and {languages[b]}"
-            notes.append(f"no correlation of {pair}: a side is constant, or no item counts in both")
-    values = [statistic.value for statistic in statistics if statistic.value is not None]
-    mean = math.fsum(values) / len(values) if len(values) == len(statistics) else None
-    return ProtocolResult(
-        "cross_language",
-        (*statistics, Statistic("pearson_mean", mean, None, len(statistics))),
-        {"languages": size, "pairs": len(statistics), "left out": n_missing},
-        {
-            "languages": languages,
-            "matrix": matrix.tolist(),
-            "counts_of": counts_of.tolist(),
-            "mean": mean,
-            "n_missing": n_missing,
-        },
-        tuple(notes),
-    )
-
-
-def quality_subset(
-    quality: Mapping[str, Any], *, below: float | None = None, above: float | None = None
-) -> dict[str, np.ndarray]:
-    """Items with a translation quality below or above a percentile (Gomes et al. 2025, Figure 1).
-
-    Args:
-        quality: Language → quality of each item's translation, (n,), such as COMETKiwi's estimates.
-        below, above: Percentile, 25 or 75 in the paper. Give one of the two.
-
-    Returns:
-        Language → bool (n,), for `cross_language`.
-
-    Raises:
-        InputError: both or neither of the two, a percentile outside 0 to 100, a missing quality.
-
-    >>> quality_subset({"de": [0.1, 0.2, 0.3, 0.4, 0.5]}, below=25)["de"].tolist()
-    [True, False, False, False, False]
-    """
-    percentile = below if above is None else above
-    if (below is None) == (above is None) or not isinstance(percentile, (int, float)):
-        raise InputError(Setting("below", below), ", ", Setting("above", above), ": expected one of the two")
-    if not 0 <= percentile <= 100:
-        raise InputError(f"{percentile!r}: expected a percentile, 0 to 100")
-    chosen = {}
-    for language, values in quality.items():
-        column = number_column(values, f"quality[{language!r}]", complete=True)
-        bound = np.percentile(column, percentile)
-        chosen[language] = column < bound if below is not None else column > bound
-    return chosen

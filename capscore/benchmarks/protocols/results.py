@@ -1,4 +1,4 @@
-"""What every protocol returns."""
+"""What protocols and the robustness of metrics return."""
 
 from __future__ import annotations
 
@@ -55,6 +55,27 @@ class ProtocolResult:
     def to_dict(self) -> dict[str, Any]:
         """Protocol, details and notes, ready for JSON; None marks an undefined number."""
         return {"protocol": self.protocol, **plain(self.details), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class PerturbationDrop:
+    """What one perturbation does to the mean score.
+
+    Attributes:
+        n: Number of captions whose scores are compared.
+        original, perturbed: Mean score of the original and of the perturbed captions.
+        drop: (perturbed − original) / original, negative if the score falls, −1 if it falls to 0; None if
+            undefined.
+        n_unchanged: Number of captions known to be left unchanged by the perturbation.
+        n_missing: Number of captions left out because a score is missing.
+    """
+
+    n: int
+    original: float | None
+    perturbed: float | None
+    drop: float | None
+    n_unchanged: int
+    n_missing: int
 
 
 def ends(interval: Interval | None) -> tuple[float, float] | None:

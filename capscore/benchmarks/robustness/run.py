@@ -15,9 +15,8 @@ from ...metrics.signature import format_signature
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
 from ...statistics.bootstrap import bootstrap_intervals, check_sampling
 from ...statistics.columns import plain
-from ..protocols.drop import PerturbationDrop
 from ..protocols.recall import retrieval
-from ..protocols.results import Statistic, counted, ends
+from ..protocols.results import PerturbationDrop, Statistic, counted, ends
 from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
