@@ -47,11 +47,7 @@ Metrics = Annotated[list[str] | None, options.metrics_option("As mcs,cider; repe
 Output = Annotated[
     Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
 ]
-PerRow = Annotated[
-    bool | None, option("Print rows. Default: up to 10.", "--per-row/--no-per-row", panel="Output")
-]
-RowsPerFile = Annotated[int | None, option("Rows per Parquet file of OUTPUT.", min=1, panel="Output")]
-MAX_SHOWN_ROWS = 10
+MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 
 
 @options.with_metric_options(options.of_score)
@@ -72,8 +68,6 @@ def score(
     output: Output = None,
     report: options.Report = None,
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel="Output")] = None,
-    per_row: PerRow = None,
-    rows_per_file: RowsPerFile = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
@@ -83,11 +77,13 @@ def score(
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.image_folder import ImageFolder
+    from ..files.row_source import check_names_are_free
+    from ..files.write import check_output
     from ..metrics.calibration import read_calibrations
-    from ..metrics.score_file import ScoringRun, check_rows_first
+    from ..metrics.score_file import ScoringRun, result_columns
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
-    terminal.check_not_standard_output(output, ": rows are written to a file; --json --per-row prints scores")
+    terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
     terminal.check_result_files(force, report=report)
     if calibration is not None:
         with terminal.as_usage():
@@ -99,29 +95,26 @@ def score(
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
     names = _find_columns(source, metrics, columns, language)
-    target, new = _check_output(output, source, metrics, on_error, force, rows_per_file)
-    empty = metric_options.get("empty", "raise")
-    check_rows_first(source, names, folder, on_error=on_error, empty=empty)
+    new = result_columns(metrics, source.columns if output else (), on_error=on_error)
+    if output is not None:
+        check_names_are_free(source, [*new])
+        output = check_output(output, source, force=force)
     scorers = _load(metrics, language, metric_options, quiet, source)
     run = ScoringRun(
-        source, names, folder, scorers, language=language, on_error=on_error, say=_warn, spell=terminal.spell
+        source, names, folder, scorers, language=language, on_error=on_error, spell=terminal.spell
     )
-    about = {"input": input and str(input), "output": target and str(target)}
-    summary, placed = _score(run, target, new, rows_per_file, about, calibration, quiet)
+    about = {"input": input and str(input), "output": output and str(output)}
+    summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:
         _write_report(report, run, placed)
     if as_json:
-        terminal.print_json(_with_rows(run, summary) if per_row else summary)
+        terminal.print_json(summary)
     elif not quiet:
-        _print(run, placed, per_row, calibration, target, report)
+        _print(run, placed, calibration, output, report)
     if run.failures and not quiet:
         what = f"of {source.n_rows:,} rows could not be scored"
         terminal.print_failures(run.failures, what, source.short_place)
     return terminal.SKIPPED if run.failures else None
-
-
-def _warn(message: str) -> None:
-    say(f"warning: {message}")
 
 
 def _open(
@@ -194,26 +187,6 @@ def _find_columns(
     return names
 
 
-def _check_output(
-    output: Path | None,
-    source: RowSource,
-    metrics: Sequence[str],
-    on_error: str,
-    force: bool,
-    rows_per_file: int | None,
-) -> tuple[Path | None, dict[str, tuple[str, str]]]:
-    """The path of the result, which can be written, and its new columns."""
-    from ..files.row_source import check_names_are_free
-    from ..files.write import check_output
-    from ..metrics.score_file import result_columns
-
-    new = result_columns(metrics, source.columns if output else (), on_error=on_error)
-    if output is None:
-        return None, new
-    check_names_are_free(source, [*new])
-    return check_output(output, source, force=force, rows_per_file=rows_per_file), new
-
-
 def _load(
     metrics: Sequence[str],
     language: str | None,
@@ -241,7 +214,6 @@ def _score(
     run: ScoringRun,
     target: Path | None,
     columns: dict[str, tuple[str, str]],
-    rows_per_file: int | None,
     about: dict[str, Any],
     calibration: Path | None,
     quiet: bool,
@@ -254,7 +226,7 @@ def _score(
 
     source, writer = run.source, None
     if target is not None:
-        writer = open_writer(target, source, column_types(columns), rows_per_file=rows_per_file)
+        writer = open_writer(target, source, column_types(columns))
     shown = None if source.n_rows > CHUNK_ROWS and not quiet else False
     try:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
@@ -297,16 +269,6 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
     }
 
 
-def _with_rows(run: ScoringRun, summary: dict[str, Any]) -> dict[str, Any]:
-    """The summary with lists per metric: scores, and details that are columns; null for a row without."""
-    metrics = {}
-    for name, part in run.scores().items():
-        lists = part.to_dict(per_row=True)
-        shown = ("scores", *METRICS.get(name).detail_columns)
-        metrics[name] = {**summary["metrics"][name], **{key: lists[key] for key in shown}}
-    return {**summary, "metrics": metrics}
-
-
 def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]) -> None:
     """Write the page about the scored file."""
     from ..show.score_report import ReportedMetric, ReportedRow, read_rows, write_score_report
@@ -346,15 +308,15 @@ def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]
 def _print(
     run: ScoringRun,
     standings: Mapping[str, Standing],
-    per_row: bool | None,
     calibration: Path | None,
     *written: Path | None,
 ) -> None:
     """Print the rows, if they are few; the means, their standing, the signatures, and where the rows are."""
     console, scores, n_rows = make_console(), run.scores(), run.source.n_rows
-    if per_row or (per_row is None and n_rows <= MAX_SHOWN_ROWS):
+    shows_rows = n_rows <= MAX_SHOWN_ROWS and len(scores) <= MAX_COLUMNS
+    if shows_rows:
         _print_rows(console, run, standings, calibration)
-    if n_rows > 1 or per_row is False:
+    if n_rows > 1 or not shows_rows:
         table = terminal.make_table(
             "metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated")
         )
@@ -404,16 +366,8 @@ def _print_rows(
             ranked = f"rank: percent of right captions ({standing.set_name}) that score lower"
         found = [noise_text(detail, with_p=False) for detail in part.details or ()]
         cells |= {"found": found} if any(found) else {}
-    rows = list(zip(*texts.values(), *cells.values(), strict=True))
-    if len(scores) > 3:  # too many for columns of their own
-        rows = [
-            (*row[: len(texts)], *pair) for row in rows for pair in zip(cells, row[len(texts) :], strict=True)
-        ]
-        table = terminal.make_table(*texts, "metric", numbers=("score",))
-        table.columns[-2].no_wrap = True
-    else:
-        table = terminal.make_table(*texts, numbers=[*cells])
-    for row in rows:
+    table = terminal.make_table(*texts, numbers=[*cells])
+    for row in zip(*texts.values(), *cells.values(), strict=True):
         table.add_row(*(escape(visible(cell)) for cell in row))
     console.print(table)
     if ranked:

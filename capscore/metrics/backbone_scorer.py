@@ -147,35 +147,25 @@ class BackboneScorer(Scorer):
         self.warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
 
-    def language_warning(self, languages: Iterable[str]) -> str:
-        """Which languages the backbone was not trained on; "" for none."""
-        known = self.backbone.languages
-        strange = sorted(set(languages) - {""} - known) if known is not None else []
-        if not strange:
-            return ""
-        return (
-            f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
-            f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
-        )
-
-    def truncation_warning(self, truncated: np.ndarray) -> str:
-        """How many rows have a text that was cut at the backbone's number of tokens; "" for none."""
-        if not truncated.any():
-            return ""
-        return (
-            f"{truncated.sum():,} of {len(truncated):,} rows have a text longer than the "
-            f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
-            f"(first such row: {truncated.argmax()}, counted from 0)"
-        )
-
     def warn_about_languages(self, languages: Iterable[str]) -> None:
         """Warn about languages that the backbone was not trained on; one code per row."""
-        if message := self.language_warning(languages):
+        known = self.backbone.languages
+        strange = sorted(set(languages) - {""} - known) if known is not None else []
+        if strange:
+            message = (
+                f"backbone {self.backbone.name!r} was not trained on {', '.join(strange)} (it knows "
+                f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
+            )
             warn(LanguageWarning(message))
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""
-        if message := self.truncation_warning(truncated):
+        if truncated.any():
+            message = (
+                f"{truncated.sum():,} of {len(truncated):,} rows have a text longer than the "
+                f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
+                f"(first such row: {truncated.argmax()}, counted from 0)"
+            )
             warn(TruncationWarning(message))
 
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
-from ..files.columns import ColumnNames, known_problems, read_inputs
-from ..files.image_folder import ImageFolder, find_images, stores_images
+from ..files.columns import ColumnNames, read_inputs
+from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
 from ..files.write import Writer
 from ..registry import METRICS
 from .backbone_scorer import BackboneScorer
-from .base import PreparedRows, Scorer, Scores, empty_caption, is_empty
+from .base import PreparedRows, Scorer, Scores
 
 
 def result_columns(
@@ -57,38 +57,6 @@ def column_types(columns: Mapping[str, tuple[str, str]]) -> dict[str, type]:
     }
 
 
-def check_rows_first(
-    source: RowSource, names: ColumnNames, folder: ImageFolder, *, on_error: str, empty: str
-) -> None:
-    """Check before hours of work that captions are not empty, and that images with a name exist.
-
-    Args:
-        source: Rows to score.
-        names: Names of the columns to read.
-        folder: Folder of the images.
-        on_error: "raise" or "skip", which leaves all but empty captions to the run.
-        empty: What happens to empty captions, as `Scorer` takes it.
-
-    Raises:
-        InputError: The first row with a fault; names it.
-    """
-    image: str | None = names.image
-    if image is not None and stores_images(source, image):
-        image = None  # images that are stored in the file are not read here
-    for chunk in source.chunks(CHUNK_ROWS, [names.candidate, *([image] if image else [])]):
-        problems: dict[int, InputError] = {}
-        if on_error == "raise":
-            problems = known_problems(chunk, source, names)
-            if image is not None:
-                find_images(chunk, image, folder, problems)
-        for row, caption in enumerate(chunk.values(names.candidate) if empty == "raise" else ()):
-            if is_empty(caption):
-                problems.setdefault(row, empty_caption(caption))
-        if problems:
-            row = min(problems)
-            raise source.at(problems[row], chunk, row)
-
-
 class ScoringRun:
     """Scores the rows of a file.
 
@@ -99,13 +67,13 @@ class ScoringRun:
         scorers: One scorer per metric.
         language: Language of all rows, or None.
         on_error: "raise" or "skip".
-        say: Function that gets a line wherever the person who waits should know something.
         spell: Function that spells the options that errors of rows mention.
 
     Attributes:
         rows_done: Number of rows that were scored, and written if there is a writer.
         n_left_out: Number of rows that were left out because their caption is empty.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
+        languages: Languages of the rows so far; each is warned about once.
     """
 
     def __init__(
@@ -117,16 +85,15 @@ class ScoringRun:
         *,
         language: str | None = None,
         on_error: str = "raise",
-        say: Callable[[str], None] = lambda message: None,
         spell: Callable[[Setting], str] = str,
     ):
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
-        self.language, self.on_error, self.say, self.spell = language, on_error, say, spell
+        self.language, self.on_error, self.spell = language, on_error, spell
         self.rows_done = self.n_left_out = 0
         self.failures: dict[int, tuple[int | None, str]] = {}
+        self.languages: set[str] = set()
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
-        self._said: set[str] = set()
 
     def run(
         self,
@@ -158,9 +125,7 @@ class ScoringRun:
                 self._write(writer, columns, chunk, self.scores(), chunk.start)
         for scorer in self.scorers:
             if isinstance(scorer, BackboneScorer):
-                message = scorer.truncation_warning(self.scores()[scorer.metric].truncated)
-                if message:
-                    self.say(f"{scorer.metric}: {message}")
+                scorer.warn_about_truncation(self.scores()[scorer.metric].truncated)
 
     def scores(self) -> dict[str, Scores]:
         """Scores of all rows per metric; after `run`."""
@@ -203,7 +168,7 @@ class ScoringRun:
             if problems and self.on_error == "raise":
                 raise self.source.at(problems[min(problems)], chunk, min(problems))
             try:
-                with warnings.catch_warnings():  # both are told once for the whole file, not once per chunk
+                with warnings.catch_warnings():  # not once per chunk
                     warnings.simplefilter("ignore", LanguageWarning)
                     warnings.simplefilter("ignore", TruncationWarning)
                     prepared = scorer.prepare(
@@ -217,20 +182,18 @@ class ScoringRun:
                 if error.row is None:
                     raise
                 raise self.source.at(error, chunk, error.row) from error
-            if isinstance(scorer, BackboneScorer):
-                self._say_once(scorer.language_warning(prepared.languages))
             errors, empty = [*prepared.errors], prepared.empty.copy()
             for row, problem in problems.items():
                 errors[row], empty[row] = problem.message_with_field(self.spell), False
             # where nothing of the details is written, they are not kept: they are large
             details = prepared.details if scorer.detail_columns else None
             found[scorer.metric] = dataclasses.replace(prepared, errors=errors, empty=empty, details=details)
+        new = {code for part in found.values() for code in part.languages} - self.languages
+        for scorer in self.scorers:
+            if isinstance(scorer, BackboneScorer):
+                scorer.warn_about_languages(new)
+        self.languages |= new
         return found
-
-    def _say_once(self, message: str) -> None:
-        if message and message not in self._said:
-            self._said.add(message)
-            self.say(message)
 
     def note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
         """What was wrong with each row of a chunk; names the metric where metrics failed differently."""

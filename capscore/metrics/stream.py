@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xxhash
 
-from ..errors import InputError, LanguageWarning, OptionError, Setting, warn
+from ..errors import InputError, OptionError, Setting
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.row_source import RowsInMemory
@@ -171,8 +171,8 @@ class BatchScorer:
         }
         self._folder = ImageFolder(Path(images or "."), allow_urls=allow_urls)
         self._language, self._on_error = language, on_error
+        self._languages: set[str] = set()
         self._running = {scorer.metric: RunningSummary(scorer) for scorer in self.scorers}
-        self._warned: set[str] = set()
 
     def new_columns(self, given: Sequence[str]) -> dict[str, tuple[str, str]]:
         """The new columns, as `result_columns` describes them.
@@ -219,14 +219,9 @@ class BatchScorer:
         places = [_place(row, index, start, names) for index, row in enumerate(rows)]
         source = RowsInMemory(Path(), rows, places)
         run = ScoringRun(
-            source,
-            names,
-            self._folder,
-            self.scorers,
-            language=self._language,
-            on_error=self._on_error,
-            say=self._warn,
+            source, names, self._folder, self.scorers, language=self._language, on_error=self._on_error
         )
+        run.languages = self._languages
         (chunk,) = source.chunks(len(rows))
         prepared = run.prepare(chunk)
         scores = run.finish(prepared)
@@ -237,11 +232,6 @@ class BatchScorer:
     def summary(self) -> dict[str, dict[str, Any]]:
         """Means, counts and signature of the rows so far, per metric; {} without rows."""
         return {metric: running.summary() for metric, running in self._running.items()}
-
-    def _warn(self, message: str) -> None:
-        if message not in self._warned:  # once, not with every batch
-            self._warned.add(message)
-            warn(LanguageWarning(message))
 
 
 def _plain(value: Any, of_references: bool) -> Any:

@@ -96,7 +96,7 @@ def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
     assert "rank: percent of right captions" in done.output
     assert "rank" not in run("score", preds).output  # nothing ships for the toy
     assert "rank" not in run("score", preds, "--calibration", out, "-m", "mcs,clip_score").output
-    assert "rank" not in run("score", preds, "--calibration", out, "--no-per-row").output
+    assert "rank" not in run("score", preds, "--calibration", out, "--json").output
 
 
 def test_references_in_several_numbers(captions, tmp_path):

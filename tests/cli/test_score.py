@@ -329,20 +329,12 @@ def test_an_empty_caption_is_an_error_that_names_its_line_whatever_on_error_says
         assert "--empty score scores it as text without words, --empty skip leaves it out" in result.stderr
 
 
-def test_an_empty_caption_stops_the_run_before_anything_is_scored(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
-    source = write_jsonl(tmp_path / "p.jsonl", [EMPTY[0]] * 4 + EMPTY)
-    result = capscore_("score", source, "-m", "bleu", "--on-error", "skip", "--output", tmp_path / "o.jsonl")
-    assert result.exit_code == 1 and "line 6 (row 5 counted from 0)" in result.stderr
-    assert "rows are in" not in result.stderr
-
-
 @pytest.mark.parametrize(("how", "mean", "scored"), [("score", "2.4327", "3"), ("skip", "3.7565", "2")])
 def test_empty_captions_are_counted_beside_the_mean(tmp_path, how, mean, scored):
     source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
     output = tmp_path / "o.jsonl"
     given = (source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
-    result = capscore_("score", *given, "--per-row")
+    result = capscore_("score", *given)
     assert result.exit_code == 3  # for the caption that is missing
     cells = [line.split() for line in result.stdout.splitlines()]
     assert ["cider", mean, scored, "1", "1", "0", "0"] in cells
@@ -356,17 +348,6 @@ def test_empty_captions_are_counted_beside_the_mean(tmp_path, how, mean, scored)
     summary = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["cider"]
     assert [summary[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, int(scored), 1, 1]
     assert "scores" not in summary
-
-
-def test_the_score_of_each_row_on_demand(tmp_path):
-    source = write_jsonl(tmp_path / "p.jsonl", EMPTY)
-    given = (source, "-m", "cider", "--empty", "skip", "--json")
-    with_rows = json.loads(capscore_("score", *given, "--per-row").stdout)["metrics"]["cider"]
-    assert with_rows["scores"] == [pytest.approx(3.7564711970301374), None, pytest.approx(3.7564711970301374)]
-    assert "scores" not in json.loads(capscore_("score", *given, "--no-per-row").stdout)["metrics"]["cider"]
-    assert (
-        capscore_("score", *given).exit_code == 0
-    )  # nothing failed, and nobody asked for a score of the empty caption
 
 
 def test_json_is_all_there_is_on_stdout(preds, tmp_path, colours):
@@ -615,7 +596,7 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
     assert result.stderr.splitlines() == [
         "capscore: warning: backbone 'colours' was not trained on sw, ta (it knows de, en): scores in these "
         "languages mean little",
-        "capscore: warning: mcs: 5 of 6 rows have a text longer than the 6 tokens of 'colours'; the rest "
+        "capscore: warning: 5 of 6 rows have a text longer than the 6 tokens of 'colours'; the rest "
         "of it was not seen (first such row: 0, counted from 0)",
     ]
 
@@ -700,15 +681,6 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     assert float(row["mcs"]) == pytest.approx(HALF, abs=1e-6)
     assert row["ref_clip_score"] == row["text_score"] == ""
     assert row["capscore_error"] == "ref_clip_score: references: expected a list of references, got None"
-
-
-def test_a_missing_image_is_known_before_anything_is_loaded(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
-    source = write_jsonl(tmp_path / "p.jsonl", [*ROWS, *ROWS, {**ROWS[0], "image": "lost.png"}])
-    result = score(source)
-    assert result.exit_code == 1
-    assert "line 7 (row 6 counted from 0): image: no such file" in result.stderr
-    assert colours == []
 
 
 def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photos, colours, monkeypatch):
