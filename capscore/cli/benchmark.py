@@ -9,8 +9,8 @@ matched by id, or else by image_id and caption, or else by order. Scores named M
 the published figures of that backbone.
 
 [bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE … with one
-caption per photo and language scores each per language with all references, and compares every two;
---side-by-side has people's ratings of pairs. Default metric: cider.
+caption per photo and language scores each per language with all references, and compares each with the
+first. Default metric: cider.
 
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
@@ -51,7 +51,6 @@ Makers = dict[str, Callable[[], Any]]  # name in the table → function that mak
 Metrics = Annotated[list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
 Systems = Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")]
-SideBySide = Annotated[str | None, option("Ratings of pairs: a file, or published.", metavar="FILE")]
 Raters = Annotated[Literal["flatten", "mean"], statistics_option("flatten (row per rating) or mean.")]
 Missing = Annotated[Literal["raise", "skip"], statistics_option("Missing scores: raise or skip.")]
 
@@ -73,7 +72,6 @@ def benchmark(
     figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None,
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
-    side_by_side: SideBySide = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
     common_rows: options.CommonRows = False,
     partial: options.Partial = False,
@@ -100,12 +98,11 @@ def benchmark(
     how = {"options": sampling, "common_rows": common_rows, "partial": partial, **where}
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
     of_scores = {"scores": scores, "write_queries": write_queries}
-    if systems or more or side_by_side is not None:
+    if systems or more:
         _refuse("systems", {"suite": suite, "figure": figure, "compare": compare, **of_scores})
-        captions = _system_files(systems, more, side_by_side, data)
         makers = _makers(metric or ["cider"], backbone, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
-        return _compare_systems(captions, makers, data, config, side_by_side, how, show)
+        return _compare_systems(systems, more or [], makers, data or [], config, how, show)
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     if suite is not None:
@@ -259,55 +256,26 @@ def _compare_metrics(
 # ---- systems ----
 
 
-def _system_files(
-    systems: list[str] | None, more: list[str] | None, side_by_side: str | None, data: list[str] | None
-) -> dict[str, Path]:
-    """System → file of its captions; {} where published ratings alone are asked for."""
-    if not systems:
-        if more:
-            raise UsageError(f"{more[0]!r}: unexpected; files of captions go with ", Setting("systems"))
-        if not _is_published(side_by_side):
-            raise UsageError("--side-by-side FILE goes with ", Setting("systems"))
-    if len(data or ()) != 1:
-        raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
-    files = options.named_files([*(systems or ()), *(more or ())])
-    if len(files) == 1 and side_by_side:
-        raise UsageError("--side-by-side compares systems, and there is 1: give at least 2")
-    return files
-
-
-def _is_published(side_by_side: str | None) -> bool:
-    """Whether the published ratings are meant, and not a file of that name."""
-    from ..benchmarks.systems.side_by_side import PUBLISHED
-
-    return side_by_side == PUBLISHED and not Path(PUBLISHED).exists()
-
-
 def _compare_systems(
-    captions: Mapping[str, Path],
+    systems: list[str] | None,
+    more: list[str],
     makers: Makers,
-    data: list[str] | None,
+    data: list[str],
     configs: list[str] | None,
-    side_by_side: str | None,
     how: Mapping[str, Any],
     show: _Shown,
 ) -> None:
-    """Compare systems, or correlate the published ratings again, and write and print the results."""
-    from ..benchmarks.systems import published_agreement, read_evaluations, run_systems
-    from ..benchmarks.systems.side_by_side import published_evaluations
-    from ..show.system_tables import published_report, systems_report
+    """Compare systems, and write and print the results."""
+    from ..benchmarks.systems import run_systems
+    from ..show.system_tables import systems_report
 
-    if not captions:
-        lines = published_agreement()
-        document: dict[str, Any] = {"published": [line.to_dict() for line in lines]}
-        report = published_report(lines)
-    else:
-        evaluations = published_evaluations() if _is_published(side_by_side) else []
-        if side_by_side is not None and not evaluations:
-            evaluations = read_evaluations(side_by_side)
-        chosen = None if "all" in (configs or ()) else configs
-        (slug,) = data or [""]
-        run = run_systems(slug, captions, makers, configs=chosen, evaluations=evaluations, **how)
-        document, report = run.to_dict(), systems_report(run)
-    show.write(document, [report])
+    if not systems:
+        raise UsageError(f"{more[0]!r}: unexpected; files of captions go with ", Setting("systems"))
+    if len(data) != 1:
+        raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
+    captions = options.named_files([*systems, *more])
+    chosen = None if "all" in (configs or ()) else configs
+    run = run_systems(data[0], captions, makers, configs=chosen, **how)
+    report = systems_report(run)
+    show.write(run.to_dict(), [report])
     show.print(report)

@@ -6,8 +6,8 @@ by language where rows have one. Files with other rows, or scored with other set
 
 For each metric: means, differences to the first system (or --baseline), their intervals (paired bootstrap
 over photos), and p-values by paired bootstrap and by approximate randomisation, corrected for the number of
-systems after Holm; then the same for each language. Means of rows are compared; numbers of all rows together,
-such as corpus BLEU, are shown and not tested.
+systems after Holm; then the same for each language. Means of rows are compared, not numbers of all rows
+together, such as corpus BLEU.
 
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.
@@ -17,7 +17,7 @@ interrupted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -31,7 +31,9 @@ from .options import argument, column_option, option
 
 if TYPE_CHECKING:
     from ..metrics.systems import SystemRows
-    from ..show.system_tables import ComparedMetric
+    from ..statistics.system_means import SystemComparison
+
+    Compared = Mapping[str, Sequence[SystemComparison]]  # metric → all rows, then each language
 
 
 def compare(
@@ -64,7 +66,10 @@ def compare(
     """Compare the scores of systems, and write and print the tests."""
     from ..metrics.systems import read_systems
     from ..show.system_tables import comparison_report
+    from ..statistics.bootstrap import check_sampling
 
+    with terminal.as_usage():
+        check_sampling(samples, confidence, seed, field="samples", least=1)
     systems = options.named_files(files)
     if len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
@@ -75,73 +80,43 @@ def compare(
     terminal.check_result_files(force, output=output, markdown=markdown, report=report)
     columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
     rows = read_systems(systems, metric or None, match_by=match_by, common_rows=common_rows, **columns)
-    sampling = {"n": samples, "confidence": confidence, "seed": seed}
-    compared = _compared(rows, baseline, "skip" if common_rows else "raise", sampling)
+    compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
     document = _document(systems, rows, compared)
+    tables = comparison_report(compared, rows.signatures)
     terminal.write_json(output, document)
     if markdown is not None:
-        write_text(markdown, f"{comparison_report(compared).markdown()}- {_matched(rows)}\n")
+        write_text(markdown, f"{tables.markdown()}- {rows.matching}\n")
     if report is not None:
         _write_report(report, rows, compared, images)
     if as_json:
         terminal.print_json(document)
     elif not quiet:
         console = make_console()
-        comparison_report(compared).print(console)
-        for line in (_matched(rows), *(f"note: {note}" for note in rows.notes)):
+        tables.print(console)
+        for line in (rows.matching, *(f"note: {note}" for note in rows.notes)):
             terminal.print_line(console, line)
         terminal.print_written(console, output, markdown, report)
 
 
-def _compared(
-    rows: SystemRows, baseline: str | None, missing: str, sampling: dict[str, Any]
-) -> list[ComparedMetric]:
-    from ..show.system_tables import ComparedMetric
-    from ..statistics.bootstrap import check_sampling
-    from ..statistics.system_means import compare_means_by_language
-
-    with terminal.as_usage():
-        check_sampling(*sampling.values(), field="samples", least=1)
-    compared = []
-    for name, scores in rows.scores.items():
-        tests = compare_means_by_language(
-            scores, rows.languages, images=rows.photos, baseline=baseline, missing=missing, **sampling
-        )
-        compared.append(ComparedMetric(name, tests, rows.signatures.get(name, ""), rows.corpus.get(name, {})))
-    return compared
-
-
-def _document(
-    systems: dict[str, Path], rows: SystemRows, compared: Sequence[ComparedMetric]
-) -> dict[str, Any]:
+def _document(systems: dict[str, Path], rows: SystemRows, compared: Compared) -> dict[str, Any]:
     """All results, ready for JSON."""
     return {
         "systems": {name: str(path) for name, path in systems.items()},
         "matched_by": rows.matched_by,
         "rows_left_out": rows.n_left,
         "metrics": {
-            part.metric: {
-                "signature": part.signature or None,
-                "comparisons": [comparison.to_dict() for comparison in part.comparisons],
-                "not_tested": {name: dict(numbers) for name, numbers in part.corpus.items()},
+            metric: {
+                "signature": rows.signatures.get(metric),
+                "comparisons": [comparison.to_dict() for comparison in comparisons],
             }
-            for part in compared
+            for metric, comparisons in compared.items()
         },
         "notes": rows.notes,
         "version": __version__,
     }
 
 
-def _matched(rows: SystemRows) -> str:
-    """How rows were matched, and how many were left out."""
-    left = [f"{count:,} of {name}" for name, count in rows.n_left.items() if count]
-    told = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
-    return f"Rows were matched by {rows.matched_by}{told}."
-
-
-def _write_report(
-    path: Path, rows: SystemRows, compared: Sequence[ComparedMetric], images: Path | None
-) -> None:
+def _write_report(path: Path, rows: SystemRows, compared: Compared, images: Path | None) -> None:
     """Write the page about the systems, side by side."""
     from ..files.columns import find_columns
     from ..files.image_folder import ImageFolder
@@ -159,19 +134,19 @@ def _write_report(
             columns = find_columns(
                 source.columns, image=photos, with_images=photos is not None, with_language=False
             )
-            places = [rows.places[name][number] for number in numbers]
-            read[name] = read_rows(source, columns, folder, places, name)
+            in_file = [rows.numbers[name][number] for number in numbers]
+            read[name] = read_rows(source, columns, folder, in_file, name)
         shown = {}
         for number in numbers:
-            found = {name: read[name][rows.places[name][number]] for name in sources}
+            found = {name: read[name][rows.numbers[name][number]] for name in sources}
             captions = {name: row.captions[name] for name, row in found.items()}
             language = rows.languages[number] if rows.languages else ""
             shown[number] = replace(found[first], captions=captions, references=(), language=language)
         return shown
 
     metrics = [
-        ReportedMetric(name, scores, rows.signatures.get(name, ""), [*difference_sentences(part)])
-        for (name, scores), part in zip(rows.scores.items(), compared, strict=True)
+        ReportedMetric(name, scores, rows.signatures.get(name, ""), [*difference_sentences(compared[name])])
+        for name, scores in rows.scores.items()
     ]
     n_rows = len(next(iter(metrics[0].scores.values())))
     systems = " and ".join(sources) if len(sources) == 2 else f"{len(sources)} systems"
@@ -181,5 +156,5 @@ def _write_report(
         metrics=metrics,
         languages=rows.languages or [],
         rows_of=rows_of,
-        notes=[_matched(rows), *rows.notes],
+        notes=[rows.matching, *rows.notes],
     )

@@ -18,18 +18,21 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, check_column, find_columns, is_missing, number_in
+from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
 from ..files.read import open_rows
 from ..files.row_source import RowSource
 from ..files.write import summary_path
 from ..registry import METRICS
-from ..statistics.system_means import SystemComparison, check_systems, compare_means_by_language
+from ..statistics.system_means import SystemComparison, compare_means_by_language
 from ..text.languages import language_code
 from .base import Scores
 from .signature import parse_signature
 
-# columns that name photos here, besides those that are read as images
-_PHOTO_COLUMNS = ("image_file", "filename", "filepath", "path", "photo", "picture", "url")
+# columns that name photos: those that are read as images, and others
+_PHOTO_COLUMNS = (
+    *FAMILIAR["image"],
+    *("image_file", "filename", "filepath", "path", "photo", "picture", "url", "image_id", "img_id"),
+)
 # what rows may be matched by; what comes first is preferred
 MATCHED_BY = ("id", "photo", "references", "order")
 
@@ -81,20 +84,21 @@ def compare_systems(
     >>> round(large.difference, 4), large.p_randomisation     # 6 photos: 2 of 64 ways are as extreme
     (0.0429, 0.03125)
     """
-    first = check_systems(list(systems), baseline)
+    if len(systems) < 2:
+        raise InputError(f"expected at least 2 systems to compare, got {len(systems)}")
     scored = {name: given for name, given in systems.items() if isinstance(given, Scores)}
     if scored:
-        check_same_signatures({name: given.signature for name, given in scored.items()})
-        item = scored.get(first, next(iter(scored.values())))
+        _check_same_signatures({name: given.signature for name, given in scored.items()})
         if images is None:
             images = _photos(scored)
-        if languages is None and len(set(item.languages)) > 1:
-            languages = item.languages
+        if languages is None:
+            spoken = next(iter(scored.values())).languages
+            languages = spoken if len(set(spoken)) > 1 else None
     return compare_means_by_language(
         {name: given.scores if isinstance(given, Scores) else given for name, given in systems.items()},
         languages,
         images=images,
-        baseline=first,
+        baseline=baseline,
         n=n,
         confidence=confidence,
         seed=seed,
@@ -102,16 +106,8 @@ def compare_systems(
     )
 
 
-def check_same_signatures(signatures: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
-    """Check that scores of several systems depend on the same things.
-
-    Args:
-        signatures: System → signature of its scores.
-        without: Settings that may differ, besides `empty`.
-
-    Raises:
-        InputError: they differ; names the settings.
-    """
+def _check_same_signatures(signatures: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
+    """Check that scores depend on the same things, but for `empty` and the settings in `without`."""
     read = {}
     for name, signature in signatures.items():
         try:
@@ -167,10 +163,9 @@ class SystemRows:
         matched_by: What rows were matched by, in words.
         n_left: System → number of its rows that were left out.
         signatures: Metric → signature, where a summary states it.
-        corpus: Metric → system → numbers of all rows together, which are no means.
         notes: Remarks that a reader needs.
         sources: System → its file.
-        places: System → number of each row in its file, counted from 0.
+        numbers: System → number of each row in its file, counted from 0.
         image_column: Column of photos of the first system's file; None without one.
     """
 
@@ -180,11 +175,26 @@ class SystemRows:
     matched_by: str
     n_left: dict[str, int]
     signatures: dict[str, str]
-    corpus: dict[str, dict[str, dict[str, float]]]
     notes: list[str]
     sources: dict[str, RowSource]
-    places: dict[str, list[int]]
+    numbers: dict[str, list[int]]
     image_column: str | None
+
+    @property
+    def matching(self) -> str:
+        """How rows were matched, and how many were left out, as a sentence."""
+        left = [f"{count:,} of {name}" for name, count in self.n_left.items() if count]
+        more = f"; rows that not all systems have were left out: {', '.join(left)}" if left else ""
+        return f"Rows were matched by {self.matched_by}{more}."
+
+    def compare(self, **options: Any) -> dict[str, list[SystemComparison]]:
+        """Metric → `compare_means_by_language` of its scores; rows that lack a score are left out."""
+        return {
+            metric: compare_means_by_language(
+                scores, self.languages, images=self.photos, missing="skip", **options
+            )
+            for metric, scores in self.scores.items()
+        }
 
 
 class _System:
@@ -193,25 +203,16 @@ class _System:
     def __init__(self, name: str, path: Path, options: Mapping[str, str | None]):
         self.name, self.source = name, open_rows(path)
         self.metrics = _summary(path)
-        columns = self.source.columns
         for option, column in options.items():
             if column is not None:
                 self.check_column(option, column)
-        known = {
-            "id": ("id",),
-            "photo": (*FAMILIAR["image"], *_PHOTO_COLUMNS),
-            "language": FAMILIAR["language"],
-        }
+        columns = self.source.columns
+        known = {"id": ("id",), "photo": _PHOTO_COLUMNS, "language": FAMILIAR["language"]}
         self.columns: dict[str, tuple[str, ...]] = {}
         for what, names in known.items():
             given = options["image_column" if what == "photo" else f"{what}_column"]
-            self.columns[what] = tuple([given] if given else [item for item in names if item in columns][:1])
-        found = [item for item in columns if item in FAMILIAR["references"] or item.startswith("reference")]
-        self.columns["references"] = ()
-        if found:
-            self.columns["references"] = find_columns(
-                [*found, "caption"], with_images=False, with_references=True, with_language=False
-            ).references
+            self.columns[what] = (given,) if given else tuple(item for item in names if item in columns)[:1]
+        self.columns["references"] = find_reference_columns(columns)
         self.cells: dict[str, list[Any]] = {}
         self.keys: list[tuple[str, str, int]] = []
 
@@ -230,15 +231,16 @@ class _System:
                 return str(stated.get("signature") or "")
         return ""
 
-    def read(self, metrics: Sequence[str], shared: Collection[str]) -> None:
-        """Read scores by the names of their columns, and what names a row by what it is."""
-        wanted = [*metrics, *(column for what in shared for column in self.columns[what])]
+    def read(self, metrics: Sequence[str], shared: Collection[str], others: Collection[str]) -> None:
+        """Read scores and `others` by the names of their columns, and what names a row by what it is."""
+        wanted = [*metrics, *others, *(column for what in shared for column in self.columns[what])]
         cells: dict[str, list[Any]] = {column: [] for column in wanted}
         for chunk in self.source.chunks(4096, [*cells]):
             for column, values in cells.items():
                 values += map(_without_photo, chunk.values(column))
         for column in metrics:
             self.cells[column] = [self._number(value, row, column) for row, value in enumerate(cells[column])]
+        self.cells |= {column: cells[column] for column in others}
         for what in shared:
             rows = zip(*(cells[column] for column in self.columns[what]), strict=True)
             self.cells[what] = [" | ".join(sorted(_texts(row))) for row in rows]
@@ -273,7 +275,8 @@ def read_systems(
     """Read the scores of several systems, and match their rows.
 
     Rows are matched by their id; without one by photo, by references, or by order. Where rows have languages
-    the language counts too, and rows that agree in all are matched by their order among each other.
+    the language counts too, and rows that agree in all are matched by their order among each other. They are
+    not matched by order if another column, such as ids of an unfamiliar name, differs.
 
     Args:
         files: System → file of scored rows, of any kind that `capscore score` reads.
@@ -293,32 +296,32 @@ def read_systems(
     columns = _metric_columns(systems, metrics)
     notes = _check_signatures(systems, columns, common_rows)
     shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
-    for system in systems:
-        system.read(columns, shared)
     how = match_by or next((item for item in MATCHED_BY if item in shared), "order")
+    others = () if match_by or how != "order" else _other_columns(systems, columns)
+    for system in systems:
+        system.read(columns, shared, others)
+    _check_order(systems, others)
     matched_by = _match(systems, shared, how)
-    places, n_left = _same_rows(systems, matched_by, common_rows)
+    numbers, n_left = _same_rows(systems, matched_by, common_rows)
     scores = {
-        column: {s.name: np.array([s.cells[column][row] for row in places[s.name]]) for s in systems}
+        column: {s.name: np.array([s.cells[column][row] for row in numbers[s.name]]) for s in systems}
         for column in columns
     }
     if not common_rows:
-        _refuse_missing_scores(scores, first, places[first.name])
+        _refuse_missing_scores(scores, first, numbers[first.name])
     languages = None
     if "language" in shared:
-        languages = [first.cells["language"][row] for row in places[first.name]]
-    corpus = {column: _corpus(systems, column) for column in columns}
+        languages = [first.cells["language"][row] for row in numbers[first.name]]
     return SystemRows(
         scores=scores,
-        photos=_photos_of_rows(systems, shared, places, how),
+        photos=_photos_of_rows(systems, shared, numbers, how),
         languages=languages,
         matched_by=matched_by,
         n_left=n_left,
         signatures={column: first.signature(column) for column in columns if first.signature(column)},
-        corpus={column: found for column, found in corpus.items() if found},
         notes=notes,
         sources={system.name: system.source for system in systems},
-        places=places,
+        numbers=numbers,
         image_column=next(iter(first.columns["photo"]), None),
     )
 
@@ -341,13 +344,50 @@ def _metric_columns(systems: Sequence[_System], metrics: Sequence[str] | None) -
             system.check_column("metric", metric)
     if metrics:
         return list(dict.fromkeys(metrics))
-    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
-    common = set.intersection(known, *(set(system.source.columns) for system in systems))
+    common = _common_columns(systems) & _known_metrics(systems)
     if not common:
         raise InputError(
             Setting("metric"), ": the files have no metric in common; name a column of scores that all have"
         )
     return [column for column in systems[0].source.columns if column in common]
+
+
+def _common_columns(systems: Sequence[_System]) -> set[str]:
+    return set.intersection(*(set(system.source.columns) for system in systems))
+
+
+def _known_metrics(systems: Sequence[_System]) -> set[str]:
+    return {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
+
+
+def _other_columns(systems: Sequence[_System], columns: Sequence[str]) -> list[str]:
+    """Columns of all files that are neither scores nor captions, and may say which row is which."""
+    apart = {*columns, *_known_metrics(systems), *FAMILIAR["candidate"], *FAMILIAR["language"]}
+    common = _common_columns(systems) - apart
+    return [
+        column
+        for column in systems[0].source.columns
+        if column in common and not any(system.signature(column) for system in systems)
+    ]
+
+
+def _check_order(systems: Sequence[_System], others: Sequence[str]) -> None:
+    """Refuse to match rows by their order where a column says that they are different rows."""
+    first, *rest = systems
+    for column in others:
+        for system in rest:
+            pairs = list(zip(first.cells[column], system.cells[column], strict=False))
+            if any(0 < number_in(cell) % 1 < 1 for pair in pairs for cell in pair):
+                continue  # numbers with decimals are scores
+            row = next((row for row, (mine, other) in enumerate(pairs) if mine != other), None)
+            if row is not None:
+                raise InputError(
+                    f"no known column names the rows, and {column!r} differs: {first.place(row)} holds "
+                    f"{pairs[row][0]!r:.60}, {system.place(row)} {pairs[row][1]!r:.60}; name the rows with ",
+                    Setting("id_column"),
+                    ", or choose ",
+                    Setting("match_by", "order"),
+                )
 
 
 def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
@@ -358,7 +398,7 @@ def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
             # other rows may be in other languages
-            check_same_signatures(stated, without=("lang",) if common_rows else ())
+            _check_same_signatures(stated, without=("lang",) if common_rows else ())
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
         silent = ", ".join(name for name in signatures if name not in stated)
@@ -455,7 +495,7 @@ def _shown(key: tuple[str, str, int]) -> str:
 
 
 def _photos_of_rows(
-    systems: Sequence[_System], shared: Collection[str], places: Mapping[str, Sequence[int]], how: str
+    systems: Sequence[_System], shared: Collection[str], numbers: Mapping[str, Sequence[int]], how: str
 ) -> list[str] | None:
     """The photo of each shared row; where references match rows, those stand for the photo.
 
@@ -464,16 +504,16 @@ def _photos_of_rows(
     """
     first = systems[0]
     if how == "references":
-        return [first.keys[row][0] for row in places[first.name]]
+        return [first.keys[row][0] for row in numbers[first.name]]
     if "photo" not in shared:
         return None
-    photos = [first.cells["photo"][row] for row in places[first.name]]
+    photos = [first.cells["photo"][row] for row in numbers[first.name]]
     for system in systems[1:]:
-        for index, row in enumerate(places[system.name]):
+        for index, row in enumerate(numbers[system.name]):
             found = system.cells["photo"][row]
             if found != photos[index]:
                 raise InputError(
-                    f"{first.place(places[first.name][index])} shows {photos[index]!r:.80} and "
+                    f"{first.place(numbers[first.name][index])} shows {photos[index]!r:.80} and "
                     f"{system.place(row)} shows {found!r:.80} (rows are matched by {how}); ",
                     Setting("match_by", "photo"),
                     " matches them by their photos",
@@ -482,27 +522,15 @@ def _photos_of_rows(
 
 
 def _refuse_missing_scores(
-    scores: Mapping[str, Mapping[str, np.ndarray]], first: _System, places: Sequence[int]
+    scores: Mapping[str, Mapping[str, np.ndarray]], first: _System, numbers: Sequence[int]
 ) -> None:
     for column, by_system in scores.items():
-        lacking = {name: int(np.isnan(numbers).sum()) for name, numbers in by_system.items()}
+        lacking = {name: int(np.isnan(values).sum()) for name, values in by_system.items()}
         if any(lacking.values()):
             counts = ", ".join(f"{count:,} of {name}" for name, count in lacking.items() if count)
             row = int(np.isnan([*by_system.values()]).any(axis=0).argmax())
             raise InputError(
-                f"{column}: rows without a score ({counts}; first {_shown(first.keys[places[row]])}); ",
+                f"{column}: rows without a score ({counts}; first {_shown(first.keys[numbers[row]])}); ",
                 Setting("common_rows", True),
                 " compares only the rows that every system has a score for",
             )
-
-
-def _corpus(systems: Sequence[_System], column: str) -> dict[str, dict[str, float]]:
-    """Numbers of all rows together that the summaries state for a metric, per system."""
-    names = METRICS.get(column).corpus_names if column in METRICS else ()
-    found = {}
-    for system in systems:
-        stated = system.metrics.get(column, {})
-        numbers = {name: stated[name] for name in names if isinstance(stated.get(name), (int, float))}
-        if numbers:
-            found[system.name] = numbers
-    return found

@@ -35,7 +35,7 @@ from ..text.languages import NAMES, language_code
 from ..text.segmentation import not_split_by_blanks
 from .explained import MAX_MISSED, explained_captions
 from .pages import explain_page, render
-from .system_tables import ComparedMetric, comparison_report
+from .system_tables import comparison_report
 from .tables import Table, fixed, noise_text
 
 if TYPE_CHECKING:
@@ -372,7 +372,6 @@ def compared(uploads: list[str]) -> str:
     """
     from ..files.write import summary_path
     from ..metrics.systems import read_systems
-    from ..statistics.system_means import compare_means_by_language
 
     summaries = [Path(file) for file in uploads if file.endswith(".summary.json")]
     scored_files = [Path(file) for file in uploads if not file.endswith(".summary.json")]
@@ -388,12 +387,7 @@ def compared(uploads: list[str]) -> str:
                 raise CapscoreError(f"{summary.name} is the summary of none of {', '.join(systems)}")
             shutil.copy(summary, folder)
         rows = read_systems(beside)
-    metrics = []
-    for metric, scores in rows.scores.items():
-        means = compare_means_by_language(scores, rows.languages, images=rows.photos, n=SAMPLES)
-        signature, corpus = rows.signatures.get(metric, ""), rows.corpus.get(metric, {})
-        metrics.append(ComparedMetric(metric, means, signature, corpus))
-    report = comparison_report(metrics)
+    report = comparison_report(rows.compare(n=SAMPLES), rows.signatures)
     remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
     return render("tables.html", tables=report.tables, remarks=remarks)
 

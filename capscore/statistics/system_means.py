@@ -112,25 +112,27 @@ def compare_means(
     systems, Holm's correction goes over all of them.
 
     Args:
-        systems: Name → n scores on the same rows in the same order; at least 2 systems.
+        systems: Name → n scores on the same rows in the same order.
         images: n image ids; without them rows count as independent, which a note says.
         baseline: System that the others are compared with; None for the first.
-        n: Number of samples.
+        n: Number of samples; 0 for no intervals and no p-values.
         confidence: Share of samples inside an interval.
         seed: Seed for the samples.
         missing: "raise" stops at a missing score (NaN or None); "skip" leaves the row out for all systems.
         rows: Name for the rows, for the result.
 
     Raises:
-        InputError: fewer than 2 systems, lists of different lengths, no rows, a value that is not a finite
-            number, an unknown baseline.
+        InputError: lists of different lengths, no rows, a value that is not a finite number, an unknown
+            baseline.
 
     >>> found = compare_means({"a": [0.1, 0.2, 0.3], "b": [0.4, 0.4, 0.6]}, images=["1", "2", "3"])
     >>> round(found.differences[0].difference, 6), found.differences[0].p_randomisation, found.exact
     (0.266667, 0.25, True)
     """
-    check_sampling(n, confidence, seed, field="n", least=1)
-    first = check_systems(list(systems), baseline)
+    check_sampling(n, confidence, seed, field="n", least=0)
+    if baseline is not None and baseline not in systems:
+        raise InputError(Setting("baseline", baseline), f": expected one of {', '.join(systems)}")
+    first = next(iter(systems)) if baseline is None else baseline
     columns = _scores(systems)
     present = present_rows(missing, **columns)
     n_rows = int(present.sum())
@@ -141,14 +143,14 @@ def compare_means(
     kept = {name: column[present] for name, column in columns.items()}
     others = [name for name in systems if name != first]
     sums = np.array([np.bincount(units, kept[name] - kept[first], minlength=n_units) for name in others])
-    observed = sums.sum(axis=1) / n_rows
+    observed = [float(row.sum()) / n_rows for row in sums]
     notes = left_out(present, "rows")
     intervals: list[Interval | None] = [None] * len(others)
     p_values: list[list[Any]] = [[None] * len(others)] * 4
     exact = n_units > 1 and 2 ** min(n_units, 62) <= n
     if n_units < 2:
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
-    else:
+    elif others and n:
         together = np.vstack([sums, np.bincount(units, minlength=n_units)])
         sampling: dict[str, Any] = {"n_units": n_units, "n_samples": n, "seed": seed, "n_rows": n_units}
         totals = resample(lambda drawn: together @ drawn.astype(np.float64), multiplicities, **sampling)
@@ -162,12 +164,11 @@ def compare_means(
             notes.append(f"{n_units} {unit}s: exact p-values count all {2**n_units} swaps")
         if n_units < 10:
             notes.append(f"{n_units} {unit}s are few for a bootstrap: trust the randomisation")
-    rows_of_differences = zip(others, observed.tolist(), intervals, *p_values, strict=True)
     return SystemComparison(
         rows=rows,
         baseline=first,
         means={name: float(column.mean()) for name, column in kept.items()},
-        differences=tuple(SystemDifference(*row) for row in rows_of_differences),
+        differences=tuple(map(SystemDifference, others, observed, intervals, *p_values)),
         n_rows=n_rows,
         n_images=n_units,
         resampled_by=unit,
@@ -210,19 +211,6 @@ def compare_means_by_language(
     return found
 
 
-def check_systems(names: Sequence[str], baseline: str | None) -> str:
-    """The baseline's name.
-
-    Raises:
-        InputError: there are fewer than 2 systems, or none of the baseline's name.
-    """
-    if len(names) < 2:
-        raise InputError(f"expected at least 2 systems to compare, got {len(names)}")
-    if baseline is not None and baseline not in names:
-        raise InputError(Setting("baseline", baseline), f": expected one of {', '.join(names)}")
-    return names[0] if baseline is None else baseline
-
-
 def _scores(systems: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The scores of each system, as many as the first one has."""
     columns: dict[str, np.ndarray] = {}
@@ -233,7 +221,7 @@ def _scores(systems: Mapping[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _randomisation(
-    shares: np.ndarray, observed: np.ndarray, exact: bool, sampling: Mapping[str, Any]
+    shares: np.ndarray, observed: Sequence[float], exact: bool, sampling: Mapping[str, Any]
 ) -> list[float]:
     """p-values of flipping the signs of images' shares, (systems, units), of the observed differences."""
     if not exact:

@@ -173,6 +173,15 @@ def test_several_systems_are_corrected_for():
     assert other.differences[0].difference == pytest.approx(-found.differences[2].difference)
 
 
+def test_without_samples_or_with_one_system_there_are_means_alone():
+    found = compare_means({"a": SMALL, "b": LARGE}, images=PHOTOS, n=0)
+    (b,) = found.differences
+    assert (
+        b.difference == pytest.approx(0.26 / 7) and b.interval is b.p_bootstrap is b.p_randomisation is None
+    )
+    assert compare_means({"a": SMALL}).differences == ()
+
+
 def test_each_language_is_compared_by_itself():
     languages = ["de", "en"] * 4
     first, second = [0.0] * 8, [1.0, 3.0] * 4
@@ -200,12 +209,11 @@ def test_a_missing_score_stops_or_leaves_the_row_out():
 @pytest.mark.parametrize(
     ("systems", "options", "message"),
     [
-        ({"a": [1.0]}, {}, "1 system: expected at least 2"),
         ({"a": [1.0], "b": [1.0, 2.0]}, {}, "1 a, 2 b: expected equally many"),
         ({"a": [], "b": []}, {}, "there are 0 rows"),
         ({"a": [1.0], "b": [1.0]}, {"baseline": "c"}, "baseline='c': expected one of a, b"),
         ({"a": [1.0], "b": ["x"]}, {}, "row 0, b: "),
-        ({"a": [1.0], "b": [1.0]}, {"n": 0}, "at least 1"),
+        ({"a": [1.0], "b": [1.0]}, {"n": -1}, "at least 0"),
         ({"a": [1.0, 2], "b": [1.0, 2]}, {"images": ["x"]}, "2 items, 1 images"),
     ],
 )

@@ -14,25 +14,25 @@ KNOWN = ["de", "qu", "en"]
 
 def test_rows_are_found_by_photo_and_language(tmp_path):
     path = write_rows(tmp_path / "small.jsonl", rows_of("small"))
-    found = read_captions("small", path, ["de", "qu"])
+    found = read_captions(path, ["de", "qu"])
     assert found.captions["qu"]["22cc"].text == "puka awto"
     assert found.captions["de"]["11bb"].place == f"{path}, line 2 (row 1 counted from 0)"
-    german = read_captions("small", path, ["de"], known=KNOWN)
+    german = read_captions(path, ["de"], known=KNOWN)
     assert set(german.captions) == {"de"} and german.n_elsewhere == 4
 
 
 @pytest.mark.parametrize("name", ["00aa", "00aa.jpg", "photos/00aa.JPG", "C:\\photos\\00aa.png"])
 def test_folder_and_suffix_of_a_photo_do_not_count(tmp_path, name):
     path = write_rows(tmp_path / "a.jsonl", [{"image": name, "caption": "ein Hund", "lang": "deu"}])
-    assert list(read_captions("a", path, KNOWN).captions["de"]) == ["00aa"]
+    assert list(read_captions(path, KNOWN).captions["de"]) == ["00aa"]
 
 
 def test_without_a_column_of_languages_there_must_be_one(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("image_id,caption\n00aa,ein Hund\n", encoding="utf-8")
-    assert read_captions("a", path, ["de"]).captions["de"]["00aa"].text == "ein Hund"
+    assert read_captions(path, ["de"]).captions["de"]["00aa"].text == "ein Hund"
     with pytest.raises(InputError, match=r"a.csv has no column of languages"):
-        read_captions("a", path, KNOWN)
+        read_captions(path, KNOWN)
 
 
 ROW = {"image_id": "00aa", "language": "de", "caption": "ein Hund"}
@@ -56,7 +56,7 @@ ROW = {"image_id": "00aa", "language": "de", "caption": "ein Hund"}
 )
 def test_bad_rows(tmp_path, rows, message):
     with pytest.raises(InputError, match=rf"a\.jsonl, line 2 \(row 1 counted from 0\): {message}"):
-        read_captions("a", write_rows(tmp_path / "a.jsonl", rows), KNOWN)
+        read_captions(write_rows(tmp_path / "a.jsonl", rows), KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_bad_rows(tmp_path, rows, message):
 )
 def test_columns_that_are_missing(tmp_path, row, message):
     with pytest.raises(InputError, match=rf"a\.jsonl {message}"):
-        read_captions("a", write_rows(tmp_path / "a.jsonl", [row]), KNOWN)
+        read_captions(write_rows(tmp_path / "a.jsonl", [row]), KNOWN)
 
 
 def test_empty_captions_where_they_may_be(tmp_path):
     path = write_rows(tmp_path / "a.jsonl", [{**ROW, "caption": " "}])
-    assert read_captions("a", path, KNOWN, may_be_empty=True).captions["de"]["00aa"].text == " "
+    assert read_captions(path, KNOWN, may_be_empty=True).captions["de"]["00aa"].text == " "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import random
 
 import numpy as np
@@ -15,7 +14,7 @@ from capscore.benchmarks.caption_statistics import caption_statistics
 from capscore.benchmarks.data.annotation_files import AnnotationSource, KeptReadings
 from capscore.benchmarks.data.load import builder_class
 from capscore.benchmarks.run import open_benchmark
-from capscore.benchmarks.systems import Evaluation, run_systems
+from capscore.benchmarks.systems import published_score, run_systems
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.show.system_tables import systems_report
 from capscore.statistics.bootstrap import multiplicities
@@ -46,83 +45,76 @@ def run(folder, systems, metrics=CIDER, options=NO_DRAWS, **more):
 
 def test_cider_per_language_with_all_references(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small", "large", "other"))
-    (metric,) = found.metrics
-    assert [(one.language, one.config) for one in metric.languages] == [("de", "de"), ("qu", "quz")]
-    assert [(one.n_photos, one.n_references) for one in metric.languages] == [(4, 8), (4, 7)]
-    for one, name in zip(metric.languages, ("de", "quz"), strict=True):
-        for system, mean in one.means.items():
-            assert mean == pytest.approx(MEANS[one.language][system], abs=1e-6)
+    parts = found.metrics["cider"]
+    assert [(language, one.config) for language, one in parts.items()] == [("de", "de"), ("qu", "quz")]
+    assert [(one.comparison.n_rows, one.n_references) for one in parts.values()] == [(4, 8), (4, 7)]
+    for (language, one), name in zip(parts.items(), ("de", "quz"), strict=True):
+        for system, mean in one.comparison.means.items():
+            assert mean == pytest.approx(MEANS[language][system], abs=1e-6)
             rows = [
                 (caption.lower(), [text.lower() for text in own[name]])
                 for caption, own in zip(CAPTIONS[system][name], REFERENCES.values(), strict=True)
             ]
             assert mean == pytest.approx(np.mean(naive(rows)), abs=1e-9)
-    assert metric.means["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
+    assert found.means("cider")["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
 
 
-def test_differences_of_every_two_systems(folder, tmp_path):
-    found = run(folder, write_systems(tmp_path, "small", "large", "other"))
-    german, quechua = found.metrics[0].languages
-    assert found.pairs == [("small", "large"), ("small", "other"), ("large", "other")]
-    expected = {("small", "large"): 2.555482300, ("small", "other"): 0.160898544}
-    expected["large", "other"] = -2.394583756
-    differences = {(one.first, one.second): one.difference for one in german.differences}
-    assert differences == pytest.approx(expected, abs=1e-6)
-    assert quechua.differences[2].difference == pytest.approx(1.223566307, abs=1e-6)
-    assert all(one.interval is None and not one.is_clear for one in german.differences)
+def test_differences_to_the_first_system(folder, tmp_path):
+    found = run(folder, write_systems(tmp_path, "large", "small", "other"))
+    german, quechua = (part.comparison for part in found.metrics["cider"].values())
+    assert {one.system: one.difference for one in german.differences} == pytest.approx(
+        {"small": -2.555482300, "other": -2.394583756}, abs=1e-6
+    )
+    assert quechua.differences[1].difference == pytest.approx(1.223566307, abs=1e-6)
+    assert all(one.interval is one.p_randomisation is None for one in german.differences)
 
 
 def test_intervals_draw_photos_for_both_systems_alike(folder, tmp_path):
     options = TaskOptions(bootstrap=200, confidence=0.8, seed=3)
     found = run(folder, write_systems(tmp_path, "small", "large"), options=options)
-    (one,) = found.metrics[0].languages[0].differences
+    (one,) = found.metrics["cider"]["de"].comparison.differences
     small = np.array([1.748063421, 2.365653295, 3.143703806, 2.768041011])
     large = np.array([5.661764706, 3.628693514, 4.774105863, 6.182826648])
     drawn = multiplicities(np.random.default_rng(3), 4, 200)
     low, high = np.quantile((large - small) @ drawn / 4, [0.1, 0.9])
     assert (one.interval.low, one.interval.high) == pytest.approx((low, high), abs=1e-6)
-    assert one.is_clear == (low > 0)
+    assert one.p_randomisation == 2 / 16  # all four photos have the same sign
 
 
 def test_the_order_of_rows_and_of_systems_does_not_matter(folder, tmp_path):
-    names = ["small", "large", "other"]
     options = TaskOptions(bootstrap=100)
-    straight = run(folder, write_systems(tmp_path, *names), options=options).metrics[0]
-    of_pair = [{(one.first, one.second): one for one in part.differences} for part in straight.languages]
-    for seed, order in enumerate(itertools.permutations(names)):
-        files = {}
-        for name in order:
-            rows = rows_of(name)
-            random.Random(seed).shuffle(rows)
-            files[name] = write_rows(tmp_path / f"{name}{seed}.jsonl", rows)
-        turned = run(folder, files, options=options).metrics[0]
-        for part, other, known in zip(straight.languages, turned.languages, of_pair, strict=True):
-            assert other.means == pytest.approx(part.means, abs=1e-9)
-            assert other.signature == part.signature
-            for one in other.differences:
-                flipped = (one.first, one.second) not in known
-                same = known[(one.second, one.first) if flipped else (one.first, one.second)]
-                sign = -1 if flipped else 1
-                assert one.difference == pytest.approx(sign * same.difference, abs=1e-9)
-                ends = sorted([sign * same.interval.low, sign * same.interval.high])
-                assert [one.interval.low, one.interval.high] == pytest.approx(ends, abs=1e-9)
+    straight = run(folder, write_systems(tmp_path, "small", "large"), options=options).metrics["cider"]
+    files = {}
+    for name in ("large", "small"):
+        rows = rows_of(name)
+        random.Random(name).shuffle(rows)
+        files[name] = write_rows(tmp_path / f"{name}-shuffled.jsonl", rows)
+    turned = run(folder, files, options=options).metrics["cider"]
+    for part, other in zip(straight.values(), turned.values(), strict=True):
+        assert other.comparison.means == pytest.approx(part.comparison.means, abs=1e-9)
+        assert other.signature == part.signature
+        (here,), (there,) = part.comparison.differences, other.comparison.differences
+        assert there.difference == pytest.approx(-here.difference, abs=1e-9)
+        ends = [-here.interval.high, -here.interval.low]
+        assert [there.interval.low, there.interval.high] == pytest.approx(ends, abs=1e-9)
 
 
 def test_published_scores_stand_beside_those_of_the_whole_set(folder, tmp_path, monkeypatch):
     systems = write_systems(tmp_path, "small", "large")
     part = run(folder, systems)
-    assert [dict(one.published) for one in part.metrics[0].languages] == [{}, {}]
+    assert [one.published for one in part.metrics["cider"].values()] == [None, None]
     told = [note for note in part.notes if "published" in note]
     assert told == ["xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"]
     monkeypatch.setattr(
         builder_class("xm3600"), "COUNTS", {name: {"test": {"rows": 4}} for name in ("de", "quz")}
     )
-    german, quechua = run(folder, systems).metrics[0].languages
-    assert german.published == {"BB+CC": 0.224, "Bg": 0.138, "Lg": 0.130, "BB": 0.112}
-    assert quechua.published == {}
-    means, differences = systems_report(run(folder, systems)).tables
+    whole = run(folder, systems)
+    assert [one.published for one in whole.metrics["cider"].values()] == [0.224, None]
+    assert published_score("xm3600", "cider", "zh") == 0.202
+    assert published_score("xm3600", "bleu_4", "en") is None
+    means, german, _ = systems_report(whole).tables
     assert " ".join(means.headings) == "language photos small large published"
-    assert " ".join(differences.headings) == "language large − small 95% interval"
+    assert german.title == "cider, de (4 rows, 4 photos)"
 
 
 def test_several_metrics_and_one_language(folder, tmp_path):
@@ -131,46 +123,20 @@ def test_several_metrics_and_one_language(folder, tmp_path):
         "rouge_l": lambda: capscore.load("rouge_l"),
     }
     found = run(folder, write_systems(tmp_path, "small", "large"), metrics, configs=["quz"])
-    assert [one.metric for one in found.metrics] == ["bleu_1", "rouge_l"]
-    (quechua,) = found.metrics[0].languages
-    assert quechua.signature.endswith("|component:bleu_1") and quechua.published == {}
+    assert list(found.metrics) == ["bleu_1", "rouge_l"] and list(found.metrics["bleu_1"]) == ["qu"]
+    quechua = found.metrics["bleu_1"]["qu"]
+    assert quechua.signature.endswith("|component:bleu_1") and quechua.published is None
     # 1-grams of "small": all of 2, 1, 2, 2 words are in references of 3, 3, 3, 2 words at the nearest
-    assert quechua.means["small"] == pytest.approx(
+    assert quechua.comparison.means["small"] == pytest.approx(
         np.mean([1, np.exp(1 - 3), np.exp(1 - 3 / 2), 1]), abs=1e-6
     )
     assert "small: 4 rows in other languages left out" in found.notes
 
 
-def test_agreement_with_people(folder, tmp_path):
-    systems = write_systems(tmp_path, "small", "large", "other")
-    people = [
-        Evaluation("small", "large", "de", 30.0),
-        Evaluation("other", "large", "de", 25.0),
-        Evaluation("small", "other", "de", -4.0),
-        Evaluation("large", "other", "qu", 10.0),
-        Evaluation("large", "other", "en", 10.0),
-    ]
-    found = run(folder, systems, evaluations=people)
-    agreement = found.metrics[0].agreement
-    assert set(agreement) == {"all", "de"}
-    # differences 2.555, 2.395, 0.161 and 1.224 against gains of 30, 25, −4 and 10; then with flipped signs
-    both = np.array([[2.555482300, 2.394583756, 0.160898544, 1.223566307], [30, 25, -4, 10]])
-    both = np.concatenate([both, -both], axis=1)
-    assert agreement["all"].values["pearson"] == pytest.approx(np.corrcoef(both)[0, 1], abs=1e-6)
-    # of 28 pairs of points one is in the opposite order: 0.161 and −0.161 against −4 and 4
-    assert agreement["all"].values["tau_b"] == pytest.approx(26 / 28, abs=1e-9)
-    assert agreement["all"].n_evaluations == 4 and agreement["de"].n_evaluations == 3
-    assert "1 of 5 side-by-side evaluations left out: they are of other systems or languages" in found.notes
-    with pytest.raises(
-        InputError, match="no side-by-side rating compares two of the systems small, large in"
-    ):
-        run(folder, write_systems(tmp_path, "small", "large"), evaluations=people[1:2])
-
-
 def test_one_system_is_scored_and_not_compared(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small"))
-    assert found.metrics[0].languages[0].means["small"] == pytest.approx(2.506365383, abs=1e-6)
-    assert found.metrics[0].languages[0].differences == ()
+    german = found.metrics["cider"]["de"].comparison
+    assert german.means["small"] == pytest.approx(2.506365383, abs=1e-6) and german.differences == ()
     assert "1 system: there is nothing to compare it with" in found.notes
 
 
@@ -183,8 +149,8 @@ def test_photos_and_languages_in_common(folder, tmp_path):
     ):
         run(folder, systems)
     found = run(folder, systems, common_rows=True)
-    german, quechua = found.metrics[0].languages
-    assert (german.n_photos, quechua.n_photos) == (3, 4)
+    german, quechua = (part.comparison for part in found.metrics["cider"].values())
+    assert (german.n_rows, quechua.n_rows) == (3, 4)
     assert quechua.differences == () and list(quechua.means) == ["small"]
     rows = [
         (CAPTIONS["large"]["de"][place].lower(), [text.lower() for text in REFERENCES[photo]["de"]])
@@ -239,8 +205,8 @@ def test_the_file_of_all_languages_is_parsed_once(folder, tmp_path, monkeypatch)
     systems = write_systems(tmp_path, "small", "large")
     apart = {}
     for name in ("de", "quz"):
-        for one in run(folder, systems, configs=[name]).metrics[0].languages:
-            apart[one.language] = one.means
+        for language, one in run(folder, systems, configs=[name]).metrics["cider"].items():
+            apart[language] = one.comparison.means
     parsed = []
     plain = AnnotationSource._parsed
     monkeypatch.setattr(
@@ -250,7 +216,7 @@ def test_the_file_of_all_languages_is_parsed_once(folder, tmp_path, monkeypatch)
     )
     found = run(folder, systems)
     assert parsed == [1, 2, 3, 4]
-    assert {one.language: one.means for one in found.metrics[0].languages} == apart
+    assert {name: one.comparison.means for name, one in found.metrics["cider"].items()} == apart
     digest = hashlib.sha256((folder / "captions.jsonl").read_bytes()).hexdigest()
     assert found.files == {"captions.jsonl": digest}
     table = caption_statistics("xm3600", ["de", "quz"], data_dir=folder)

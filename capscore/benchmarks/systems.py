@@ -1,0 +1,512 @@
+"""Compares captioning systems on a set of captioned photos, as Thapliyal et al. 2022 compare models.
+
+In: one caption per photo and language of each system. Out: means, and differences to the first system.
+Each language is scored apart, with all references of a photo, and CIDEr counts documents among its photos.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import __version__
+from ..errors import CapscoreError, InputError, Setting
+from ..files.columns import FAMILIAR
+from ..files.read import open_rows
+from ..files.row_source import CHUNK_ROWS
+from ..metrics.base import empty_caption, is_empty
+from ..metrics.signature import format_signature, parse_signature
+from ..registry import METRICS
+from ..statistics.system_means import SystemComparison, compare_means
+from ..text.languages import language_code
+from .data.annotation_files import KeptReadings
+from .protocols.results import counted, notes_by_config
+from .run import heard, open_benchmark, scored_by, start_run
+from .tasks import TaskOptions, captioned_sets
+
+if TYPE_CHECKING:
+    from ..metrics.base import Scorer
+
+_PHOTO_COLUMNS = ("image_id", *FAMILIAR["image"])
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+
+
+class PlacedCaption(NamedTuple):
+    """A caption, and the place of its row in a file, in words."""
+
+    text: str
+    place: str
+
+
+@dataclass(frozen=True)
+class SystemCaptions:
+    """What one system says.
+
+    Attributes:
+        path: File that was read.
+        captions: Language → photo (file name without folder and suffix) → caption.
+        n_elsewhere: Number of rows in languages that were not asked for.
+    """
+
+    path: Path
+    captions: Mapping[str, Mapping[str, PlacedCaption]] = field(repr=False)
+    n_elsewhere: int = 0
+
+
+class _Photo(NamedTuple):
+    """A photo of the set (its path None where it is missing), and what each system says of it."""
+
+    key: str
+    path: str | None
+    references: list[str]
+    captions: dict[str, str]
+
+
+class _Language(NamedTuple):
+    """What is scored in a language: the photos that all systems caption, of `n_photos` of the set's files."""
+
+    code: str
+    config: str
+    photos: list[_Photo]
+    n_photos: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class LanguageScores:
+    """Scores of all systems in one language.
+
+    Attributes:
+        config: The benchmark's configuration with the references.
+        comparison: Means, and the differences to the first system; its rows are photos.
+        n_references: Number of references of these photos.
+        published: Printed score of the best published system, where all photos were scored.
+        signature: Signature of the scores, which is that of all systems.
+        seconds: Time that scoring took.
+        warnings: Warnings given while scoring.
+    """
+
+    config: str
+    comparison: SystemComparison
+    n_references: int
+    published: float | None
+    signature: str
+    seconds: float
+    warnings: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {**vars(self), "comparison": self.comparison.to_dict(), "warnings": list(self.warnings)}
+
+
+@dataclass(frozen=True)
+class SystemsRun:
+    """Systems that were compared on a benchmark.
+
+    Attributes:
+        benchmark, split, version: Names of what was read.
+        files: Name of every annotation file that was read → its SHA-256.
+        systems: System → its file.
+        options: How intervals are made.
+        metrics: Metric → language → scores.
+        notes: Remarks that a reader needs.
+    """
+
+    benchmark: str
+    split: str
+    version: str
+    files: Mapping[str, str]
+    systems: Mapping[str, Path]
+    options: TaskOptions
+    metrics: Mapping[str, Mapping[str, LanguageScores]]
+    notes: tuple[str, ...] = ()
+
+    def means(self, metric: str) -> dict[str, float]:
+        """System → plain mean over the languages, for systems with captions in all of them."""
+        means = [part.comparison.means for part in self.metrics[metric].values()]
+        return {
+            name: math.fsum(part[name] for part in means) / len(means)
+            for name in self.systems
+            if all(name in part for part in means)
+        }
+
+    def signature(self, metric: str) -> str:
+        """The signatures of all languages as one: "var" where they differ, and the languages joined."""
+        read = [parse_signature(part.signature) for part in self.metrics[metric].values()]
+        joined = {}
+        for key in dict.fromkeys(key for _, settings in read for key in settings):
+            values = list(dict.fromkeys(settings.get(key, "none") for _, settings in read))
+            joined[key] = values[0] if len(values) == 1 else "+".join(values) if key == "lang" else "var"
+        return format_signature(read[0][0], joined)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {
+            "benchmark": self.benchmark,
+            "split": self.split,
+            "script_version": self.version,
+            "capscore_version": __version__,
+            "files": dict(self.files),
+            "systems": {name: str(path) for name, path in self.systems.items()},
+            "options": {name: getattr(self.options, name) for name in ("bootstrap", "confidence", "seed")},
+            "metrics": {
+                metric: {
+                    "languages": {language: part.to_dict() for language, part in parts.items()},
+                    "means": self.means(metric),
+                }
+                for metric, parts in self.metrics.items()
+            },
+            "notes": list(self.notes),
+        }
+
+
+def run_systems(
+    slug: str,
+    systems: Mapping[str, str | Path],
+    metrics: Mapping[str, Callable[[], Scorer]],
+    *,
+    configs: Sequence[str] | None = None,
+    data_dir: str | Path | None = None,
+    split: str | None = None,
+    image_dir: str | Path | None = None,
+    options: TaskOptions | None = None,
+    common_rows: bool = False,
+    partial: bool = False,
+    may_be_empty: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> SystemsRun:
+    """Score systems' captions in every language, and compare them with those of the first system.
+
+    Args:
+        slug: Name of a set of captioned photos, such as "xm3600".
+        systems: Name → file of captions (see `read_captions`). One system is scored and not compared.
+        metrics: Name → function that makes its scorer; names as in `run_benchmark`.
+        configs: Configurations of the benchmark, each in another language; None for all languages that the
+            systems have captions in.
+        data_dir, split, image_dir: As in `run_benchmark`.
+        options: Bootstrap draws, confidence and seed; None for 1,000 draws.
+        common_rows: Whether a system may lack languages or photos: each language is then compared on the
+            photos that all its systems have.
+        partial: Whether a metric that looks at photos scores only those that are available.
+        may_be_empty: Whether captions may be empty; the scorers say what becomes of them.
+        say: Function that takes one line about what is being done.
+
+    Raises:
+        InputError: a file does not fit the benchmark or the other files; names file and row.
+        CapscoreError: loading or scoring failed, or photos that a metric needs are missing.
+
+    >>> run = run_systems("xm3600", {"a": "a.jsonl", "b": "b.jsonl"}, data_dir="xm3600",    # doctest: +SKIP
+    ...                   metrics={"cider": lambda: capscore.load("cider")})
+    >>> run.metrics["cider"]["de"].comparison.differences[0].difference                     # doctest: +SKIP
+    0.0412…
+    """
+    options, say = options or TaskOptions(), say or (lambda line: None)
+    if not systems or not metrics:
+        raise InputError("expected at least one system and one metric")
+    chosen, known = _configs_by_language(slug, configs)
+    read = {}
+    for name, path in systems.items():
+        say(f"{slug}: {path}")
+        read[name] = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
+    spoken = [code for code in chosen if configs or any(code in system.captions for system in read.values())]
+    if not spoken:
+        raise InputError(f"no file has a caption in {', '.join(chosen)}")
+    opens_images = any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics)
+    opening: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
+    opening |= {"images": None if opens_images else False, "kept": KeptReadings()}
+    runs, matched = [], []
+    for code in spoken:
+        say(f"{slug} · {chosen[code]}")
+        builder, part = open_benchmark(slug, chosen[code], **opening)
+        run, rows = start_run(builder, part, options)
+        runs.append(run)
+        is_whole = builder.published(part).get("rows") == len(rows)
+        photos, n_photos = _match(code, f"{slug} · {chosen[code]}", rows, read, common_rows)
+        matched.append(_Language(code, chosen[code], photos, n_photos, is_whole))
+    measured: dict[str, dict[str, LanguageScores]] = {}
+    for name, make in metrics.items():
+        scorer, measured[name] = make(), {}
+        for found in matched:
+            say(f"{slug} · {found.config}: {name}")
+            measured[name][found.code] = _score(slug, name, scorer, found, partial, options)
+    return SystemsRun(
+        benchmark=slug,
+        split=runs[0].split,
+        version=runs[0].version,
+        files={name: digest for run in runs for name, digest in run.files.items()},
+        systems={name: Path(path) for name, path in systems.items()},
+        options=options,
+        metrics=measured,
+        notes=(
+            *notes_by_config([(run.config, note) for run in runs for note in run.notes]),
+            *_notes(read, matched),
+        ),
+    )
+
+
+def _notes(systems: Mapping[str, SystemCaptions], matched: Sequence[_Language]) -> Iterator[str]:
+    """What was left out."""
+    for name, system in systems.items():
+        if system.n_elsewhere:
+            yield f"{name}: {counted(system.n_elsewhere, 'row')} in other languages left out"
+    for found in matched:
+        if len(found.photos) < found.n_photos:
+            yield f"{found.code}: {len(found.photos):,} of {found.n_photos:,} photos, those that all have"
+    if len(systems) == 1:
+        yield "1 system: there is nothing to compare it with"
+
+
+# ---- captions, and the photos that they are of ----
+
+
+def read_captions(
+    path: str | Path,
+    languages: Sequence[str],
+    *,
+    known: Sequence[str] | None = None,
+    may_be_empty: bool = False,
+) -> SystemCaptions:
+    """Read the captions of a system.
+
+    Args:
+        path: File, or saved data set, with one caption per photo and language. Of a photo's name, folder and
+            suffix do not count. Without a column of languages, all captions are in the one that is asked for.
+        languages: Languages that are asked for; rows in others are counted and left out.
+        known: Languages that a row may have; None for `languages`.
+        may_be_empty: Whether a caption may be empty.
+
+    Raises:
+        InputError: a column is missing; a row without photo, language or caption; an unknown language; two
+            captions of one photo in one language. Names file and row.
+    """
+    source = open_rows(path)
+    columns = []
+    for what, names in (
+        ("photos", _PHOTO_COLUMNS),
+        ("captions", FAMILIAR["candidate"]),
+        ("languages", FAMILIAR["language"]),
+    ):
+        columns.append(next((name for name in names if name in source.columns), None))
+        if columns[-1] is None and (what != "languages" or len(languages) != 1):
+            raise InputError(
+                f"{path} has no column of {what}: expected one of {', '.join(names)}",
+                *((", or one language by ", Setting("config")) if what == "languages" else ()),
+            )
+    found: dict[str, dict[str, PlacedCaption]] = {}
+    n_elsewhere = 0
+    for chunk in source.chunks(CHUNK_ROWS, [column for column in columns if column is not None]):
+        cells = [[languages[0]] * len(chunk) if c is None else chunk.values(c) for c in columns]
+        for row, (image, text, tag) in enumerate(zip(*cells, strict=True)):
+            try:
+                code = _known_code(tag, languages if known is None else known)
+                if code not in languages:
+                    n_elsewhere += 1
+                    continue
+                key, of_language = _photo_in(image, columns[0] or ""), found.setdefault(code, {})
+                if key in of_language:
+                    first = of_language[key].place
+                    raise InputError(
+                        f"a second caption of the photo {key!r:.80} in {code!r}; the first is in {first}"
+                    )
+                if not isinstance(text, str):
+                    raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
+                if is_empty(text) and not may_be_empty:
+                    raise InputError(*empty_caption(text).parts)
+            except InputError as error:
+                raise source.at(error, chunk, row) from None
+            of_language[key] = PlacedCaption(text, source.place(chunk, row))
+    return SystemCaptions(Path(path), found, n_elsewhere)
+
+
+def _known_code(tag: Any, known: Sequence[str]) -> str:
+    code = "" if tag in (None, "") else language_code(tag)
+    if code not in known:
+        raise InputError(f"there are no references in {code!r}; there are in {', '.join(known)}")
+    return code
+
+
+def _photo_in(cell: Any, column: str) -> str:
+    """What the photo that a cell names is known by; an InputError if it names none."""
+    name = cell.get("path") if isinstance(cell, dict) else cell
+    if isinstance(name, bool) or not isinstance(name, (str, int)) or not str(name).strip():
+        raise InputError(f"the column {column!r} holds {cell!r:.60}; expected the name of a photo")
+    return photo_key(str(name).strip())
+
+
+def photo_key(name: str) -> str:
+    """What a photo is known by: its file name without folder and suffix.
+
+    >>> photo_key("images/00aa11bb.jpg"), photo_key("00aa11bb"), photo_key("v1.5_photo")
+    ('00aa11bb', '00aa11bb', 'v1.5_photo')
+    """
+    base = name.replace("\\", "/").rpartition("/")[2]
+    stem, dot, suffix = base.rpartition(".")
+    return stem if stem and f"{dot}{suffix}".lower() in _SUFFIXES else base
+
+
+def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
+    """Language → configuration: those that are named, or one for each language; and all languages."""
+    from .data.load import builder_class, config_name
+
+    if slug not in captioned_sets():
+        raise InputError(
+            f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
+        )
+    kind = builder_class(slug)
+    language = {known.name: known.language for known in kind.BUILDER_CONFIGS}
+    found: dict[str, list[str]] = {}
+    for name in dict.fromkeys(config_name(slug, given) for given in configs) if configs else language:
+        found.setdefault(language[name], []).append(name)
+    chosen = {}
+    for code, names in found.items():
+        usual = [name for name in names if name in (code, kind.DEFAULT_CONFIG_NAME)]
+        if len(names) > 1 and (configs or len(usual) != 1):
+            raise InputError(
+                f"{slug} has several sets of references in {code!r}: choose one of {', '.join(names)} with ",
+                Setting("config"),
+            )
+        chosen[code] = usual[0] if len(usual) == 1 else names[0]
+    return chosen, list(dict.fromkeys(language.values()))
+
+
+def _match(
+    code: str,
+    where: str,
+    rows: Sequence[tuple[str, Mapping[str, Any]]],
+    systems: Mapping[str, SystemCaptions],
+    common_rows: bool,
+) -> tuple[list[_Photo], int]:
+    """The photos that all systems caption, in the set's order, and the number of all photos of the set.
+
+    With `common_rows`, a system may lack photos or the whole language.
+    """
+    photos: dict[str, _Photo] = {}
+    for _, row in rows:
+        key = photo_key(row["image_id"])
+        photos.setdefault(key, _Photo(key, row["image"], [], {})).references.extend(row["references"])
+    for name, system in systems.items():
+        captions = system.captions.get(code, {})
+        for key, caption in captions.items():
+            if key not in photos:
+                raise InputError(f"{caption.place}: {where} has no photo {key!r:.80}")
+            photos[key].captions[name] = caption.text
+        lacking = [key for key in photos if key not in captions]
+        if lacking and not common_rows:
+            raise InputError(
+                f"{system.path} has no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos "
+                f"of {where}, such as {lacking[0]}; ",
+                Setting("common_rows", True),
+                " compares systems on the languages and photos that they have in common",
+            )
+    present = [name for name, system in systems.items() if code in system.captions]
+    both = [photo for photo in photos.values() if present and len(photo.captions) == len(present)]
+    if not both:
+        raise InputError(f"no photo of {where} has a caption by {' and '.join(present) or 'any system'}")
+    return both, len(photos)
+
+
+# ---- scores ----
+
+
+def _available(slug: str, name: str, scorer: Scorer, found: _Language, partial: bool) -> list[_Photo]:
+    """The photos that a metric can be run on; a CapscoreError if any is missing or has no references."""
+    available = [
+        photo
+        for photo in found.photos
+        if (photo.path is not None or not scorer.needs_images)
+        and (photo.references or not scorer.needs_references)
+    ]
+    n_gone = len(found.photos) - len(available)
+    if n_gone and (not partial or not available):
+        gone = next(photo.key for photo in found.photos if photo not in available)
+        raise CapscoreError(
+            f"{name}: {n_gone:,} of the {len(found.photos):,} photos of {slug} · {found.config} cannot be "
+            f"scored; {gone}, for one, is missing or has no references; ",
+            Setting("partial", True),
+            " scores the others",
+        )
+    return available
+
+
+def _score(
+    slug: str, name: str, scorer: Scorer, found: _Language, partial: bool, options: TaskOptions
+) -> LanguageScores:
+    """Means and differences of the systems in a language."""
+    photos, start = _available(slug, name, scorer, found, partial), time.perf_counter()
+    metric, component = name.partition("@")[0], scored_by(name)[1]
+    systems, signature = {}, ""
+    with heard() as said:
+        for system in photos[0].captions:
+            try:
+                scores = scorer.score(
+                    [photo.captions[system] for photo in photos],
+                    [photo.path for photo in photos] if scorer.needs_images else None,
+                    references=[photo.references for photo in photos] if scorer.needs_references else None,
+                    language=found.code,
+                )
+            except InputError as error:
+                photo = "" if error.row is None else f", photo {photos[error.row].key}"
+                place = f"{metric} on {slug} · {found.config}: {system}{photo}: "
+                raise InputError(place, *error.parts) from error
+            systems[system] = scores.components[component] if component else scores.scores
+            signature = signature or scores.signature
+    seconds = time.perf_counter() - start
+    # empty captions that the scorer leaves out have no score
+    scored = ~np.isnan(list(systems.values())).any(axis=0)
+    if not scored.any():
+        raise CapscoreError(f"{metric} has no score of any photo of {slug} · {found.config}")
+    comparison = compare_means(
+        systems,
+        images=range(len(photos)),
+        n=options.bootstrap,
+        confidence=options.confidence,
+        seed=options.seed,
+        missing="skip",
+        rows=found.code,
+    )
+    is_whole = found.is_whole and comparison.n_rows == found.n_photos
+    return LanguageScores(
+        found.config,
+        comparison,
+        n_references=sum(len(photo.references) for photo, s in zip(photos, scored, strict=True) if s),
+        published=published_score(slug, metric, found.code) if is_whole else None,
+        signature=f"{signature}|component:{component}" if component else signature,
+        seconds=round(seconds, 3),
+        warnings=tuple(said),
+    )
+
+
+# ---- published systems ----
+
+
+def published_score(benchmark: str, metric: str, language: str) -> float | None:
+    """Printed score of the best published system in a language; None where nothing is printed.
+
+    >>> published_score("xm3600", "cider", "en")
+    0.584
+    """
+    content = _published()
+    same = (benchmark, metric) == (content["benchmark"], content["metric"])
+    return content["values"].get(language) if same else None
+
+
+def published_system() -> str:
+    """Whose scores `published_score` gives, and where they are printed."""
+    from .published import sources
+
+    content = _published()
+    return f"{content['model']}, the best model of {sources()[content['source']].short}, {content['table']}"
+
+
+@cache
+def _published() -> dict[str, Any]:
+    return json.loads(files(__package__).joinpath("system_scores.json").read_text(encoding="utf-8"))
