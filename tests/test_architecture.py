@@ -211,7 +211,7 @@ def test_classes_have_names_of_their_own():
 
 # commands of their own, the measurement of how long the command takes to start, and the pages of its options
 COMMANDS_OUTSIDE = {
-    *("training/push.py", "training/convert_infometic.py", "benchmarks/speed/startup.py"),
+    *("training/convert_infometic.py", "benchmarks/speed/startup.py"),
     "docs/handbook/command_pages.py",
 }
 

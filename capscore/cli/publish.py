@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from ..errors import InputError, visible
 from ..files.console import make_console
@@ -17,14 +13,14 @@ from .options import DataDir, argument, option
 from .terminal import UsageError, as_usage, make_table, print_line, say
 
 if TYPE_CHECKING:
-    from ..hub.plan import Plan
+    from ..hub.push import Plan
 
 Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar="ORG")]
 Name = Annotated[str | None, option("Name on the Hub. Default: that of what is published.")]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
 Private = Annotated[bool, option("Make a new repository private.", "--private")]
 Tag = Annotated[str | None, option("Tag the commit, such as capscore-0.6.0.")]
-OverwriteCard = Annotated[bool, option("Replace a card that somebody edited.", "--overwrite-card")]
+OverwriteCard = Annotated[bool, option("Replace another card on the Hub.", "--overwrite-card")]
 DeleteStale = Annotated[bool, option("Delete files there that loading would read.", "--delete-stale")]
 
 
@@ -32,11 +28,9 @@ def publish_metric(
     metric: Annotated[str, argument("METRIC")],
     org: Org,
     install: Annotated[
-        list[str] | None,
+        list[str],
         option("release, a wheel, or git+URL@COMMIT; repeatable.", "--install", metavar="HOW"),
-    ] = None,
-    backbone: Annotated[str | None, option("Default backbone of the module, as ORG/NAME@REVISION.")] = None,
-    name: Name = None,
+    ],
     dry_run: DryRun = False,
     private: Private = False,
     tag: Tag = None,
@@ -56,28 +50,24 @@ def publish_metric(
     """
     from huggingface_hub import constants
 
-    from ..files.shipped import module_folder
-    from ..hub.repositories import plan_metric, read_installation
+    from ..hub.repositories import plan_metric
 
-    if not install and sys.stdin.isatty() and not dry_run:
-        question = "How is the Space to install capscore (release, a wheel, git+URL@COMMIT)?"
-        install = typer.prompt(question, err=True).split()
+    repo_id = _repo_id(org, metric)
     with as_usage():
-        module_folder(metric)
-    repo_id = _repo_id(org, name or metric, tag, "space")
-    with as_usage(InputError):
-        installation = read_installation(install or ())
-        plan = plan_metric(
-            metric, repo_id, installation, endpoint=constants.ENDPOINT, backbone=backbone or ""
-        )
+        plan = plan_metric(metric, repo_id, install, endpoint=constants.ENDPOINT)
     options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
-    publish(plan, repo_id, options, dry_run=dry_run)
+    _publish(plan, repo_id, dry_run, options)
 
 
 def publish_weights(
     weights: Annotated[str, argument("WEIGHTS")],
     org: Org,
     name: Name = None,
+    include: Annotated[
+        list[str] | None, option("Pattern of further files, such as log.jsonl; repeatable.", metavar="GLOB")
+    ] = None,
+    revision: Annotated[str | None, option("Branch, created if needed. Default: main.")] = None,
+    create_pr: Annotated[bool, option("Open a pull request instead.", "--create-pr")] = False,
     dry_run: DryRun = False,
     private: Private = False,
     tag: Tag = None,
@@ -92,6 +82,8 @@ def publish_weights(
     The token is that of `hf auth login`, or HF_TOKEN.
 
     Exit codes: 0 done; 1 the Hub is not available or refuses, nothing is half sent; 2 wrong usage.
+
+    Example: capscore publish weights runs/own --org my-lab --dry-run
     """
     from ..files.shipped import has_weights, offered_weights, weights_folder
     from ..hub.weights import plan_weights
@@ -105,9 +97,10 @@ def publish_weights(
             )
         folder = weights_folder(weights)
     with as_usage(InputError):
-        plan = plan_weights(folder)
+        plan = plan_weights(folder, include or ())
     options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
-    publish(plan, _repo_id(org, name or plan.name, tag, "model"), options, dry_run=dry_run)
+    options |= {"revision": revision, "create_pr": create_pr}
+    _publish(plan, _repo_id(org, name or plan.name), dry_run, options)
 
 
 def publish_dataset(
@@ -140,67 +133,53 @@ def publish_dataset(
 
     with as_usage():
         builder_class(benchmark)
-    repo_id = _repo_id(org, name or benchmark, tag, "dataset")
+    repo_id = _repo_id(org, name or benchmark)
     disable_progress_bars()
     options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
     with tempfile.TemporaryDirectory() as folder:
         with as_usage(InputError):
             plan = plan_benchmark(benchmark, repo_id, Path(folder), config, data_dir=data_dir, say=say)
-        publish(plan, repo_id, options, dry_run=dry_run)
+        _publish(plan, repo_id, dry_run, options)
 
 
-def _repo_id(org: str, name: str, tag: str | None, repo_type: str) -> str:
-    from ..hub.plan import check_options
+def _repo_id(org: str, name: str) -> str:
+    from ..hub.push import check_repo_id
 
     with as_usage():
-        check_options(f"{org}/{name}", tag=tag, repo_type=repo_type)
+        check_repo_id(f"{org}/{name}")
     return f"{org}/{name}"
 
 
-def publish(plan: Plan, repo_id: str, options: Mapping[str, Any], *, dry_run: bool) -> None:
-    """Print the files of a plan, and send them to the Hub unless it is a dry run.
-
-    Args:
-        plan: The files.
-        repo_id: Repository, ORG/NAME.
-        options: Further arguments of `capscore.hub.commit.push`.
-        dry_run: Whether nothing is sent.
-    """
-    from ..hub.commit import push
+def _publish(plan: Plan, repo_id: str, dry_run: bool, options: dict[str, Any]) -> None:
+    """Print the files of a plan, and send them to the Hub unless it is a dry run; `options` are of `push`."""
+    from ..hub.push import push
 
     console = make_console()
     table = make_table("file", numbers=("size",))
     table.add_column("", overflow="fold")
-    for file in plan.files:
-        table.add_row(file.name, readable_size(file.size), "")
-    for file, reason in plan.left_out:
-        table.add_row(file.name, readable_size(file.size), f"not sent: {reason}", style="dim")
+    sizes = {
+        name: content.stat().st_size if isinstance(content, Path) else len(content)
+        for name, content in plan.files.items()
+    }
+    for name, size in sizes.items():
+        table.add_row(name, readable_size(size), "")
+    for name, path in plan.left_out.items():
+        table.add_row(name, readable_size(path.stat().st_size), "not sent", style="dim")
     console.print(table)
     for note in plan.notes:
         say(f"note: {note}")
     if dry_run:
-        branch = f"the branch {options.get('revision') or 'main'}"
-        where = "a pull request to main" if options.get("create_pr") else branch
-        size = f"{len(plan.files)} files, {readable_size(plan.size)}"
-        print_line(console, f"dry run: {size}, would go to {repo_id}, {where}, in one commit")
-        if options.get("private"):
-            print_line(console, "a new repository would be private")
-        if options.get("tag"):
-            print_line(console, f"the commit would be tagged {options['tag']}")
-        return
+        size = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
+        return print_line(console, f"dry run: {size}, would go to {repo_id} in one commit")
     pushed = push(plan, repo_id, **options)
-    if not pushed.changed:
-        print_line(console, f"{pushed.repo_id} already has all files; no commit was made")
-    elif pushed.pull_request:
-        print_line(console, f"opened {pushed.url}")
-    else:
+    if pushed.changed:
         made = "created and filled" if pushed.created else "pushed to"
-        print_line(console, f"{made} {pushed.repo_id}: {pushed.url}")
+        print_line(console, f"{made} {repo_id}: {pushed.url}")
+    else:
+        print_line(console, f"{repo_id} already has all files; no commit was made")
     if pushed.deleted:
         print_line(console, f"deleted on the Hub: {', '.join(pushed.deleted)}")
     if pushed.kept_card:
-        kept = "the card on the Hub was kept, as somebody edited it; --overwrite-card replaces it"
-        print_line(console, kept)
-    if options.get("tag"):
-        print_line(console, f"tagged {options['tag']}")
-    print_line(console, f"load it: {plan.loading(f'{pushed.repo_id}@{pushed.commit}')}")
+        print_line(console, "the card on the Hub differs and was kept; --overwrite-card replaces it")
+    loads = plan.loads.replace("{repo}", repo_id).replace("{commit}", pushed.commit)
+    print_line(console, f"load it: {loads}")

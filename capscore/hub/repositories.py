@@ -9,164 +9,109 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import __version__
 from ..benchmarks.data.export import export_benchmark
 from ..benchmarks.data.load import builder_class
-from ..errors import CapscoreError, InputError, Setting
+from ..errors import InputError, Setting
 from ..files.shipped import benchmark_folder, module_folder
-from .plan import BENCHMARK, CARD, DATASET, METRIC, SPACE, Plan, PublishedFile, read_card
+from .push import CARD, Plan, read_card
 
 RELEASE = "release"
-_GIT = re.compile(r"git\+(.+@[0-9a-f]{40})")
-_REQUIREMENT = re.compile(r"(?P<name>capscore(-weights)?)(?P<extras>\[[\w,-]+\])?\s*[<>=!~].*")
-_FOLDERS = {"capscore": "", "capscore-weights": "#subdirectory=weights"}  # of the distributions in git
-_FRONT_MATTER = "title emoji colorFrom colorTo sdk sdk_version app_file tags description".split()
+_GIT = re.compile(r"git\+.+@[0-9a-f]{40}")
+_REQUIREMENT = re.compile(r"^(capscore(?:-weights)?)(\[[\w,-]+\])?\s*[<>=!~].*$", re.MULTILINE)
 # Licences, as the Hub writes them, that let anybody pass the annotations on.
 MAY_BE_PASSED_ON = frozenset(
-    (
-        "apache-2.0",
-        "bsd-3-clause-clear",
-        "cc-by-2.0",
-        "cc-by-4.0",
-        "cc-by-nc-4.0",
-        "cc-by-sa-4.0",
-        "cc0-1.0",
-        "mit",
-    )
+    "apache-2.0 bsd-3-clause-clear cc-by-2.0 cc-by-4.0 cc-by-nc-4.0 cc-by-sa-4.0 cc0-1.0 mit".split()
 )
 
 
 # ---- metrics ----
 
 
-@dataclass(frozen=True)
-class Installation:
-    """How a Space gets the distributions of this library.
-
-    Attributes:
-        git: Address of a repository and commit, "https://…@COMMIT"; "" for none.
-        wheels: Wheel of each distribution; empty for none. With neither, it is the release of this version.
-    """
-
-    git: str = ""
-    wheels: Mapping[str, Path] = field(default_factory=dict)
-
-    def requirements(self, text: str, address: str) -> str:
-        """The text of a requirements.txt, with the lines of our distributions replaced.
-
-        Args:
-            text: What the module's folder has.
-            address: Address of the folder on the Hub that the wheels are put into.
-
-        Raises:
-            InputError: A distribution has no wheel, and others have.
-
-        >>> Installation().requirements("capscore[app]>=0.1,<0.2\\nnumpy\\n", "") == (
-        ...     f"capscore[app]=={__version__}\\nnumpy\\n")
-        True
-        """
-        lines = []
-        for line in text.splitlines():
-            match = _REQUIREMENT.fullmatch(line.strip())
-            if match is not None:
-                name = match["name"]
-                if self.wheels and name not in self.wheels:
-                    raise InputError(Setting("install"), f": the Space needs the wheel of {name} too")
-                version = f" @ git+{self.git}{_FOLDERS[name]}" if self.git else f"=={__version__}"
-                version = f" @ {address}/{self.wheels[name].name}" if self.wheels else version
-                line = f"{name}{match['extras'] or ''}{version}"
-            lines.append(f"{line}\n")
-        return "".join(lines)
-
-
-def read_installation(given: Sequence[str]) -> Installation:
-    """What the user named → how to install.
-
-    Args:
-        given: "release"; or "git+https://…@COMMIT"; or paths of wheels.
-
-    Raises:
-        InputError: It is none of these, or a wheel is of another version.
-    """
-    if list(given) == [RELEASE]:
-        return Installation()
-    match = _GIT.fullmatch(given[0]) if len(given) == 1 else None
-    if match:
-        return Installation(git=match[1])
-    wheels: dict[str, Path] = {}
-    for item in given:
-        path = Path(item).expanduser()
-        name, version = (*path.name.split("-", 2), "", "")[:2]
-        name = name.replace("_", "-")
-        if name not in _FOLDERS or version != __version__ or not zipfile.is_zipfile(path) or name in wheels:
-            break
-        wheels[name] = path
-    if not given or len(wheels) < len(given):
-        raise InputError(
-            Setting("install", list(given)),
-            f": expected release, git+URL@COMMIT with the 40 digits of a commit, or wheels of capscore "
-            f"{__version__}",
-        )
-    return Installation(wheels=wheels)
-
-
-def plan_metric(
-    name: str, repo_id: str, installation: Installation, *, endpoint: str, backbone: str = ""
-) -> Plan:
+def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: str) -> Plan:
     """List what to publish of a metric, with the lines of requirements.txt for this Space.
 
     Args:
         name: Name of the metric, such as "mcs".
         repo_id: "org/name" of the Space. `evaluate.load` wants the name to be that of the metric.
-        installation: How the Space installs the library.
+        install: How the Space installs this library: "release"; "git+https://…@COMMIT"; or paths of wheels.
         endpoint: Address of the Hub.
-        backbone: Default backbone of the published module, "org/name@revision"; "" for the metric's own.
 
     Raises:
-        CapscoreError: there is no such metric, or its card lacks something.
-        InputError: the Space has another name than the metric, or a Hub id comes without a revision.
+        CapscoreError: there is no such metric.
+        InputError: `install` is none of these, or a wheel is missing or of another version.
     """
     folder = Path(module_folder(name))
-    if repo_id.partition("/")[2] != name:
-        why = f": evaluate looks for the file {name}.py in a Space of that name; expected …/{name}"
-        raise InputError(Setting("name", repo_id), why)
-    if backbone and "/" in backbone and "@" not in backbone:
-        why = f": a default names its revision, as in {backbone}@main or a commit"
-        raise InputError(Setting("backbone", backbone), why)
-    texts = {
-        file: (folder / file).read_text(encoding="utf-8") for file in (CARD, "requirements.txt", f"{name}.py")
-    }
-    missing = [key for key in _FRONT_MATTER if not read_card(texts[CARD], folder / CARD).get(key)]
-    if missing:
-        raise CapscoreError(f"the front matter of {folder / CARD} says no {', '.join(missing)}")
-    lines = map(_REQUIREMENT.fullmatch, texts["requirements.txt"].splitlines())
-    needed = {line["name"] for line in lines if line}
-    wheels = [wheel for name, wheel in installation.wheels.items() if name in needed]
-    texts[CARD] = _in_code(texts[CARD], f'evaluate.load("metrics/{name}"', f'evaluate.load("{repo_id}"')
-    address = f"{endpoint}/spaces/{repo_id}/resolve/main"
-    texts["requirements.txt"] = installation.requirements(texts["requirements.txt"], address)
-    if backbone:  # as an attribute of the module's class, below its metric's name
-        line = re.compile(r'^(    metric = "\w+")$', re.MULTILINE)
-        texts[f"{name}.py"] = line.sub(rf"\1\n    backbone = {backbone!r}", texts[f"{name}.py"], count=1)
-    files = [
-        PublishedFile.of(path, text=texts.get(path.name))
+    files: dict[str, Path | bytes] = {
+        path.name: path
         for path in sorted(folder.iterdir())
         if path.is_file() and not path.name.startswith(".")
-    ]
-    files += [PublishedFile.of(wheel) for wheel in wheels]
+    }
+    text = (folder / "requirements.txt").read_text(encoding="utf-8")
+    text, wheels = requirements(text, install, f"{endpoint}/spaces/{repo_id}/resolve/main")
+    files["requirements.txt"] = text.encode("utf-8")
+    card = re.sub(
+        r"^```python\n.*?^```$",
+        lambda code: code[0].replace(f'evaluate.load("metrics/{name}"', f'evaluate.load("{repo_id}"'),
+        (folder / CARD).read_text(encoding="utf-8"),
+        flags=re.DOTALL | re.MULTILINE,
+    )
+    files[CARD] = card.encode("utf-8")
+    files |= {wheel.name: wheel for wheel in wheels}
     notes = [f"{wheel.name} goes into the Space, where anybody can download it" for wheel in wheels]
-    how = "evaluate.load('{repo}', revision='{commit}')"
-    return Plan(folder, METRIC, tuple(files), notes=tuple(notes), repo_type=SPACE, name=name, how=how)
+    loads = "evaluate.load('{repo}', revision='{commit}')"
+    return Plan("space", files, loads, lambda names: _ending(names, ".py", ".whl"), name, notes=notes)
 
 
-def _in_code(card: str, old: str, new: str) -> str:
-    """A card with a text replaced in its blocks of Python."""
-    block = re.compile(r"^```python\n.*?^```$", flags=re.DOTALL | re.MULTILINE)
-    return block.sub(lambda match: match[0].replace(old, new), card)
+def _ending(names: Sequence[str], *suffixes: str) -> list[str]:
+    return [name for name in names if name.endswith(suffixes)]
+
+
+def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, list[Path]]:
+    """The requirements.txt of a Space, and the wheels that it names.
+
+    Args:
+        text: What the module's folder has; the lines of our distributions are replaced.
+        install: As in `plan_metric`.
+        address: Address of the folder on the Hub that the wheels are put into.
+
+    >>> requirements("capscore[app]>=0.1,<0.2\\nnumpy\\n", ["release"], "")[0] == (
+    ...     f"capscore[app]=={__version__}\\nnumpy\\n")
+    True
+    """
+    is_git = len(install) == 1 and _GIT.fullmatch(install[0]) is not None
+    wheels: dict[str, Path] = {}
+    if not is_git and list(install) != [RELEASE]:
+        wheels = {
+            Path(item).name.split("-")[0].replace("_", "-"): Path(item).expanduser() for item in install
+        }
+        if not wheels or not all(
+            path.name.split("-")[1:2] == [__version__] and zipfile.is_zipfile(path)
+            for path in wheels.values()
+        ):
+            expected = (
+                ": expected release, git+URL@COMMIT with the 40 digits of a commit, or wheels of capscore "
+                f"{__version__}"
+            )
+            raise InputError(Setting("install", list(install)), expected)
+    used: list[Path] = []
+
+    def line(match: re.Match[str]) -> str:
+        name, extras = match[1], match[2] or ""
+        if is_git:
+            part = "#subdirectory=weights" if name == "capscore-weights" else ""
+            return f"{name}{extras} @ {install[0]}{part}"
+        if not wheels:
+            return f"{name}{extras}=={__version__}"
+        if name not in wheels:
+            raise InputError(Setting("install"), f": the Space needs the wheel of {name} too")
+        used.append(wheels[name])
+        return f"{name}{extras} @ {address}/{wheels[name].name}"
+
+    return _REQUIREMENT.sub(line, text), used
 
 
 # ---- benchmarks ----
@@ -207,23 +152,24 @@ def plan_benchmark(
         AnnotationError: a file is missing or damaged.
     """
     licence = builder_class(slug).LICENSE
+    files: dict[str, Path | bytes]
     if not may_be_published(slug):
         folder = Path(benchmark_folder(slug))
         card = _card_without_data((folder / CARD).read_text(encoding="utf-8"), slug)
-        builder = PublishedFile.of(folder / f"{slug}.py", f"builder/{slug}.py")
-        files = [PublishedFile.of(folder / CARD, text=card), builder]
+        files = {f"builder/{slug}.py": folder / f"{slug}.py"}
         note = f"the licence ({licence}) does not let the data be passed on: card and builder only"
-        how = f"capscore.load_benchmark({slug!r}, data_dir=…)"
+        loads = f"capscore.load_benchmark({slug!r}, data_dir=…)"
     else:
         folder = export_benchmark(slug, workshop / slug, configs, data_dir=data_dir, images=False, say=say)
         card = (folder / CARD).read_text(encoding="utf-8").replace("path/or/id/of/this/folder", repo_id)
         first = read_card(card, folder / CARD)["configs"][0]["config_name"]
-        paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != CARD]
-        files = [PublishedFile.of(folder / CARD, text=card)]
-        files += [PublishedFile.of(path, path.relative_to(folder).as_posix()) for path in paths]
+        files = {
+            path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+        }
         note = "photos are not published: they have licences of their own"
-        how = f"load_dataset('{{repo}}', {first!r}, revision='{{commit}}')"
-    return Plan(folder, BENCHMARK, tuple(files), notes=(note,), repo_type=DATASET, name=slug, how=how)
+        loads = f"load_dataset('{{repo}}', {first!r}, revision='{{commit}}')"
+    files[CARD] = card.encode("utf-8")
+    return Plan("dataset", files, loads, lambda names: _ending(names, ".parquet"), slug, notes=[note])
 
 
 def _card_without_data(card: str, slug: str) -> str:

@@ -3,36 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 
 from ..errors import CapscoreError, InputError, Setting
-from .plan import CARD, Plan, PublishedFile, read_card
+from .push import CARD, Plan, read_card
 
-KINDS = ("tuned", "student")  # in the order in which loading tries them
-IMAGE_TOWER = "image_tower"
-NETWORK = "infometic"
-MARK_CALIBRATION = "mark-calibration"
-# Front matter of the cards of InfoMetIC's weights, by which the Hub finds them and shows how to load them.
-_FRONT_MATTER = {"library_name": "capscore", "pipeline_tag": "feature-extraction"}
-WEIGHTS = "model.safetensors"
-# The line that loads what was published.
-_HOW_TOWER = "capscore.load(…, backbone='{place}')"
-_HOW = {
-    NETWORK: "capscore.load('infometic', backbone={backbone}, weights='{place}')",
-    MARK_CALIBRATION: "capscore.load('infometic', backbone={backbone}, marks='{place}')",
-}
-PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
-# Files for people, besides what loading reads.
-_ALONG = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*", "text_tower/*")
-# What a training run leaves, even under names that loading would read.
-_REMAINS = (
-    *("checkpoint*/*", "step-*/*", "runs/*", "wandb/*", "features/*"),
-    *("optimizer*", "optimiser*", "scheduler*", "scaler*", "random_states*", "rng_state*"),
-    *("training_state*", "trainer_state*", "training_args*"),
-    *("log.*", "*.log", "*.jsonl", "events.out.tfevents*"),
-)
+IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
+_FOR_PEOPLE = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*")
 
 
 def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
@@ -41,60 +23,58 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
 
     Args:
-        folder: Saved student, fine-tuned tower, image tower or network of InfoMetIC, with its card.
+        folder: Saved student, fine-tuned tower, image tower, or network or mark calibration of InfoMetIC,
+            with its card.
         include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
         InputError: there is no such folder, or a pattern matches nothing.
-        CapscoreError: the tower or network cannot be loaded, its weights are not finite, it needs a folder of
-            this machine or contains pickles; the card is missing, lacks licence or languages, or belongs to
-            something else; the files exceed the Hub's limits. Names the file.
+        CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; a file
+            to send is a pickle; the card is missing, or says no licence or languages. Names the file.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise InputError(Setting("folder", str(folder)), ": there is no such folder")
-    kind = _kind(folder)
-    found = [
-        PublishedFile.of(path, path.relative_to(folder).as_posix())
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    ]
-    files, left_out = _sort_out(folder, kind, found, include)
-    _check_card(folder, kind)
-    if not (folder / WEIGHTS).is_file():
-        raise CapscoreError(f"{folder} has no {WEIGHTS}")
-    backbone = ""
-    notes: list[str] = []
-    if kind == NETWORK:
-        backbone, notes = _check_network(folder)
-    elif kind == MARK_CALIBRATION:
-        backbone = _check_mark_calibration(folder)
-    else:
-        notes = _check_tower(folder, kind)
-    _check_weights(folder / WEIGHTS)
-    return Plan(
-        folder,
-        kind,
-        tuple(files),
-        tuple(left_out),
-        tuple(notes),
-        backbone=backbone,
-        name=folder.name.replace("_", "-"),
-        how=_HOW.get(kind, _HOW_TOWER).replace("{backbone}", repr(backbone or "…")),
-    )
+    kind = weights_kind(folder)
+    path = folder / CARD
+    if not path.is_file():
+        raise CapscoreError(
+            f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
+        )
+    card = path.read_text(encoding="utf-8", errors="replace")
+    data = read_card(card, path)
+    for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
+        if not data.get(name):
+            raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
+    files, left_out = _sorted_out(folder, kind, include, card)
+    backbone, notes = _load(folder, kind)
+    _check_finite(folder / WEIGHTS)
+    loads = "capscore.load(…, backbone='{repo}@{commit}')"
+    if kind in (NETWORK, MARK_CALIBRATION):
+        option = "weights" if kind == NETWORK else "marks"
+        loads = f"capscore.load('infometic', backbone={backbone or '…'!r}, {option}='{{repo}}@{{commit}}')"
+    name = folder.name.replace("_", "-")
+    return Plan("model", files, loads, partial(_files_read, kind), name, left_out, notes)
 
 
-def _kind(folder: Path) -> str:
-    from ..backbones.checkpoint import folder_kind
-    from ..infometic.folders import CONFIG
+def weights_kind(folder: Path) -> str:
+    """What a folder holds: "tuned", "student", `IMAGE_TOWER`, `NETWORK` or `MARK_CALIBRATION`.
+
+    Raises:
+        CapscoreError: none of these.
+    """
+    from ..backbones.checkpoint import folder_kind, read_json
+    from ..infometic import mark_calibration, network
 
     kind = folder_kind(folder)
-    if kind in KINDS:
+    if kind in ("tuned", "student"):
         return kind
     if kind == "embedded":
         return IMAGE_TOWER
-    if of_infometic := _kind_of_config(folder / CONFIG):
-        return of_infometic
+    config = read_json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+    kinds = {network.MODEL_TYPE: NETWORK, mark_calibration.MODEL_TYPE: MARK_CALIBRATION}
+    if config.get("model_type") in kinds:
+        return kinds[config["model_type"]]
     raise CapscoreError(
         f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
         f"capscore_tuned.json, or the {CONFIG} of an image tower, of InfoMetIC's network or of its mark "
@@ -102,166 +82,105 @@ def _kind(folder: Path) -> str:
     )
 
 
-def replaceable_by(names: Collection[str], get: Callable[[str], Path]) -> tuple[tuple[str, ...], str]:
-    """Kinds of weights that may replace what a repository holds, and what that is in words.
+def _files_read(kind: str, names: Sequence[str]) -> list[str]:
+    """Files that loading reads; of another kind those by which it would take the repository for that."""
+    from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES, needed_files
 
-    Args:
-        names: Names of its files.
-        get: Gives the path of a file.
-    """
-    from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES
-    from ..infometic.network import CONFIG
-
-    if not {STUDENT_MARKER, TUNED_FILES[0]}.isdisjoint(names):
-        return KINDS, "a text tower"
-    if CONFIG not in names:
-        return (*KINDS, IMAGE_TOWER, NETWORK, MARK_CALIBRATION), "no model"
-    known = {NETWORK: "a network of InfoMetIC", MARK_CALIBRATION: "a mark calibration of InfoMetIC"}
-    kind = _kind_of_config(get(CONFIG))
-    return ((kind,), known[kind]) if kind else ((*KINDS, IMAGE_TOWER), "another model")
+    if kind in ("tuned", "student"):
+        return needed_files(names)
+    return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
 
 
-def _kind_of_config(path: Path) -> str:
-    """`NETWORK` or `MARK_CALIBRATION`, by the config file; "" for any other or no file."""
-    from ..backbones.checkpoint import read_json
-    from ..infometic import mark_calibration, network
-
-    kinds = {network.MODEL_TYPE: NETWORK, mark_calibration.MODEL_TYPE: MARK_CALIBRATION}
-    return kinds.get(str(read_json(path).get("model_type")), "") if path.is_file() else ""
-
-
-def files_read(kind: str, names: Sequence[str]) -> list[str]:
-    """The files that loading reads."""
-    from ..backbones.checkpoint import needed_files
-    from ..infometic.folders import CONFIG
-
-    if kind in (NETWORK, MARK_CALIBRATION):
-        return [name for name in names if name in (CONFIG, WEIGHTS)]
-    return needed_files(names)
-
-
-def _sort_out(
-    folder: Path, kind: str, found: list[PublishedFile], include: Sequence[str]
-) -> tuple[list[PublishedFile], list[tuple[PublishedFile, str]]]:
-    names = [file.name for file in found]
+def _sorted_out(
+    folder: Path, kind: str, include: Sequence[str], card: str
+) -> tuple[dict[str, Path], dict[str, Path]]:
+    """Files to send and to leave out, by name; files that the card shows are sent."""
+    paths = {
+        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
+    }
     for pattern in include:
-        if not any(fnmatchcase(name, pattern) for name in names):
+        if not any(fnmatchcase(name, pattern) for name in paths):
             raise InputError(Setting("include", pattern), f" matches no file in {folder}")
-    read = set(files_read(kind, names))
-    card = folder / CARD
-    shown = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
-    files, left_out = [], []
-    for file in found:
-        asked = any(fnmatchcase(file.name, pattern) for pattern in include)
-        reason = _remains(file.name)
-        if reason == "hidden" or (reason and not asked):
-            left_out.append((file, reason))
-        elif file.path.suffix.lower() in PICKLES:
+    read, patterns = _files_read(kind, list(paths)), (*_FOR_PEOPLE, *include)
+    files = {
+        name: path
+        for name, path in paths.items()
+        if name in read or f"]({name})" in card or any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
+    for path in files.values():
+        if path.suffix.lower() in _PICKLES:
             raise CapscoreError(
-                f"{file.path} is a pickle, which may run code on the machine of whoever loads it: it is not "
-                "sent. Use safetensors for weights, and take it out of the folder"
+                f"{path} is a pickle, which may run code on the machine of whoever loads it: it is not sent. "
+                "Use safetensors for weights, and take it out of the folder"
             )
-        elif asked or file.name in read or _goes_along(file.name) or f"]({file.name})" in shown:
-            files.append(file)
-        else:
-            left_out.append((file, "loading does not read it"))
-    return files, left_out
+    if WEIGHTS not in files:
+        raise CapscoreError(f"{folder} has no {WEIGHTS}")
+    return files, {name: path for name, path in paths.items() if name not in files}
 
 
-def _remains(name: str) -> str:
-    """What a run left the file as, "" if it is not a leftover."""
-    if any(part.startswith(".") for part in PurePosixPath(name).parts):
-        return "hidden"
-    is_left = any(fnmatchcase(name, pattern) or fnmatchcase(name, f"*/{pattern}") for pattern in _REMAINS)
-    return "left by the training" if is_left else ""
+def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
+    """Load the weights as far as possible; returns the backbone of InfoMetIC's, and remarks."""
+    if kind == IMAGE_TOWER:
+        from ..backbones.embedded.backbone import load_image_tower
+
+        load_image_tower(folder)
+    elif kind == MARK_CALIBRATION:
+        from ..infometic.mark_calibration import load_mark_calibration
+
+        return load_mark_calibration(folder).backbone, []
+    elif kind == NETWORK:
+        from ..infometic.network import InfoMetIC
+
+        backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
+        if not backbone:
+            return "", ["the weights do not name their backbone: whoever loads them has to know it"]
+        if _is_local(backbone) or ("/" not in backbone and not _is_known(backbone)):
+            why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
+            return backbone, [f"{why}: whoever loads it needs that folder too, as backbone=…"]
+        return backbone, []
+    else:
+        return "", _load_text_tower(folder, kind)
+    return "", []
 
 
-def _goes_along(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) and name.count("/") == pattern.count("/") for pattern in _ALONG)
-
-
-def _check_card(folder: Path, kind: str) -> None:
-    path = folder / CARD
-    if not path.is_file():
-        raise CapscoreError(
-            f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
-        )
-    data = read_card(path.read_text(encoding="utf-8"), path)
-    for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
-        if not data.get(name):
-            raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
-    if data.get("license") == "other" and not (data.get("license_name") and data.get("license_link")):
-        raise CapscoreError(f"{path} says license: other, which needs license_name and license_link")
-    # the tag of a network or mark calibration is what it is
-    for name, expected in (
-        {**_FRONT_MATTER, "tags": kind}.items() if kind in (NETWORK, MARK_CALIBRATION) else ()
-    ):
-        said = data.get(name)
-        if expected != said and expected not in (said if isinstance(said, list) else ()):
-            raise CapscoreError(f"the front matter of {path} says {name}: {said}; expected {expected}")
-
-
-def _check_tower(folder: Path, kind: str) -> list[str]:
-    """Load the tower as far as possible; returns remarks."""
+def _load_text_tower(folder: Path, kind: str) -> list[str]:
     from ..backbones import text_towers, tuned
     from ..backbones.base import LoadOptions
     from ..backbones.checkpoint import read_json
-    from ..backbones.embedded.backbone import load_image_tower
     from ..backbones.loading import load_backbone
 
-    if kind == IMAGE_TOWER:
-        load_image_tower(folder)
-        return []
     marker = folder / f"capscore_{kind}.json"
-    said = read_json(marker)
-    for field in ("base", "image_tower"):
-        spec = str(said.get(field) or "")
-        if _is_of_this_machine(spec):
+    content = read_json(marker)
+    for name in ("base", "image_tower"):
+        spec = str(content.get(name) or "")
+        if _is_local(spec):
             raise CapscoreError(
-                f"{marker}: {field} is {spec!r}, a folder on this machine only; push that one first, "
+                f"{marker}: {name} is {spec!r}, a folder on this machine only; push that one first, "
                 "and name it by its id on the Hub"
             )
-    if kind == "student":
-        text_towers.StudentTextTower.from_pretrained(folder)
-    else:
+    if kind == "tuned":
         tuned.load_folder(folder, LoadOptions(name=folder.name, load_backbone=load_backbone))
-    if kind == "student" and not said["image_tower"]:
-        return ["the tower names no image tower: whoever loads it has to give image_tower=…"]
-    return []
+        return []
+    text_towers.StudentTextTower.from_pretrained(folder)
+    if content["image_tower"]:
+        return []
+    return ["the tower names no image tower: whoever loads it has to give image_tower=…"]
 
 
-def _check_network(folder: Path) -> tuple[str, list[str]]:
-    """Load the network; returns the backbone that it was trained on, and remarks."""
-    from ..backbones import find
-    from ..infometic.network import InfoMetIC
-
-    backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
-    if not backbone:
-        return "", ["the weights do not name their backbone: whoever loads them has to know it"]
-    if find(backbone) is None and ("/" not in backbone or _is_of_this_machine(backbone)):
-        return backbone, [
-            f"the network reads the embeddings of {backbone!r}, a folder on this machine only: whoever loads "
-            "it needs that folder too, as backbone=…"
-        ]
-    return backbone, []
-
-
-def _check_mark_calibration(folder: Path) -> str:
-    """Load the mark calibration; returns the backbone that it was trained on."""
-    from ..infometic.mark_calibration import load_mark_calibration
-
-    return load_mark_calibration(folder).backbone
-
-
-def _is_of_this_machine(spec: str) -> bool:
+def _is_known(backbone: str) -> bool:
     from ..backbones import find
 
-    if not spec or find(spec) is not None:
+    return find(backbone) is not None
+
+
+def _is_local(spec: str) -> bool:
+    """Whether a backbone is a folder on this machine."""
+    if not spec or _is_known(spec):
         return False
     return spec.startswith(("/", ".", "~")) or "\\" in spec or Path(os.path.expanduser(spec)).exists()
 
 
-def _check_weights(path: Path) -> None:
+def _check_finite(path: Path) -> None:
     import torch
     from safetensors import safe_open
 

@@ -252,7 +252,7 @@ def test_the_card_can_be_pushed_and_says_where_the_weights_come_from(tmp_path):
     assert "a checkpoint of the public code" in text and "refuse none of its length" in text
     assert str(tmp_path) not in text
     ready = plan_weights(tmp_path / "network")
-    assert [file.name for file in ready.files] == ["README.md", "config.json", "model.safetensors"]
+    assert list(ready.files) == ["README.md", "config.json", "model.safetensors"]
     assert InfoMetIC.from_pretrained(tmp_path / "network").notes["converted_from"] == "best_model.pth"
 
 

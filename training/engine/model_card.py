@@ -16,7 +16,7 @@ from pathlib import Path
 from capscore.backbones import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
-from capscore.hub.plan import CARD
+from capscore.hub.push import CARD
 from capscore.metrics.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
 from training.data.origin import DataSource

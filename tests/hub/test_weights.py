@@ -24,17 +24,16 @@ from capscore.backbones.loading import load_backbone
 from capscore.backbones.text_towers import StudentTextTower
 from capscore.backbones.tokens import load_tokenizer
 from capscore.backbones.tuned import save_tuned
+from capscore.cli import app
 from capscore.errors import CapscoreError, InputError
-from capscore.hub.commit import push
-from capscore.hub.plan import MAX_BYTES, MAX_FILES, RECORD
-from capscore.hub.weights import NETWORK, plan_weights
+from capscore.hub.push import push
+from capscore.hub.weights import plan_weights, weights_kind
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
 from tests.backbones.loopback_hub import clean_environment, logged_in
 from tests.backbones.tiny_eye import write_eye
 from training.engine.model_card import DataSource, ModelCard, write_card
-from training.push import app
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -111,7 +110,9 @@ def hub(tmp_path, monkeypatch, clip):
         yield hub
 
 
-def run(*arguments: object):
+def run(folder: Path, repo_id: str, *options: object):
+    org, _, name = repo_id.partition("/")
+    arguments = ["publish", "weights", folder, "--org", org, "--name", name, *options]
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
@@ -177,12 +178,12 @@ def test_pushed(hub, saved):
     result = run(saved, "jo/tiny", "--tag", "v1")
     assert result.exit_code == 0, result.output
     commit = hub.commit_of("jo/tiny", "main")
-    assert f"created and filled jo/tiny: {hub.url}/jo/tiny/tree/{commit}" in result.stdout
+    assert f"created and filled jo/tiny: {hub.url}/jo/tiny/commit/{commit}" in result.stdout
     assert f"capscore.load(…, backbone='jo/tiny@{commit}')" in result.stdout
     assert hub.steps == ["create", "lfs", "commit", "tag"]
     assert hub.commit_of("jo/tiny", "v1") == commit
     held = hub.files_of("jo/tiny")
-    assert held.keys() == {*STUDENT, RECORD, ".gitattributes"}
+    assert held.keys() == {*STUDENT, ".gitattributes"}
     assert all(held[name] == (saved / name).read_bytes() for name in STUDENT)
 
 
@@ -193,12 +194,10 @@ def test_loaded_back_with_the_same_scores(hub, saved, tuned, clip, rows, tmp_pat
     save_file(weights, changed / "model.safetensors", metadata={"format": "pt"})
 
     first = push(plan_weights(saved), "jo/tiny", tag="v1").commit
-    bold = push(plan_weights(changed), "jo/tiny", revision="bold", message="Bolder")
-    assert not bold.created and bold.changed and hub.messages[-1] == "Bolder"
+    bold = push(plan_weights(changed), "jo/tiny", revision="bold")
+    assert not bold.created and bold.changed and hub.messages[-1] == "Upload changed with capscore"
     ready = plan_weights(tuned)
-    names = {file.name for file in ready.files}
-    assert ready.kind == "tuned" and names >= {"README.md", "capscore_tuned.json", "model.safetensors"}
-    assert all(name.startswith("text_tower/") for name in names if "/" in name)
+    assert ready.files.keys() == {"README.md", "capscore_tuned.json", "model.safetensors"}
     further = push(ready, "jo/tuned").commit
     hub.served.clear()
 
@@ -240,14 +239,14 @@ def tuned(hub, clip, tmp_path) -> Path:
 def test_the_command_as_people_type_it(saved, tmp_path):
     """Without any network or token, as the tests are run."""
     done = processes.run(
-        ["-m", "training.push", saved, "jo/tiny", "--dry-run"],
+        ["-m", "capscore", "publish", "weights", saved, "--org", "jo", "--name", "tiny", "--dry-run"],
         env={**os.environ, "HF_HOME": str(tmp_path), "COLUMNS": "100"},
         cwd=Path(capscore.__file__).parents[1],
     )
     assert done.returncode == 0, done.stderr
     for name in STUDENT:
         assert name in done.stdout
-    assert "dry run: 6 files, " in done.stdout and "to jo/tiny, the branch main, in one commit" in done.stdout
+    assert "dry run: 6 files, " in done.stdout and "to jo/tiny in one commit" in done.stdout
 
 
 # Trial runs
@@ -260,9 +259,7 @@ def test_a_dry_run_asks_nobody(hub, folder, monkeypatch):
     hub.broken = True
     result = run(folder, "jo/tiny", "--dry-run", "--private", "--tag", "v1", "--revision", "next")
     assert result.exit_code == 0, result.output
-    assert "log.jsonl" in result.stdout and "not sent:" in result.stdout
-    assert "the branch next" in result.stdout and "would be private" in result.stdout
-    assert "would be tagged v1" in result.stdout
+    assert re.search(r"log\.jsonl .* not sent", result.stdout)
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
 
 
@@ -276,39 +273,27 @@ def test_a_dry_run_fails_where_the_push_would(folder):
 
 def test_what_training_leaves_is_left(folder):
     left = {
-        "log.jsonl": "left by the training",
-        "log.txt": "left by the training",
-        "events.out.tfevents.1": "left by the training",
-        "optimizer.safetensors": "left by the training",
-        "training_args.bin": "left by the training",
-        "trainer_state.json": "left by the training",
-        "checkpoints/step-000100/model.safetensors": "left by the training",
-        "checkpoints/step-000100/optimizer.pt": "left by the training",
-        ".cache/huggingface/x.json": "hidden",
-        ".DS_Store": "hidden",
-        "deeper/config.json": "loading does not read it",
-        "notes.docx": "loading does not read it",
+        "log.jsonl",
+        "events.out.tfevents.1",
+        "training_args.bin",
+        "checkpoints/step-000100/model.safetensors",
+        "checkpoints/step-000100/optimizer.pt",
+        ".cache/huggingface/x.json",
+        "deeper/config.json",
+        "curve.png",
     }
-    for name in [*left, "LICENSE", "curve.png"]:
+    for name in [*left, "LICENSE"]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
     ready = plan_weights(folder)
-    assert {file.name: reason for file, reason in ready.left_out} == {
-        **left,
-        "curve.png": "loading does not read it",
-    }
-    assert {file.name for file in ready.files} == STUDENT | {"LICENSE"}
+    assert ready.left_out.keys() == left
+    assert ready.files.keys() == STUDENT | {"LICENSE"}
 
     card = folder / "README.md"
     card.write_text(card.read_text() + "\n![The loss](curve.png)\n")
     asked = plan_weights(folder, ["log.jsonl", "checkpoints/*/model*"])
-    assert {file.name for file in asked.files} == STUDENT | {
-        "LICENSE",
-        "curve.png",
-        "log.jsonl",
-        "checkpoints/step-000100/model.safetensors",
-    }
-    assert asked.size == sum(file.path.stat().st_size for file in asked.files)
+    further = {"LICENSE", "curve.png", "log.jsonl", "checkpoints/step-000100/model.safetensors"}
+    assert asked.files.keys() == STUDENT | further
 
 
 def test_included_checkpoints_are_not_downloaded_with_the_tower():
@@ -318,17 +303,10 @@ def test_included_checkpoints_are_not_downloaded_with_the_tower():
     assert needed_files(tuned) == ["capscore_tuned.json", "model.safetensors"]
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "extra.PT", "tower.pkl", "tower.ckpt"])
-def test_pickles_never(folder, name):
-    (folder / name).write_bytes(b"\x80\x04")
-    with pytest.raises(CapscoreError, match=rf"{name} is a pickle, which may run code"):
-        plan_weights(folder)
-
-
-def test_pickles_not_even_when_asked_for(folder):
+def test_pickles_never(folder):
     (folder / "optimizer.pt").write_bytes(b"\x80\x04")
-    plan_weights(folder)
-    with pytest.raises(CapscoreError, match=r"optimizer\.pt is a pickle"):
+    assert "optimizer.pt" in plan_weights(folder).left_out
+    with pytest.raises(CapscoreError, match=r"optimizer\.pt is a pickle, which may run code"):
         plan_weights(folder, ["optimizer.*"])
 
 
@@ -348,8 +326,7 @@ def test_an_eye_there_and_back(hub, tmp_path):
     write_card(folder, replace(NETWORK_CARD, recipe="eye"))
     (folder / "log.jsonl").write_text("{}")
     ready = plan_weights(folder)
-    assert ready.kind == "image_tower"
-    assert {file.name for file in ready.files} == {"README.md", "config.json", "model.safetensors"}
+    assert ready.files.keys() == {"README.md", "config.json", "model.safetensors"}
     pushed = push(ready, "jo/eye")
     there, here = (capscore.load_backbone(spec, device="cpu") for spec in ("jo/eye", folder))
     assert there.revision == pushed.commit and there.w == here.w == 1.5
@@ -365,7 +342,7 @@ def test_an_eye_there_and_back(hub, tmp_path):
 
 
 def test_folders_that_are_no_tower(folder, clip, tmp_path):
-    assert "there is no such folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
+    assert "gone is no folder" in failed(tmp_path / "gone", "jo/tiny", "--dry-run", code=2)
     with pytest.raises(
         CapscoreError,
         match=r"expected capscore_student.json, .* network or of its mark calibration",
@@ -425,7 +402,6 @@ def change(path: Path, **fields: object) -> None:
         ("language: [de]", "says no license, such as license: apache-2.0"),
         ("license: mit", "says no language, such as"),
         ("license: mit\nlanguage: []", "says no language"),
-        ("license: other\nlanguage: [de]", "needs license_name and license_link"),
         ("license: [mit\nlanguage", "front matter of .*README.md cannot be read"),
         ("- de", "front matter of .*README.md cannot be read"),
     ],
@@ -436,36 +412,9 @@ def test_cards_that_say_too_little(folder, front, message):
         plan_weights(folder)
 
 
-def test_what_the_hub_does_not_take(folder):
-    with open(folder / "LICENSE", "wb") as sparse:
-        sparse.truncate(MAX_BYTES + 1)
-    with pytest.raises(CapscoreError, match=r"LICENSE has 50.0 GB; the Hub takes 50.0 GB per file"):
-        plan_weights(folder)
-    (folder / "LICENSE").unlink()
-    for number in range(MAX_FILES):
-        (folder / f"NOTICE{number}").touch()
-    with pytest.raises(CapscoreError, match=r"106 files are too many for one commit \(at most 100\)"):
-        plan_weights(folder)
-
-
-# Options
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["tiny"], "expected org/name"),
-        (["jo/tiny/more"], "is not a Hub id"),
-        (["jo/tiny--"], "is not a Hub id"),
-        (["jo/tiny", "--create-pr", "--revision", "next"], "--create-pr and --revision"),
-        (["jo/tiny", "--create-pr", "--tag", "v1"], "--create-pr and --tag"),
-        (["jo/tiny", "--revision", "0" * 40], "expected a branch; a commit cannot be added to"),
-        (["jo/tiny", "--revision", " "], "expected a branch"),
-        (["jo/tiny", "--tag", ""], "--tag is empty"),
-    ],
-)
-def test_options_that_do_not_go_together(saved, arguments, message):
-    assert message in failed(saved, *arguments, "--dry-run", code=2)
+@pytest.mark.parametrize("repo_id", ["jo/tiny/more", "jo/tiny--"])
+def test_what_is_no_hub_id(saved, repo_id):
+    assert "is not a Hub id" in failed(saved, repo_id, "--dry-run", code=2)
 
 
 # What is there already
@@ -479,27 +428,17 @@ def test_the_same_again_makes_no_commit(hub, saved):
     assert "already has all files; no commit was made" in run(saved, "jo/tiny").stdout
 
 
-def test_a_card_that_somebody_edited_is_kept_unless_told(hub, folder):
+def test_another_card_is_kept_unless_told(hub, folder):
     push(plan_weights(folder), "jo/tiny")
-    edited = hub.repos["jo/tiny"]["main"] / "README.md"
-    edited.write_text(edited.read_text() + "Edited on the Hub.\n")
+    before = hub.files_of("jo/tiny")["README.md"]
     (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
     change(folder / "capscore_student.json", teacher="another")
     result = run(folder, "jo/tiny")
-    assert result.exit_code == 0 and "the card on the Hub was kept" in result.stdout
+    assert result.exit_code == 0 and "the card on the Hub differs and was kept" in result.stdout
     held = hub.files_of("jo/tiny")
-    assert held["README.md"].endswith(b"Edited on the Hub.\n")
-    assert b"another" in held["capscore_student.json"]
+    assert held["README.md"] == before and b"another" in held["capscore_student.json"]
     assert not push(plan_weights(folder), "jo/tiny", overwrite_card=True).kept_card
     assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
-
-
-def test_a_card_that_only_a_push_wrote_is_renewed(hub, folder):
-    push(plan_weights(folder), "jo/tiny")
-    (folder / "README.md").write_text((folder / "README.md").read_text() + "More.\n")
-    assert not push(plan_weights(folder), "jo/tiny").kept_card
-    assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
-    assert not push(plan_weights(folder), "jo/tiny").changed
 
 
 def test_files_there_that_loading_would_read_too(hub, folder):
@@ -507,9 +446,9 @@ def test_files_there_that_loading_would_read_too(hub, folder):
     push(plan_weights(folder), "jo/tiny")
     (folder / "added_tokens.json").unlink()
     before, steps = hub.files_of("jo/tiny"), list(hub.steps)
-    message = failed(folder, "jo/tiny", "--revision", "next")
+    message = failed(folder, "jo/tiny")
     assert "files that loading would read" in message and "added_tokens.json; --delete-stale" in message
-    assert hub.files_of("jo/tiny") == before and hub.steps == steps, "not even a branch was made"
+    assert hub.files_of("jo/tiny") == before and hub.steps == steps
     result = run(folder, "jo/tiny", "--delete-stale")
     assert result.exit_code == 0 and "deleted on the Hub: added_tokens.json" in result.stdout
     assert hub.files_of("jo/tiny").keys() == before.keys() - {"added_tokens.json"}
@@ -522,7 +461,6 @@ def test_branches_and_tags(hub, folder):
     assert hub.commit_of("jo/tiny", "main") == first != second == hub.commit_of("jo/tiny", "next")
     steps = list(hub.steps)
     assert "has a tag 'v1' already; nothing was sent" in failed(folder, "jo/tiny", "--tag", "v1")
-    assert "that is a tag of jo/tiny" in failed(folder, "jo/tiny", "--revision", "v1")
     assert hub.steps == steps
 
 
@@ -542,10 +480,9 @@ def test_a_pull_request_to_somebody_else(hub, folder, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
     result = run(folder, "jo/tiny", "--create-pr")
     assert result.exit_code == 0, result.output
-    assert f"opened {hub.url}/jo/tiny/discussions/1" in result.stdout
+    assert f"{hub.url}/jo/tiny/discussions/1" in result.stdout
     assert hub.files_of("jo/tiny") == before
     assert b"another" in hub.files_of("jo/tiny", "refs/pr/1")["capscore_student.json"]
-    assert "there is no jo/new yet" in failed(folder, "jo/new", "--create-pr")
 
 
 # What goes wrong
@@ -553,14 +490,14 @@ def test_a_pull_request_to_somebody_else(hub, folder, monkeypatch):
 
 def test_no_token(hub, saved, monkeypatch):
     monkeypatch.delenv("HF_TOKEN")
-    assert failed(saved, "jo/tiny") == (
-        "the Hub needs a token to know who pushes: `hf auth login`, or set HF_TOKEN; nothing was sent"
-    )
+    message = failed(saved, "jo/tiny")
+    assert "no token found" in message and "`hf auth login`" in message
+    assert message.endswith("; nothing was sent")
 
 
 def test_a_token_that_is_not_accepted(hub, saved, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_old")
-    assert "does not accept the token" in failed(saved, "jo/tiny")
+    assert "HF_TOKEN environment variable is invalid" in failed(saved, "jo/tiny")
     assert set(hub.repos) == {"org/clip"}
 
 
@@ -584,22 +521,22 @@ def test_a_broken_hub(hub, saved):
 def test_somebody_elses_repository(hub, saved):
     hub.add("ann/tiny", saved)
     message = failed(saved, "ann/tiny", "--overwrite-card")
-    assert "jo may not write to ann/tiny" in message and "nothing was sent" in message
-    assert "jo may not write to ann/new" in failed(saved, "ann/new")
+    assert "403" in message and "nothing was sent" in message
+    assert "403" in failed(saved, "ann/new")
     assert hub.steps == []
 
 
 def test_a_private_repository_of_somebody_else(hub, saved):
     hub.add("ann/secret", saved)
     hub.private.add("ann/secret")
-    assert "jo may not write to ann/secret" in failed(saved, "ann/secret")
+    assert "403" in failed(saved, "ann/secret")
 
 
 def test_a_gated_repository(hub, folder):
     push(plan_weights(folder), "jo/tiny")
     hub.gated.add("jo/tiny")
     change(folder / "capscore_student.json", teacher="another")
-    assert "jo/tiny is gated: accept its terms" in failed(folder, "jo/tiny")
+    assert "gated" in failed(folder, "jo/tiny").lower()
 
 
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
@@ -620,14 +557,11 @@ def test_a_failure_leaves_no_half_commit(hub, folder, step):
 
 def test_a_failure_says_what_was_made_before_it(hub, saved):
     hub.refused["commit"] = 422
-    assert failed(saved, "jo/new").endswith("; jo/new was created and is empty")
+    assert failed(saved, "jo/new").endswith("; nothing was sent")
     assert hub.files_of("jo/new").keys() == {".gitattributes"}
-    assert failed(saved, "jo/new", "--revision", "next").endswith(
-        "; the branch next was created, and equals main"
-    )
     hub.refused = {"tag": 422}
     message = failed(saved, "jo/new", "--tag", "v1")
-    assert message.endswith(f"; the commit {hub.commit_of('jo/new', 'main')} is there")
+    assert message.endswith(f"; the commit {hub.commit_of('jo/new', 'main')} is there, without a tag")
 
 
 def test_somebody_who_is_faster(hub, folder):
@@ -641,14 +575,8 @@ def test_somebody_who_is_faster(hub, folder):
         return preupload(repo, revision, asked)
 
     hub.preupload = meanwhile
-    assert "somebody else committed to jo/tiny in the meantime" in failed(folder, "jo/tiny")
+    assert "A commit has happened since" in failed(folder, "jo/tiny")
     assert hub.files_of("jo/tiny") == {}
-
-
-def test_a_gitignore_that_swallows_weights(hub, saved):
-    hub.ignored.add("model.safetensors")
-    message = failed(saved, "jo/tiny")
-    assert "lacks model.safetensors: does a .gitignore there name them?" in message
 
 
 def test_a_card_that_the_hub_does_not_take(hub, folder):
@@ -702,18 +630,14 @@ def network(tmp_path, embedded) -> Path:
 
 def test_a_network_is_planned(network):
     ready = plan_weights(network)
-    assert (ready.kind, ready.backbone, ready.notes) == (NETWORK, "embedded", ())
-    assert {file.name for file in ready.files} == NETWORK_FILES
-    assert {file.name: reason for file, reason in ready.left_out} == {
-        "settings.yaml": "loading does not read it",
-        "result.json": "loading does not read it",
-        "log.jsonl": "left by the training",
-        "features/settings.json": "left by the training",
-        "features/boxes.npy": "left by the training",
+    assert weights_kind(network) == "infometic" and ready.notes == []
+    assert ready.files.keys() == NETWORK_FILES
+    assert ready.left_out.keys() == {
+        *("settings.yaml", "result.json", "log.jsonl", "features/settings.json", "features/boxes.npy")
     }
     (network / "LICENSE").write_text("x")
     asked = plan_weights(network, ["settings.yaml"])
-    assert {file.name for file in asked.files} == NETWORK_FILES | {"LICENSE", "settings.yaml"}
+    assert asked.files.keys() == NETWORK_FILES | {"LICENSE", "settings.yaml"}
 
 
 def test_a_network_there_and_back(hub, network, embedded, rows, tmp_path):
@@ -723,9 +647,9 @@ def test_a_network_there_and_back(hub, network, embedded, rows, tmp_path):
     told = f"load it: capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')"
     assert told in " ".join(result.stdout.split())
     held = hub.files_of("jo/net")
-    assert held.keys() == {*NETWORK_FILES, RECORD, ".gitattributes"}
+    assert held.keys() == {*NETWORK_FILES, ".gitattributes"}
     assert all(held[name] == (network / name).read_bytes() for name in NETWORK_FILES)
-    assert hub.messages == ["InfoMetIC's network for capscore"]
+    assert hub.messages == ["Upload net with capscore"]
 
     other = save_network(tmp_path / "other", SMALL.on(embedded), seed=1)
     second = push(plan_weights(other), "jo/net").commit
@@ -773,8 +697,8 @@ def test_a_network_as_the_recipe_saves_it(hub, tmp_path, embedded):
     )  # fmt: skip
     train(run_settings)
     ready = plan_weights(tmp_path / "run")
-    assert {file.name for file in ready.files} == NETWORK_FILES and ready.backbone == "embedded"
-    assert {"settings.yaml", "result.json"} <= {file.name for file, _ in ready.left_out}
+    assert ready.files.keys() == NETWORK_FILES and "backbone='embedded'" in ready.loads
+    assert {"settings.yaml", "result.json"} <= ready.left_out.keys()
     commit = push(ready, "jo/run").commit
     loaded = InfoMetIC.from_pretrained(f"jo/run@{commit}", backbone=embedded)
     ours = InfoMetIC.from_pretrained(tmp_path / "run")
@@ -816,34 +740,9 @@ def test_a_network_of_no_numbers(network):
         plan_weights(network)
 
 
-@pytest.mark.parametrize(
-    "old, new, message",
-    [
-        ("library_name: capscore", "library_name: transformers", "says library_name: transformers; expected"),
-        ("library_name: capscore\n", "", "expected capscore"),
-        (
-            "pipeline_tag: feature-extraction",
-            "pipeline_tag: image-to-text",
-            "says pipeline_tag: image-to-text",
-        ),
-        ("- infometic\n", "- pr-mcs\n", "expected infometic"),
-        ("license: apache-2.0", "", "says no license"),
-        ("language:\n- de\n- en", "", "says no language"),
-    ],
-)
-def test_a_card_that_is_none_of_a_network(network, old, new, message):
-    card = network / "README.md"
-    text = card.read_text()
-    assert text.count(old) >= 1
-    card.write_text(text.replace(old, new, 1))
-    assert re.search(message, failed(network, "jo/net", "--dry-run"))
-
-
 def test_a_network_without_its_card(network):
     (network / "README.md").unlink()
     assert "has no README.md" in failed(network, "jo/net", "--dry-run")
-    write_card(network, CARD)  # that of a tower
-    assert "says tags: [" in failed(network, "jo/net", "--dry-run")
 
 
 @pytest.mark.parametrize(
@@ -855,31 +754,21 @@ def test_a_network_whose_backbone_others_do_not_have(tmp_path, name, note):
     ready = plan_weights(network)
     (said,) = ready.notes
     assert note in said
-    assert f"backbone={name or '…'!r}, weights='jo/net'" in ready.loading("jo/net")
+    assert f"backbone={name or '…'!r}, weights='{{repo}}@" in ready.loads
 
 
-def test_a_network_does_not_replace_a_tower_nor_a_tower_a_network(hub, network, saved, clip, tuned):
-    push(plan_weights(network), "jo/net")
+def test_a_network_does_not_replace_a_tower_silently(hub, network, saved, tuned):
     push(plan_weights(saved), "jo/tower")
     push(plan_weights(tuned), "jo/tuned")
-    hub.add("jo/clip", clip)
     steps = list(hub.steps)
-    for folder, repo, what in (
-        (network, "jo/tower", "a text tower"),
-        (network, "jo/tuned", "a text tower"),
-        (network, "jo/clip", "another model"),
-        (saved, "jo/net", "a network of InfoMetIC"),
-        (tuned, "jo/net", "a network of InfoMetIC"),
-    ):
-        message = failed(folder, repo, "--delete-stale")
-        assert message == f"{repo} holds {what}: give another repository. Nothing was sent"
+    for repo, marker in (("jo/tower", "capscore_student.json"), ("jo/tuned", "capscore_tuned.json")):
+        assert f"{repo} has further files that loading would read: {marker}; " in failed(network, repo)
     assert hub.steps == steps
-    assert not push(plan_weights(network), "jo/net").changed
 
 
 def test_further_files_of_a_network_on_the_hub_stay(hub, network):
     """What loading does not read is in nobody's way."""
     push(plan_weights(network, ["result.json"]), "jo/net")
     change(network / "config.json", notes={"recipe": "infometic", "steps": 7})
-    assert push(plan_weights(network), "jo/net").deleted == ()
+    assert push(plan_weights(network), "jo/net").deleted == []
     assert "result.json" in hub.files_of("jo/net")
