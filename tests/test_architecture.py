@@ -212,7 +212,7 @@ def test_classes_have_names_of_their_own():
 # commands of their own, the measurement of how long the command takes to start, and the pages of its options
 COMMANDS_OUTSIDE = {
     *("training/convert_infometic.py", "benchmarks/speed/startup.py"),
-    "docs/handbook/command_pages.py",
+    "docs/handbook/made_pages.py",
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 import typer.main
 
 from capscore.cli import app
-from docs.handbook.recipe_pages import RECIPES
+from docs.handbook.made_pages import RECIPES
 from training.engine.config import described
 
 ROOT = Path(__file__).resolve().parents[1]
