@@ -100,14 +100,6 @@ Seed = Annotated[int, statistics_option("Seed for all random draws. Default: 0."
 Kinds = Annotated[
     list[str] | None, option("Perturbation, or paper, unseen, all; repeatable.", "--kind", "-k")
 ]
-Removal = Annotated[
-    Literal["keep", "drop"] | None,
-    noise_option("keep or drop the drawn words. Default: keep.", metavar="HOW"),
-]
-Order = Annotated[
-    Literal["published", "every"] | None,
-    noise_option("Order of the objects: published (default), or every (all move).", metavar="HOW"),
-]
 
 
 def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:

@@ -6,11 +6,10 @@ and [bold]language[/] if there are several.
 [bold]--kind paper[/] is all five kinds of PR-MCS: [bold]repetition[/] writes words twice, [bold]removal[/]
 keeps only some words, [bold]masking[/] writes \[MASK] for some, [bold]jumble[/] shuffles all words,
 [bold]substitution[/] exchanges objects: those in the column critical_objects or objects (a list of texts or
-of \[start, end] places; in CSV a JSON list) or, where a row has none, its nouns. As published, their new
-order is any other one, so that some of three or more may stay in place; with [bold]--order every[/], all of
-them move. Repetition, removal and masking draw the same words, each with probability --p. [bold]--kind
-unseen[/] is neighbours, typos, number, negation, foreign and truncation, and [bold]--kind all[/] is every
-kind. The result depends only on the caption, its language and the options.
+of \[start, end] places; in CSV a JSON list) or, where a row has none, its nouns. Repetition, removal and
+masking draw the same words, each with probability --p. [bold]--kind unseen[/] is neighbours, typos, number,
+negation, foreign and truncation, and [bold]--kind all[/] is every kind. The result depends only on the
+caption, its language and the options.
 
 The result has the same rows and columns, with the perturbed text in the caption's column, and three new
 columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. Several kinds make a row for each
@@ -27,7 +26,6 @@ nothing done; 3 done, but rows were skipped (--on-error skip); 130 interrupted (
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +35,8 @@ from . import options, terminal
 from .options import argument, column_option, noise_option, option
 
 if TYPE_CHECKING:
+    from ..files.columns import ColumnNames
+    from ..files.row_source import RowSource
     from ..perturbations.perturbed_file import PerturbedSource
 
 _DRAWING = ("repetition", "removal", "masking")
@@ -46,7 +46,6 @@ Column = Annotated[
 Probability = Annotated[
     float | None, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)
 ]
-OwnDraws = Annotated[bool, noise_option("Draw new words for each kind.", "--independent-draws")]
 Nouns = Annotated[bool, noise_option("Exchange nouns even if objects are given.", "--nouns")]
 
 
@@ -61,41 +60,38 @@ def perturb(
     quiet: options.Quiet = False,
     p: Probability = None,
     seed: Annotated[int, noise_option("Seed for all random draws. Default: 0.")] = 0,
-    independent_draws: OwnDraws = False,
-    removal: options.Removal = None,
-    order: options.Order = None,
     nouns: Nouns = False,
     wide: Annotated[bool, noise_option("Make a column per kind.", "--wide")] = False,
     column: Column = None,
     language_column: options.LanguageColumn = None,
-    objects_column: Annotated[str | None, column_option("Default: critical_objects, objects.")] = None,
     split: options.Split = None,
 ) -> int | None:
     """Perturb a file, and write the result to a file or to standard output."""
-    from .. import perturbations
+    from ..perturbations import P
     from ..perturbations.perturbed_file import PerturbedSource
 
     if not kind:
         raise terminal.UsageError("no perturbation is chosen: give --kind, such as --kind paper")
     kinds = options.chosen_kinds(kind)
-    _check_taken(kinds, _DRAWING, p=p, independent_draws=independent_draws)
-    _check_taken(kinds, ("removal",), removal=removal)
-    _check_taken(kinds, ("substitution",), order=order, nouns=nouns, objects_column=objects_column)
-    terminal.check_only_one(Setting("nouns", nouns), Setting("objects_column", objects_column))
+    if p is not None and not set(kinds) & set(_DRAWING):
+        raise terminal.UsageError(f"--p is an option of {', '.join(_DRAWING)}, not of {', '.join(kinds)}")
+    if nouns and "substitution" not in kinds:
+        raise terminal.UsageError(f"--nouns is an option of substitution, not of {', '.join(kinds)}")
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
-    how: dict[str, Any] = {"seed": seed, "shared_draws": not independent_draws}
-    how |= {"p": perturbations.P if p is None else p, "removal": removal or "keep"}
-    how["order"] = order or "published"
-
-    def perturbed(captions: list[str], kind: str, code: str | None, objects: Any) -> Any:
-        return perturbations.perturb(captions, kind, code, objects=objects, **how)
-
     code = options.language_of(language)
-    columns = (column, language_column, objects_column)
-    source, names, objects = _open(input, split, columns, code, kinds, nouns)
-    skips = on_error == "skip"
-    rows = PerturbedSource(source, names, objects, kinds, perturbed, language=code, wide=wide, skips=skips)
+    source, names = _open(input, split, column, language_column, code)
+    rows = PerturbedSource(
+        source,
+        names,
+        kinds,
+        p=P if p is None else p,
+        seed=seed,
+        language=code,
+        nouns=nouns,
+        wide=wide,
+        skips=on_error == "skip",
+    )
     summary = _write(rows, output, force, quiet)
     if as_json:
         terminal.print_json(summary, stderr=output is None)
@@ -107,45 +103,20 @@ def perturb(
     return terminal.SKIPPED if rows.failures else None
 
 
-def _check_taken(kinds: Sequence[str], takes: Sequence[str], **given: Any) -> None:
-    """Raise UsageError for an option of kinds that are not asked for."""
-    for name, value in given.items():
-        if value not in (None, False) and not set(kinds) & set(takes):
-            raise terminal.UsageError(
-                Setting(name), f" is an option of {', '.join(takes)}, not of {', '.join(kinds)}"
-            )
-
-
 def _open(
-    path: Path,
-    split: str | None,
-    columns: tuple[str | None, str | None, str | None],
-    language: str | None,
-    kinds: Sequence[str],
-    nouns: bool,
-) -> tuple[Any, Any, str | None]:
-    """A file's rows; its columns of captions and languages; and that of critical objects, or None."""
-    from ..files.columns import check_column, find_columns, unread_language
+    path: Path, split: str | None, candidate: str | None, languages: str | None, language: str | None
+) -> tuple[RowSource, ColumnNames]:
+    """A file's rows, and its columns of captions and languages."""
+    from ..files.columns import find_columns, unread_language
     from ..files.read import open_rows
-    from ..perturbations.objects import OBJECT_COLUMNS
 
     source = open_rows(path, split=split)
-    candidate, languages, objects = columns
     how: dict[str, Any] = {"with_images": False, "with_language": language is None}
     names = find_columns(source.columns, candidate=candidate, language=languages, **how)
     unread = unread_language(source.columns, language)
     if unread:
         terminal.say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
-    if objects is not None:
-        check_column("objects_column", objects, source.columns)
-    elif "substitution" in kinds and not nouns:
-        found = [name for name in OBJECT_COLUMNS if name in source.columns]
-        if len(found) > 1:
-            raise terminal.UsageError(
-                f"{' and '.join(found)} could each hold the objects: give --objects-column"
-            )
-        objects = next(iter(found), None)
-    return source, names, objects
+    return source, names
 
 
 def _write(rows: PerturbedSource, output: Path | None, force: bool, quiet: bool) -> dict[str, Any]:

@@ -41,7 +41,7 @@ FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
 
 # options of the library that the command line calls something else
-_FLAGS = {("cache", False): "--no-cache", ("shared_draws", False): "--independent-draws"}
+_FLAGS = {("cache", False): "--no-cache"}
 _NAMES = {"cache": "cache-dir"}
 # arguments without an option's name: the value says which is meant
 _POSITIONAL = ("folder", "path", "photo", "repo_id")

@@ -18,8 +18,8 @@ from ..files.row_source import (
 )
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
-from .kinds import KINDS, Perturbed, check_captions
-from .objects import find_objects, objects_of_cell
+from .kinds import KINDS, check_captions, perturb
+from .objects import OBJECT_COLUMNS, find_objects, objects_of_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,12 +31,12 @@ class PerturbedSource(RowSource):
     """The rows of a file with their captions perturbed: `run` perturbs them, then they can be read.
 
     Args:
-        source: Rows to perturb.
+        source: Rows to perturb. Objects are in the first column of `OBJECT_COLUMNS` that it has.
         names: Columns of the captions and their languages.
-        objects: Column of the critical objects, or None.
         kinds: Perturbations.
-        perturb: Function from captions, kind, language and objects to the perturbed captions.
+        p, seed: As in `capscore.perturbations.perturb`.
         language: Language code of all captions, or None.
+        nouns: Whether to exchange nouns even where objects are given.
         wide: Whether each kind becomes a column, rather than a row for each caption.
         skips: Whether rows that cannot be perturbed stay as they are, with a column that says why.
 
@@ -54,32 +54,35 @@ class PerturbedSource(RowSource):
         self,
         source: RowSource,
         names: ColumnNames,
-        objects: str | None,
         kinds: Sequence[str],
-        perturb: Callable[[list[str], str, str | None, Any], Perturbed],
         *,
+        p: float,
+        seed: int,
         language: str | None = None,
+        nouns: bool = False,
         wide: bool = False,
         skips: bool = False,
     ):
         self.source, self.path, self.kinds, self.wide = source, source.path, tuple(kinds), wide
-        self._names, self._objects, self._perturb = names, objects, perturb
+        self._names, self._p, self._seed = names, p, seed
         self._language, self._skips = language, skips
+        usable = () if nouns or "substitution" not in kinds else OBJECT_COLUMNS
+        self._objects = next((name for name in usable if name in source.columns), None)
         new = [*kinds] if wide else ["original", "perturbation", "unchanged"]
         self._new = [*new, ERROR_COLUMN] if skips else new
         check_names_are_free(source, self._new)
         self.columns = [*source.columns, *self._new]
         self.n_rows = source.n_rows * (1 if wide else len(kinds))
         self.counts: dict[str, dict[str, Any]] = {
-            kind: {"rows": 0, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
+            kind: {"rows": source.n_rows, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
         }
         if "substitution" in kinds:
             self.counts["substitution"]["objects_not_found"] = 0
         self.languages: dict[str, dict[str, Any]] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.unsplit: list[str] = []
-        self._texts: dict[str, list[Any]] = {kind: [] for kind in kinds}
-        self._unchanged: dict[str, list[bool]] = {kind: [] for kind in kinds}
+        # what rows of the file become; those that are not here stay as they are
+        self._texts: dict[tuple[int, str], str] = {}
         self._errors: dict[tuple[int, str], str] = {}
 
     def run(self, advance: Callable[[int], None]) -> None:
@@ -95,16 +98,16 @@ class PerturbedSource(RowSource):
             languages, objects, problems, in_objects = self._read(chunk, captions)
             for kind in self.kinds:
                 failed = {**in_objects, **problems} if kind == "substitution" else dict(problems)
-                self._add(kind, captions, languages, objects, failed)
+                self._perturb(kind, chunk.start, captions, languages, objects, failed)
                 if failed and not self._skips:
                     row = min(failed)
                     raise self.source.at(failed[row], chunk, row)
                 for row, error in failed.items():
                     self._errors[chunk.start + row, kind] = error.message_with_field()
-            for row in range(chunk.start, chunk.start + len(chunk)):
-                reasons = dict.fromkeys(self._errors.get((row, kind)) for kind in self.kinds)
-                if told := "; ".join(filter(None, reasons)):
-                    self.failures[row] = (chunk.lines[row - chunk.start] if chunk.lines else None, told)
+            for row in range(len(chunk)):
+                reasons = dict.fromkeys(self._errors.get((chunk.start + row, kind)) for kind in self.kinds)
+                if reason := "; ".join(filter(None, reasons)):
+                    self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, reason)
             advance(len(chunk))
 
     def _read(
@@ -113,15 +116,15 @@ class PerturbedSource(RowSource):
         """Languages and objects of the rows; what is wrong with a row, and with its objects alone."""
         languages = [self._language] * len(chunk)
         objects: list[Any] = [None] * len(chunk)
-        tags = None if self._names.language is None else chunk.values(self._names.language)
+        codes = None if self._names.language is None else chunk.values(self._names.language)
         cells = objects if self._objects is None else chunk.values(self._objects)
         problems: Problems = {}
         in_objects: Problems = {}
         for row, caption in enumerate(captions):
             try:
                 check_captions([caption])
-                if tags is not None:
-                    languages[row] = None if is_missing(tags[row]) else language_code(tags[row])
+                if codes is not None:
+                    languages[row] = None if is_missing(codes[row]) else language_code(codes[row])
             except InputError as error:
                 problems[row] = error
                 continue
@@ -134,50 +137,52 @@ class PerturbedSource(RowSource):
         for code in dict.fromkeys(languages):
             rows = [row for row in range(len(chunk)) if languages[row] == code and row not in problems]
             if rows:
-                told = self.languages.setdefault(code or "", {"captions": 0, "words": None, "nouns": None})
-                told["captions"] += len(rows)
+                counts = self.languages.setdefault(code or "", {"captions": 0, "words": None, "nouns": None})
+                counts["captions"] += len(rows)
             if set(self.kinds) != {"substitution"}:
                 self.unsplit += not_split_by_blanks([captions[row] for row in rows], code)
         return languages, objects, problems, in_objects
 
-    def _add(
+    def _perturb(
         self,
         kind: str,
+        start: int,
         captions: Sequence[Any],
         languages: Sequence[str | None],
         objects: Sequence[Any],
         failed: Problems,
     ) -> None:
         """Perturb captions in one way; rows of a language that it does not fit are added to `failed`."""
-        texts, unchanged, counts = list(captions), [True] * len(captions), self.counts[kind]
+        counts = self.counts[kind]
         groups: dict[tuple[str | None, bool], list[int]] = {}
         for row, code in enumerate(languages):
             if row not in failed:
-                given = kind == "substitution" and objects[row] is not None
-                groups.setdefault((code, given), []).append(row)
-        for (code, given), rows in groups.items():
-            things = [objects[row] for row in rows] if given else None
+                has_objects = kind == "substitution" and objects[row] is not None
+                groups.setdefault((code, has_objects), []).append(row)
+        for (code, has_objects), rows in groups.items():
+            texts, lists = [captions[row] for row in rows], [objects[row] for row in rows]
             try:
-                result = self._perturb([captions[row] for row in rows], kind, code, things)
+                result = perturb(
+                    texts, kind, code, p=self._p, seed=self._seed, objects=lists if has_objects else None
+                )
             except InputError as error:
                 if self._language is not None:
                     raise InputError(Setting("language", self._language), ": ", *error.parts) from None
                 failed |= dict.fromkeys(rows, error)
                 continue
-            for row, text, same in zip(rows, result.captions, result.unchanged.tolist(), strict=True):
-                texts[row], unchanged[row] = text, same
-            found = self.languages[code or ""]
-            found["words"] = result.settings.get("words", found["words"])
+            self._texts |= {
+                (start + row, kind): text for row, text in zip(rows, result.captions, strict=True)
+            }
+            counts["unchanged"] += int(result.unchanged.sum())
+            found, settings = self.languages[code or ""], dict(result.settings)
+            found["words"] = settings.pop("words", found["words"])
             if kind == "substitution":
                 counts["objects_not_found"] += int(result.not_found.sum())
-                found["nouns"] = found["nouns"] if given else result.settings["objects"]
-            names = result.settings.keys() - {"words", "objects"}
-            counts["settings"] = {name: value for name, value in result.settings.items() if name in names}
-        counts["rows"] += len(texts)
-        counts["unchanged"] += sum(unchanged)
+                finder = settings.pop("objects")
+                found["nouns"] = found["nouns"] if has_objects else finder
+            counts["settings"] = settings
         counts["failed"] += len(failed)
-        self._texts[kind] += texts
-        self._unchanged[kind] += unchanged
+        counts["unchanged"] += len(failed)
 
     def summary(self, output: Any) -> dict[str, Any]:
         """Counts and settings of the whole file, ready for JSON; `output` is the path of the result."""
@@ -208,37 +213,38 @@ class PerturbedSource(RowSource):
         return extended_schema(schema, types, like=dict.fromkeys(texts, self._names.candidate))
 
     def _perturbed(self, chunk: Chunk) -> Chunk:
-        rows = range(chunk.start, chunk.start + len(chunk))
+        candidate, rows = self._names.candidate, range(len(chunk))
+        originals = chunk.values(candidate)
+
+        def text(row: int, kind: str) -> Any:
+            return self._texts.get((chunk.start + row, kind), originals[row])
+
         if self.wide:
-            repeated, captions = list(range(len(chunk))), chunk.values(self._names.candidate)
-            new: dict[str, list[Any]] = {
-                kind: [self._texts[kind][row] for row in rows] for kind in self.kinds
-            }
-            told = [self.failures[row][1] if row in self.failures else None for row in rows]
+            repeated = [*rows]
+            new: dict[str, list[Any]] = {kind: [text(row, kind) for row in rows] for kind in self.kinds}
+            errors = [self.failures.get(chunk.start + row, (None, None))[1] for row in rows]
         else:
             pairs = [(row, kind) for row in rows for kind in self.kinds]
-            repeated = [row - chunk.start for row, _ in pairs]
-            captions = [self._texts[kind][row] for row, kind in pairs]
-            originals = chunk.values(self._names.candidate)
+            repeated = [row for row, _ in pairs]
+            texts = [text(*pair) for pair in pairs]
             new = {
+                candidate: texts,
                 "original": [originals[row] for row in repeated],
                 "perturbation": [kind for _, kind in pairs],
-                "unchanged": [self._unchanged[kind][row] for row, kind in pairs],
+                "unchanged": [text == originals[row] for text, row in zip(texts, repeated, strict=True)],
             }
-            told = [self._errors.get(pair) for pair in pairs]
+            errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
         if self._skips:
-            new[ERROR_COLUMN] = told
+            new[ERROR_COLUMN] = errors
         if chunk.rows is not None:
             made = [dict(chunk.rows[row]) for row in repeated]
             for index, row in enumerate(made):
-                if self._names.candidate in row:
-                    row[self._names.candidate] = captions[index]
-                row.update({name: column[index] for name, column in new.items()})
+                cells = {name: column[index] for name, column in new.items()}
+                row.update({name: cell for name, cell in cells.items() if name != candidate or name in row})
             return Chunk(chunk.start, None, rows=made)
         import pyarrow as pa
 
         table, schema = chunk.table.take(pa.array(repeated, pa.int64())), self.schema()
-        new[self._names.candidate] = captions
         arrays = [
             pa.array(new[field.name], field.type) if field.name in new else table.column(field.name)
             for field in schema

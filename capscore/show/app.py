@@ -308,7 +308,7 @@ def scored(
 
 def _perturbed(loaded: _Loaded, scorer: Any, photo: str, caption: str, code: str | None) -> tuple[Table, str]:
     """The caption perturbed in each way, with MCS and PR-MCS of each; and the signature of MCS."""
-    from ..benchmarks.robustness.stand_in import plain_backbone
+    from ..benchmarks.robustness.run import plain_backbone
     from ..perturbations import KINDS, perturb
 
     texts = {"as it is": caption}

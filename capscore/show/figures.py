@@ -10,14 +10,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-from ..benchmarks.robustness.run import RobustnessRun
+from ..benchmarks.robustness.run import CONFIDENCE, RobustnessRun
 from ..benchmarks.run import BenchmarkRun, MetricResult
 from ..errors import CapscoreError, MissingExtraError
 from ..files.write import whole_file
 from .benchmark_tables import metric_name, statistic_name
-from .robustness_tables import Group, averages, groups, metric_heading
+from .robustness_tables import Group, averages, groups
 from .tables import fixed, level_text
 
 if TYPE_CHECKING:
@@ -137,39 +135,6 @@ def _draw_benchmark(panel: Axes, run: BenchmarkRun) -> None:
 # ---- robustness ----
 
 
-def write_bars(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw mean scores of original and perturbed captions, as Kim et al. (2023) do in Figure 3.
-
-    Each language has two bars, each data set and metric a row of panels, each perturbation a panel. Errors
-    are those of `write_benchmark_figure`.
-    """
-    rows = [(group, metric) for group in _drawn(runs) for metric in group.metrics]
-    width = max(len(_kinds(group)) for group, _ in rows)
-    figure = figure_class()(figsize=(1.2 + 1.9 * width, 0.6 + 1.9 * len(rows)), layout="constrained")
-    panels = figure.subplots(len(rows), width, squeeze=False, sharey="row")
-    for number, (group, metric) in enumerate(rows):
-        kinds = _kinds(group)
-        for panel in panels[number][len(kinds) :]:
-            panel.set_axis_off()
-        for panel, kind in zip(panels[number], kinds, strict=False):
-            parts = {
-                run.language: result.parts[kind]
-                for run, result in group.results(metric)
-                if kind in result.parts
-            }
-            at = np.arange(len(parts))
-            for shift, name in ((-0.2, "original"), (0.2, "perturbed")):
-                means = [getattr(part, name) or 0 for part in parts.values()]
-                panel.bar(at + shift, means, 0.38, color=_COLOURS[int(shift > 0)], label=name)
-            panel.set_xticks(at, list(parts), fontsize=7)
-            panel.tick_params(axis="y", labelsize=7)
-            panel.set_title(kind, fontsize=8)
-            _tidy(panel, "y")
-        panels[number][0].set_ylabel(f"{group.name}\n{metric_heading(group, metric)}", fontsize=7)
-    _add_legend(figure, [panels[0][0]], ncols=4, fontsize=8)
-    return save_figure(figure, path)
-
-
 def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     """Draw the drop under each perturbation; panels are data sets, colours and shapes are metrics.
 
@@ -177,7 +142,9 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     the dot is the mean. A hollow dot is the published value for the same languages. Errors are those of
     `write_benchmark_figure`.
     """
-    found = _drawn(runs)
+    found = groups(runs)
+    if not found:
+        raise CapscoreError("there is no measured number to draw")
     heights = [0.55 + 0.17 * len(_kinds(group)) * (len(group.metrics) + 1) for group in found]
     labels = {metric for group in found for metric in group.metrics}
     columns = 2 if max(map(len, labels)) <= 25 else 1
@@ -247,20 +214,12 @@ def _dots_title(group: Group) -> str:
     languages = [run.language for run in group.runs]
     whisker = "range over the languages"
     if len(languages) == 1:
-        options = group.runs[0].options
-        whisker = f"{100 * options.confidence:g} % interval" if options.bootstrap else ""
+        whisker = f"{100 * CONFIDENCE:g} % interval" if group.runs[0].options.bootstrap else ""
     about = [", ".join(languages), f"whisker: {whisker}" if whisker else ""]
     if any(run.images != "photos" for run in group.runs):
         about.append("texts stand in for photos")
     title = f"{group.name} ({'; '.join(part for part in about if part)})"
     return "\n".join(textwrap.wrap(title, 95, break_on_hyphens=False))
-
-
-def _drawn(runs: Sequence[RobustnessRun]) -> list[Group]:
-    found = groups(runs)
-    if not found:
-        raise CapscoreError("there is no measured number to draw")
-    return found
 
 
 def _kinds(group: Group) -> list[str]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
-from ..benchmarks.robustness.alarms import AlarmsRun
-from ..benchmarks.robustness.degrees import DegreesRun
-from ..benchmarks.robustness.run import MetricRobustness, RobustnessRun
+from ..benchmarks.robustness.run import CONFIDENCE, MetricRobustness, RobustnessRun
+from ..benchmarks.robustness.styles_and_degrees import VersionsRun
 from ..perturbations import KINDS
 from ..perturbations.styles import STYLES
 from .tables import Report, Table, fixed, level_text, signed
@@ -151,7 +150,7 @@ def drop_rows(group: Group, metric: str, *, unseen: bool = False) -> list[tuple[
         intervals = [None if drop is None else drop.interval for drop in drops]
         for end, word in enumerate(("from", "to")) if any(intervals) else ():
             cells = [_percent(interval[end] if interval else None) for interval in intervals]
-            rows.append(("", f"{level_text(run.options.confidence)} {word}", "", *cells))
+            rows.append(("", f"{level_text(CONFIDENCE)} {word}", "", *cells))
         rows += _published_drops(names, published)
     if len(group.runs) > 1:
         both = averages(group, metric)
@@ -213,35 +212,34 @@ def _remarks(group: Group) -> list[str]:
     return found
 
 
-def alarms_report(runs: Sequence[AlarmsRun]) -> Report:
+def alarms_report(runs: Sequence[VersionsRun]) -> Report:
     """Of each metric and language, captions per style, the share below half, and what is kept."""
     parts: list[Table | str] = []
     for metric, against in runs[0].against.items():
         rows = []
         for run in runs:
-            styles = [run.styles[metric].get(style) for style in STYLES]
-            counts = ["" if part is None else f"{part.n}" for part in styles]
-            below = [_share(part.below_half if part else None) for part in styles]
-            kept = [_share(part.kept if part else None) for part in styles]
-            rows += [(run.captions.language, "captions", *counts), ("", "below half", *below)]
-            rows.append(("", "kept", *kept))
+            styles = [run.rows[metric].get(style, {}) for style in STYLES]
+            counts = [f"{part['n']}" if part else "" for part in styles]
+            rows.append((run.captions.language, "captions", *counts))
+            for name, key in (("below half", "below_half"), ("kept", "kept")):
+                rows.append(("", name, *(_share(part.get(key)) for part in styles)))
         title = f"Right captions in other styles, {metric}"
         parts += [_table(("language", "", *STYLES), rows, title), _ALARMS.format(against=against)]
     return Report("", [*parts, *_skipped(runs)])
 
 
-def curves_report(runs: Sequence[DegreesRun]) -> Report:
+def curves_report(runs: Sequence[VersionsRun]) -> Report:
     """Of each metric, language and kind, the drops at each degree with both ρ, and the share touched."""
     parts: list[Table | str] = []
-    for metric in runs[0].curves:
+    for metric in runs[0].rows:
         rows, degrees = [], []
         for run in runs:
-            for index, (kind, curve) in enumerate(run.curves[metric].items()):
-                degrees = [f"{degree:g}" for degree in curve.degrees]
+            for index, (kind, curve) in enumerate(run.rows[metric].items()):
+                degrees = [f"{degree:g}" for degree in curve["degrees"]]
                 language = "" if index else run.captions.language
-                rho = fixed(curve.of_means, 2, ""), fixed(curve.of_captions, 2, "")
-                rows.append((language, kind, "drop", *map(_percent, curve.drops), *rho))
-                rows.append(("", "", "touched", *map(_share, curve.touched), "", ""))
+                rhos = fixed(curve["of_means"], 2, ""), fixed(curve["of_captions"], 2, "")
+                rows.append((language, kind, "drop", *map(_percent, curve["drops"]), *rhos))
+                rows.append(("", "", "touched", *map(_share, curve["touched"]), "", ""))
         headings = ("language", "kind", "degree", *degrees, "ρ", "ρ each")
         parts += [_table(headings, rows, f"By degree, {metric}", left=3), _CURVES]
     return Report("", [*parts, *_skipped(runs)])
@@ -259,7 +257,7 @@ def _share(value: float | None) -> str:
     return fixed(None if value is None else 100 * value, 1, "")
 
 
-def _skipped(runs: Sequence[AlarmsRun] | Sequence[DegreesRun]) -> list[str]:
+def _skipped(runs: Sequence[VersionsRun]) -> list[str]:
     return [
         f"{run.captions.language}: {name} was not measured. {reason}"
         for run in runs

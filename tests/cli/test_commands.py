@@ -145,7 +145,6 @@ def test_options_of_metrics_are_options_of_commands():
         (Setting("cache", False), "--no-cache"),
         (Setting("cache", Path("kept")), "--cache-dir kept"),
         (Setting("cache"), "--cache-dir"),
-        (Setting("shared_draws", False), "--independent-draws"),
         (Setting("path", Path("a b.jsonl")), "a b.jsonl"),
         (Setting("beta", 0.5), "--beta 0.5"),
     ],

@@ -87,7 +87,7 @@ def test_rows_that_were_written_before_a_signal_are_kept(tmp_path, number, code,
 RUNS = {
     "score": ["score", "rows.jsonl", "-o", "o.jsonl", "--backbone", "x"],
     "explain": ["explain", "cat.png", "a red cat", "--backbone", "x"],
-    "robustness": ["robustness", "--captions", "rows.jsonl", "--metric", "mcs@x", "--languages", "en"],
+    "robustness": ["robustness", "--captions", "rows.jsonl", "--metric", "mcs@x"],
 }
 
 
@@ -95,7 +95,7 @@ RUNS = {
 @pytest.mark.parametrize("run", RUNS)
 def test_a_signal_before_anything_is_scored_leaves_nothing(tmp_path, run, number, code):
     flag = tmp_path / "flag"
-    captions(tmp_path)
+    captions(tmp_path, language="en")
     before = (
         f"def slow(*_, **__):\n    open({str(flag)!r}, 'w').close(); time.sleep(40)\n"
         "capscore.backbones.loading.load_backbone = slow"

@@ -36,9 +36,8 @@ from capscore.benchmarks.robustness import (
     file_captions,
     run_robustness,
 )
-from capscore.benchmarks.robustness.alarms import alarms, run_alarms
-from capscore.benchmarks.robustness.degrees import run_degrees
-from capscore.benchmarks.robustness.stand_in import plain_backbone
+from capscore.benchmarks.robustness.run import plain_backbone
+from capscore.benchmarks.robustness.styles_and_degrees import alarms, run_alarms, run_degrees
 from capscore.benchmarks.run import run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
@@ -150,7 +149,7 @@ def measure_set(title: str, captions: CaptionSet, towers: Sequence[Tower]) -> di
     against = {tower.name: (scorers[tower.name], MCS(tower.plain), plain_name) for tower in towers}
     styled = run_alarms(_with_paragraphs(captions), against, plain_embedders=embedders)
     curves = run_degrees(captions.sample(BY_DEGREE, 0), scorers, plain_embedders=embedders)
-    styles: dict[str, Any] = plain(styled.styles)
+    styles: dict[str, Any] = plain(styled.rows)
     results: dict[str, Any] = {}
     for result, moved in zip(run.results, every.results, strict=True):
         drops = {name: part.drop for name, part in result.parts.items()}
@@ -161,7 +160,7 @@ def measure_set(title: str, captions: CaptionSet, towers: Sequence[Tower]) -> di
             "kept": result.value("original_of_first"),
             "recall": {f"R@{k}": result.value(f"text_to_image_r@{k}") for k in (1, 5, 10)},
             "styles": styles.get(result.metric, {}),
-            "curves": plain(curves.curves[result.metric]),
+            "curves": plain(curves.rows[result.metric]),
         }
     return {
         "title": title,
@@ -206,7 +205,7 @@ def measure_models(found: Found, data: Path, towers: Sequence[Tower]) -> None:
     if found["models"]:
         found["models"]["all"] = {name: np.concatenate(parts) for name, parts in kept.items()}
     for by_name in found["models"].values():
-        by_name.update({name: plain(alarms(rows, np.ones(len(rows)))) for name, rows in by_name.items()})
+        by_name.update({name: alarms(rows, np.ones(len(rows))) for name, rows in by_name.items()})
 
 
 def measure_agreement(found: Found, data: Path, photos: Path | None, towers: Sequence[Tower]) -> None:

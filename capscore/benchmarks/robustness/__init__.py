@@ -1,7 +1,7 @@
 """Robustness of metrics, end to end: captions and photos in, the drops of Kim et al. 2023 (PR-MCS) out.
 
-`captions` reads captions from a benchmark or a file; `run` perturbs, scores and counts; `alarms` scores right
-captions in other styles, `degrees` captions with more and more noise; `stand_in` has texts stand for photos.
+`captions` reads captions from a benchmark or a file; `run` perturbs, scores and counts;
+`styles_and_degrees` scores right captions in other styles, and captions with more and more noise.
 """
 
 from .captions import CaptionSet, benchmark_captions, file_captions

@@ -24,8 +24,6 @@ from ..protocols.results import counted
 from ..run import heard, open_benchmark, read_rows
 
 STAND_IN = "stand_in"
-# benchmarks whose captions papers report under another name
-_PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,6 @@ class CaptionSet:
         images: Photos in any form that a scorer takes; None for a missing photo.
         stand_ins: Texts that stand for the photos; None for captions scored with photos.
         objects: Critical objects of each caption, as texts; None where the data have none.
-        published_as: Benchmark under which papers report the captions; "" if they don't.
         files: Name of every annotation file that was read → its SHA-256.
         notes: Remarks that a reader needs.
     """
@@ -55,7 +52,6 @@ class CaptionSet:
     images: list[Any]
     stand_ins: list[str] | None = None
     objects: list[list[Any]] | None = None
-    published_as: str = ""
     files: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -165,11 +161,10 @@ def benchmark_captions(
         *("", [], [], []),
         stand_ins=[] if stand_in else None,
         objects=[] if rows and "critical_objects" in rows[0] else None,
-        published_as=_PUBLISHED_AS.get(slug, slug),
         files={path.name: source.sha256() for path, source in builder.files_read.items()},
         notes=tuple(said),
     )
-    return list(_by_language(found.values(), about, partial).values())
+    return _by_language(found.values(), about, partial)
 
 
 def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -195,17 +190,13 @@ def _english_captions(slug: str, data_dir: str | Path | None, split: str) -> dic
 
 
 def _first_captions(rows: Sequence[Mapping[str, Any]], texts: Sequence[Sequence[str]]) -> dict[str, str]:
-    first: dict[str, str] = {}
-    for row, captions in zip(rows, texts, strict=True):
-        for caption in captions:
-            first.setdefault(row["image_id"], caption)
-    return first
+    pairs = [(row["image_id"], captions[0]) for row, captions in zip(rows, texts, strict=True) if captions]
+    return dict(reversed(pairs))
 
 
 def file_captions(
     path: str | Path,
     *,
-    languages: Sequence[str] | None = None,
     image_dir: str | Path | None = None,
     split: str | None = None,
     image_column: str | None = None,
@@ -213,27 +204,23 @@ def file_captions(
     language_column: str | None = None,
     stand_in: bool = False,
     partial: bool = False,
-    published_as: str = "",
 ) -> list[CaptionSet]:
     """The captions of a file of rows: a caption, its photo, its language.
 
     Args:
         path: File that `files.read.open_rows` reads. Column `critical_objects` or `objects` holds lists of
             texts for substitution; `stand_in` holds texts that stand for photos.
-        languages: Languages to keep; for a file without a column of languages, the one language of all rows.
         image_dir: Folder that names of photos are relative to; None for the file's folder.
         split: Split of a saved data set.
         image_column, candidate_column, language_column: Names of columns, if they are unusual.
         stand_in: Whether the texts of `stand_in` stand for the photos, which are then not opened.
         partial: Whether to leave out captions whose photo, or text for it, is missing, and say how many.
-        published_as: Benchmark whose published figures belong to these captions.
 
     Returns:
-        One set per language, in the order of `languages` or of appearance.
+        One set per language, in order of appearance.
 
     Raises:
-        InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line; a
-            language without captions.
+        InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
     source = open_rows(path, split=split)
     fields = find_columns(
@@ -243,46 +230,35 @@ def file_captions(
         language=language_column,
         with_images=not stand_in,
     )
-    known = next((name for name in (*FAMILIAR["image"], "image_id") if name in source.columns), None)
+    if stand_in and STAND_IN not in source.columns:
+        raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
+    if fields.language is None:
+        raise InputError(Setting("language_column"), f": {path} has no column with languages of captions")
     columns = {
         "caption": fields.candidate,
         "language": fields.language,
-        "photo": image_column or (known if stand_in else fields.image),
+        "photo": image_column or fields.image or _first_of((*FAMILIAR["image"], "image_id"), source),
         "stand_in": STAND_IN if stand_in else None,
-        "objects": next((name for name in OBJECT_COLUMNS if name in source.columns), None),
+        "objects": _first_of(OBJECT_COLUMNS, source),
     }
-    if stand_in and STAND_IN not in source.columns:
-        raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
-    wanted = [language_code(code) for code in languages or ()]
-    if fields.language is None and len(wanted) != 1:
-        raise InputError(
-            Setting("languages"), f": {path} has no column with the language of its captions; give one code"
-        )
     folder = None if stand_in else ImageFolder(Path(image_dir or source.path.parent), option="image_dir")
     rows = [
         row
         for chunk in source.chunks(CHUNK_ROWS)
-        for row in _file_rows(source, chunk, columns, folder, wanted, partial)
+        for row in _file_rows(source, chunk, columns, folder, partial)
     ]
-    is_file = source.path.is_file()
     about = CaptionSet(
         source.path.name,
         *("", "", "", [], [], []),
         stand_ins=[] if stand_in else None,
         objects=None if columns["objects"] is None else [],
-        published_as=published_as,
-        files={source.path.name: AnnotationSource(source.path).sha256()} if is_file else {},
+        files={source.path.name: AnnotationSource(source.path).sha256()} if source.path.is_file() else {},
     )
-    spoken = dict.fromkeys(row.language for row in rows)
-    for code in wanted:
-        if code not in spoken:
-            raise InputError(
-                f"{path} has no captions in {code!r}; its languages are {', '.join(spoken)}",
-                field="languages",
-            )
-    chosen = list(dict.fromkeys(wanted or spoken))
-    sets = _by_language([row for row in rows if row.language in chosen], about, partial)
-    return [sets[code] for code in chosen]
+    return _by_language(rows, about, partial)
+
+
+def _first_of(names: Iterable[str], source: RowSource) -> str | None:
+    return next((name for name in names if name in source.columns), None)
 
 
 def _file_rows(
@@ -290,7 +266,6 @@ def _file_rows(
     chunk: Chunk,
     columns: Mapping[str, str | None],
     folder: ImageFolder | None,
-    languages: Sequence[str],
     partial: bool,
 ) -> Iterator[_Row]:
     cells: dict[str, list[Any]] = {
@@ -304,7 +279,7 @@ def _file_rows(
     for row in range(len(chunk)):
         caption, name, text = (cells[column][row] for column in ("caption", "photo", "stand_in"))
         try:
-            code = languages[0] if columns["language"] is None else language_code(cells["language"][row])
+            code = language_code(cells["language"][row])
             if not isinstance(caption, str) or not caption.strip():
                 raise InputError(f"{caption!r:.60} is not a caption", field=columns["caption"])
             if not (text is None or isinstance(text, str)):
@@ -321,26 +296,28 @@ def _file_rows(
         yield _Row(code, caption, photo, images[row], text, objects)
 
 
-def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> dict[str, CaptionSet]:
-    """Language → its captions that can be scored; `about` says the rest of the set."""
+def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> list[CaptionSet]:
+    """The captions of each language that can be scored; `about` says the rest of the set."""
     found: dict[str, list[_Row]] = {}
     for row in rows:
         found.setdefault(row.language, []).append(row)
-    sets = {}
+    sets = []
     for language, of_language in found.items():
         kept, notes = _usable(of_language, replace(about, language=language), partial)
         if about.stand_ins is not None:
             kept, more = _others_than_stand_ins(kept)
             notes += more
-        sets[language] = replace(
-            about,
-            language=language,
-            captions=[row.caption for row in kept],
-            image_ids=[row.image_id for row in kept],
-            images=[row.image for row in kept],
-            stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
-            objects=None if about.objects is None else [row.objects for row in kept],
-            notes=(*about.notes, *notes),
+        sets.append(
+            replace(
+                about,
+                language=language,
+                captions=[row.caption for row in kept],
+                image_ids=[row.image_id for row in kept],
+                images=[row.image for row in kept],
+                stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
+                objects=None if about.objects is None else [row.objects for row in kept],
+                notes=(*about.notes, *notes),
+            )
         )
     return sets
 
@@ -349,20 +326,20 @@ def _usable(rows: list[_Row], about: CaptionSet, partial: bool) -> tuple[list[_R
     """The rows with a photo, or a text for it, and a note on the others."""
     stands_in = about.stand_ins is not None
     kept = [row for row in rows if (row.stand_in if stands_in else row.image is not None)]
-    what = "photo has no English caption" if stands_in else "photo is missing"
-    n_gone = len(rows) - len(kept)
-    if not n_gone:
+    if len(kept) == len(rows):
         return rows, []
-    if not partial or not kept:
-        gone = next(row for row in rows if not (row.stand_in if stands_in else row.image is not None))
-        hint = f"`capscore data check {about.data}` lists the photos; " if about.split else ""
-        raise CapscoreError(
-            f"{about.data} ({about.language}): for {n_gone:,} of {counted(len(rows), 'caption')} the {what}, "
-            f"such as {gone.image_id}: {'' if stands_in else hint}",
-            Setting("partial", True),
-            " scores the others",
-        )
-    return kept, [f"{len(kept):,} of {counted(len(rows), 'caption')}; for the others the {what}"]
+    what = "photo has no English caption" if stands_in else "photo is missing"
+    captions = counted(len(rows), "caption")
+    if partial and kept:
+        return kept, [f"{len(kept):,} of {captions}; for the others the {what}"]
+    gone = next(row for row in rows if not (row.stand_in if stands_in else row.image is not None))
+    hint = f"`capscore data check {about.data}` lists the photos; " if about.split and not stands_in else ""
+    raise CapscoreError(
+        f"{about.data} ({about.language}): for {len(rows) - len(kept):,} of {captions} the {what}, such as "
+        f"{gone.image_id}: {hint}",
+        Setting("partial", True),
+        " scores the others",
+    )
 
 
 def _others_than_stand_ins(rows: list[_Row]) -> tuple[list[_Row], list[str]]:

@@ -1,16 +1,24 @@
-"""Perturbs and scores captions: captions and metrics in, drops, retrieval and published figures out."""
+"""Perturbs and scores captions: captions and metrics in, drops, retrieval and published figures out.
+
+A text that stands for a photo is embedded by the plain backbone, from which the metric's own was fine-tuned:
+scores of a tuned tower and of its base are comparable only if both look at the same thing.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ... import __version__
-from ...errors import CapscoreError, InputError
+from ...backbones import find as find_backbone
+from ...backbones.checkpoint import cached_snapshot, read_json
+from ...errors import CapscoreError, InputError, MissingExtraError
+from ...metrics.backbone_scorer import row_cosines
 from ...metrics.signature import format_signature
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
 from ...statistics.bootstrap import bootstrap_intervals, check_sampling
@@ -20,13 +28,18 @@ from ..protocols.results import PerturbationDrop, Statistic, counted, ends
 from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
-from .stand_in import made_or_skipped, score_texts
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
     from ...metrics.backbone_scorer import BackboneScorer
 
 KS = (1, 5, 10)
+CONFIDENCE = 0.95  # level of the intervals
+# benchmarks whose captions papers report under another name
+_PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
+# captions of one version (perturbed, in another style), and the row of the set that each is made of
+Version = tuple[Sequence[str], Sequence[int]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,14 +50,9 @@ class RobustnessOptions:
         kinds: Names of perturbations, or of sets: "paper", "unseen", "all".
         p: Probability with which a word is drawn.
         seed: Seed for all random draws.
-        shared_draws: Whether repetition, removal and masking draw the same words, as published.
-        removal: "keep" the drawn words, as published, or "drop" them.
         order: Order of the objects in a substitution: "published", any order that differs, or "every", an
             order in which every object moves.
-        leave_out_unchanged: Whether captions that a perturbation leaves unchanged are left out of its means;
-            False is as published.
-        bootstrap: Number of draws of photos for the intervals of the drops; 0 gives none.
-        confidence: Share of the draws inside an interval.
+        bootstrap: Number of draws of photos for the 95 % intervals of the drops; 0 gives none.
 
     Raises:
         InputError: a value is not allowed; the message says what is expected.
@@ -56,18 +64,14 @@ class RobustnessOptions:
     kinds: tuple[str, ...] = ("paper",)
     p: float = P
     seed: int = 0
-    shared_draws: bool = True
-    removal: str = "keep"
     order: str = "published"
-    leave_out_unchanged: bool = False
     bootstrap: int = 1000
-    confidence: float = 0.95
 
     def __post_init__(self) -> None:
         chosen = chosen_kinds(self.kinds)
         object.__setattr__(self, "kinds", tuple(kind for kind in all_kinds() if kind in chosen))
-        check_draws(self.p, self.seed, self.removal, self.order)
-        check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
+        check_draws(self.p, self.seed, "keep", self.order)
+        check_sampling(self.bootstrap, CONFIDENCE, self.seed, field="bootstrap", least=0)
 
 
 @dataclass(frozen=True)
@@ -109,20 +113,21 @@ class MetricRobustness:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
+        statistics = [
+            {
+                "name": name,
+                "measured": value,
+                "interval": None if interval is None else list(interval),
+                "n": n,
+                "published": _published_entry(self.published.get(name)),
+            }
+            for name, value, interval, n in self.statistics.values()
+        ]
         return {
             "metric": self.metric,
             "backbone": self.backbone,
             "signature": self.signature,
-            "statistics": [
-                {
-                    "name": name,
-                    "measured": value,
-                    "interval": None if interval is None else list(interval),
-                    "n": n,
-                    "published": _published_entry(self.published.get(name)),
-                }
-                for name, value, interval, n in self.statistics.values()
-            ],
+            "statistics": statistics,
             "perturbations": plain(self.parts),
             "notes": list(self.notes),
             "warnings": list(self.warnings),
@@ -175,7 +180,7 @@ class RobustnessRun:
             "files": self.captions.files,
             "n_photos": len(set(self.captions.image_ids)),
             "images": self.images,
-            "options": plain(asdict(self.options)),
+            "options": plain(self.options),
             "unchanged": self.unchanged,
             "objects_not_found": self.not_found,
             "results": [result.to_dict() for result in self.results],
@@ -256,15 +261,27 @@ def perturbed_captions(
     captions: CaptionSet, options: RobustnessOptions
 ) -> tuple[dict[str, Perturbed], dict[str, str]]:
     """The captions under each perturbation; and kind → why their language does not allow it."""
-    how: dict[str, Any] = {
-        name: getattr(options, name) for name in ("p", "seed", "shared_draws", "removal", "order")
-    }
+    how: dict[str, Any] = {"p": options.p, "seed": options.seed, "order": options.order}
 
     def perturbed(kind: str) -> Perturbed:
         objects = captions.objects if kind == "substitution" else None
         return perturb(captions.captions, kind, captions.language, objects=objects, **how)
 
     return made_or_skipped(options.kinds, perturbed)
+
+
+def made_or_skipped(names: Iterable[str], make: Callable[[str], T]) -> tuple[dict[str, T], dict[str, str]]:
+    """What is made for each name; and name → why the captions' language does not allow it."""
+    made: dict[str, T] = {}
+    skipped: dict[str, str] = {}
+    for name in names:
+        try:
+            made[name] = make(name)
+        except (MissingExtraError, InputError) as error:
+            if getattr(error, "row", None) is not None:  # the fault is in a caption, not in the language
+                raise
+            skipped[name] = error.message if isinstance(error, InputError) else str(error)
+    return made, skipped
 
 
 def _measure(
@@ -277,22 +294,18 @@ def _measure(
     first: float | None,
 ) -> MetricRobustness:
     start, n = time.perf_counter(), len(captions)
-    texts = [*captions.captions, *(text for part in perturbed.values() for text in part.captions)]
+    versions = {kind: part.captions for kind, part in perturbed.items()}
     with heard() as said:
-        rows = [*range(n)] * (1 + len(perturbed))
-        values, settings = score_texts(scorer, captions, texts, rows, embedder)
-    scores, *columns = values.reshape(1 + len(perturbed), n)
-    by_kind = dict(zip(perturbed, columns, strict=True))
-    kept = {
-        kind: ~part.unchanged if options.leave_out_unchanged else np.ones(n, dtype=bool)
-        for kind, part in perturbed.items()
-    }
-    parts = {
-        kind: _drop(scores, by_kind[kind], kept[kind], int(part.unchanged.sum()))
-        for kind, part in perturbed.items()
-    }
-    intervals, notes = _intervals(scores, by_kind, kept, captions.image_ids, options)
+        by_kind, settings = score_versions(
+            scorer,
+            captions,
+            {kind: (texts, range(n)) for kind, texts in {"": captions.captions, **versions}.items()},
+            embedder,
+        )
+    scores = by_kind.pop("")
     original = float(scores.mean())
+    parts = {kind: _drop(original, by_kind[kind], part) for kind, part in perturbed.items()}
+    intervals, notes = _intervals(scores, by_kind, captions.image_ids, options)
     share = 1.0 if first is None and original else original / first if first else None
     statistics = [
         Statistic("mean_original", original, None, n),
@@ -300,17 +313,14 @@ def _measure(
         Statistic("original_of_first", share, None, n),
         *_retrieval(scorer, captions, embedder),
     ]
-    counting = "left out" if options.leave_out_unchanged else "counted"
-    notes += [
-        f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; {counting}"
-        for kind, part in parts.items()
-        if part.n_unchanged
-    ]
+    for kind, part in parts.items():
+        if part.n_unchanged:
+            notes.append(f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
     notes += [f"{kind}: there is no drop to give" for kind, part in parts.items() if part.drop is None]
     return MetricRobustness(
         metric=name,
         backbone=scorer.backbone.name,
-        signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed, options)}),
+        signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed)}),
         parts=parts,
         statistics={item.name: item._replace(interval=intervals.get(item.name)) for item in statistics},
         published=_published(captions, name.partition("@")[0]),
@@ -322,23 +332,20 @@ def _measure(
     )
 
 
-def _perturbation_settings(
-    perturbed: Mapping[str, Perturbed], options: RobustnessOptions
-) -> dict[str, object]:
+def _perturbation_settings(perturbed: Mapping[str, Perturbed]) -> dict[str, object]:
     """Settings that the perturbed captions depend on; those that several kinds share appear once."""
     settings: dict[str, object] = {"kinds": "+".join(perturbed)}
     for kind, part in perturbed.items():
         for key, value in part.settings.items():
             if settings.setdefault(key, value) != value:
                 settings[f"{kind}-{key}"] = value
-    return {**settings, **({"unchanged": "left_out"} if options.leave_out_unchanged else {})}
+    return settings
 
 
-def _drop(original: np.ndarray, perturbed: np.ndarray, kept: np.ndarray, unchanged: int) -> PerturbationDrop:
-    n = int(kept.sum())
-    before, after = (float(scores[kept].mean()) if n else None for scores in (original, perturbed))
-    drop = (after - before) / before if before and after is not None else None
-    return PerturbationDrop(n, before, after, drop, unchanged, 0)
+def _drop(original: float, scores: np.ndarray, perturbed: Perturbed) -> PerturbationDrop:
+    mean = float(scores.mean())
+    drop = (mean - original) / original if original else None
+    return PerturbationDrop(len(scores), original, mean, drop, int(perturbed.unchanged.sum()), 0)
 
 
 def _means_and_drops(parts: Mapping[str, PerturbationDrop]) -> list[Statistic]:
@@ -358,19 +365,13 @@ def _means_and_drops(parts: Mapping[str, PerturbationDrop]) -> list[Statistic]:
 def _intervals(
     original: np.ndarray,
     perturbed: Mapping[str, np.ndarray],
-    kept: Mapping[str, np.ndarray],
     photos: Sequence[str],
     options: RobustnessOptions,
 ) -> tuple[dict[str, tuple[float, float] | None], list[str]]:
     """Percentile intervals of drops; photos are drawn with all their original and perturbed captions."""
     index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([index[name] for name in photos])
-
-    def sums(column: np.ndarray, kind: str) -> np.ndarray:
-        return np.bincount(unit, weights=column * kept[kind], minlength=len(index))
-
-    before = np.stack([sums(original, kind) for kind in perturbed])
-    after = np.stack([sums(column, kind) for kind, column in perturbed.items()])
+    before, *after = (np.bincount(unit, weights=column) for column in (original, *perturbed.values()))
     is_published = np.array([kind in KINDS for kind in perturbed])
     groups = {"drop_average": is_published, "drop_average_unseen": ~is_published}
     groups = {name: group for name, group in groups.items() if group.any()}
@@ -378,14 +379,17 @@ def _intervals(
     def drops(drawn: np.ndarray) -> np.ndarray:
         base = before @ drawn
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(base > 0, (after @ drawn) / base - 1, np.nan)
+            found = np.where(base > 0, (np.stack(after) @ drawn) / base - 1, np.nan)
         return np.vstack([found, *(found[group].mean(axis=0) for group in groups.values())])
 
-    sampling = (options.bootstrap, options.confidence, options.seed)
-    n_rows = len(perturbed) * len(index)
-    names = [*(f"drop_{kind}" for kind in perturbed), *groups]
-    size = {"n_units": len(index), "n_rows": n_rows}
-    intervals, notes = bootstrap_intervals(drops, names, unit="image", sampling=sampling, **size)
+    intervals, notes = bootstrap_intervals(
+        drops,
+        [*(f"drop_{kind}" for kind in perturbed), *groups],
+        unit="image",
+        sampling=(options.bootstrap, CONFIDENCE, options.seed),
+        n_units=len(index),
+        n_rows=len(perturbed) * len(index),
+    )
     return {name: ends(interval) for name, interval in intervals.items()}, notes
 
 
@@ -414,11 +418,95 @@ def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder 
 
 
 def _published(captions: CaptionSet, metric: str) -> dict[str, Published]:
-    """Statistic → published figure of the metric, with its own towers, on these captions."""
+    """Statistic → published figure of the metric, with its own towers, on these captions of a benchmark."""
     found: dict[str, Published] = {}
-    if captions.published_as:
-        for figure in find(captions.published_as, None, metric, language=captions.language):
+    if captions.split:
+        benchmark = _PUBLISHED_AS.get(captions.data, captions.data)
+        for figure in find(benchmark, None, metric, language=captions.language):
             is_drop = figure.statistic.startswith(("drop_", "mean_"))
             if is_drop and not figure.setting and not figure.backbone:
                 found.setdefault(figure.statistic, figure)
     return found
+
+
+# ---- scores against photos, or against texts that stand for these ----
+
+
+def score_versions(
+    scorer: BackboneScorer,
+    captions: CaptionSet,
+    versions: Mapping[str, Version],
+    embedder: Embedder | None,
+) -> tuple[dict[str, np.ndarray], dict[str, object]]:
+    """Scores (m,) of each version's m texts, each with the photo of its row or what stands for it; settings.
+
+    `embedder` embeds the texts that stand for photos.
+    """
+    texts = [text for part, _ in versions.values() for text in part]
+    rows = [row for _, part in versions.values() for row in part]
+    if captions.stand_ins is None:
+        images = [captions.images[row] for row in rows]
+        measured = scorer.score(texts, images, language=captions.language)
+        scores, settings = measured.scores, {**measured.settings, "images": "photos"}
+    else:
+        assert embedder is not None
+        stand_ins = [captions.stand_ins[row] for row in rows]
+        scores, settings = _against_stand_ins(scorer, texts, stand_ins, captions.language, embedder)
+    cuts = np.cumsum([len(part) for part, _ in versions.values()])[:-1]
+    return dict(zip(versions, np.split(scores, cuts), strict=True)), settings
+
+
+def _against_stand_ins(
+    scorer: BackboneScorer, texts: Sequence[str], stand_ins: Sequence[str], language: str, embedder: Embedder
+) -> tuple[np.ndarray, dict[str, object]]:
+    """A metric's scores (n,) with cosines to n texts in place of those to the photos; the settings."""
+    scorer.warn_about_languages([language])
+    embedded = scorer.embedder.texts(texts, prefix=scorer.prefix)
+    scorer.warn_about_truncation(embedded.truncated[embedded.index])
+    tower = embedder.backbone
+    photos = embedder.texts(stand_ins, prefix=tower.prefix)
+    if tower.dim != scorer.backbone.dim:
+        raise CapscoreError(
+            f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and {tower.name}, "
+            f"which embeds the texts that stand for photos, has embeddings of {tower.dim}"
+        )
+    cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
+    scores, _ = scorer.combine({"image_cosine": cosines})
+    first = {**scorer.first_settings, "refs": 0, "lang": language}
+    last = {key: value for key, value in scorer.last_settings.items() if key != "exif"}
+    return scores, {**first, **last, "images": f"stand-in,{tower.name}@{tower.revision}"}
+
+
+def plain_backbone(spec: str) -> str:
+    """The backbone at the start of a chain of fine-tuning; the backbone itself if it was not fine-tuned.
+
+    Args:
+        spec: Backbone as in `capscore.load_backbone`; one from the Hub must have been loaded before.
+
+    Raises:
+        BackboneUnavailable: the folder of a fine-tuned backbone is damaged.
+
+    >>> plain_backbone("embedded-pr-mcs"), plain_backbone("embedded")
+    ('embedded', 'embedded')
+    """
+    seen: set[str] = set()
+    while spec not in seen:
+        seen.add(spec)
+        spec = _base(spec) or spec
+    return spec
+
+
+def _base(spec: str) -> str:
+    """The backbone that a backbone was fine-tuned from, or ""."""
+    from ...backbones.tuned import MARKER, resolved
+
+    known = find_backbone(spec)
+    if known is not None:
+        return known.base
+    folder: Path | None = Path(spec).expanduser()
+    if folder is not None and not folder.is_dir():
+        repository, _, revision = spec.partition("@")
+        folder = cached_snapshot(repository, revision)
+    if folder is None or not (folder / MARKER).is_file():
+        return ""
+    return resolved(str(read_json(folder / MARKER)["base"]), folder)

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import capscore
-from capscore.benchmarks.robustness.alarms import run_alarms
-from capscore.benchmarks.robustness.degrees import curve, run_degrees
+from capscore.benchmarks.robustness.styles_and_degrees import curve, run_alarms, run_degrees
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.styles import STYLES, restyle
 
@@ -42,32 +41,32 @@ def test_who_is_turned_away(captions, scorer, harsh):
     metrics = {"harsh": (harsh, scorer, "mcs@colours"), "mcs": (scorer, scorer, "mcs@colours")}
     run = run_alarms(captions, metrics)
     assert run.against["harsh"] == "mcs@colours"
-    assert run.skipped == {} and list(run.styles["harsh"]) == list(STYLES)
-    for style, found in run.styles["mcs"].items():
+    assert run.skipped == {} and list(run.rows["harsh"]) == list(STYLES)
+    for style, found in run.rows["mcs"].items():
         texts = restyle(captions.captions, style, "en", photos=captions.image_ids)
-        assert found.n + found.not_scored == len(texts.captions), style
-        if found.n:
-            assert found.below_half == 0 and found.kept == 1
+        assert found["n"] + found["not_scored"] == len(texts.captions), style
+        if found["n"]:
+            assert found["below_half"] == 0 and found["kept"] == 1
     # of the four captions only "blue sea" has two words
-    given = run.styles["harsh"]["given"]
-    assert given.n == 4 and given.below_half == 0.25
+    given = run.rows["harsh"]["given"]
+    assert given["n"] == 4 and given["below_half"] == 0.25
     plain, own = (
         each.score(captions.captions, captions.images, language="en").scores for each in (scorer, harsh)
     )
-    assert given.kept == pytest.approx(own.mean() / plain.mean()) and given.kept < 0.9
+    assert given["kept"] == pytest.approx(own.mean() / plain.mean()) and given["kept"] < 0.9
     assert run.to_dict()["results"][0]["styles"]["given"]["below_half"] == 0.25
 
 
 def test_a_language_without_a_tagger_is_told(captions, scorer):
     run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
     assert list(run.skipped) == ["nouns", "stopped", "fragment"]
-    assert "word classes" in run.skipped["nouns"] and "given" in run.styles["mcs"]
+    assert "word classes" in run.skipped["nouns"] and "given" in run.rows["mcs"]
 
 
 def test_texts_stand_for_photos(captions, scorer, harsh, plain):
     texts = replace(captions, stand_ins=["red", "red", "blue", "blue"], images=[None] * 4)
     run = run_alarms(texts, {"m": (harsh, scorer, "mcs")}, plain_embedders={"m": plain})
-    assert run.styles["m"]["given"].below_half == 0.25
+    assert run.rows["m"]["given"]["below_half"] == 0.25
 
 
 def test_a_curve_by_hand():
@@ -77,12 +76,12 @@ def test_a_curve_by_hand():
         [np.array([0.1, 0.2, 0]), np.array([0.5, 0.4, 0])],
         (0.1, 0.5),
     )
-    assert found.n == 2, "the third caption is never touched"
-    np.testing.assert_allclose(found.drops, [2.9 / 3 - 1, 1.6 / 3 - 1])
-    np.testing.assert_allclose(found.touched, [0.15, 0.45])
-    assert found.of_means == pytest.approx(1)
+    assert found["n"] == 2, "the third caption is never touched"
+    np.testing.assert_allclose(found["drops"], [2.9 / 3 - 1, 1.6 / 3 - 1])
+    np.testing.assert_allclose(found["touched"], [0.15, 0.45])
+    assert found["of_means"] == pytest.approx(1)
     by_hand = spearmanr([0.1, 0, 0.6, 0.4], [0.1, 0.2, 0.5, 0.4]).statistic
-    assert found.of_captions == pytest.approx(by_hand)
+    assert found["of_captions"] == pytest.approx(by_hand)
 
 
 def test_what_rounding_leaves_of_a_score_has_no_order():
@@ -90,22 +89,22 @@ def test_what_rounding_leaves_of_a_score_has_no_order():
     touched = [[0.1], [0.2], [0.4], [0.6], [0.8]]
     found = curve(np.ones(1), np.array(left), np.array(touched), (0.1, 0.2, 0.4, 0.6, 0.8))
     by_hand = spearmanr([1, 2, 4, 4, 4], [1, 2, 3, 4, 5]).statistic
-    assert found.of_means == pytest.approx(by_hand) and by_hand > 0.89
+    assert found["of_means"] == pytest.approx(by_hand) and by_hand > 0.89
 
 
 def test_a_curve_of_captions_that_nothing_changes():
     found = curve(np.ones(2), [np.ones(2)], [np.zeros(2)], (0.4,))
-    assert (found.n, found.drops, found.of_means, found.of_captions) == (0, (None,), None, None)
+    assert (found["n"], found["drops"], found["of_means"], found["of_captions"]) == (0, [None], None, None)
 
 
 def test_curves_of_a_metric(captions, scorer):
     run = run_degrees(captions, {"mcs": scorer}, kinds=["masking", "jumble"], seed=2)
-    found = run.curves["mcs"]
+    found = run.rows["mcs"]
     assert list(found) == ["masking", "jumble"]
     plain = scorer.score(captions.captions, captions.images, language="en").scores
     for number, degree in enumerate(DEGREES):
         noisy = by_degree(captions.captions, "masking", "en", degree=degree, seed=2)
         scores = scorer.score(noisy.captions, captions.images, language="en").scores
-        assert found["masking"].drops[number] == pytest.approx(scores.mean() / plain.mean() - 1)
-        assert found["masking"].touched[number] == pytest.approx(noisy.touched.mean())
+        assert found["masking"]["drops"][number] == pytest.approx(scores.mean() / plain.mean() - 1)
+        assert found["masking"]["touched"][number] == pytest.approx(noisy.touched.mean())
     assert run.to_dict()["results"][0]["kinds"]["masking"]["n"] == 4

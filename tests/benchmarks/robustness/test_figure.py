@@ -33,7 +33,7 @@ def test_whiskers_are_the_interval_of_one_language(captions, scorer):
 
 
 def test_whiskers_are_the_range_over_languages(captions, scorer):
-    published = replace(captions, published_as="coco_captions")
+    published = replace(captions, data="coco_captions", split="test")
     other = replace(published, language="de", captions=[text[::-1] for text in published.captions])
     options = RobustnessOptions(bootstrap=0, kinds=("masking", "jumble"))
     runs = [run_robustness(each, {"mcs": scorer}, options) for each in (published, other)]
@@ -45,7 +45,7 @@ def test_whiskers_are_the_range_over_languages(captions, scorer):
 
 
 def test_the_legend_fits_with_published_values(captions, scorer, tmp_path, monkeypatch):
-    published = replace(captions, published_as="coco_captions")
+    published = replace(captions, data="coco_captions", split="test")
     names = {
         "mcs@xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k": scorer,
         "pr_mcs@some-organisation/a-rather-long-name-of-a-fine-tuned-tower": scorer,

@@ -1,4 +1,4 @@
-"""Which tower embeds texts that stand for photos, and agreement with ratings by them."""
+"""Which tower embeds texts that stand for photos."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import kendalltau
 
 import capscore
 from capscore.backbones import find
-from capscore.benchmarks.robustness.stand_in import plain_backbone, stand_in_agreement
-from capscore.benchmarks.tasks import TaskOptions
+from capscore.benchmarks.robustness.run import plain_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError
-
-from ...datasets_scripts.conftest import official
-from ..test_run import rated
-
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
 def tuned(folder, base):
@@ -50,37 +43,6 @@ def test_a_torn_marker_is_told(tmp_path):
     (tuned(tmp_path / "torn", "x") / "capscore_tuned.json").write_text("{")
     with pytest.raises(BackboneUnavailable, match="cannot be read: Expecting property name"):
         plain_backbone(str(tmp_path / "torn"))
-
-
-def test_agreement_by_references_that_stand_for_photos(tmp_path, scorer, plain):
-    captions, ratings = rated(tmp_path)
-    run = stand_in_agreement(
-        "flickr8k_human",
-        "expert",
-        {"mcs": scorer},
-        {"mcs": plain},
-        data_dir=tmp_path,
-        options=TaskOptions(bootstrap=0),
-    )
-    tower = scorer.backbone
-    pairs = [(captions[f"{row + 4}.jpg#2"], captions[f"{row % 4}.jpg#0"]) for row in range(12)]
-    cosines = [float(np.dot(*tower.encode_texts(pair))) for pair in pairs]
-    expected = kendalltau(np.repeat(np.round(cosines, 6), 3), np.ravel(ratings), variant="c").statistic
-    (result,) = run.results
-    assert result.scores == pytest.approx(2.5 * np.array(cosines), abs=1e-6)
-    assert result.outcome.statistics[0].value == pytest.approx(expected, abs=0.02)
-    assert "|images:stand-in,colours@w00000000" in result.signature
-    assert any("its first reference" in note for note in run.notes)
-    assert result.published["tau_c"] == []
-
-
-def test_what_has_no_references_cannot_do_without_photos(tmp_path, scorer, plain):
-    official("xvnli").write(tmp_path)
-    with pytest.raises(CapscoreError, match="captions have no reference to stand for"):
-        stand_in_agreement("xvnli", "fr", {"mcs": scorer}, {"mcs": plain}, data_dir=tmp_path)
-    official("xflickrco").write(tmp_path / "captions")
-    with pytest.raises(CapscoreError, match="has no ratings to agree with"):
-        stand_in_agreement("xflickrco", "de", {"mcs": scorer}, {"mcs": plain}, data_dir=tmp_path / "captions")
 
 
 def test_towers_of_another_size_are_refused(captions, plain):
