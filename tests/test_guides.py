@@ -53,7 +53,6 @@ def test_infometic(here):
     Image.new("RGB", (420, 330), "tan").save("photo.jpg")
     shown = printed(
         "infometic.md",
-        without="owlv2",  # weights of the Hub
         before='captions, photos = ["a dog", "a cat"], ["photo.jpg", "photo.jpg"]',
         after="print(len(scores), len(scores.details[0]['regions']), scores.details[0]['words'][1]['text'])",
     )

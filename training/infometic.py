@@ -69,7 +69,6 @@ class Settings(AlignmentLossSettings):
             name with .sources.json behind it lists the origins of the captions, the card cites them.
         features: Folder of the features; None for one in `out`.
         regions: Finder of regions: "windows", "detr:ID", …, or "given" for the boxes of the rows.
-        region_names: Things that an open-vocabulary detector looks for.
         region_revision: Commit of a detector on the Hub.
         n_regions: Most regions of an image.
         overlap: Overlap (intersection over union) from which a found region counts as mentioned.
@@ -95,7 +94,6 @@ class Settings(AlignmentLossSettings):
     learning_rate: float = 1e-4
     features: str | None = None
     regions: str = "windows"
-    region_names: list[str] = field(default_factory=list)
     region_revision: str | None = None
     n_regions: int = 20
     overlap: float = 0.5
@@ -150,8 +148,7 @@ class Settings(AlignmentLossSettings):
         """How rows become features."""
         same = {known.name for known in fields(FeatureOptions)} & {known.name for known in fields(self)}
         return FeatureOptions(
-            **{name: getattr(self, name) for name in same - {"region_names"}},
-            region_names=tuple(self.region_names),
+            **{name: getattr(self, name) for name in same},
             word_context=self.context_width is not None,
         )
 

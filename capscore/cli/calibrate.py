@@ -32,7 +32,7 @@ from . import options, terminal
 from .options import argument, option
 
 if TYPE_CHECKING:
-    from ..metrics.calibration import CaptionedPhotos
+    from ..metrics.calibration import CaptionedPhoto
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 References = Annotated[
@@ -51,7 +51,6 @@ def calibrate(
     ] = None,
     shuffled: Annotated[int, option("Captions of other photos for each. Default: 10.", min=1)] = 10,
     n_references: References = None,
-    least_photos: Annotated[int, option("Photos that a language needs. Default: 20.", min=2)] = 20,
     seed: options.Seed = 0,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -82,13 +81,14 @@ def calibrate(
     for slug, backbone in chosen:
         scorer = load(slug, backbone or None)
         sizes: list[int | None] = [*(n_references or ())] if scorer.needs_references else []
-        for size in sizes or [None]:
-            entries.append(calibrate(scorer, rows, n_references=size, least_photos=least_photos, **sampling))
-    counted = rows.distinct().in_languages(None, least_photos)
+        entries += [calibrate(scorer, rows, n_references=size, **sampling) for size in sizes or [None]]
     today = datetime.now(timezone.utc).date().isoformat()
-    found = document(entries, counted, name=set_name or input.stem, made=today, **sampling)
+    found = document(entries, rows, name=set_name or input.stem, made=today, **sampling)
     if output is not None:
-        write_text(output, as_text(found))
+        # each list of numbers on one line
+        text = json.dumps(found, ensure_ascii=False, indent=1)
+        lines = re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: " ".join(numbers[0].split()), text)
+        write_text(output, f"{lines}\n")
     if as_json:
         terminal.print_json(found)
     elif not quiet:
@@ -98,12 +98,6 @@ def calibrate(
         terminal.print_written(console, output)
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """The document as JSON with each list of numbers on one line."""
-    text = json.dumps(found, ensure_ascii=False, indent=1)
-    return re.sub(r"\[[-\d.,e\s]+\]", lambda numbers: " ".join(numbers[0].split()), text) + "\n"
-
-
 def _rows(
     path: Path,
     split: str | None,
@@ -111,35 +105,34 @@ def _rows(
     columns: dict[str, Any],
     with_references: bool,
     allow_urls: bool,
-) -> CaptionedPhotos:
+) -> list[CaptionedPhoto]:
     """All captions of the file, with photos by name; each checked to be text."""
     from ..files.columns import find_columns, find_reference_columns, read_inputs
     from ..files.image_folder import ImageFolder
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS
     from ..images.load import content_key
-    from ..metrics.calibration import CaptionedPhotos
+    from ..metrics.calibration import CaptionedPhoto
     from ..text.languages import language_code
 
     source = open_rows(path, split=split)
     listed = with_references and bool(find_reference_columns(source.columns, columns["references"]))
     names = find_columns(source.columns, with_references=listed, **columns)
     folder = ImageFolder(images or source.path.parent, allow_urls=allow_urls)
-    rows = CaptionedPhotos([], [], [], [], [] if listed else None)
+    rows = []
     first: dict[str, Any] = {}  # an image that is stored in the file is kept once
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
         if inputs.problems:
             row = min(inputs.problems)
             raise source.at(inputs.problems[row], chunk, row)
-        for image in inputs.images or ():
+        languages = inputs.languages or [""] * len(chunk)
+        references = inputs.references if listed else None
+        for row, image in enumerate(inputs.images or ()):
             named = isinstance(image, (str, Path))
-            rows.photos.append(str(image) if named else content_key(image, allow_urls=allow_urls))
-            rows.images.append(first.setdefault(rows.photos[-1], image))
-        rows.captions.extend(inputs.candidates)
-        rows.languages.extend(
-            language_code(tag) if tag else "" for tag in inputs.languages or [""] * len(chunk)
-        )
-        if rows.references is not None:
-            rows.references.extend(inputs.references or ())
+            photo = str(image) if named else content_key(image, allow_urls=allow_urls)
+            language = language_code(languages[row]) if languages[row] else ""
+            given = references[row] if references else None
+            image = first.setdefault(photo, image)
+            rows.append(CaptionedPhoto(photo, image, inputs.candidates[row], language, given))
     return rows

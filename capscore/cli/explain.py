@@ -10,20 +10,19 @@ the photo is in the caption; [bold]overall[/], their sum.
 [bold]--output[/] NAME.html is a self-contained page; NAME.json has every word, region and score. Without
 --output everything is printed.
 
-[bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language, boxes),
-nothing done; 130 interrupted.
+[bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language), nothing
+done; 130 interrupted.
 
 [bold]Example[/]: capscore explain photo.jpg "A cat on a red sofa" --output photo.html
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..errors import InputError, Setting, visible
+from ..errors import Setting, visible
 from ..files.console import make_console
 from ..metrics.loading import Option, all_options
 from . import options, terminal
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from ..show.explained import ExplainedCaption
 
 BETA = 0.1
-_MAX_BYTES = 16 * 2**20  # of a file of boxes
 
 
 def _options() -> dict[str, Option]:
@@ -51,13 +49,6 @@ def explain(
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
-    boxes: Annotated[
-        Path | None,
-        option("JSON file of regions, \\[\\[left, top, right, bottom], …], in pixels.", panel="InfoMetIC"),
-    ] = None,
-    missed: Annotated[
-        int, option("Most missed regions to show. Default: 3.", "--missed", min=0, panel="InfoMetIC")
-    ] = 3,
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Explain the captions, and print or write what was found."""
@@ -68,25 +59,21 @@ def explain(
     from ..show.pages import explain_page
     from ..text.word_classes import length_problem
 
-    for name in ("regions", "region_names"):
-        terminal.check_only_one(Setting(name, metric_options.get(name)), Setting("boxes", boxes))
     options.check_metric_options(["infometic"], metric_options)
     target = None if output is None else output.expanduser()
     terminal.check_result_file("output", target, (".html", ".htm", ".json"), force)
-    if target is not None and target.resolve() in (photo.resolve(), boxes and boxes.resolve()):
+    if target is not None and target.resolve() == photo.resolve():
         raise terminal.UsageError(Setting("output", target), " is a file that is read: choose another name")
     for caption in captions:
         if problem := "a caption is empty" if not caption.strip() else length_problem(caption):
             raise terminal.UsageError(problem)
     code = options.language_of(language)
     image = load_image(photo)
-    regions = None if boxes is None else [_read_boxes(boxes, image.size)] * len(captions)
     with terminal.as_usage():
         scorer: Any = load("infometic", **metric_options)
         if language is not None and (refusal := scorer.language_problem(code)):
             raise terminal.UsageError(Setting("language", language), f": {refusal}")
-    images = [image] * len(captions)  # which is decoded already
-    scores = scorer.score(captions, images, language=language, boxes=regions)
+    scores = scorer.score(captions, [image] * len(captions), language=language)
     learned = getattr(scorer, "mark_calibration", None) is not None
     beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)
@@ -94,29 +81,12 @@ def explain(
     if target is not None and target.suffix.lower() == ".json":
         terminal.write_json(target, document)
     elif target is not None:
-        write_text(target, explain_page(image, explained, photo.name, scores.signature, beta, missed), "page")
+        write_text(target, explain_page(image, explained, photo.name, scores.signature, beta), "page")
     if as_json:
         terminal.print_json(document)
     elif not quiet:
-        _print(explained, scores.signature, beta, missed)
+        _print(explained, scores.signature, beta)
         terminal.print_written(make_console(), target)
-
-
-def _read_boxes(path: Path, size: tuple[int, int]) -> list[Any]:
-    """The boxes of a JSON file, which lie in a photo of a size."""
-    from ..images.boxes import check_boxes
-
-    try:
-        with open(path.expanduser(), "rb") as file:
-            boxes = json.loads(file.read(_MAX_BYTES).decode("utf-8-sig"))
-        check_boxes(boxes, size)
-    except InputError as error:
-        raise terminal.UsageError(Setting("boxes", path), ": ", *error.parts) from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise terminal.UsageError(
-            Setting("boxes", path), f": expected a JSON list of boxes: {error}"
-        ) from None
-    return boxes
 
 
 def _document(captions: Sequence[ExplainedCaption], scores: Scores) -> dict[str, Any]:
@@ -130,15 +100,15 @@ def _document(captions: Sequence[ExplainedCaption], scores: Scores) -> dict[str,
     return {"signature": scores.signature, "captions": rows}
 
 
-def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | None, missed: int) -> None:
+def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | None) -> None:
     """Captions with their words marked by signs and colours; in ASCII where a terminal shows no more."""
     from rich.text import Text
 
-    from ..show.explained import bars_end, bars_note, notes, score_bars, segments, shown_regions, verdict
+    from ..show.explained import SCORES, notes, segments, shown_regions, verdict
     from ..show.tables import Table, fixed
 
-    console, end = make_console(), bars_end(captions)
-    yes, no, cut, full, empty = "✓✗…█░" if terminal.speaks_unicode() else "+x~#."
+    console = make_console()
+    yes, no, cut = "✓✗…" if terminal.speaks_unicode() else "+x~"
     marks = {
         "wrong": (f"{no}[{{}}]", "bold red"),
         "unsure": ("?{}", "dim underline"),
@@ -151,10 +121,8 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
             pattern, style = marks.get(piece.kind, ("{}", ""))
             marked.append(pattern.format(_clean(piece.text)), style=style)
         console.print("", marked, "", Text(_clean(verdict(caption))), sep="\n")
-        for bar in score_bars(caption, end):
-            length = round(bar.share * 30)
-            line = f"{bar.label:<16}{full * length}{empty * (30 - length)}  {bar.value}"
-            console.print(line, markup=False, highlight=False)
+        for name, label in SCORES.items():
+            terminal.print_line(console, f"{label:<16}{fixed(caption.scores[name], 2, 'no score')}")
         regions = [
             (
                 f"{region.number} {f'{yes} mentioned' if region.mentioned else f'{no} missed'}",
@@ -163,17 +131,17 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
                 fixed(region.confidence, 2),
                 ", ".join(f"{edge:.0f}" for edge in region.box),
             )
-            for region in shown_regions(caption.explanation, missed)
+            for region in shown_regions(caption.explanation)
         ]
         if regions:
             number = "mentioned" if beta is None else "score"
             headings = ("region", "what", number, "confidence", "left, top, right, bottom")
             Table(headings, regions, left=2).print(console)
-        for note in notes(caption, missed):
+        for note in notes(caption):
             console.print(f"{note}.", style="dim", markup=False)
     below = "" if beta is None else f", with a score of {beta:g} or below"
     legend = f"{no}[word]: likely wrong{below}. ?word: cannot tell. {cut}(word): cut off, not scored."
-    console.print("", legend, f"{bars_note(end)}.", sep="\n", style="dim", markup=False)
+    console.print("", legend, style="dim", markup=False, sep="\n")
     terminal.print_line(console, signature)
 
 

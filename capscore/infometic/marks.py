@@ -71,20 +71,41 @@ class RowMarks(NamedTuple):
     """Marks of a row.
 
     Attributes:
-        fits, p_fits: Whether the caption as a whole fits the photo, and how likely.
-        p_correct: For each word a probability; None for a word that is not judged.
+        fits, p_fits: Whether the caption as a whole fits the photo, and how likely; None as published.
+        p_correct: For each word a probability; None for a word that is not judged, and as published.
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
-        p_mentioned, mentioned: float and bool (m,), for each region how likely the caption mentions it.
+        p_mentioned, mentioned: For each region how likely the caption mentions it (None as published), and
+            whether it does.
     """
 
-    fits: bool
-    p_fits: float
+    fits: bool | None
+    p_fits: float | None
     p_correct: list[float | None]
     correct: list[bool | None]
     region: list[int | None]
-    p_mentioned: np.ndarray
-    mentioned: np.ndarray
+    p_mentioned: list[float | None]
+    mentioned: list[bool]
+
+
+def published_marks(
+    words: Sequence[CaptionWord],
+    scores: Sequence[float | None],
+    region_scores: Sequence[float],
+    nearest: Sequence[int | None],
+    beta: float,
+) -> RowMarks:
+    """Marks by scores above beta (Hu et al. 2023, section 4.4), of words with scores, and of regions."""
+    columns = list(zip(words, scores, nearest, strict=True))
+    return RowMarks(
+        fits=None,
+        p_fits=None,
+        p_correct=[None] * len(words),
+        correct=[None if score is None or not word.semantic else score > beta for word, score, _ in columns],
+        region=[None if score is None else region for _, score, region in columns],
+        p_mentioned=[None] * len(region_scores),
+        mentioned=[score > beta for score in region_scores],
+    )
 
 
 @dataclass(eq=False)
@@ -170,7 +191,8 @@ def _row_marks(
             correct[number] = word_curve.verdict(p, rate)
             if len(row.regions) and correct[number] is not False:
                 region[number] = int(features.nearest[index])
-    return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned, (p_mentioned >= 0.5) & fits)
+    mentioned = ((p_mentioned >= 0.5) & fits).tolist()
+    return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned.tolist(), mentioned)
 
 
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:

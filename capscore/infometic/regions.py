@@ -1,26 +1,37 @@
-"""Regions of photos that captions may mention: finders without a detector, and the choice among regions.
+"""Regions of photos that captions may mention: finders, the choice among what they find, and embeddings.
 
-In: RGB photos and an `Embedder`. Out: one `Regions` per photo: boxes in pixels, confidences, labels.
+In: RGB photos and an `Embedder`. Out: one `Regions` per photo (boxes in pixels, confidences, labels), or with
+embeddings an `ImageRegions`. A photo is decoded once for all of its embeddings.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backbones.base import fingerprint_of
-from ..images.boxes import areas, overlaps, suppress
+from ..backbones.base import (
+    Backbone,
+    architecture_digest,
+    exact_convolutions,
+    fingerprint_of,
+    settings_digest,
+    weights_digest,
+)
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..images.boxes import areas, check_boxes, normalised, overlaps, suppress
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from ..embedding.embedder import Embedder
     from .mark_calibration import MarkCalibration
+    from .marks import PhotoFeatures
 
 # Number of boxes that the paper takes from its detector (Hu et al. 2023, section 4.1).
 MAX_REGIONS = 100
@@ -42,7 +53,13 @@ _MIN_CONFIDENCE, _MAX_OBJECTS, _SAME_OBJECT, _MIN_SIDE = 0.35, 12, 0.45, 0.04
 # Windows are less certain to hold an object than any box of one: this brings their confidences below.
 _WINDOW_CONFIDENCE = 0.3
 
+# Of a detector: least confidence, and overlap above which two boxes are one object, found by two queries.
+THRESHOLD, SAME_BOX = 0.05, 0.7
+
 _MAX_STEPS = 100  # of Lloyd's algorithm; a hundred rows converge in about ten
+MAX_REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
+# content key of an image, and digest of the boxes that were given for it ("" for none)
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +97,11 @@ class RegionFinder(ABC):
         name: Name in signatures, such as "windows" or "detr:facebook/detr-resnet-50".
         fingerprint: Digest that changes whenever the regions of a photo could.
         max_regions: Maximum number of regions per photo.
-        names: Names of objects that it looks for; () if it takes none.
     """
 
     name: str
     fingerprint: str
     max_regions: int
-    names: tuple[str, ...] = ()
 
     @abstractmethod
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
@@ -216,6 +231,147 @@ def _objects(shares: np.ndarray, confidence: np.ndarray, size: tuple[int, int]) 
     return regions.take(suppress(pixels, confidence[sure], _SAME_OBJECT)[:_MAX_OBJECTS])
 
 
+class Detector(RegionFinder):
+    """Finds boxes by an object detector of transformers with classes of its own, such as DETR or YOLOS.
+
+    The pipelines of transformers round boxes to whole pixels, so the network is called directly; photos are
+    looked at one by one, since padding to a batch would move boxes.
+
+    Args:
+        model: Folder, or Hub id, which "@revision" may follow. Code that comes with weights never runs.
+        device: Torch device.
+        threshold: Confidence in [0, 1] that a box must exceed.
+        max_regions: Maximum number of regions per photo.
+
+    Raises:
+        BackboneUnavailable: the weights are not available; the message says why.
+        CapscoreError: the model is no object detector.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str = "cpu",
+        threshold: float = THRESHOLD,
+        max_regions: int = MAX_REGIONS,
+    ):
+        import transformers
+
+        from ..backbones import checkpoint
+        from .folders import find_folder
+
+        try:
+            folder, name, commit = find_folder(model, what="regions", choose=checkpoint.needed_files)
+        except BackboneUnavailable as error:
+            instead = "\nInstead: ", Setting("regions", "windows"), ", or boxes of your own."
+            raise BackboneUnavailable(*error.parts, *instead) from error
+        config = checkpoint.load_config(folder)
+        if type(config) not in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING:
+            where = folder / "config.json"
+            raise CapscoreError(
+                f"{where} describes a model of type {config.model_type!r}, no 'detr' detector"
+            )
+        if getattr(config, "use_pretrained_backbone", False):
+            config.use_pretrained_backbone = False  # the weights are complete: do not download a part
+        # Unused weights are harmless: published detectors contain some from their training.
+        network = checkpoint.load_folder_strictly(
+            transformers.AutoModelForObjectDetection, folder, allow_unused=True, config=config
+        )
+        with checkpoint.refusing(f"the processor in {folder}"):
+            self._processor: Any = transformers.AutoImageProcessor.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+        self.threshold, self.max_regions, weights = threshold, max_regions, weights_digest(network)
+        self.name = f"detr:{name.replace('@', '_')}@{commit or f'w{weights[:8]}'}"
+        processor = type(self._processor).__name__
+        self.fingerprint = fingerprint_of(
+            *("transformers_detector", "detr", weights, architecture_digest(network)),
+            *(settings_digest(folder), processor, processor, (), threshold, max_regions),
+        )
+        self._network = network.to(device).eval().requires_grad_(False)
+
+    def find(self, images: Sequence[Image.Image]) -> list[Regions]:
+        return [self._find(image) for image in images]
+
+    def _find(self, image: Image.Image) -> Regions:
+        import torch
+
+        device = self._network.device
+        # with an explicit layout: some processors mistake an image 3 pixels high for channels first
+        inputs = self._processor(
+            images=np.array(image), input_data_format="channels_last", return_tensors="pt"
+        )
+        with exact_convolutions("float32"), torch.inference_mode():
+            outputs = self._network(**inputs.to(device))
+        (found,) = self._processor.post_process_object_detection(
+            outputs,
+            threshold=self.threshold,
+            target_sizes=torch.tensor([[image.height, image.width]], device=device),
+        )
+        classes = getattr(self._network.config, "id2label", {})
+        labels = tuple(str(classes.get(index, index)) for index in found["labels"].tolist())
+        boxes = found["boxes"].cpu().numpy().astype(np.float64).reshape(-1, 4)
+        scores = found["scores"].cpu().numpy().astype(np.float64)
+        if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
+            raise CapscoreError(f"{self.name} returned NaN or infinite boxes; its weights are damaged")
+        boxes = boxes.clip(0.0, [*image.size, *image.size])
+        on_photo = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))
+        regions = Regions(boxes, scores, labels).take(on_photo)
+        return regions.take(suppress(regions.boxes, regions.confidences, SAME_BOX)[: self.max_regions])
+
+
+def load_finder(
+    spec: str | RegionFinder, embedder: Embedder, calibration: MarkCalibration | None = None
+) -> RegionFinder:
+    """Load a finder of regions by name.
+
+    Args:
+        spec: Finder:
+
+            - "windows": windows of several sizes, ranked by the backbone; needs nothing else;
+            - "things": boxes that the mark calibration finds in the backbone's feature map, then windows;
+            - "detr:ID": an object detector of transformers (DETR, YOLOS, RT-DETR, …), by folder or Hub id,
+              which "@revision" may follow;
+            - a finder, which is returned as it is.
+        embedder: Embedder of the backbone that will embed the regions; detectors run on its device.
+        calibration: Mark calibration of the backbone, for "things".
+
+    Raises:
+        InputError: an unknown kind of finder, or "things" without a mark calibration.
+        BackboneUnavailable: a detector's weights are not available; the message says why.
+    """
+    kind, model = check_finder(spec)
+    if isinstance(spec, RegionFinder):
+        return spec
+    if model:
+        return Detector(model, device=embedder.backbone.device)
+    if kind == "windows":
+        return WindowFinder(embedder)
+    if calibration is None:
+        raise InputError(
+            Setting("regions", "things"),
+            f" needs a mark calibration, and there is none for the backbone {embedder.backbone.name!r}",
+        )
+    return ObjectFinder(embedder, calibration)
+
+
+def check_finder(spec: str | RegionFinder) -> tuple[str, str]:
+    """Kind ("" for a finder object) and model ("" for none) of a `spec` of `load_finder`, or InputError.
+
+    >>> check_finder("detr:org/detector")
+    ('detr', 'org/detector')
+    """
+    if isinstance(spec, RegionFinder):
+        return "", ""
+    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
+    if not (kind == "detr" if model else kind in ("things", "windows")):
+        raise InputError(
+            Setting("regions", spec), ": expected 'things', 'windows' or 'detr:ID' (Hub id or folder)"
+        )
+    return kind, model
+
+
 def choose(regions: Regions, embeddings: np.ndarray, n: int = 20, seed: int = 0) -> np.ndarray:
     """The n diverse regions that represent a photo (Hu et al. 2023, section 4.1).
 
@@ -265,3 +421,161 @@ def _distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Squared distances (m, n)."""
     squares = (rows**2).sum(axis=1)[:, None] + (centres**2).sum(axis=1)[None, :]
     return (squares - 2.0 * rows @ centres.T).clip(min=0.0)
+
+
+# ------------------------------------------------------------------ regions with embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class ImageRegions(Regions):
+    """The m regions of an image that are scored.
+
+    Attributes:
+        embeddings: float32 (m, d).
+        size: Width and height of the image in pixels.
+        given: Whether the boxes were given.
+        features: What a mark calibration sees of the image; None without one.
+    """
+
+    embeddings: np.ndarray
+    size: tuple[int, int]
+    given: bool = False
+    features: PhotoFeatures | None = None
+
+    @property
+    def shares(self) -> np.ndarray:
+        """float64 (m, 4), the boxes as shares of the image's width and height."""
+        return normalised(self.boxes, self.size)
+
+
+class RegionMaker:
+    """Finds, chooses and embeds the regions of images, and remembers those of the latest images.
+
+    Args:
+        embedder: Embedder of the regions.
+        finder: Finder of regions, for images without given boxes.
+        n, seed: Number of regions to choose, and seed for the choice.
+        calibration: Mark calibration, which needs features of the images; None for none.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        finder: RegionFinder,
+        n: int,
+        seed: int,
+        calibration: MarkCalibration | None = None,
+    ):
+        self.embedder, self.finder, self.n, self.seed = embedder, finder, n, seed
+        self.calibration = calibration
+        self.remembered: OrderedDict[_Key, ImageRegions] = OrderedDict()
+
+    def find(self, images: Sequence[Image.Image]) -> list[ImageRegions]:
+        """The regions of images, found and chosen."""
+        made = []
+        for regions in self.embed(images, self.finder.find(images) if images else []):
+            rows = unit_rows_of(self.embedder.backbone, regions.embeddings)
+            chosen = choose(regions, rows, n=self.n, seed=self.seed)
+            taken = vars(Regions.take(regions, chosen))
+            made.append(replace(regions, embeddings=regions.embeddings[chosen], **taken))
+        return made
+
+    def embed(self, images: Sequence[Image.Image], found: Sequence[Regions]) -> list[ImageRegions]:
+        """The regions of images with their embeddings, and the images' features."""
+        embedded = self.embedder.regions(images, [regions.boxes for regions in found])
+        columns = zip(images, found, embedded, self._features(images), strict=True)
+        return [
+            ImageRegions(**vars(regions), embeddings=rows, size=image.size, features=features)
+            for image, regions, rows, features in columns
+        ]
+
+    def _features(self, images: Sequence[Image.Image]) -> Sequence[PhotoFeatures | None]:
+        if self.calibration is None or not images:
+            return [None] * len(images)
+        import torch
+
+        from .marks import PhotoFeatures
+
+        network = self.calibration.network
+        with torch.inference_mode():
+            cells = network.reduce(self.embedder.maps(images).to(network.background.device))
+        around = self.embedder.regions(images, [windows(image.size)[1:] for image in images])
+        return [
+            PhotoFeatures(row, rows.astype(np.float16))
+            for row, rows in zip(cells.half().cpu().numpy(), around, strict=True)
+        ]
+
+
+def unit_rows_of(backbone: Backbone, rows: np.ndarray) -> np.ndarray:
+    """Rows of a backbone, (n, d), with unit length; a zero row stays."""
+    if backbone.unit_rows:
+        return rows
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths == 0, 1.0, lengths)
+
+
+class RegionReader:
+    """Finds the regions of one call's images as the embedder decodes them (an `ImageReader`).
+
+    `boxes` are given for each row, None where there are none. With on_error="skip", `failures` holds what is
+    wrong with boxes, by row.
+    """
+
+    def __init__(self, maker: RegionMaker, boxes: Sequence[Any] | None, on_error: str):
+        self.maker, self.boxes, self.on_error = maker, boxes, on_error
+        self.failures: dict[int, InputError] = {}
+        self._rows: dict[_Key, list[int]] = {}
+        self._missing: dict[str, list[_Key]] = {}
+        self._found: dict[_Key, ImageRegions] = {}
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        for row, image in enumerate(keys):
+            if image:
+                boxes = self.boxes[row] if self.boxes else None
+                digest = "" if boxes is None else fingerprint_of(_as_text(boxes))
+                self._rows.setdefault((image, digest), []).append(row)
+        for key in self._rows:
+            if key in self.maker.remembered:
+                self._found[key] = self.maker.remembered[key]
+            else:
+                self._missing.setdefault(key[0], []).append(key)
+        return self._missing.keys()
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        missing = [key for name in images for key in self._missing[name]]
+        without_boxes = [key for key in missing if not key[1]]
+        found = self.maker.find([images[name] for name, _ in without_boxes])
+        self._found.update(zip(without_boxes, found, strict=True))
+        for key in missing:
+            if key[1] and self.boxes:
+                image, rows = images[key[0]], self._rows[key]
+                try:
+                    boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
+                except InputError as error:
+                    if self.on_error == "raise":
+                        raise
+                    self.failures.update({row: error.at(row, "boxes") for row in rows})
+                    continue
+                (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
+                self._found[key] = replace(regions, given=True)
+
+    def regions(self) -> dict[int, ImageRegions]:
+        """Row → the regions of its image, for all rows that did not fail; remembers them."""
+        remembered = self.maker.remembered
+        for key, regions in self._found.items():
+            remembered[key] = regions
+            remembered.move_to_end(key)
+        while len(remembered) > MAX_REMEMBERED:
+            remembered.popitem(last=False)
+        return {row: regions for key, regions in self._found.items() for row in self._rows[key]}
+
+
+def _as_text(boxes: Any) -> str:
+    """A text that different boxes do not share; an array inside a list would show only some digits."""
+    boxes = boxes.tolist() if hasattr(boxes, "tolist") else boxes
+    if isinstance(boxes, (list, tuple)):
+        boxes = [box.tolist() if hasattr(box, "tolist") else box for box in boxes]
+    try:
+        return repr(boxes)
+    except RecursionError:
+        return "nested too deeply"  # no boxes, as `check_boxes` will say

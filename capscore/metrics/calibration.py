@@ -12,9 +12,9 @@ import math
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
 KINDS = (RIGHT, SHUFFLED)
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
+# photos that a language needs to be calibrated
+MIN_PHOTOS = 20
 # the settings that may differ: each row is looked up in its own language, and what is done with empty
 # captions moves the score of no other caption
 _FREE = ("lang", "empty")
@@ -96,11 +98,11 @@ class Calibration:
     def differences(self, signature: str) -> dict[str, tuple[str, str]]:
         """Settings in which another signature differs: name → value here, value there."""
         here, there = _settings(self.signature), _settings(signature)
+        both = {key: (here.get(key, "none"), there.get(key, "none")) for key in {**here, **there}}
         return {
-            key: (here.get(key, "none"), there.get(key, "none"))
-            for key in dict.fromkeys([*here, *there])
-            if here.get(key) != there.get(key)
-            and not (key in _PER_LANGUAGE and _programs(there.get(key)) <= _programs(here.get(key)))
+            key: (mine, other)
+            for key, (mine, other) in both.items()
+            if mine != other and not (key in _PER_LANGUAGE and _programs(other) <= _programs(mine))
         }
 
     def percentiles(self, scores: np.ndarray, languages: Sequence[str], kind: str) -> np.ndarray:
@@ -167,13 +169,12 @@ shuffled ones (83 photos)
         if self.reason:
             return self.reason
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
-        start, level = "better than", ""
-        if self.n_rows > 1:
-            start = "on average, a caption is better than"
-            level = f" (right ones: {_percent(self.right_level)})"
         without = f"; {self.n_without:,} rows in other languages" if self.n_without else ""
-        where = f"({self.set_name}{without})"
-        return f"{start} {right} of right captions{level} and {shuffled} of shuffled ones {where}"
+        end = f"and {shuffled} of shuffled ones ({self.set_name}{without})"
+        if self.n_rows == 1:
+            return f"better than {right} of right captions {end}"
+        level = _percent(self.right_level)
+        return f"on average, a caption is better than {right} of right captions (right ones: {level}) {end}"
 
 
 def _percent(value: float) -> str:
@@ -271,26 +272,26 @@ def read_calibrations(path: str | Path) -> list[Calibration]:
     """
     given = Setting("calibration", Path(path))
     try:
-        document = json.loads(Path(path).read_bytes())
-        if document["format"] != FORMAT or tuple(document["percents"]) != PERCENTS:
+        found = json.loads(Path(path).read_bytes())
+        if found["format"] != FORMAT or tuple(found["percents"]) != PERCENTS:
             raise ValueError(f"expected the format {FORMAT!r}")
-        return [_calibration(entry, str(document["set"]["name"])) for entry in document["metrics"]]
+        calibrations = []
+        for entry in found["metrics"]:
+            parse_signature(entry["signature"])
+            languages = {
+                str(language): {kind: _distribution(kinds[kind]) for kind in KINDS}
+                for language, kinds in entry["languages"].items()
+            }
+            _ = languages[ALL]  # a KeyError if it is missing
+            calibrations.append(
+                Calibration(str(entry["metric"]), entry["signature"], str(found["set"]["name"]), languages)
+            )
     except OSError as error:
         raise InputError(given, f" cannot be read: {error.strerror or error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         why = f"{type(error).__name__} {error!s:.200}"
         raise InputError(given, f" is not a file that `capscore calibrate` wrote: {why}") from None
-
-
-def _calibration(entry: Mapping[str, Any], set_name: str) -> Calibration:
-    languages = {
-        str(language): {kind: _distribution(kinds[kind]) for kind in KINDS}
-        for language, kinds in entry["languages"].items()
-    }
-    if ALL not in languages:
-        raise ValueError("no distribution of all languages")
-    parse_signature(entry["signature"])
-    return Calibration(str(entry["metric"]), str(entry["signature"]), set_name, languages)
+    return calibrations
 
 
 def _distribution(given: Mapping[str, Any]) -> Distribution:
@@ -305,9 +306,9 @@ def _settings(signature: str) -> dict[str, str]:
     return {"metric": metric, **{key: value for key, value in settings.items() if key not in _FREE}}
 
 
-def _programs(value: str | None) -> set[str]:
-    """The programs that split or tag texts, as signatures join them; a value that is missing is one too."""
-    return {"none"} if value is None else set(value.replace(",", "+").split("+"))
+def _programs(value: str) -> set[str]:
+    """The programs that split or tag texts, as signatures join them."""
+    return set(value.replace(",", "+").split("+"))
 
 
 def _backbone(signature: str) -> str:
@@ -318,83 +319,78 @@ def _backbone(signature: str) -> str:
 # -------------------------------------------------------------------------- measuring
 
 
-@dataclass(frozen=True)
-class CaptionedPhotos:
-    """Right captions of photos.
+class CaptionedPhoto(NamedTuple):
+    """A right caption of a photo.
 
     Attributes:
-        photos: Name of each row's photo.
-        images: Image of each row, as a scorer takes it.
-        captions: Caption of each row.
-        languages: Language of each row, "" where it is not stated.
-        references: References of each row, or None.
+        photo: Name of the photo.
+        image: The photo, as a scorer takes it.
+        caption: The caption.
+        language: Its language, "" where it is not stated.
+        references: Its references, or None.
     """
 
-    photos: list[str]
-    images: list[Any]
-    captions: list[str]
-    languages: list[str]
-    references: list[list[str]] | None = None
+    photo: str
+    image: Any
+    caption: str
+    language: str = ""
+    references: list[str] | None = None
 
-    def __len__(self) -> int:
-        return len(self.photos)
 
-    def rows(self, indices: Sequence[int]) -> CaptionedPhotos:
-        """The rows with some indices."""
-        columns = [getattr(self, item.name) for item in fields(self)]
-        return CaptionedPhotos(*(column and [column[index] for index in indices] for column in columns))
+def usable_rows(
+    rows: Sequence[CaptionedPhoto], languages: frozenset[str] | None = None
+) -> list[CaptionedPhoto]:
+    """Each caption of a photo once, in those languages (None for all) that have `MIN_PHOTOS` photos."""
+    rows = _distinct(rows)
+    photos = Counter(language for _, language in {(row.photo, row.language) for row in rows})
+    return [
+        row
+        for row in rows
+        if photos[row.language] >= MIN_PHOTOS
+        and (languages is None or not row.language or row.language in languages)
+    ]
 
-    def distinct(self) -> CaptionedPhotos:
-        """Each caption of a photo once."""
-        first: dict[tuple[str, str, str], int] = {}
-        for index, key in enumerate(zip(self.photos, self.languages, self.captions, strict=True)):
-            first.setdefault(key, index)
-        return self.rows(list(first.values()))
 
-    def in_languages(self, known: frozenset[str] | None, least_photos: int) -> CaptionedPhotos:
-        """The rows in languages that a backbone knows and that have enough photos."""
-        photos = Counter(language for _, language in set(zip(self.photos, self.languages, strict=True)))
-        kept = {
-            language
-            for language, n_photos in photos.items()
-            if n_photos >= least_photos and (known is None or not language or language in known)
-        }
-        return self.rows([index for index, language in enumerate(self.languages) if language in kept])
+def _distinct(rows: Sequence[CaptionedPhoto]) -> list[CaptionedPhoto]:
+    found: dict[tuple[str, str, str], CaptionedPhoto] = {}
+    for row in rows:
+        found.setdefault((row.photo, row.language, row.caption), row)
+    return list(found.values())
 
-    def with_references(self, number: int | None) -> CaptionedPhotos:
-        """Each caption with other captions of its photo as references; rows with too few are left out.
 
-        Args:
-            number: Number of references per row, the first ones; None for all others.
-        """
-        keys = list(zip(self.photos, self.languages, strict=True))
-        of_photo = defaultdict(list)
-        for index, key in enumerate(keys):
-            of_photo[key].append(index)
-        others = [[other for other in of_photo[key] if other != index] for index, key in enumerate(keys)]
-        kept = [index for index, found in enumerate(others) if len(found) >= (number or 1)]
-        references = [[self.captions[other] for other in others[index][:number]] for index in kept]
-        return replace(self.rows(kept), references=references)
+def with_references(rows: Sequence[CaptionedPhoto], number: int | None) -> list[CaptionedPhoto]:
+    """Each caption with the first `number` other captions of its photo (None for all) as references.
+
+    Rows with too few other captions are left out.
+    """
+    of_photo = defaultdict(list)
+    for index, row in enumerate(rows):
+        of_photo[row.photo, row.language].append(index)
+    found = []
+    for index, row in enumerate(rows):
+        others = [rows[other].caption for other in of_photo[row.photo, row.language] if other != index]
+        if len(others) >= (number or 1):
+            found.append(row._replace(references=others[:number]))
+    return found
 
 
 def calibrate(
     scorer: Any,
-    rows: CaptionedPhotos,
+    rows: Sequence[CaptionedPhoto],
     *,
     shuffled: int = 10,
     n_references: int | None = None,
-    least_photos: int = 20,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Percentiles of a metric over right captions, and over captions of other photos in the same language.
 
     Args:
         scorer: Any of the metric.
-        rows: Right captions. A metric that compares with references takes theirs, or, where there are none,
-            the other captions of the photo in the same language.
+        rows: Right captions, in languages with at least 20 photos; others are left out. A metric that
+            compares with references takes theirs, or, where there are none, the other captions of the photo
+            in the same language.
         shuffled: Number of captions of other photos that are scored for each right one.
         n_references: Number of references per row, where they are other captions; None for all.
-        least_photos: Number of photos that a language needs; languages with fewer are left out.
         seed: Seed for the choice of other captions.
 
     Returns:
@@ -404,37 +400,38 @@ def calibrate(
         InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
             that are scored with them.
     """
-    rows = rows.distinct()
-    if not scorer.needs_references:
-        rows = replace(rows, references=None)
-    elif rows.references is None:
-        rows = rows.with_references(n_references)
-    elif n_references is not None:
+    rows = _distinct(rows)
+    has_references = any(row.references is not None for row in rows)
+    if scorer.needs_references and has_references and n_references is not None:
         raise InputError(Setting("n_references", n_references), ": the rows have references of their own")
+    if scorer.needs_references and not has_references:
+        rows = with_references(rows, n_references)
     backbone = getattr(scorer, "backbone", None)
-    rows = rows.in_languages(backbone and backbone.languages, least_photos)
+    rows = usable_rows(rows, backbone and backbone.languages)
     owners, others = other_captions(rows, shuffled, seed)
     if not owners:
-        with_references = " and references" if scorer.needs_references else ""
+        and_references = " and references" if scorer.needs_references else ""
         raise InputError(
-            f"{scorer.metric}: no language that the metric knows has {max(least_photos, 2)} photos with "
-            f"captions{with_references}; ",
-            Setting("least_photos"),
-            " lowers the number",
+            f"{scorer.metric}: no language that the metric knows has {MIN_PHOTOS} photos with "
+            f"captions{and_references}"
         )
-    right = _score(scorer, rows)
-    wrong_rows = replace(rows.rows(owners), captions=[rows.captions[index] for index in others])
-    wrong = _score(scorer, wrong_rows)
+    wrong_rows = [
+        rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
+    ]
+    right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
     if wrong.signature != right.signature:
         raise InputError(
             f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
             "percentiles; give fixed ",
             Setting("document_frequencies"),
         )
-    languages = {ALL: _distributions(right.scores, wrong.scores)}
-    for language in sorted({*wrong_rows.languages} - {""}):
-        mine, theirs = (np.array(some.languages) == language for some in (rows, wrong_rows))
-        languages[language] = _distributions(right.scores[mine], wrong.scores[theirs])
+    languages = {}
+    for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
+        languages[language] = {}
+        for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
+            spoken = np.array([language in (ALL, row.language) for row in listed])
+            found = Distribution.of(scores[spoken])
+            languages[language][kind] = {"n": found.n, "values": list(found.values)}
     return {
         "metric": scorer.metric,
         "signature": right.signature,
@@ -444,7 +441,7 @@ def calibrate(
     }
 
 
-def other_captions(rows: CaptionedPhotos, number: int, seed: int) -> tuple[list[int], list[int]]:
+def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:
     """Rows, and for each of them rows of other photos in the same language: equally long lists of indices.
 
     Args:
@@ -452,20 +449,20 @@ def other_captions(rows: CaptionedPhotos, number: int, seed: int) -> tuple[list[
         number: Number of captions of other photos per row, or all there are.
         seed: Seed for the draws.
 
-    >>> rows = CaptionedPhotos(["x", "x", "y"], [None] * 3, ["a", "b", "c"], ["en"] * 3)
+    >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
     >>> other_captions(rows, 2, 0)
     ([0, 1, 2, 2], [2, 2, 0, 1])
     """
     rng = np.random.default_rng(seed)
     by_language = defaultdict(list)
-    for index, language in enumerate(rows.languages):
-        by_language[language].append(index)
+    for index, row in enumerate(rows):
+        by_language[row.language].append(index)
     owners: list[int] = []
     others: list[int] = []
     for indices in by_language.values():
         # photos side by side, so that "not of this photo" is all but one stretch
-        indices = sorted(indices, key=lambda index: (rows.photos[index], index))
-        photos = [rows.photos[index] for index in indices]
+        indices = sorted(indices, key=lambda index: (rows[index].photo, index))
+        photos = [rows[index].photo for index in indices]
         starts = {photo: start for start, photo in reversed([*enumerate(photos)])}
         sizes = Counter(photos)
         for index, photo in zip(indices, photos, strict=True):
@@ -479,7 +476,7 @@ def other_captions(rows: CaptionedPhotos, number: int, seed: int) -> tuple[list[
 
 def document(
     entries: Sequence[dict[str, Any]],
-    rows: CaptionedPhotos,
+    rows: Sequence[CaptionedPhoto],
     *,
     name: str,
     made: str,
@@ -490,13 +487,14 @@ def document(
 
     Args:
         entries: Results of `calibrate`.
-        rows: The captions that were scored.
+        rows: The captions, as `calibrate` took them.
         name: Name of the set, as it is shown beside scores.
         made: Date, such as 2026-01-31.
         shuffled, seed: As in `calibrate`.
     """
-    languages = Counter(language or "unstated" for language in rows.languages)
-    counts = {"photos": len(set(rows.photos)), "captions": len(rows)}
+    rows = usable_rows(rows)
+    languages = Counter(row.language or "unstated" for row in rows)
+    counts = {"photos": len({row.photo for row in rows}), "captions": len(rows)}
     return {
         "format": FORMAT,
         "set": {"name": name, **counts, "languages": dict(sorted(languages.items()))},
@@ -509,14 +507,11 @@ def document(
     }
 
 
-def _score(scorer: Any, rows: CaptionedPhotos) -> Any:
-    images = rows.images if scorer.needs_images else None
-    languages: Any = [language or None for language in rows.languages]
+def _score(scorer: Any, rows: Sequence[CaptionedPhoto]) -> Any:
+    images = [row.image for row in rows] if scorer.needs_images else None
+    references = [row.references for row in rows] if scorer.needs_references else None
+    languages: Any = [row.language or None for row in rows]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # the entry says how many
-        return scorer.score(rows.captions, images, rows.references, languages if any(languages) else None)
-
-
-def _distributions(right: np.ndarray, wrong: np.ndarray) -> dict[str, Any]:
-    found = {RIGHT: Distribution.of(right), SHUFFLED: Distribution.of(wrong)}
-    return {kind: {"n": item.n, "values": list(item.values)} for kind, item in found.items()}
+        captions = [row.caption for row in rows]
+        return scorer.score(captions, images, references, languages if any(languages) else None)

@@ -9,9 +9,8 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,17 +26,24 @@ from ..errors import (
 )
 from ..files.console import progress_bar
 from ..images.load import check_images
+from ..infometic.regions import (
+    ImageRegions,
+    RegionFinder,
+    RegionMaker,
+    RegionReader,
+    check_finder,
+    load_finder,
+    unit_rows_of,
+)
 from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
 from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scores, check_captions
-from .image_regions import ImageRegions, RegionMaker, RegionReader, unit_rows_of
 
 if TYPE_CHECKING:
     from ..infometic.alignment import Aligner, States
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
-    from ..infometic.regions import RegionFinder
     from ..infometic.words import CaptionWord, Pieces
 
 # pairs that go through the network at once, and images that are encoded at once
@@ -46,15 +52,11 @@ _PAIRS, _IMAGES = 64, 64
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
-WINDOWS = "windows"
-# longer lists of names are replaced by their number in the signature
-_MAX_NAMES_LENGTH = 60
 # of a caption: what its words add to its pieces, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
 
 
-@dataclass
-class _Batch:
+class _Batch(NamedTuple):
     """n distinct pairs of an image and a caption; `photos` and `texts` are embeddings (n, d)."""
 
     regions: list[ImageRegions]
@@ -97,10 +99,8 @@ class InfoMetIC(BackboneScorer):
             folder; None for "learned" where the backbone has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
-        regions: Finder of regions, as `capscore.infometic.detectors.load_finder` takes it; None for "things"
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
             where the backbone has a mark calibration, otherwise "windows".
-        region_names: Names for an open-vocabulary detector to look for, such as ("dog", "red ball"); None
-            for other finders.
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".
@@ -143,7 +143,6 @@ class InfoMetIC(BackboneScorer):
         marks: str | os.PathLike[str] | MarkCalibration | None = None,
         false_alarms: float = 0.05,
         regions: str | RegionFinder | None = None,
-        region_names: Sequence[str] | None = None,
         n_regions: int = 20,
         beta: float = 0.1,
         seed: int = 0,
@@ -151,15 +150,14 @@ class InfoMetIC(BackboneScorer):
         per_row: bool = True,
     ):
         from ..backbones.base import as_read
-        from ..infometic.detectors import load_finder
         from ..infometic.mark_calibration import load_marks
         from ..infometic.marks import RegionNames
         from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
         from ..infometic.words import PieceSequence
 
-        numbers = {"n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
-        self.check_options({"regions": regions, "region_names": region_names, **numbers})
+        options = {"regions": regions, "n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
+        self.check_options(options)
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
         config = self.aligner.config if isinstance(self.aligner, Network) else None
@@ -173,8 +171,8 @@ class InfoMetIC(BackboneScorer):
         # how the network reads captions, where it differs from the paper's
         self.reading = "" if config is None else config.reading
         self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)
-        regions = regions or ("things" if self.mark_calibration else WINDOWS)
-        self.finder = load_finder(regions, embedder, names=region_names, calibration=self.mark_calibration)
+        regions = regions or ("things" if self.mark_calibration else "windows")
+        self.finder = load_finder(regions, embedder, self.mark_calibration)
         self.n_regions, self.beta, self.seed = n_regions, float(beta), seed
         self.false_alarms, self.plus_scale = float(false_alarms), cosine_scale(embedder.backbone)
         self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
@@ -183,12 +181,10 @@ class InfoMetIC(BackboneScorer):
 
     @classmethod
     def check_options(cls, given: Mapping[str, Any]) -> None:
-        """Check options, and that `region_names` go with `regions`.
+        """Check options.
 
-        >>> InfoMetIC.check_options({"regions": "owlv2:org/detector", "region_names": ["dog"], "beta": 0.2})
+        >>> InfoMetIC.check_options({"regions": "detr:org/detector", "beta": 0.2})
         """
-        from ..infometic.detectors import check_finder
-
         for name, kind, fits, expected in (
             ("beta", Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
             ("false_alarms", Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
@@ -198,7 +194,7 @@ class InfoMetIC(BackboneScorer):
             is_number = isinstance(value, kind) and not isinstance(value, bool)
             if value is not None and not (is_number and fits(value)):
                 raise InputError(Setting(name, value), f": expected {expected}")
-        check_finder(given.get("regions") or WINDOWS, given.get("region_names"))
+        check_finder(given.get("regions") or "windows")
 
     # ------------------------------------------------------------------ signature and scores
 
@@ -233,12 +229,9 @@ class InfoMetIC(BackboneScorer):
     def _regions_from(self, given: set[bool]) -> str:
         """Source of the regions, for signatures; `given` holds whether boxes were given, for each row."""
         found = self.finder.name
-        if found != WINDOWS:  # windows depend on the backbone alone, which the signature names
+        if found != "windows":  # windows depend on the backbone alone, which the signature names
             found += f"@{self.finder.fingerprint[:8]}"
-        if self.finder.names:
-            names = ",".join(self.finder.names)
-            found += f"({names if len(names) <= _MAX_NAMES_LENGTH else f'{len(self.finder.names)} names'})"
-        return "+".join(([found] if False in given else []) + (["given"] if True in given else []))
+        return "+".join([found] * (False in given) + ["given"] * (True in given))
 
     def finish(self, rows: PreparedRows) -> Scores:
         given = {detail["boxes_given"] for detail in rows.details or () if detail} or {False}
@@ -288,20 +281,20 @@ class InfoMetIC(BackboneScorer):
             raise InputError("there are no images", field="images")
         reader = RegionReader(self.region_maker, None, "raise")
         found = self.embedder.images(pictures, reader=reader)
-        firsts = np.unique(found.index, return_index=True)[1].tolist()  # the first row of each image
+        firsts = np.unique(found.index, return_index=True)[1]  # the first row of each image
         by_row = reader.regions()
-        regions = [by_row[row] for row in firsts]
-        self._warn_about_regions(firsts, [len(photo) for photo in regions])
+        regions = [by_row[row] for row in firsts.tolist()]
+        _warn_about_regions(firsts, [len(photo) for photo in regions])
 
-        if not self.aligner.reads_words:
-            languages = [""] * len(captions)
-        pairs = list(zip(captions, languages, strict=True))
-        index = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
-        text_of = np.array([index[pair] for pair in pairs])
-        captions, languages = (list(column) for column in zip(*index, strict=True)) if index else ([], [])
+        pairs = list(
+            zip(captions, languages if self.aligner.reads_words else [""] * len(captions), strict=True)
+        )
+        distinct = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
+        text_of = np.array([distinct[pair] for pair in pairs])
+        captions, languages = [caption for caption, _ in distinct], [language for _, language in distinct]
         embedded = self.embedder.texts(captions, prefix=self.prefix)
-        texts = embedded.matrix[embedded.index]
-        pieces, contexts = self._pieces(captions), None
+        texts, pieces = embedded.matrix[embedded.index], self._pieces(captions)
+        contexts = None
         if self.aligner.reads_words:
             contexts = self.contexts(captions, self._words(captions, languages), pieces)
         self.warn_about_truncation(embedded.truncated[embedded.index][text_of])
@@ -358,23 +351,22 @@ class InfoMetIC(BackboneScorer):
         keys = [(id(regions[row]), rows.candidates[row], rows.languages[row]) for row in kept]
         first_of = dict(reversed(list(zip(keys, kept, strict=True))))
         order = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
-        pairs = sorted(first_of, key=lambda key: (order[key[1]], first_of[key]))
-        index = {key: number for number, key in enumerate(pairs)}
-        pair_of = np.array([index[key] for key in keys], np.int64)
-        numbers = np.zeros((len(self.value_names) + 2, len(pairs)))
+        firsts = [first_of[key] for key in sorted(first_of, key=lambda key: (order[key[1]], first_of[key]))]
+        number_of = {row: number for number, row in enumerate(firsts)}
+        pair_of = np.array([number_of[first_of[key]] for key in keys], np.int64)
+        numbers = np.zeros((len(self.value_names) + 2, len(firsts)))
         details: list[dict[str, Any]] = []
         progress = self.embedder.progress
-        quick = progress is None and len(pairs) <= 2 * _AT_ONCE
-        with progress_bar("Judging captions", len(pairs), shown=False if quick else progress) as advance:
-            for start in range(0, len(pairs), _AT_ONCE):
-                part = slice(start, start + _AT_ONCE)
-                firsts = [first_of[key] for key in pairs[part]]
-                captions = [rows.candidates[row] for row in firsts]
-                languages = [rows.languages[row] for row in firsts]
+        shown = False if progress is None and len(firsts) <= 2 * _AT_ONCE else progress
+        with progress_bar("Judging captions", len(firsts), shown=shown) as advance:
+            for start in range(0, len(firsts), _AT_ONCE):
+                part = firsts[start : start + _AT_ONCE]
+                captions = [rows.candidates[row] for row in part]
+                languages = [rows.languages[row] for row in part]
                 texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
                 batch = _Batch(
-                    [regions[row] for row in firsts],
-                    images.matrix[images.index[firsts]],
+                    [regions[row] for row in part],
+                    images.matrix[images.index[part]],
                     captions,
                     languages,
                     texts.matrix[texts.index],
@@ -383,14 +375,19 @@ class InfoMetIC(BackboneScorer):
                 )
                 values, found = self._measure_batch(batch)
                 details += found
-                numbers[:, part] = [*values, texts.truncated[texts.index], _is_cut(batch.pieces)]
-                advance(len(firsts))
+                flags = [texts.truncated[texts.index], _is_cut(batch.pieces)]
+                numbers[:, start : start + _AT_ONCE] = [*values, *flags]
+                advance(len(part))
         truncated, has_unread = np.zeros((2, len(rows)), dtype=bool)
         truncated[kept], has_unread[kept] = numbers[-2:, pair_of]
         self.warn_about_truncation(truncated)
         self._warn_about_cut(has_unread)
-        row_details = _of_rows(details, pair_of.tolist())
-        self._warn_about_regions(kept, [len(detail["regions"]) for detail in row_details])
+        # each row has details of its own, which the caller may change
+        row_details = [
+            details[pair] if firsts[pair] == row else copy.deepcopy(details[pair])
+            for row, pair in zip(kept, pair_of.tolist(), strict=True)
+        ]
+        _warn_about_regions(kept, [len(detail["regions"]) for detail in row_details])
         return Measured(
             values=dict(zip(self.value_names, numbers[:-2, pair_of], strict=True)),
             image_keys=images.keys,
@@ -421,14 +418,17 @@ class InfoMetIC(BackboneScorer):
                 for start in range(0, len(order), _PAIRS):
                     part = order[start : start + _PAIRS]
                     texts = self._text_states(part, batch.texts, batch.pieces, contexts)
-                    found = self.aligner.pairs(
-                        states, texts, [image_of[row] for row in part], range(len(part))
-                    )
+                    index = [image_of[row] for row in part]
+                    found = self.aligner.pairs(states, texts, index, range(len(part)))
                     recall[part] = found.recall.double().cpu().numpy()
                     precision[part] = found.precision.double().cpu().numpy()
-                    scores = (found.region_scores.double().cpu(), found.token_scores.double().cpu())
-                    for row, of_regions, of_tokens in zip(part, *scores, strict=True):
-                        region_scores[row], token_scores[row] = of_regions.numpy(), of_tokens.numpy()
+                    of_regions, of_tokens = (
+                        found.region_scores.double().cpu(),
+                        found.token_scores.double().cpu(),
+                    )
+                    for number, row in enumerate(part):
+                        region_scores[row] = of_regions[number].numpy()
+                        token_scores[row] = of_tokens[number].numpy()
         self._check_finite(recall + precision)
         photos, texts_ = self._unit(batch.photos), self._unit(batch.texts)
         marks, names = self._marks(batch, photos, texts_)
@@ -537,50 +537,44 @@ class InfoMetIC(BackboneScorer):
         names: list[str],
     ) -> dict[str, Any]:
         """The details of a pair; without marks, those by score, as published."""
+        from ..infometic.marks import published_marks
         from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
         regions, words, pieces = batch.regions[row], batch.words[row], batch.pieces[row]
         first = len(self.sequence.before)
         scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
-        listed = region_scores.tolist()
-        if marks is not None:
-            p_correct, correct, nearest = marks.p_correct, marks.correct, marks.region
-            p_mentioned, mentioned = marks.p_mentioned.tolist(), marks.mentioned.tolist()
-        else:
-            rows = encode_pieces(self.backbone, pieces.ids)
-            likest = nearest_regions(pieces, rows, words, regions.embeddings)
-            nearest = [
-                None if score is None else region for score, region in zip(scores, likest, strict=True)
-            ]
-            correct = [
-                None if score is None or not word.semantic else score > self.beta
-                for word, score in zip(words, scores, strict=True)
-            ]
-            p_correct, p_mentioned = [None] * len(words), [None] * len(regions)
-            mentioned = [score > self.beta for score in listed]
-        n_regions = len(regions)
+        listed = region_scores[: len(regions)].tolist()  # padding follows, and the null token is last
+        if marks is None:
+            likest = nearest_regions(
+                pieces, encode_pieces(self.backbone, pieces.ids), words, regions.embeddings
+            )
+            marks = published_marks(words, scores, listed, likest, self.beta)
+        of_words = zip(words, scores, marks.p_correct, marks.correct, marks.region, strict=True)
+        of_regions = zip(
+            *(regions.boxes.tolist(), listed, marks.p_mentioned, marks.mentioned),
+            *(names, regions.confidences.tolist(), regions.labels),
+            strict=True,
+        )
         return {
-            "fits": None if marks is None else marks.fits,
-            "p_fits": None if marks is None else marks.p_fits,
+            "fits": marks.fits,
+            "p_fits": marks.p_fits,
             "words": [
                 {**word._asdict(), "score": score, "p_correct": p, "correct": is_correct, "region": region}
-                for word, score, p, is_correct, region in zip(
-                    words, scores, p_correct, correct, nearest, strict=True
-                )
+                for word, score, p, is_correct, region in of_words
             ],
             "regions": [
                 {
-                    "box": regions.boxes[number].tolist(),
-                    "score": listed[number],
-                    "p_mentioned": p_mentioned[number],
-                    "mentioned": mentioned[number],
-                    "name": names[number] or regions.labels[number],
-                    "confidence": float(regions.confidences[number]),
-                    "label": regions.labels[number],
+                    "box": box,
+                    "score": score,
+                    "p_mentioned": p,
+                    "mentioned": mentioned,
+                    "name": name or label,
+                    "confidence": confidence,
+                    "label": label,
                 }
-                for number in range(n_regions)
+                for box, score, p, mentioned, name, confidence, label in of_regions
             ],
-            "null": listed[-1],
+            "null": float(region_scores[-1]),
             "image_size": list(regions.size),
             "n_words_cut": sum(score is None for score in scores),
             "boxes_given": regions.given,
@@ -628,25 +622,16 @@ class InfoMetIC(BackboneScorer):
                 )
             )
 
-    def _warn_about_regions(self, rows: list[int], counts: list[int]) -> None:
-        empty = [row for row, n_regions in zip(rows, counts, strict=True) if not n_regions]
-        if empty:
-            warn(
-                RegionWarning(
-                    f"{len(empty)} of {len(rows)} rows have an image in which no region was found: nothing "
-                    f"in it can be mentioned, and their recall is 0 (first such row: {empty[0]})"
-                )
+
+def _warn_about_regions(rows: Sequence[int] | np.ndarray, counts: list[int]) -> None:
+    empty = [row for row, n_regions in zip(rows, counts, strict=True) if not n_regions]
+    if empty:
+        warn(
+            RegionWarning(
+                f"{len(empty)} of {len(rows)} rows have an image in which no region was found: nothing "
+                f"in it can be mentioned, and their recall is 0 (first such row: {empty[0]})"
             )
-
-
-def _of_rows(details: list[dict[str, Any]], pair_of: list[int]) -> list[dict[str, Any]]:
-    """The details of each row; each row has its own, which the caller may change."""
-    used: set[int] = set()
-    rows = []
-    for pair in pair_of:
-        rows.append(copy.deepcopy(details[pair]) if pair in used else details[pair])
-        used.add(pair)
-    return rows
+        )
 
 
 def _is_cut(pieces: list[Pieces]) -> np.ndarray:

@@ -7,7 +7,6 @@ import os
 import sys
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from capscore.cli import app
@@ -187,17 +186,12 @@ def test_a_suite_runs_what_is_there(flickr):
         (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "is not one of"),
         (("--data", "thumb", "--metric", "rouge_l", "--output", "out.txt"), 2, "ends in .json"),
         (
-            ("--data", "thumb", "-m", "infometic", "--region-names", "dog"),
-            2,
-            "--region-names do not go with --regions windows",
-        ),
-        (
             ("--data", "thumb", "-m", "infometic", "--regions", "owlv2:x"),
             2,
-            "--region-names: expected a list",
+            "--regions owlv2:x: expected 'things'",
         ),
         (
-            ("--data", "thumb", "-m", "mcs", "--regions", "owlv2:x", "--region-names", "dog"),
+            ("--data", "thumb", "-m", "mcs", "--regions", "detr:x"),
             2,
             ": an option of infometic, not of mcs",
         ),
@@ -228,21 +222,6 @@ def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
     result = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded", "--json")
     assert result.exit_code == 3
     assert "mcs was not run" in result.stderr and json.loads(result.stdout)["skipped"].keys() == {"mcs"}
-
-
-def test_names_of_regions_reach_the_scorer(flickr, tmp_path):
-    from ..infometic.test_detectors import write_owlv2
-
-    (flickr / "images").mkdir(exist_ok=True)
-    for number in range(4):
-        Image.new("RGB", (40, 30), (60 * number, 99, 199)).save(flickr / "images" / f"{number}.jpg")
-    tiny = write_owlv2(tmp_path / "tiny")
-    names = ("--region-names", "cat", "--region-names", "red ball")
-    options = ("--backbone", "embedded", "--weights", "info_clip", "--bootstrap", 0, "--no-cache", "--json")
-    result = benchmark(flickr, "-m", "infometic", *options, "--regions", f"owlv2:{tiny}", *names)
-    assert result.exit_code == 0, result.output
-    signature = json.loads(result.stdout)["results"][0]["signature"]
-    assert "|regions:owlv2%3Atiny@" in signature and "(cat,red%20ball)|n_regions:20|" in signature
 
 
 def test_data_list():

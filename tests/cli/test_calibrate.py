@@ -26,6 +26,7 @@ def run(*arguments):
 def captions(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
     monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("capscore.metrics.calibration.MIN_PHOTOS", 2)
     rows = []
     for name, pixels in COLOURS.items():
         Image.fromarray(pixels).save(tmp_path / f"{name}.png")
@@ -39,9 +40,7 @@ def captions(tmp_path, monkeypatch):
 
 def test_a_file_is_written_and_scores_are_ranked_by_it(captions, tmp_path):
     out = tmp_path / "mine.json"
-    done = run(
-        "calibrate", captions, "-m", "mcs,text_score", "-o", out, "--least-photos", 2, "--set-name", "colours"
-    )
+    done = run("calibrate", captions, "-m", "mcs,text_score", "-o", out, "--set-name", "colours")
     assert done.exit_code == 0, done.output
     found = json.loads(out.read_text())
     assert [entry["metric"] for entry in found["metrics"]] == ["mcs", "text_score"]
@@ -73,7 +72,7 @@ def test_a_file_is_written_and_scores_are_ranked_by_it(captions, tmp_path):
 
 def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
     out = tmp_path / "mine.json"
-    done = run("calibrate", captions, "-m", "mcs,clip_score", "-o", out, "--least-photos", 2)
+    done = run("calibrate", captions, "-m", "mcs,clip_score", "-o", out)
     assert done.exit_code == 0, done.output
     preds = tmp_path / "preds.jsonl"
     rows = [
@@ -104,7 +103,7 @@ def test_references_in_several_numbers(captions, tmp_path):
     more = [json.loads(line) for line in captions.read_text().splitlines()]
     more += [{**row, "caption": f"{row['caption']} {row['caption']} x"} for row in more]
     captions.write_text("".join(f"{json.dumps(row)}\n" for row in more))
-    options = ("--least-photos", 2, "--n-references", 1, "--n-references", 3, "-o", out, "--quiet")
+    options = ("--n-references", 1, "--n-references", 3, "-o", out, "--quiet")
     done = run("calibrate", captions, "-m", "ref_clip_score@anything", *options)
     assert done.exit_code == 0 and not done.output, done.output
     signatures = [entry["signature"] for entry in json.loads(out.read_text())["metrics"]]
@@ -117,7 +116,7 @@ def test_photos_inside_a_file(captions, tmp_path):
     for row in rows:
         row["image"] = {"bytes": (tmp_path / row["image"]).read_bytes(), "path": None}
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "rows.parquet")
-    done = run("calibrate", tmp_path / "rows.parquet", "--least-photos", 2, "--json")
+    done = run("calibrate", tmp_path / "rows.parquet", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["set"]["photos"] == 3
 
@@ -129,14 +128,6 @@ def test_photos_inside_a_file(captions, tmp_path):
         (("-o", "x.txt"), 2, "expected a name that ends in .json"),
         (("-m", "mcz", "-o", "x.json"), 2, "did you mean 'mcs'"),
         (("--beta", "0.2", "-o", "x.json"), 2, "an option of infometic"),
-        (
-            (
-                "-o",
-                "x.json",
-            ),
-            1,
-            "no language that the metric knows has 20 photos",
-        ),
         (("-o", "x.json", "--images", "elsewhere"), 2, "--images elsewhere does not exist"),
     ],
 )
@@ -145,6 +136,13 @@ def test_wrong_use_is_told(captions, arguments, code, message, tmp_path, monkeyp
     done = run("calibrate", captions, *arguments)
     assert done.exit_code == code, done.output
     assert message in " ".join(done.output.split())
+
+
+def test_a_few_photos_are_not_enough(captions, tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.metrics.calibration.MIN_PHOTOS", 20)
+    done = run("calibrate", captions, "-o", tmp_path / "x.json")
+    assert done.exit_code == 1
+    assert "no language that the metric knows has 20 photos" in " ".join(done.output.split())
 
 
 def test_a_file_that_is_none_is_refused_before_anything_is_scored(captions, tmp_path):

@@ -140,7 +140,7 @@ def test_options_of_metrics_are_options_of_commands():
     [
         (Setting("image_column", "x"), "--image-column x"),
         (Setting("image_column"), "--image-column"),
-        (Setting("region_names", ["dog", "red ball"]), "--region-names dog --region-names 'red ball'"),
+        (Setting("image_text", ["dog", "red ball"]), "--image-text dog --image-text 'red ball'"),
         (Setting("force", True), "--force"),
         (Setting("cache", False), "--no-cache"),
         (Setting("cache", Path("kept")), "--cache-dir kept"),

@@ -16,7 +16,7 @@ from capscore.cli import app
 from capscore.metrics.base import Scores
 
 from ..infometic.invented import REGIONS, explanation
-from ..infometic.test_detectors import write_owlv2
+from ..infometic.test_detectors import write_detr
 
 
 class InventedScorer:
@@ -28,8 +28,8 @@ class InventedScorer:
     def language_problem(self, code):
         return "no words of Klingon are known" if code == "tlh" else None
 
-    def score(self, captions, images, *, language=None, boxes=None):
-        self.asked = {"captions": captions, "images": images, "language": language, "boxes": boxes}
+    def score(self, captions, images, *, language=None):
+        self.asked = {"captions": captions, "images": images, "language": language}
         n = len(captions)
         details = [explanation(text, right="red 椅子", wrong="cat 猫", regions=REGIONS) for text in captions]
         return Scores(
@@ -82,7 +82,7 @@ def test_printed(scorer, photo):
     assert "A red ✗[cat]" in lines
     assert "Likely wrong: cat (score 0.02)." in lines
     assert "There is no content word, so none can be wrong." in lines
-    assert "Text precision  ████████████░░░░░░░░░░░░░░░░░░  0.40" in lines
+    assert "Text precision  0.40" in lines
     table = [line.split() for line in lines if "mentioned" in line or "missed" in line][:4]
     assert table[0] == ["1", "✓", "mentioned", "dog", "0.40", "0.90", "5,", "5,", "15,", "25"]
     assert [row[3] for row in table[1:]] == ["sky", "tree", "sign"]
@@ -97,38 +97,27 @@ def test_a_caption_does_nothing_to_the_terminal(scorer, photo):
 
 
 def test_what_the_scorer_is_asked(scorer, photo, tmp_path):
-    boxes = tmp_path / "boxes.json"
-    boxes.write_text("[[0, 0, 5, 5.5]]")
     options = ["--language", "de", "--backbone", "b", "--weights", "w", "--beta", "0.2", "--no-cache"]
-    assert run(photo, "one", "two", "--boxes", boxes, *options).exit_code == 0
+    assert run(photo, "one", "two", *options).exit_code == 0
     images = scorer.asked.pop("images")
     assert len(images) == 2 and images[0] is images[1]
     assert isinstance(images[0], Image.Image)  # the photo is decoded once, also for the picture
-    assert scorer.asked == {
-        "captions": ["one", "two"],
-        "language": "de",
-        "boxes": [[[0, 0, 5, 5.5]]] * 2,
-    }
+    assert scorer.asked == {"captions": ["one", "two"], "language": "de"}
     given = {"backbone": "b", "weights": "w", "beta": 0.2, "cache": False}
-    assert given.items() <= scorer.options.items()
-    assert not {"regions", "region_names"} & scorer.options.keys()
+    assert given.items() <= scorer.options.items() and "regions" not in scorer.options
     run(photo, "one", "--regions", "detr:x")
-    assert scorer.options["regions"] == "detr:x" and scorer.asked["boxes"] is None
-    assert "region_names" not in scorer.options
-    names = ["--region-names", "dog", "--region-names", "red ball"]
-    assert run(photo, "one", "--regions", "owlv2:x", *names).exit_code == 0
-    assert scorer.options["region_names"] == ["dog", "red ball"]
+    assert scorer.options["regions"] == "detr:x"
 
 
-def test_names_of_regions_reach_the_detector(photo, tmp_path):
-    tiny = write_owlv2(tmp_path / "tiny")
-    names = ["--regions", f"owlv2:{tiny}", "--region-names", "cat", "--region-names", "red ball"]
-    result = run(photo, "A cat.", *names, "--backbone", "embedded", "--weights", "info_clip", "--json")
+def test_a_detector_names_its_regions(photo, tmp_path):
+    tiny = f"detr:{write_detr(tmp_path / 'tiny')}"
+    options = ["--regions", tiny, "--backbone", "embedded", "--weights", "info_clip", "--json"]
+    result = run(photo, "A cat.", *options)
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
-    assert "(cat,red%20ball)|n_regions:20|marks:learned@" in printed["signature"]
+    assert "|regions:detr%3Atiny@" in printed["signature"]
     labels = {region["label"] for region in printed["captions"][0]["regions"]}
-    assert labels and labels <= {"cat", "red ball"}
+    assert labels and labels <= {"cat", "dog", "ball"}
 
 
 def test_json(scorer, photo, tmp_path):
@@ -148,13 +137,11 @@ def test_json(scorer, photo, tmp_path):
 
 
 def test_a_page(scorer, photo, tmp_path):
-    result = run(
-        photo, "A red cat", "猫と椅子", "--language", "ja", "-q", "-o", tmp_path / "page.html", "--missed", 1
-    )
+    result = run(photo, "A red cat", "猫と椅子", "--language", "ja", "-q", "-o", tmp_path / "page.html")
     assert (result.exit_code, result.stdout) == (0, "")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "photo.png" in page and "猫" in page and "infometic|" in page
-    assert page.count('class="tag missed"') == 2
+    assert page.count('class="tag missed"') == 6
 
 
 def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
@@ -173,13 +160,7 @@ def test_what_is_there_is_not_overwritten(scorer, photo, tmp_path):
         (["-o", "out.jpg"], "expected a name that ends in .html or .htm or .json"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
-        (["--regions", "windows", "--boxes", "b.json"], "--regions and --boxes: give only one of them"),
-        (["--region-names", "dog", "--boxes", "b.json"], "--region-names and --boxes: give only one of them"),
-        (["--region-names", "dog"], "--region-names do not go with --regions windows"),
-        (["--regions", "owlv2:x"], "--region-names: expected a list of names"),
-        (["--regions", "owlv2:x", "--region-names", " "], "expected a list of names"),
         (["--regions", "owl:x"], "--regions owl:x: expected 'things', 'windows'"),
-        (["--boxes", "nowhere.json"], "--boxes nowhere.json: expected a JSON list of boxes: [Errno 2]"),
         (["--no-cache", "--cache-dir", "x"], "give only one of them"),
         ([" "], "a caption is empty"),
     ],
@@ -190,39 +171,6 @@ def test_wrong_usage(scorer, photo, options, message, tmp_path, monkeypatch):
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert not scorer.asked
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[", "expected a JSON list of boxes"),
-        ('{"a": 1}', "expected a list of boxes"),
-        ("[[0, 0, 5, 5], [0, 1, 2]]", "box 1 is [0, 1, 2]: expected four finite numbers"),
-        ("[" * 100_000, "expected a JSON list of boxes"),
-        ("[[NaN, 0, 5, 5]]", "box 0 is"),
-        ("[[400, 0, 410, 9]]", "box 0 is"),
-        (str([[0, 0, 5, 5]] * 1001), "1,001 boxes for one photo; expected at most 1,000"),
-    ],
-)
-def test_bad_boxes(scorer, photo, tmp_path, text, message):
-    path = tmp_path / "boxes.json"
-    path.write_text(text)
-    result = run(photo, "A cat", "--boxes", path)
-    assert result.exit_code == 2 and message in " ".join(result.stderr.split())
-    assert len(result.stderr) < 500
-    assert not scorer.asked
-
-
-def test_a_file_of_boxes_may_begin_with_a_byte_order_mark(scorer, photo, tmp_path):
-    path = tmp_path / "boxes.json"
-    path.write_bytes(b"\xef\xbb\xbf[[0, 0, 5, 5]]")
-    assert run(photo, "A cat", "--boxes", path).exit_code == 0
-
-
-def test_a_file_of_boxes_that_is_too_large_is_not_read_to_its_end(scorer, photo):
-    result = run(photo, "A cat", "--boxes", "/dev/zero")
-    assert result.exit_code == 2
-    assert "--boxes /dev/zero: expected a JSON list of boxes" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(

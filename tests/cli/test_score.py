@@ -230,16 +230,15 @@ def test_images_inside_the_file(tmp_path, photos, colours, source, output):
 
 
 def test_options_of_infometic(preds, tmp_path, colours):
-    from ..infometic.test_detectors import write_owlv2
+    from ..infometic.test_detectors import write_detr
 
-    tiny, output = write_owlv2(tmp_path / "tiny"), tmp_path / "o.jsonl"
+    tiny, output = write_detr(tmp_path / "tiny"), tmp_path / "o.jsonl"
     own = ("--weights", "info_clip", "--n-regions", 2, "--beta", 0, "--language", "en", "--no-cache")
-    names = ("--regions", f"owlv2:{tiny}", "--region-names", "cat", "--region-names", "red ball")
-    result = score(preds, "-m", "infometic", "-m", "mcs", *own, *names, "-o", output)
+    result = score(preds, "-m", "infometic", "-m", "mcs", *own, "--regions", f"detr:{tiny}", "-o", output)
     assert result.exit_code == 0, result.output
     signature = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["infometic"]["signature"]
-    assert "|weights:info_clip|regions:owlv2%3Atiny@" in signature
-    assert "(cat,red%20ball)|n_regions:2|marks:published|beta:0|" in signature
+    assert "|weights:info_clip|regions:detr%3Atiny@" in signature
+    assert "|n_regions:2|marks:published|beta:0|" in signature
     rows = read_jsonl(output)
     assert [row["infometic"] for row in rows] == pytest.approx(
         [row["recall"] + row["precision"] for row in rows]
@@ -263,19 +262,11 @@ def test_options_of_infometic(preds, tmp_path, colours):
     [
         (["--weights", "info_clip"], "--weights info_clip: an option of infometic, not of mcs"),
         (["--regions", "windows"], "--regions windows: an option of infometic, not of mcs"),
-        (["--region-names", "dog"], "--region-names dog: an option of infometic, not of mcs"),
         (["--n-regions", "5"], "--n-regions 5: an option of infometic, not of mcs"),
         (["--beta", "0"], "--beta 0.0: an option of infometic, not of mcs"),
         (["-m", "infometic", "--beta", "1"], "--beta 1.0: expected a number from 0 to below 1"),
         (["-m", "infometic", "--regions", "window"], "expected 'things', 'windows'"),
-        (
-            ["-m", "infometic", "--region-names", "dog"],
-            "--region-names do not go with",
-        ),
-        (
-            ["-m", "infometic", "--regions", "owlv2:x"],
-            "--region-names: ",
-        ),
+        (["-m", "infometic", "--regions", "owlv2:x"], "expected 'things', 'windows'"),
     ],
 )
 def test_usage_errors_of_infometic(preds, tmp_path, colours, arguments, message):

@@ -301,23 +301,17 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("metrics/infometic_detector")
+@case("metrics/infometic_detr")
 def _(place: Place) -> Any:
-    """Regions that a tiny detector finds by names."""
+    """Regions that a tiny detector finds."""
     from pathlib import Path
 
     import capscore
 
     Path("tiny").mkdir()
-    of_tests("detectors").write_owlv2(Path("tiny"))
+    of_tests("detectors").write_detr(Path("tiny"))
     coarse(Path("tiny/model.safetensors"))
-    scorer = capscore.load(
-        "infometic",
-        backbone=place.embedded,
-        weights="info_clip",
-        regions="owlv2:tiny",
-        region_names=["cat", "red ball"],
-    )
+    scorer = capscore.load("infometic", backbone=place.embedded, weights="info_clip", regions="detr:tiny")
     return all_of(scorer.score(place.captions("en")[:2], place.photos()[:2], language="en"))
 
 

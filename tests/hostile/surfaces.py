@@ -480,24 +480,6 @@ def network(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
-def boxes(folder: Path, given: Any) -> Outcome:
-    """A file of boxes, for a photo of 4 × 3 pixels."""
-    written(folder, {"photo.png": encode(RED)})
-    if given is not None:
-        written(folder, {"boxes.json": given})
-    arguments = (
-        "--boxes",
-        folder / "boxes.json",
-        "--weights",
-        "info_clip",
-        "--backbone",
-        "toy",
-        "--no-cache",
-    )
-    with toy_by_name():
-        return run_command("explain", folder / "photo.png", "red", "--language", "en", *arguments)
-
-
 def cache(folder: Path, given: Any) -> Outcome:
     """A folder of embeddings, for a red photo and "red": by the library."""
     path = made(given, folder)
@@ -537,7 +519,6 @@ SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
         address,
         checkpoint,
         network,
-        boxes,
         cache,
     )
 }

@@ -94,7 +94,7 @@ class TestApps(Hostile):
 
 
 class TestFolders(Hostile):
-    families = ("checkpoint", "network", "boxes", "cache")
+    families = ("checkpoint", "network", "cache")
 
 
 class TestTraining(Hostile):

@@ -71,7 +71,7 @@ def same(first, second):
     assert first.p_fits == pytest.approx(second.p_fits, abs=1e-6)
     for one, other in zip(first.p_correct, second.p_correct, strict=True):
         assert one == (None if other is None else pytest.approx(other, abs=1e-6))
-    assert first.p_mentioned.tolist() == pytest.approx(second.p_mentioned.tolist(), abs=1e-6)
+    assert first.p_mentioned == pytest.approx(second.p_mentioned, abs=1e-6)
 
 
 def test_rows_do_not_depend_on_each_other(rows):
@@ -135,7 +135,7 @@ def test_words_of_a_caption_that_does_not_fit_are_not_judged_one_by_one(rows):
     for found, row in zip(mark_rows(loaded, rows, embed, 0.05), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6
         assert found.correct == [None] * len(row.words) == found.region
-        assert not found.mentioned.any()
+        assert not any(found.mentioned)
 
 
 def test_a_word_that_is_likely_wrong_lies_in_no_region(rows):

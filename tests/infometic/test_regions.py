@@ -7,8 +7,7 @@ import pytest
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.detectors import check_finder, load_finder
-from capscore.infometic.regions import RegionFinder, Regions, WindowFinder
+from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, check_finder, load_finder
 
 from ..toy import ColourBackbone
 
@@ -41,21 +40,12 @@ def test_windows_and_finders(embedder):
     ("spec", "options", "complaint"),
     [
         ("window", {}, "regions='window': expected 'things', 'windows'"),
-        ("", {}, "regions='': expected 'things', 'windows', 'detr:ID'"),
+        ("", {}, "regions='': expected 'things', 'windows' or 'detr:ID'"),
         (7, {}, "regions=7: expected 'things', 'windows'"),
         ("detr", {}, "regions='detr': expected"),
         ("windows:large", {}, "regions='windows:large': expected"),
-        ("windows", {"names": ["dog"]}, "names do not go with regions='windows', which takes none"),
-        ("windows", {"names": []}, "names do not go with regions='windows'"),
-        (Nowhere(), {"names": ["dog"]}, "names do not go with regions="),
-        (Nowhere(), {"revision": "main"}, "revision='main' does not go with regions="),
-        ("detr:org/model", {"names": ["dog"]}, "names do not go with regions='detr:org/model'"),
-        ("owlv2:org/model", {}, "names: expected a list of names"),
-        ("grounding-dino:org/model", {"names": []}, "got []"),
-        ("owlv2:org/model", {"names": "dog"}, "got 'dog'"),
-        ("owlv2:org/model", {"names": ["dog", 7]}, "got ['dog', 7]"),
-        ("owlv2:org/model", {"names": ["dog", " "]}, "got ['dog', ' ']"),
-        ("grounding-dino:org/model", {"names": ["a dog."]}, "got ['a dog.']"),
+        ("owlv2:org/model", {}, "regions='owlv2:org/model': expected"),
+        ("things", {}, "needs a mark calibration"),
     ],
 )
 def test_what_does_not_go_together(embedder, spec, options, complaint):
@@ -65,11 +55,9 @@ def test_what_does_not_go_together(embedder, spec, options, complaint):
 
 
 def test_what_is_asked_for_can_be_told_before_anything_is_loaded():
-    assert check_finder("windows") == ("windows", "", ())
-    assert check_finder(" detr:org/model ") == ("detr", "org/model", ())
-    names = np.array([" dog", "red ball", "dog"])
-    assert check_finder("owlv2:a/b:c", names) == ("owlv2", "a/b:c", ("dog", "red ball"))
-    assert check_finder(Nowhere()) == ("", "", ())
+    assert check_finder("windows") == ("windows", "")
+    assert check_finder(" detr:org/model ") == ("detr", "org/model")
+    assert check_finder(Nowhere()) == ("", "")
 
 
 def test_detectors_that_cannot_be_had_offline(embedder):

@@ -14,12 +14,12 @@ from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.metrics import load
+from capscore.metrics import calibration, load
 from capscore.metrics.backbone_scorer import MCS, TextScore
 from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
-    CaptionedPhotos,
+    CaptionedPhoto,
     Distribution,
     Standing,
     calibrate,
@@ -29,6 +29,7 @@ from capscore.metrics.calibration import (
     read_calibrations,
     shipped_calibrations,
     standing,
+    with_references,
 )
 from capscore.metrics.cider import CIDEr
 from capscore.metrics.reference_scorer import ROUGEL
@@ -53,6 +54,16 @@ SHIPPED = [
 HALF = 2.5 / math.sqrt(2)  # one colour against two
 
 
+def captioned(*columns):
+    """Rows of columns: names of photos, images, captions, languages, references."""
+    return [CaptionedPhoto(*row) for row in zip(*columns, strict=True)]
+
+
+@pytest.fixture(autouse=True)
+def two_photos_are_enough(monkeypatch):
+    monkeypatch.setattr(calibration, "MIN_PHOTOS", 2)
+
+
 @pytest.fixture
 def scorer():
     return MCS(Embedder(ColourBackbone()))
@@ -67,12 +78,12 @@ def rows():
     # the toy knows no French
     listed += [("r", "red", "en"), ("r", "rouge", "fr"), ("g", "vert", "fr")]
     photos, captions, languages = map(list, zip(*listed, strict=True))
-    return CaptionedPhotos(photos, [images[photo] for photo in photos], captions, languages)
+    return captioned(photos, [images[photo] for photo in photos], captions, languages)
 
 
 @pytest.fixture
 def file(scorer, rows, tmp_path):
-    entry = calibrate(scorer, rows, shuffled=9, least_photos=2)
+    entry = calibrate(scorer, rows, shuffled=9)
     found = document([entry], rows, name="three colours", made="2026-01-31", shuffled=9, seed=0)
     path = tmp_path / "colours.json"
     path.write_text(json.dumps(found))
@@ -80,7 +91,7 @@ def file(scorer, rows, tmp_path):
 
 
 def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
-    found = calibrate(scorer, rows, shuffled=9, least_photos=2)
+    found = calibrate(scorer, rows, shuffled=9)
     assert set(found["languages"]) == {"all", "de", "en"}  # each caption of a photo counts once
     english = found["languages"]["en"]
     assert english["right"]["n"] == 4
@@ -100,15 +111,15 @@ def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
 
 def test_other_captions_are_of_other_photos_in_the_same_language(rows):
     owners, others = other_captions(rows, 2, seed=5)
-    assert all(rows.photos[a] != rows.photos[b] for a, b in zip(owners, others, strict=True))
-    assert all(rows.languages[a] == rows.languages[b] for a, b in zip(owners, others, strict=True))
+    assert all(rows[a].photo != rows[b].photo for a, b in zip(owners, others, strict=True))
+    assert all(rows[a].language == rows[b].language for a, b in zip(owners, others, strict=True))
     assert len(set(zip(owners, others, strict=True))) == len(owners)
     assert other_captions(rows, 2, seed=5) == (owners, others)
     assert other_captions(rows, 2, seed=6) != (owners, others)
 
 
 def test_every_other_caption_is_as_likely():
-    rows = CaptionedPhotos(list("aabbccdd"), [None] * 8, list("12345678"), ["en"] * 8)
+    rows = captioned(list("aabbccdd"), [None] * 8, list("12345678"), ["en"] * 8)
     counts = np.zeros((8, 8))
     for seed in range(600):
         for owner, other in zip(*other_captions(rows, 1, seed), strict=True):
@@ -121,41 +132,39 @@ def test_every_other_caption_is_as_likely():
 
 
 def test_references_are_the_other_captions_of_the_photo():
-    rows = CaptionedPhotos(list("aaab"), [None] * 4, ["one", "two", "three", "four"], ["en"] * 4)
-    assert rows.with_references(None).references == [["two", "three"], ["one", "three"], ["one", "two"]]
-    assert rows.with_references(1).references == [["two"], ["one"], ["one"]]
-    assert len(rows.with_references(3)) == 0
+    rows = captioned(list("aaab"), [None] * 4, ["one", "two", "three", "four"], ["en"] * 4)
+    found = [[row.references for row in with_references(rows, number)] for number in (None, 1, 3)]
+    assert found == [[["two", "three"], ["one", "three"], ["one", "two"]], [["two"], ["one"], ["one"]], []]
 
 
 def test_a_metric_that_compares_texts_is_given_references():
     colours = ["red", "red green", "green", "green blue", "blue", "blue red"]
-    rows = CaptionedPhotos(list("rrggbb"), [None] * 6, colours, ["en"] * 6)
-    found = calibrate(TextScore(Embedder(ColourBackbone())), rows, shuffled=99, least_photos=2)
+    rows = captioned(list("rrggbb"), [None] * 6, colours, ["en"] * 6)
+    found = calibrate(TextScore(Embedder(ColourBackbone())), rows, shuffled=99)
     assert parse_signature(found["signature"])[1]["refs"] == "1"
     right = found["languages"]["en"]["right"]
     assert right["n"] == 6 and right["values"] == pytest.approx([round(1 / math.sqrt(2), 4)] * len(PERCENTS))
     assert found["languages"]["en"]["shuffled"]["n"] == 6 * 4
-    own = CaptionedPhotos(
-        list("rg"), [None] * 2, ["a red car", "a green car"], ["en"] * 2, [["a red car"]] * 2
-    )
-    scored = calibrate(ROUGEL(), own, least_photos=2)
+    own = captioned(list("rg"), [None] * 2, ["a red car", "a green car"], ["en"] * 2, [["a red car"]] * 2)
+    scored = calibrate(ROUGEL(), own)
     assert scored["languages"]["all"]["right"]["values"][-1] == pytest.approx(1.0, abs=1e-3)
     with pytest.raises(InputError, match="have references of their own"):
-        calibrate(ROUGEL(), own, n_references=1, least_photos=2)
+        calibrate(ROUGEL(), own, n_references=1)
 
 
 def test_a_metric_whose_rows_depend_on_each_other_is_refused():
-    rows = CaptionedPhotos(
+    rows = captioned(
         list("aabbcc"),
         [None] * 6,
         ["a red car", "one red car", "a dog", "one dog", "the sea", "a sea"],
         ["en"] * 6,
     )
     with pytest.raises(InputError, match=r"depend on which rows are scored together.*document_frequencies"):
-        calibrate(CIDEr(), rows, least_photos=2)
+        calibrate(CIDEr(), rows)
 
 
-def test_too_few_photos_are_told(scorer, rows):
+def test_too_few_photos_are_told(scorer, rows, monkeypatch):
+    monkeypatch.setattr(calibration, "MIN_PHOTOS", 20)
     with pytest.raises(InputError, match="no language that the metric knows has 20 photos"):
         calibrate(scorer, rows)
 
@@ -178,7 +187,7 @@ def test_right_captions_are_better_than_half_of_themselves_less_ties():
 def test_scores_are_placed_in_their_own_language(scorer, file, rows):
     scores = scorer.score(
         ["red green", "blue", "red"],
-        [rows.images[0], rows.images[0], rows.images[0]],
+        [rows[0].image, rows[0].image, rows[0].image],
         language=["de", "en", None],
     )
     (one,) = read_calibrations(file)
@@ -196,7 +205,7 @@ def test_scores_are_placed_in_their_own_language(scorer, file, rows):
 
 
 def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
-    image = rows.images[0]
+    image = rows[0].image
     with_prefix = MCS(Embedder(ColourBackbone()), prefix="a photo of ").score(["red"], [image], language="en")
     placed = standing(with_prefix, file)
     assert placed.to_dict() == {
@@ -224,7 +233,7 @@ def test_a_calibration_in_more_languages_applies_too():
 
 def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
     scores = scorer.score(
-        ["red", "red", None], [rows.images[0]] * 3, language=["en", "fr", "en"], on_error="skip"
+        ["red", "red", None], [rows[0].image] * 3, language=["en", "fr", "en"], on_error="skip"
     )
     placed = standing(scores, file)
     assert (placed.n_rows, placed.n_without) == (1, 1)
@@ -272,9 +281,9 @@ def test_numbers_must_ascend(file):
 
 @pytest.mark.parametrize("empty", ["score", "skip"])
 def test_what_is_done_with_empty_captions_does_not_hide_the_rank_of_the_others(scorer, file, rows, empty):
-    plain = scorer.score(["red"], [rows.images[0]], language="en")
+    plain = scorer.score(["red"], [rows[0].image], language="en")
     other = MCS(Embedder(ColourBackbone()), empty=empty)
-    scores = other.score(["red", ""], [rows.images[0]] * 2, language="en")
+    scores = other.score(["red", ""], [rows[0].image] * 2, language="en")
     assert f"empty:{empty}" in scores.signature
     found = scores.percentiles(calibration=file)
     assert found[0] == pytest.approx(plain.percentiles(calibration=file)[0]) and standing(scores, file).n_rows

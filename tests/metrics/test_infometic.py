@@ -22,7 +22,7 @@ from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
 
-from ..infometic.test_detectors import write_owlv2
+from ..infometic.test_detectors import write_detr
 
 # scikit-image ships them: 451 × 300 pixels, and 512 × 512
 CAT = str(files("skimage.data") / "chelsea.png")
@@ -432,62 +432,16 @@ def signature_of(backbone, **options):
     return scores, lambda **rows: scores.score(["A cat."], [CAT], language="en", **rows).signature
 
 
-@pytest.fixture(scope="module")
-def owlv2(tmp_path_factory):
-    return f"owlv2:{write_owlv2(tmp_path_factory.mktemp('owlv2') / 'tiny')}"
-
-
-def test_names_of_regions_reach_the_finder_and_the_signature(backbone, owlv2):
-    told, signature = signature_of(
-        backbone, weights="info_clip", regions=owlv2, region_names=["cat", "red ball"]
-    )
-    assert told.finder.names == ("cat", "red ball")
+def test_a_detector_reaches_the_signature(backbone, tmp_path):
+    tiny = f"detr:{write_detr(tmp_path / 'tiny')}"
+    told, signature = signature_of(backbone, weights="info_clip", regions=tiny)
     scores = told.score(["A cat."], [CAT], language="en")
     labels = {region["label"] for region in scores.details[0]["regions"]}
-    assert labels and labels <= {"cat", "red ball"}
-    found = f"{told.finder.name.replace(':', '%3A')}@{told.finder.fingerprint[:8]}"
-    assert f"|regions:{found}(cat,red%20ball)|" in scores.signature
+    assert labels and labels <= {"cat", "dog", "ball"}
+    assert (
+        f"|regions:{told.finder.name.replace(':', '%3A')}@{told.finder.fingerprint[:8]}|" in scores.signature
+    )
     assert "|regions:given|" in signature(boxes=[BOXES])
-    other, _ = signature_of(backbone, weights="info_clip", regions=owlv2, region_names=["red ball", "dog"])
-    assert other.settings["regions"] != told.settings["regions"]
-    assert other.finder.fingerprint != told.finder.fingerprint
-
-
-def test_many_names_do_not_swell_the_signature(backbone, owlv2):
-    many = [f"name {number}" for number in range(30)]
-    told, _ = signature_of(backbone, weights="info_clip", regions=owlv2, region_names=many)
-    assert told.settings["regions"].endswith(f"@{told.finder.fingerprint[:8]}(30 names)")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"region_names": ["dog"]},
-            "region_names do not go with regions='windows', which takes none",
-        ),
-        (
-            {"regions": Halves(), "region_names": ["dog"]},
-            "region_names do not go with regions=",
-        ),
-        ({"regions": "owlv2:gone/gone"}, "region_names: expected a list of names"),
-        ({"regions": "owlv2:gone/gone", "region_names": []}, "got []"),
-        (
-            {"regions": "owlv2:gone/gone", "region_names": ["a", ""]},
-            "region_names: expected a list of names",
-        ),
-        (
-            {"regions": "TINY", "region_names": ["cat", "x" * 30]},
-            "region_names: 'owlv2' reads 16 tokens",
-        ),
-    ],
-)
-def test_names_that_do_not_go_with_the_finder(backbone, owlv2, options, said):
-    if options.get("regions") == "TINY":
-        options = {**options, "regions": owlv2}
-    with pytest.raises(InputError) as caught:
-        InfoMetICScorer(Embedder(backbone, cache=None), weights="info_clip", **options)
-    assert said in str(caught.value) and caught.value.option == "region_names"
 
 
 def test_weights_for_another_backbone(backbone, tmp_path):

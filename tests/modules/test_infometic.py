@@ -14,7 +14,6 @@ import capscore
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.infometic.regions import RegionFinder, Regions
 
-from ..infometic.test_detectors import write_owlv2
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 
 DETAILS = ("words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
@@ -171,19 +170,6 @@ def test_options_reach_the_scorer(load, photo):
     (regions,) = module.compute(predictions=["red"], images=[photo])["regions"]
     assert 20 < len(found) == len(regions)
     assert sorted(region["box"] for region in regions) == sorted(found.boxes.tolist())
-
-
-def test_names_of_regions_reach_the_finder(load, photo, tmp_path):
-    tiny = f"owlv2:{write_owlv2(tmp_path / 'tiny')}"
-    result = load("infometic", regions=tiny, region_names=["cat", "red ball"]).compute(
-        predictions=["red"], images=[photo]
-    )
-    assert "(cat,red%20ball)|n_regions:20|" in result["signature"]
-    assert {region["label"] for region in result["regions"][0]} <= {"cat", "red ball"}
-    with pytest.raises(InputError, match="region_names: expected a list of names"):
-        load("infometic", regions=tiny)
-    with pytest.raises(CapscoreError, match="mcs takes no region_names"):
-        load("mcs", region_names=["cat"])
 
 
 class Finder(RegionFinder):

@@ -20,8 +20,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
 from capscore.images.boxes import check_boxes, normalised, overlaps
 from capscore.images.load import content_key, load_image
-from capscore.infometic.detectors import load_finder
-from capscore.infometic.regions import RegionFinder, Regions, choose
+from capscore.infometic.regions import RegionFinder, Regions, choose, load_finder
 from capscore.infometic.words import (
     CaptionWord,
     Pieces,
@@ -63,9 +62,8 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: Finder of regions, as `capscore.infometic.detectors.load_finder` takes it; "given" for the
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; "given" for the
             boxes of the rows.
-        region_names: Things that an open-vocabulary detector looks for.
         region_revision: Commit of a detector on the Hub; None for the newest.
         n_regions: Most regions of an image.
         overlap: Overlap (intersection over union) with a mentioned box from which a found region counts as
@@ -83,7 +81,6 @@ class FeatureOptions:
     """
 
     regions: str = "windows"
-    region_names: tuple[str, ...] = ()
     region_revision: str | None = None
     n_regions: int = 20
     overlap: float = 0.5
@@ -187,12 +184,8 @@ def _finder(rows: Sequence[AlignedRow], embedder: Embedder, options: FeatureOpti
     needs = any(row.image is not None and not row.region_texts for row in rows)
     if options.regions == GIVEN or not needs:
         return None
-    return load_finder(
-        options.regions,
-        embedder,
-        names=options.region_names or None,
-        revision=options.region_revision,
-    )
+    revision = f"@{options.region_revision}" if options.region_revision else ""
+    return load_finder(f"{options.regions}{revision}", embedder)
 
 
 def _digest(

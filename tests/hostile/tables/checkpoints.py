@@ -7,7 +7,7 @@ import os
 import pickle
 import struct
 
-from ..case import accepted, cases, refused, scored
+from ..case import cases, refused, scored
 
 _DEEP = '{"a":' * 100_000
 _DIGITS = f'{{"model_type": "clip", "projection_dim": {"9" * 5_000}}}'
@@ -145,33 +145,6 @@ _NETWORKS = [
     ("backbone is a list", {"backbone": []}),
     ("languages are a number", {"languages": 7}),
 ]
-_BOXES = [
-    ("empty", ""),
-    ("not JSON", "left, top"),
-    ("object", "{}"),
-    ("null", "null"),
-    ("number", "7"),
-    ("no boxes", "[]"),
-    ("three corners", "[[0, 0, 1]]"),
-    ("five corners", "[[0, 0, 1, 1, 1]]"),
-    ("texts", '[["0", "0", "1", "1"]]'),
-    ("nulls", "[[null, null, null, null]]"),
-    ("truths", "[[true, true, true, true]]"),
-    ("not numbers", "[[0, 0, NaN, 1]]"),
-    ("infinite", "[[0, 0, Infinity, 1]]"),
-    ("too large for a float", "[[0, 0, 1e999, 1]]"),
-    ("5,000 digits", f"[[0, 0, {'9' * 5_000}, 1]]"),
-    ("400 digits", f"[[0, 0, {'9' * 400}, 1]]"),
-    ("inverted", "[[2, 2, 1, 1]]"),
-    ("without extent", "[[1, 1, 1, 1]]"),
-    ("outside the photo", "[[100, 100, 200, 200]]"),
-    ("negative", "[[-9, -9, -1, -1]]"),
-    ("100,000 brackets", "[" * 100_000),
-    ("nested", "[[[0, 0, 1, 1]]]"),
-    ("UTF-16", "[[0, 0, 1, 1]]".encode("utf-16")),
-    ("a folder", _folder),
-    ("not there", None),
-]
 _CACHES = [
     ("a file that is text", lambda folder: _damaged(folder, b"text" * 1000), 0),
     ("a file of zeros", lambda folder: _damaged(folder, bytes(8192)), 0),
@@ -252,6 +225,5 @@ CASES = [
     *cases("network", "network", ((f"config.json: {name}", ("config.json", content), refused()) for name, content in _JSON)),
     *cases("network", "network", ((name, ("config.json", value), refused()) for name, value in _NETWORKS)),
     *cases("network", "network", ((f"weights: {name}", ("model.safetensors", content), refused()) for name, content in _WEIGHTS)),
-    *cases("boxes", "boxes", ((name, content, accepted() if name == "no boxes" else refused("boxes", code=2)) for name, content in _BOXES)),
     *cases("cache", "cache", ((name, given, refused("no folder can have this path") if score is None else scored(2.5)) for name, given, score in _CACHES)),
 ]  # fmt: skip

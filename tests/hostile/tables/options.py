@@ -83,13 +83,6 @@ _OPTIONS = [
         ("detector without a name", "detr:", ["detr"]),
     ),
     *_of(
-        "infometic",
-        "region_names",
-        ("text", "ball", ["takes none"]),
-        ("numbers", [1], ["takes none"]),
-        ("empty", [], []),
-    ),
-    *_of(
         "cider",
         "document_frequencies",
         ("no such file", "no/such/file", ["No such file"]),
