@@ -1,15 +1,15 @@
 """Measures how well a metric agrees with people, and whether one metric agrees better than another.
 
 In: scores of n items, people's ratings of them, and the image that each item shows. Out: τ_b, τ_c, ρ and r,
-with intervals and with counts of everything tied or left out.
+with intervals, counts, and notes on what was left out.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,58 +25,13 @@ from .bootstrap import (
     sampling_notes,
     two_sided_p,
 )
-from .columns import (
-    as_list,
-    group_codes,
-    left_out,
-    means_by,
-    number_column,
-    numbers_of,
-    plain,
-    present_rows,
-    units_of,
-)
-from .correlation import STATISTICS, Correlations, PairCounts, check_statistics
-
-# ratings with more distinct values than this are not listed one by one
-_MAX_LISTED = 100
-
-
-@dataclass(frozen=True)
-class RatingSummary:
-    """Distribution of the ratings that were used, before any mean over raters.
-
-    Attributes:
-        n: Number of single ratings.
-        n_distinct: Number of distinct values.
-        lowest, highest, mean: Lowest, highest and mean single rating.
-        counts: Value → number of ratings, in order; empty for more than 100 distinct values.
-    """
-
-    n: int
-    n_distinct: int
-    lowest: float
-    highest: float
-    mean: float
-    counts: dict[float, int]
-
-    @classmethod
-    def of(cls, ratings: np.ndarray) -> RatingSummary:
-        """Summarise float64 (n,) ratings, at least one, none missing."""
-        values, counts = np.unique(ratings, return_counts=True)
-        listed = zip(values.tolist(), counts.tolist(), strict=True) if len(values) <= _MAX_LISTED else ()
-        mean = float(values @ (counts / len(ratings)))
-        return cls(len(ratings), len(values), float(values[0]), float(values[-1]), mean, dict(listed))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The attributes, ready for JSON; `counts` as a list of value and count."""
-        counts = [{"rating": rating, "count": count} for rating, count in self.counts.items()]
-        return {**asdict(self), "counts": counts}
+from .columns import as_list, means_by, number_column, numbers_of, plain, present_rows, units_of
+from .correlation import STATISTICS, Correlations, check_statistics
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Counted:
-    """Counts that every comparison of scores with ratings has.
+    """What every comparison of scores with ratings has.
 
     Attributes:
         n_items: Number of items used.
@@ -84,11 +39,6 @@ class _Counted:
         n_rows: Number of pairs of a score and a rating behind the statistics: `n_ratings` if raters were
             flattened, else `n_items`.
         n_images: Number of distinct images among the items used; None if no image ids were given.
-        raters: "single" if every item has one rating, else the choice, "flatten" or "mean".
-        n_left_out: Number of items left out.
-        left_out: Reason → number of items; adds up to n_left_out.
-        n_ratings_left_out: Number of missing single ratings of items that have others and were used.
-        ratings: Distribution of the ratings.
         notes: Sentences on what was left out or is undefined, and why.
     """
 
@@ -96,11 +46,6 @@ class _Counted:
     n_ratings: int
     n_rows: int
     n_images: int | None
-    raters: str
-    n_left_out: int
-    left_out: dict[str, int]
-    n_ratings_left_out: int
-    ratings: RatingSummary
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -115,17 +60,10 @@ class Agreement(_Counted):
     Attributes:
         values: Statistic → value in [-1, 1]; None where it is undefined, with a note.
         intervals: Statistic → bootstrap interval, None where it is undefined; empty without a bootstrap.
-        resampled_by: What the bootstrap drew, "image" or "item"; None without one.
-        seed: Seed for the bootstrap; None without one.
-        pairs: Numbers of concordant, discordant and tied pairs of rows. If raters were flattened, two ratings
-            of one item are a pair tied in its score.
     """
 
     values: dict[str, float | None]
     intervals: dict[str, Interval | None]
-    resampled_by: str | None
-    seed: int | None
-    pairs: PairCounts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +77,7 @@ class Comparison(_Counted):
         p_value: Two-sided p-value in (0, 1]; None if the difference is undefined.
         interval: Interval of the difference; None for "randomisation", which makes none.
         method: "bootstrap" or "randomisation".
-        n_samples: Number of samples behind the p-value.
-        n_undefined: Number of samples left out because the statistic was undefined in them.
-        resampled_by: What was drawn or swapped, "image" or "item".
-        seed: Seed for the samples.
+        n_samples: Number of samples behind the p-value, without those in which the statistic is undefined.
     """
 
     statistic: str
@@ -153,35 +88,6 @@ class Comparison(_Counted):
     interval: Interval | None
     method: str
     n_samples: int
-    n_undefined: int
-    resampled_by: str
-    seed: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class SystemLevel:
-    """Correlation over systems, or over differences between systems.
-
-    Attributes:
-        values: "pearson", "spearman" and "tau_b" → value in [-1, 1]; None where it is undefined.
-        n_points: Number of points behind the correlation.
-        n_evaluations: Number of side-by-side evaluations, two points each; None for plain systems.
-        systems: For items that were given with their systems, each one's name as "system", its means of both
-            scores as "metric" and "human", and "n_items".
-        n_left_out: Number of rows left out because a number is missing.
-        notes: Remarks that a reader needs.
-    """
-
-    values: dict[str, float | None]
-    n_points: int
-    n_evaluations: int | None
-    systems: tuple[dict[str, Any], ...]
-    n_left_out: int
-    notes: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {name: plain(value) for name, value in vars(self).items()}
 
 
 def agreement(
@@ -224,11 +130,11 @@ def agreement(
     >>> found = agreement([0.9, 0.4, 0.7, 0.1], [[4, 4], [2, 3], [2, 4], [1, 1]], raters="flatten")
     >>> round(found.values["tau_b"], 3), round(found.values["tau_c"], 3)
     (0.809, 0.792)
-    >>> found.n_items, found.n_ratings, found.ratings.counts
-    (4, 8, {1.0: 2, 2.0: 2, 3.0: 1, 4.0: 3})
+    >>> found.n_items, found.n_ratings
+    (4, 8)
     """
     names = check_statistics(statistics)
-    rows = _Rows.of({"scores": scores}, ratings, raters, images, missing)
+    rows = _rows({"scores": scores}, ratings, raters, images, missing)
     if bootstrap and rows.n_units < 2:
         raise InputError(f"a bootstrap by {rows.unit} needs at least 2 {rows.unit}s, and there is 1")
     correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
@@ -241,11 +147,8 @@ def agreement(
         sampling=(bootstrap, confidence, seed),
     )
     return Agreement(
-        values=_whole(correlations, names),
+        values={name: _of_all(correlations, name) for name in names},
         intervals=intervals,
-        pairs=correlations.pair_counts(),
-        resampled_by=rows.unit if bootstrap else None,
-        seed=seed if bootstrap else None,
         **rows.counts,
         notes=(*rows.notes, *notes),
     )
@@ -302,15 +205,15 @@ def compare(
         raise InputError(Setting("method", method), ": expected 'bootstrap' or 'randomisation'")
     check_sampling(n, confidence, seed, field="n", least=1)
     given = {"first_scores": first_scores, "second_scores": second_scores}
-    rows = _Rows.of(given, ratings, raters, images, missing)
+    rows = _rows(given, ratings, raters, images, missing)
     if rows.n_units < 2:
         raise InputError(f"a {method} needs at least 2 {rows.unit}s, and there is 1")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
-    first, second = (_whole(metric, [statistic])[statistic] for metric in pair)
+    first, second = (_of_all(metric, statistic) for metric in pair)
     difference = None if first is None or second is None else first - second
     bootstrapped = method == "bootstrap"
     interval = p_value = None
-    samples, notes = np.zeros(0), list(rows.notes)
+    defined, notes = np.zeros(0), list(rows.notes)
     if difference is not None:
         samples = resample(
             _differences(pair, statistic) if bootstrapped else _swapped_differences(rows, statistic),
@@ -321,14 +224,14 @@ def compare(
             n_rows=pair[0].n_cells + pair[1].n_cells,
             label=method,
         )[0]
+        defined = samples[~np.isnan(samples)]
         interval = percentile_interval(samples, confidence) if bootstrapped else None
+        if len(defined):
+            p_value = two_sided_p(defined - defined.mean() if bootstrapped else defined, difference)
         notes += sampling_notes(rows.unit, n, confidence, {statistic: interval})
         if not bootstrapped and rows.n_units < math.log2(n):
             least = 2 / 2**rows.n_units
             notes.append(f"{rows.n_units} {rows.unit}s: the p-value cannot fall much below {least:.2g}")
-    defined = samples[~np.isnan(samples)]
-    if difference is not None and len(defined):
-        p_value = two_sided_p(defined - defined.mean() if bootstrapped else defined, difference)
     return Comparison(
         statistic=statistic,
         first=first,
@@ -338,111 +241,13 @@ def compare(
         interval=interval,
         method=method,
         n_samples=len(defined),
-        n_undefined=len(samples) - len(defined),
-        resampled_by=rows.unit,
-        seed=seed,
         **rows.counts,
         notes=tuple(notes),
     )
 
 
-def system_level(
-    metric_scores: Any, human_scores: Any, *, systems: Any = None, missing: str = "raise"
-) -> SystemLevel:
-    """Measure how well a metric ranks systems: Pearson, Spearman and Kendall (τ_b) over system means.
-
-    Args:
-        metric_scores: One mean per system; or, with `systems`, one score per item.
-        human_scores: Human ratings, likewise.
-        systems: System of each item. Means are taken first; each system then counts once.
-        missing: "raise" or "skip", as in `agreement`.
-
-    Raises:
-        InputError: lists of different lengths, a value that is not a finite number, fewer than 2 systems.
-
-    >>> found = system_level([0.71, 0.74, 0.78, 0.80], [2.9, 3.4, 3.3, 4.0])
-    >>> {name: round(value, 3) for name, value in found.values.items()}
-    {'pearson': 0.855, 'spearman': 0.8, 'tau_b': 0.667}
-    """
-    given = {"metric_scores": metric_scores, "human_scores": human_scores}
-    (metric, human), kept, notes = _complete(given, "systems" if systems is None else "items", missing)
-    means: list[dict[str, Any]] = []
-    if systems is not None:
-        codes, names = group_codes(systems, "systems", len(kept), kept)
-        metric, human = means_by(metric, codes), means_by(human, codes)
-        rows = zip(map(str, names), metric.tolist(), human.tolist(), np.bincount(codes).tolist(), strict=True)
-        means = [dict(zip(("system", "metric", "human", "n_items"), row, strict=True)) for row in rows]
-    if len(metric) < 2:
-        raise InputError(f"a correlation over systems needs at least 2 of them, and there is {len(metric)}")
-    return SystemLevel(
-        values=_whole(Correlations(metric, human), ("pearson", "spearman", "tau_b")),
-        n_points=len(metric),
-        n_evaluations=None,
-        systems=tuple(means),
-        n_left_out=int((~kept).sum()),
-        notes=(*notes, *_constant({"scores": metric, "ratings": human})),
-    )
-
-
-def side_by_side(metric_differences: Any, human_differences: Any, *, missing: str = "raise") -> SystemLevel:
-    """Measure how well a metric matches the preferences of people who saw two systems side by side.
-
-    Each evaluation of two systems gives two points, one for either order of the two, with the signs of both
-    differences flipped, since the order is arbitrary (Thapliyal et al. 2022, §3.3, Tables 5 and 6). N
-    evaluations give 2N points.
-
-    Args:
-        metric_differences: Metric of one system minus that of the other, one number per evaluation.
-        human_differences: Share of wins minus share of losses, or another signed preference, in the same
-            order of the two systems.
-        missing: "raise" or "skip", as in `agreement`.
-
-    Raises:
-        InputError: lists of different lengths, no evaluation, a value that is not a finite number.
-
-    >>> found = side_by_side([0.25, 0.03, -0.02], [35.0, 14.0, 1.0])
-    >>> found.n_points, round(found.values["pearson"], 3)
-    (6, 0.961)
-    """
-    given = {"metric_differences": metric_differences, "human_differences": human_differences}
-    columns, kept, notes = _complete(given, "evaluations", missing)
-    if not kept.any():
-        raise InputError("there are 0 side-by-side evaluations")
-    metric, human = (np.concatenate([column, -column]) for column in columns)
-    return SystemLevel(
-        values=_whole(Correlations(metric, human), ("pearson", "spearman", "tau_b")),
-        n_points=len(metric),
-        n_evaluations=len(metric) // 2,
-        systems=(),
-        n_left_out=int((~kept).sum()),
-        notes=(*notes, *_constant({"metric": metric, "ratings": human})),
-    )
-
-
-def _complete(
-    given: Mapping[str, Any], what: str, missing: str
-) -> tuple[list[np.ndarray], np.ndarray, list[str]]:
-    """Columns without the rows that lack a number; bool (n,), the rows that remain; notes."""
-    columns: dict[str, np.ndarray] = {}
-    for name, values in given.items():
-        n = len(next(iter(columns.values()))) if columns else None
-        columns[name] = number_column(values, name, n)
-    kept = present_rows(missing, **columns)
-    return [column[kept] for column in columns.values()], kept, left_out(kept, what, "a number is missing")
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Scores of one or several metrics beside ratings, without the rows that lack something.
-
-    Attributes:
-        scores: Name → float64 (rows,).
-        ratings: float64 (rows,).
-        units: int (rows,), each row's image, or its item if there are no image ids.
-        n_units, unit: Number of images, or items, and which of the two.
-        counts: Fields of `_Counted` but the notes.
-        notes: Sentences on what was left out or is constant.
-    """
+class _Rows(NamedTuple):
+    """Scores, ratings and units (rows,), without what lacks something; `counts` are those of `_Counted`."""
 
     scores: dict[str, np.ndarray]
     ratings: np.ndarray
@@ -452,69 +257,55 @@ class _Rows:
     counts: dict[str, Any]
     notes: list[str]
 
-    @classmethod
-    def of(
-        cls, scores: Mapping[str, Any], ratings: Any, raters: str | None, images: Any, missing: str
-    ) -> _Rows:
-        """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
-        if raters not in (None, "flatten", "mean"):
-            raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
-        numbers, sizes = _ratings(ratings)
-        columns = {name: number_column(values, name, len(sizes)) for name, values in scores.items()}
-        several = bool(sizes.max(initial=0) > 1)
-        if several and raters is None:
-            flatten, mean = Setting("raters", "flatten"), Setting("raters", "mean")
-            raise InputError(
-                f"up to {sizes.max()} ratings per item: choose ", flatten, " or ", mean, field="ratings"
-            )
-        items = np.repeat(np.arange(len(sizes)), sizes)
-        available = ~np.isnan(numbers)
-        n_available = np.bincount(items[available], minlength=len(sizes))
-        rated = np.where(n_available > 0, 1.0, np.nan)
-        incomplete = (n_available < sizes) | (n_available == 0)
-        refused = np.where(incomplete, np.nan, 1.0) if missing == "raise" else rated
-        present_rows(missing, **columns, ratings=refused)
-        kept = np.ones(len(sizes), dtype=bool)
-        reasons = {}
-        for name, column in {**columns, "ratings": rated}.items():
-            lacking = kept & np.isnan(column)
-            kept &= ~lacking
-            if lacking.any():
-                reasons[f"{name.replace('_', ' ')} missing"] = int(lacking.sum())
-        if kept.sum() < 2:
-            raise InputError(f"agreement needs at least 2 items, and there is {kept.sum()}")
-        used = available & kept[items]
-        numbers, items = numbers[used], items[used]
-        summary = RatingSummary.of(numbers)
-        if raters == "mean" and several:
-            numbers, items = means_by(numbers, items), np.flatnonzero(kept)
-        n_kept = int(kept.sum())
-        units, unit = units_of(images, kept, "item", np.arange(len(kept)))
-        n_units = int(units.max()) + 1
-        counts = {
-            "n_items": n_kept,
-            "n_ratings": summary.n,
-            "n_rows": len(numbers),
-            "n_images": None if images is None else n_units,
-            "raters": raters if raters and several else "single",
-            "n_left_out": len(kept) - n_kept,
-            "left_out": reasons,
-            "n_ratings_left_out": int((sizes - n_available)[kept].sum()),
-            "ratings": summary,
-        }
-        of_rows = {name: column[items] for name, column in columns.items()}
-        notes = [f"{n} of {len(kept)} items left out: {why}" for why, n in reasons.items()]
-        if counts["n_ratings_left_out"]:
-            notes.append(f"{counts['n_ratings_left_out']} missing ratings of items that have others left out")
-        return cls(
-            of_rows,
-            numbers,
-            units[(np.cumsum(kept) - 1)[items]],
-            n_units,
-            unit,
-            counts,
-            [*notes, *_constant({**of_rows, "ratings": numbers})],
+
+def _rows(scores: Mapping[str, Any], ratings: Any, raters: str | None, images: Any, missing: str) -> _Rows:
+    """Check the arguments of `agreement`; `scores` has one list of numbers per metric."""
+    if raters not in (None, "flatten", "mean"):
+        raise InputError(Setting("raters", raters), ": expected 'flatten' or 'mean'", field="raters")
+    numbers, sizes = _ratings(ratings)
+    columns = {name: number_column(values, name, len(sizes)) for name, values in scores.items()}
+    several = bool(sizes.max(initial=0) > 1)
+    if several and raters is None:
+        flatten, mean = Setting("raters", "flatten"), Setting("raters", "mean")
+        raise InputError(
+            f"up to {sizes.max()} ratings per item: choose ", flatten, " or ", mean, field="ratings"
         )
+    items = np.repeat(np.arange(len(sizes)), sizes)
+    available = ~np.isnan(numbers)
+    n_available = np.bincount(items[available], minlength=len(sizes))
+    rated = np.where(n_available > 0, 1.0, np.nan)
+    complete = np.where(n_available < sizes, np.nan, rated)
+    present_rows(missing, **columns, ratings=complete if missing == "raise" else rated)
+    kept, notes = np.ones(len(sizes), dtype=bool), []
+    for name, column in {**columns, "ratings": rated}.items():
+        lacking = kept & np.isnan(column)
+        kept &= ~lacking
+        if lacking.any():
+            notes.append(f"{lacking.sum()} of {len(kept)} items left out: {name.replace('_', ' ')} missing")
+    if kept.sum() < 2:
+        raise InputError(f"agreement needs at least 2 items, and there is {kept.sum()}")
+    if n_missing := int((sizes - n_available)[kept].sum()):
+        notes.append(f"{n_missing} missing ratings of items that have others left out")
+    used = available & kept[items]
+    numbers, items = numbers[used], items[used]
+    n_ratings = len(numbers)
+    if raters == "mean" and several:
+        numbers, items = means_by(numbers, items), np.flatnonzero(kept)
+    units, unit = units_of(images, kept, "item", np.arange(len(kept)))
+    n_units = int(units.max()) + 1
+    counts = {
+        "n_items": int(kept.sum()),
+        "n_ratings": n_ratings,
+        "n_rows": len(numbers),
+        "n_images": None if images is None else n_units,
+    }
+    of_rows = {name: column[items] for name, column in columns.items()}
+    notes += [
+        f"{name.replace('_', ' ')} are all {column[0]:g}: a correlation with them is undefined"
+        for name, column in {**of_rows, "ratings": numbers}.items()
+        if np.ptp(column) == 0
+    ]
+    return _Rows(of_rows, numbers, units[(np.cumsum(kept) - 1)[items]], n_units, unit, counts, notes)
 
 
 def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -530,18 +321,10 @@ def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
         raise error.at(int(np.repeat(np.arange(len(sizes)), sizes)[error.row])) from None
 
 
-def _whole(correlations: Correlations, names: Sequence[str]) -> dict[str, float | None]:
-    """Statistics over all rows, each counted once; None where one is undefined."""
-    found = correlations.values(names, np.ones((correlations.n_units, 1)))
-    return {name: None if np.isnan(found[name][0]) else float(found[name][0]) for name in names}
-
-
-def _constant(columns: Mapping[str, np.ndarray]) -> list[str]:
-    return [
-        f"{name.replace('_', ' ')} are all {column[0]:g}: a correlation with them is undefined"
-        for name, column in columns.items()
-        if np.ptp(column) == 0
-    ]
+def _of_all(correlations: Correlations, name: str) -> float | None:
+    """A statistic over all rows, each counted once; None where it is undefined."""
+    value = float(correlations.values([name], np.ones((correlations.n_units, 1)))[name][0])
+    return None if math.isnan(value) else value
 
 
 def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.ndarray], np.ndarray]:

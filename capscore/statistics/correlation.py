@@ -7,7 +7,6 @@ or many at once. `capscore.statistics.agreement` adds checks, counts and interva
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from .columns import number_column
 STATISTICS = ("tau_b", "tau_c", "spearman", "pearson")
 
 
-def tau_b(first: Any, second: Any, weights: Any = None) -> float | None:
+def tau_b(first: Any, second: Any) -> float | None:
     """Kendall's τ_b = (n_c − n_d) / √((n_0 − n_1)(n_0 − n_2)), in [-1, 1]; None where one side is constant.
 
     n_0 counts all pairs of rows, n_c and n_d those in the same and in the opposite order, n_1 and n_2 those
@@ -27,33 +26,30 @@ def tau_b(first: Any, second: Any, weights: Any = None) -> float | None:
 
     Args:
         first, second: n finite numbers each.
-        weights: n whole numbers of at least 0, how often each row counts; None counts each once.
 
     Raises:
-        InputError: different lengths, no rows, a value that is not a finite number, a weight that is not a
-            whole number of at least 0.
+        InputError: different lengths, no rows, a value that is not a finite number.
 
     >>> round(tau_b([1, 2, 3, 4], [1, 3, 3, 2]), 4)
     0.1826
     >>> tau_b([1, 2, 3], [5, 5, 5]) is None
     True
     """
-    return _statistic("tau_b", first, second, weights)
+    return _statistic("tau_b", first, second)
 
 
-def tau_c(first: Any, second: Any, weights: Any = None) -> float | None:
+def tau_c(first: Any, second: Any) -> float | None:
     """Kendall's τ_c = 2m(n_c − n_d) / (n²(m − 1)), in [-1, 1]; None where one side is constant.
 
-    m is the smaller number of distinct values among the rows that count (Stuart 1953). Arguments and errors
-    as in `tau_b`.
+    m is the smaller number of distinct values (Stuart 1953). Arguments and errors as in `tau_b`.
 
     >>> round(tau_c([1, 2, 3, 4], [1, 3, 3, 2]), 4)
     0.1875
     """
-    return _statistic("tau_c", first, second, weights)
+    return _statistic("tau_c", first, second)
 
 
-def spearman(first: Any, second: Any, weights: Any = None) -> float | None:
+def spearman(first: Any, second: Any) -> float | None:
     """Spearman's ρ, in [-1, 1]: Pearson's r of the ranks, where tied values share their mean rank.
 
     None where one side is constant. Arguments and errors as in `tau_b`.
@@ -61,36 +57,16 @@ def spearman(first: Any, second: Any, weights: Any = None) -> float | None:
     >>> round(spearman([1, 2, 3, 4], [1, 3, 3, 2]), 4)
     0.3162
     """
-    return _statistic("spearman", first, second, weights)
+    return _statistic("spearman", first, second)
 
 
-def pearson(first: Any, second: Any, weights: Any = None) -> float | None:
+def pearson(first: Any, second: Any) -> float | None:
     """Pearson's r, in [-1, 1]; None where one side is constant. Arguments and errors as in `tau_b`.
 
     >>> round(pearson([1, 2, 3, 4], [1, 3, 3, 2]), 4)
     0.4045
-    >>> pearson([1, 2, 3], [3, 2, 9], weights=[2, 0, 1]) == pearson([1, 1, 3], [3, 3, 9])
-    True
     """
-    return _statistic("pearson", first, second, weights)
-
-
-@dataclass(frozen=True)
-class PairCounts:
-    """Numbers of pairs of n rows; a pair tied on both sides counts in all three kinds of ties.
-
-    Attributes:
-        total: Number of all pairs, n(n − 1)/2.
-        concordant, discordant: Numbers of pairs in the same and in opposite order; ties are neither.
-        tied_scores, tied_ratings, tied_both: Numbers of pairs with equal scores, equal ratings, or both.
-    """
-
-    total: int
-    concordant: int
-    discordant: int
-    tied_scores: int
-    tied_ratings: int
-    tied_both: int
+    return _statistic("pearson", first, second)
 
 
 class Correlations:
@@ -166,17 +142,6 @@ class Correlations:
                 found["pearson"] = self._product_moment(cells, sides, [_deviations(*pair) for pair in pairs])
         constant = fewest_distinct < 2
         return {name: np.where(constant, np.nan, np.clip(found[name], -1.0, 1.0)) for name in statistics}
-
-    def pair_counts(self) -> PairCounts:
-        """Counts of the pairs of rows, each row counted once."""
-        cells, sides = self._weighted(np.ones((self.n_units, 1)))
-        both = np.add.reduceat(self._counts[:, 0], _starts(self._x, self._y))
-        sizes = (cells.sum(keepdims=True)[0], sides[0][:, 0], sides[1][:, 0], both)
-        total, tied_scores, tied_ratings, tied_both = (int(size @ (size - 1)) // 2 for size in sizes)
-        untied = total - tied_scores - tied_ratings + tied_both
-        difference = int(self._concordance(cells)[0])
-        ordered = (untied + difference) // 2, (untied - difference) // 2
-        return PairCounts(total, *ordered, tied_scores, tied_ratings, tied_both)
 
     def _weighted(self, weights: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """Weights of the cells, (cells, b), and of the distinct scores and ratings, (distinct, b) each."""
@@ -267,13 +232,8 @@ def _starts(*keys: np.ndarray) -> np.ndarray:
     return np.flatnonzero(new)
 
 
-def _statistic(name: str, first: Any, second: Any, weights: Any) -> float | None:
+def _statistic(name: str, first: Any, second: Any) -> float | None:
     x = number_column(first, "first", complete=True)
     y = number_column(second, "second", len(x), complete=True)
-    counts = np.ones(len(x)) if weights is None else number_column(weights, "weights", len(x), complete=True)
-    wrong = (counts < 0) | (counts % 1 != 0)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise InputError(f"{counts[row]:g}: expected a whole number of at least 0", row=row, field="weights")
-    value = Correlations(x, y).values([name], counts[:, None])[name][0]
-    return None if np.isnan(value) else float(value)
+    value = float(Correlations(x, y).values([name], np.ones((len(x), 1)))[name][0])
+    return None if np.isnan(value) else value
