@@ -122,7 +122,7 @@ def _open(
 def _write(rows: PerturbedSource, output: Path | None, force: bool, quiet: bool) -> dict[str, Any]:
     """Perturb and write the rows; returns the summary."""
     from ..files.row_source import CHUNK_ROWS
-    from ..files.write import check_output, json_bytes, open_writer, refuse_bytes
+    from ..files.write import Writer, check_output, json_bytes, refuse_bytes
 
     n_rows = rows.source.n_rows
     if output is None:
@@ -142,18 +142,15 @@ def _write(rows: PerturbedSource, output: Path | None, force: bool, quiet: bool)
         for row in (row for chunk in chunks for row in chunk.dicts()):
             print(json_visible(json_bytes(row, ascii_only=not terminal.speaks_unicode()).decode("utf-8")))
         return summary
-    writer = open_writer(output, rows, {})
+    writer = Writer(output, rows, {})
     try:
         for chunk in chunks:
             writer.write(chunk, {})
         settings = {kind: part["settings"] for kind, part in summary["perturbations"].items()}
         about = {"perturbations": settings, "languages": summary["languages"]}
         writer.finish(about, json.dumps(summary, ensure_ascii=False, indent=2) + "\n")
-    except BaseException:
-        kept = writer.stop()
-        if kept is not None:
-            terminal.say(f"the first {writer.written:,} of {rows.n_rows:,} rows are in {kept}")
-        raise
+    finally:
+        writer.stop()
     return summary
 
 

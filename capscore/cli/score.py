@@ -127,8 +127,9 @@ def _open(
     image_column: str | None,
 ) -> RowSource:
     """The rows to score: of INPUT, or captions with their photos."""
-    from ..files.coco import RowsWithReferences, read_annotations
-    from ..files.image_folder import open_captions, pair_captions
+    from ..files.coco import read_annotations, with_references
+    from ..files.image_folder import pair_captions
+    from ..files.read import open_rows
 
     if (path is None) == (not (photos or captions or references)):
         raise UsageError(
@@ -136,11 +137,10 @@ def _open(
         )
     if path is None:
         return pair_captions(photos or (), captions or (), references or ())
-    source = open_captions(path, split=split)
-    if annotations is not None:
-        read = read_annotations(annotations, option="references")
-        source = RowsWithReferences(source, read, image=image_column)
-    return source
+    source = open_rows(path, split=split)
+    if annotations is None:
+        return source
+    return with_references(source, read_annotations(annotations, option="references"), image=image_column)
 
 
 def _metrics(
@@ -220,13 +220,13 @@ def _score(
 ) -> tuple[dict[str, Any], dict[str, Standing]]:
     """Score all rows, and write them; returns the summary, and the standing of each metric's scores."""
     from ..files.row_source import CHUNK_ROWS
-    from ..files.write import open_writer
+    from ..files.write import Writer
     from ..metrics.calibration import standings
     from ..metrics.score_file import column_types
 
     source, writer = run.source, None
     if target is not None:
-        writer = open_writer(target, source, column_types(columns))
+        writer = Writer(target, source, column_types(columns))
     shown = None if source.n_rows > CHUNK_ROWS and not quiet else False
     try:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
@@ -237,11 +237,9 @@ def _score(
             signatures = {name: part.signature for name, part in run.scores().items()}
             text = json.dumps(summary, ensure_ascii=False, indent=2)
             writer.finish({"signatures": signatures}, f"{text}\n")
-    except BaseException:
-        kept = None if writer is None else writer.stop()
-        if kept is not None:
-            say(f"the first {run.rows_done:,} of {source.n_rows:,} rows are in {kept}")
-        raise
+    finally:
+        if writer is not None:
+            writer.stop()
     return summary, placed
 
 

@@ -7,7 +7,7 @@ An annotation file is an object with the lists `images` (`id`, `file_name`) and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from ..errors import InputError, Setting
 from .columns import find_columns, find_image_column, known_problems
 from .image_folder import ImageFolder, find_images
 from .read import open_rows, read_json
-from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
+from .row_source import CHUNK_ROWS, RowSource, extended_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,7 +106,7 @@ def _pairs(
         yield key, text
 
 
-class RowsWithReferences(RowSource):
+def with_references(rows: RowSource, annotations: CocoAnnotations, *, image: str | None = None) -> RowSource:
     """Rows of a file, with the references that an annotation file has for their images.
 
     Rows are matched by `image_id` or, where there is no such column, by the name of the file of their image.
@@ -120,98 +120,92 @@ class RowsWithReferences(RowSource):
     Raises:
         InputError: The rows have references already, or neither ids nor images.
     """
+    import pyarrow as pa
 
-    def __init__(self, rows: RowSource, annotations: CocoAnnotations, *, image: str | None = None):
-        self._rows, self._about = rows, annotations
-        self.path, self.n_rows = rows.path, rows.n_rows
-        given = Setting("references", annotations.path)
-        if "references" in rows.columns:
-            raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
-        column = find_image_column(rows.columns, image)
-        self._by_id = "image_id" in rows.columns
-        self._key_column = "image_id" if self._by_id else column or ""
-        if not self._key_column or not (self._by_id or annotations.file_names):
-            raise InputError(
-                given,
-                f" cannot be matched with {rows.path}: expected a column image_id, or one of images whose "
-                "names the annotations list",
-            )
-        self._new: dict[str, list[Any]] = {"references": []}
-        if column in (None, "image_id"):
-            self._new = {"image": [], "references": []}
-        self.columns = [*rows.columns, *self._new]
-        self._faults: dict[int, InputError] = {}
-        missed = self._match(_keys_of_files(annotations))
-        some = f"{len(missed):,} images of {annotations.path} have no caption"
-        self.notes = (*rows.notes, *(f"{some} (first: {key})" for key in missed[:1]))
+    given = Setting("references", annotations.path)
+    if "references" in rows.columns:
+        raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
+    column = find_image_column(rows.columns, image)
+    by_id = "image_id" in rows.columns
+    if not by_id and (column is None or not annotations.file_names):
+        raise InputError(
+            given,
+            f" cannot be matched with {rows.path}: expected a column image_id, or one of images whose "
+            "names the annotations list",
+        )
+    key_column = "image_id" if by_id else column or ""
+    new, faults, unused = _matched(rows, annotations, key_column, by_id)
+    types = {"image": pa.string(), "references": pa.list_(pa.string())}
+    if column not in (None, "image_id"):
+        del new["image"], types["image"]
+    elif rows.arrow_schema is not None and not annotations.file_names:
+        types["image"] = rows.arrow_schema.field("image_id").type
 
-    @property
-    def folder(self) -> Path:
-        return self._rows.folder
+    def dicts() -> Iterator[tuple[int | None, dict[str, Any]]]:
+        assert rows.rows is not None
+        for number, (line, row) in enumerate(rows.rows()):
+            yield line, {**row, **{name: values[number] for name, values in new.items()}}
 
-    def _match(self, keys: dict[str, str]) -> list[str]:
-        """Find the references of every row; returns the images that no row has a caption of."""
-        about, seen = self._about, dict[str, str]()
-        for chunk in self._rows.chunks(CHUNK_ROWS, [self._key_column]):
-            for row, value in enumerate(chunk.values(self._key_column)):
-                if self._by_id:
-                    key = image_key(value)
-                else:
-                    key = keys.get(os.path.basename(value)) if isinstance(value, str | os.PathLike) else None
-                number, line = chunk.start + row, None if chunk.lines is None else chunk.lines[row]
-                if key is None or key not in about.references:
-                    why = f"has no caption in {about.path}, so there are no references"
-                elif key in seen:
-                    why = f"has a caption already ({seen[key]}); COCO's format takes one per image"
-                else:
-                    why, seen[key] = "", self._rows.short_place(number, line)
-                if why:
-                    told = f"{self._key_column} {value!r:.60} {why}"
-                    self._faults[number] = InputError(told, field="references")
-                self._new["references"].append(None if why else about.references[key or ""])
-                if "image" in self._new:  # without a list of images, the id is the name
-                    name = about.file_names.get(key or "") if about.file_names else value
-                    self._new["image"].append(name)
-        return [key for key in {**about.file_names, **about.references} if key not in seen]
+    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
+        assert rows.tables is not None
+        start = 0
+        known = None if columns is None else [name for name in columns if name in rows.columns]
+        for table in rows.tables(size, known or None):
+            for name, values in new.items():
+                cells = values[start : start + table.num_rows]
+                table = table.append_column(name, pa.array(cells, types[name]))
+            yield table
+            start += table.num_rows
 
-    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        given = None if columns is None else [name for name in columns if name in self._rows.columns]
-        for chunk in self._rows.chunks(size, given or None):
-            stop = chunk.start + len(chunk)
-            new = {name: values[chunk.start : stop] for name, values in self._new.items()}
-            if chunk.rows is not None:
-                cells = [dict(zip(new, values, strict=True)) for values in zip(*new.values(), strict=True)]
-                rows = [{**row, **more} for row, more in zip(chunk.rows, cells, strict=True)]
-                yield Chunk(chunk.start, chunk.lines, rows)
-                continue
-            import pyarrow as pa
+    some = f"{len(unused):,} images of {annotations.path} have no caption"
+    is_arrow = rows.arrow_schema is not None
+    return RowSource(
+        rows.path,
+        [*rows.columns, *new],
+        rows.n_rows,
+        dicts,
+        tables=tables if is_arrow else None,
+        arrow_schema=extended_schema(rows.arrow_schema, types) if is_arrow else None,
+        row_bytes=rows.row_bytes,
+        notes=(*rows.notes, *(f"{some} (first: {key})" for key in unused[:1])),
+        faults={**faults, **rows.faults},
+        places=rows.places,
+        folder=rows.folder,
+    )
 
-            table = chunk.table
-            for name, kind in self._types().items():
-                table = table.append_column(name, pa.array(new[name], kind))
-            yield Chunk(chunk.start, chunk.lines, table=table)
 
-    def _types(self) -> dict[str, pa.DataType]:
-        import pyarrow as pa
-
-        kinds = {"image": pa.string(), "references": pa.list_(pa.string())}
-        if "image" in self._new and not self._about.file_names:
-            kinds["image"] = self._rows.schema().field(self._key_column).type
-        return {name: kinds[name] for name in self._new}
-
-    def schema(self) -> pa.Schema:
-        return extended_schema(self._rows.schema(), self._types())
-
-    def problems(self, chunk: Chunk) -> dict[int, InputError]:
-        numbers = range(chunk.start, chunk.start + len(chunk))
-        here = {number - chunk.start: self._faults[number] for number in numbers if number in self._faults}
-        return {**here, **self._rows.problems(chunk)}
-
-    def short_place(self, row: int, line: int | None) -> str:
-        return self._rows.short_place(row, line)
-
-    def place(self, chunk: Chunk, row: int) -> str:
-        return self._rows.place(chunk, row)
+def _matched(
+    rows: RowSource, annotations: CocoAnnotations, column: str, by_id: bool
+) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str]]:
+    """Image and references of every row; what is wrong with rows; the images that no row has a caption of."""
+    new: dict[str, list[Any]] = {"image": [], "references": []}
+    seen: dict[str, str] = {}
+    faults: dict[int, InputError] = {}
+    by_name = {} if by_id else _keys_of_files(annotations)
+    cells = (
+        (chunk.start + row, None if chunk.lines is None else chunk.lines[row], value)
+        for chunk in rows.chunks(CHUNK_ROWS, [column])
+        for row, value in enumerate(chunk.values(column))
+    )
+    for number, line, value in cells:
+        if by_id:
+            key = image_key(value)
+        else:
+            key = by_name.get(os.path.basename(value)) if isinstance(value, str | os.PathLike) else None
+        why = ""
+        if key is None or key not in annotations.references:
+            why = f"has no caption in {annotations.path}, so there are no references"
+        elif key in seen:
+            why = f"has a caption already ({seen[key]}); COCO's format takes one per image"
+        else:
+            seen[key] = rows.short_place(number, line)
+        if why:
+            faults[number] = InputError(f"{column} {value!r:.60} {why}", field="references")
+        new["references"].append(None if why else annotations.references[key or ""])
+        # without a list of images, the id is the name
+        new["image"].append(annotations.file_names.get(key or "") if annotations.file_names else value)
+    images = {**annotations.file_names, **annotations.references}
+    return new, faults, [key for key in images if key not in seen]
 
 
 def _keys_of_files(annotations: CocoAnnotations) -> dict[str, str]:
@@ -253,7 +247,7 @@ def load_coco(results: str | Path, annotations: str | Path, images: str | Path |
     >>> rows = load_coco("captions.json", "captions_val2014.json", "val2014")    # doctest: +SKIP
     >>> capscore.load("ref_clip_score").score(*rows).mean                         # doctest: +SKIP
     """
-    source = RowsWithReferences(open_rows(results), read_annotations(annotations))
+    source = with_references(open_rows(results), read_annotations(annotations))
     names = find_columns(source.columns, with_references=True, with_language=False)
     folder = None if images is None else ImageFolder(Path(images))
     found = CocoRows([], None if images is None else [], [])

@@ -1,4 +1,4 @@
-"""Finds the images of rows: paths for names, images stored in the file, photos with captions beside them."""
+"""Finds the images of rows: paths for names, images stored in the file; pairs photos with captions."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ImageError, InputError, Setting, address_name
-from .read import EXPECTED, is_saved_dataset, open_rows, parquet_parts, text_lines
-from .row_source import ArrowSource, Chunk, LazySequence, RowsInMemory, RowSource
+from .row_source import Chunk, LazySequence, RowSource, rows_in_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
-CAPTIONS_FILE = "captions.json"
 _COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
 
 
@@ -100,18 +98,11 @@ def find_images(
         problems: Gets an error for each row whose image is not found; that image is None, which no scorer
             accepts.
     """
-    is_stored = chunk.table is not None and _holds_images(chunk.table.schema.field(column).type)
-    stored = chunk.table.column(column) if is_stored else None
-    images = {} if is_stored else dict(enumerate(chunk.values(column)))
-    kind = stored.type if stored is not None else None
-    if kind is not None and hasattr(kind, "get_field_index") and kind.get_field_index("path") >= 0:
-        import pyarrow.compute as pc
-
-        paths = pc.struct_field(stored, "path").to_pylist()
-        images = {row: path for row, path in enumerate(paths) if path is not None}
-        if kind.get_field_index("bytes") >= 0:
-            has_bytes = pc.is_valid(pc.struct_field(stored, "bytes")).to_pylist()
-            images = {row: path for row, path in images.items() if not has_bytes[row]}
+    stored = chunk.table.column(column) if chunk.table is not None else None
+    if stored is None or not _holds_images(stored.type):
+        stored, images = None, dict(enumerate(chunk.values(column)))
+    else:
+        images = _paths_without_bytes(stored)
     for row, image in images.items():
         try:
             images[row] = folder.find(image)
@@ -122,18 +113,30 @@ def find_images(
     return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())
 
 
+def _paths_without_bytes(stored: pa.ChunkedArray) -> dict[int, Any]:
+    """Row → path of its image, where the file stores a path alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_struct(stored.type) or stored.type.get_field_index("path") < 0:
+        return {}
+    paths = pc.struct_field(stored, "path").to_pylist()
+    has_bytes = [False] * len(paths)
+    if stored.type.get_field_index("bytes") >= 0:
+        has_bytes = pc.is_valid(pc.struct_field(stored, "bytes")).to_pylist()
+    pairs = enumerate(zip(paths, has_bytes, strict=True))
+    return {row: path for row, (path, is_stored) in pairs if path is not None and not is_stored}
+
+
 def stores_images(source: RowSource, column: str) -> bool:
     """Whether a column may hold images rather than their names."""
-    return isinstance(source, ArrowSource) and _holds_images(source.schema().field(column).type)
+    return source.arrow_schema is not None and _holds_images(source.arrow_schema.field(column).type)
 
 
 def _holds_images(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_struct(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-# ---- photos with captions beside them, or typed in ----
 
 
 def pair_captions(
@@ -165,71 +168,4 @@ def pair_captions(
     for index, caption in enumerate(captions):
         image = {"image": photos[index if len(photos) > 1 else 0]} if photos else {}
         rows.append({**image, "caption": caption, **({"references": [*references]} if references else {})})
-    return RowsInMemory(Path(), rows, [f"caption {number}" for number in range(1, len(captions) + 1)])
-
-
-def open_captions(path: str | Path, *, split: str | None = None) -> RowSource:
-    """Open a file of rows, a saved data set, or a folder of photos with their captions.
-
-    A folder of photos has `NAME.txt` beside each `NAME.jpg`: each line that is not blank is a row, and a file
-    without such a line is a row with an empty caption. Or it has one file captions.json, whose rows name the
-    photos. Folders inside the folder, and names that begin with a dot, are not read.
-
-    Args:
-        path: The file or folder.
-        split: Split of a saved data set that has several.
-
-    Raises:
-        InputError: There is nothing to read; says what was expected.
-    """
-    path = Path(path)
-    # isdir is False for a name that no folder can have
-    if not os.path.isdir(path) or is_saved_dataset(path) or parquet_parts(path) or split is not None:
-        return open_rows(path, split=split)
-    try:
-        with os.scandir(path) as entries:
-            names = sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_file())
-    except OSError as error:
-        raise InputError(Setting("path", path), f" cannot be read: {error.strerror or error}") from None
-    photos = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
-    texts = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(".txt")}
-    has_texts = any(os.path.splitext(name)[0] in texts for name in photos)
-    if CAPTIONS_FILE in names and not has_texts:
-        return open_rows(path / CAPTIONS_FILE)
-    if not has_texts or CAPTIONS_FILE in names:
-        both = f" (it has text files and a {CAPTIONS_FILE})" if has_texts else ""
-        raise InputError(
-            Setting("path", path),
-            f" is a folder with {len(photos):,} photos and no saved data set; expected {EXPECTED}; or photos "
-            f"with a text file beside each (dog.jpg and dog.txt, one caption per line), or with a "
-            f"{CAPTIONS_FILE}{both}",
-        )
-    return _photos_with_texts(path, photos, texts)
-
-
-def _photos_with_texts(path: Path, photos: Sequence[str], texts: dict[str, str]) -> RowSource:
-    rows: list[dict[str, str | None]] = []
-    places: list[str] = []
-    problems: dict[int, InputError] = {}
-    owners: dict[str, str] = {}
-    for photo in photos:
-        stem = os.path.splitext(photo)[0]
-        if owners.setdefault(stem, photo) != photo:
-            raise InputError(
-                Setting("path", path),
-                f": {owners[stem]} and {photo} share one text file, {stem}.txt; rename one of the photos",
-            )
-        if stem not in texts:
-            problems[len(rows)] = InputError(
-                f"there is no {stem}.txt beside it, which holds its captions", field="candidate"
-            )
-            rows.append({"image": photo, "caption": None})
-            places.append(str(path / photo))
-            continue
-        lines = [(number, line.strip()) for number, line in text_lines(path / texts[stem]) if line.strip()]
-        for number, caption in lines or [(1, "")]:
-            rows.append({"image": photo, "caption": caption})
-            places.append(f"{path / texts[stem]}, line {number}")
-    unread = [name for stem, name in texts.items() if stem not in owners]
-    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
-    return RowsInMemory(path, rows, places, problems, notes)
+    return rows_in_memory(rows, [f"caption {number}" for number in range(1, len(captions) + 1)])

@@ -1,4 +1,7 @@
-"""Reads rows from JSONL, JSON, CSV, TSV and Parquet files and from saved data sets."""
+"""Reads rows: JSONL, JSON, CSV, TSV and Parquet files, saved data sets, and photos with texts beside them.
+
+`FORMATS` and `FOLDERS` list what can be read. A new format is one function and one entry there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import codecs
 import csv
 import gzip
 import io
-import itertools
 import json
 import os
 import re
@@ -16,27 +18,21 @@ import stat
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
-from .row_source import STREAM_COPIES, ArrowSource, Chunk, RowSource, check_names_differ
+from .image_folder import IMAGE_SUFFIXES
+from .row_source import RowSource, check_names_differ, rows_in_memory
 from .sizes import LIST_BYTES, ROW_BYTES, Limit, readable_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-KINDS = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
 EXPECTED = "JSONL (.jsonl), JSON (.json), CSV, TSV, Parquet, or the folder of a saved data set"
+CAPTIONS_FILE = "captions.json"
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
@@ -45,32 +41,32 @@ _Rows = Iterator[tuple[int | None, dict[str, Any]]]  # line, or None where a fil
 
 
 def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
-    """Open a file of rows. A text file is read here to its end, so that errors in it come early.
+    """Open a file or folder of rows. A text file is read here to its end, so that errors in it come early.
 
     Args:
-        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, folder of Parquet files that are
-            parts of one table, folder of a saved data set, named pipe, or "-" for standard input. The suffix
-            tells the kind, or the content where there is no suffix. Text may be gzipped (.gz).
+        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, named pipe, or "-" for standard
+            input; the suffix tells the kind, or the content where there is no suffix, and text may be
+            gzipped (.gz). Or a folder: of a saved data set, of Parquet files that are parts of one table, or
+            of photos with NAME.txt beside each NAME.jpg (each line that is not blank is a row) or with one
+            file captions.json.
         split: Split of a saved data set that has several.
 
     Raises:
-        InputError: There is no such file, its kind is unknown, a folder is not a data set, or the split does
-            not exist; or the content is not what the kind promises, and the message names the line.
+        InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
+            names the line.
     """
     path = Path(path)
-    given = Setting("path", path)
     try:
         os.fsencode(path)
         if path.is_dir():
-            parts = parquet_parts(path)
-            return _Parquet(path, parts) if parts and split is None else _SavedDataset(path, split)
+            return _open_folder(path, split)
         if split is not None:
             raise InputError(Setting("split", split), f" goes with a saved data set; {path} is none")
-        _copy_stream(path)
-        with open(_local_file(path), "rb") as file:
-            start = file.read(4096)
+        file = _copied_stream(path)
+        with open(file, "rb") as opened:
+            start = opened.read(4096)
     except FileNotFoundError:
-        raise InputError(given, ": no such file") from None
+        raise InputError(Setting("path", path), ": no such file") from None
     except InputError:
         raise
     except (OSError, ValueError) as error:  # also a name that no file can have
@@ -78,141 +74,48 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
         raise InputError(Setting("path", f"{str(path)[:80]}"), f" cannot be read: {reason}") from None
     if not start:
         raise InputError(f"{path} is empty (0 bytes); expected {EXPECTED}")
-    kind = _kind_of(path, start)
-    if kind == "parquet":
-        return _Parquet(path)
-    if kind in ("csv", "tsv"):
-        return _TextSource(path, lambda: _csv_rows(path, kind), cells_are_text=True)
-    if _is_list(path):
-        rows = _list_rows(path)
-        return _TextSource(path, lambda: ((None, row) for row in rows))
-    return _TextSource(path, lambda: _jsonl_rows(path))
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    suffix = "".join(suffixes[:-1][-1:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
+    for known in FORMATS:
+        if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
+            return known.open(path, file)
+    raise InputError(Setting("path", path), f" is a file of an unknown kind; expected {EXPECTED}")
 
 
-def _copy_stream(path: Path) -> None:
-    """Copy what a pipe or standard input (`-`) gives, to read it as often as needed; of a file, nothing."""
+def _copied_stream(path: Path) -> Path:
+    """A copy of what a pipe or standard input (`-`) gives, to read it as often as needed; a file as it is."""
     is_standard_input = path == Path("-")
     if is_standard_input and (sys.stdin is None or sys.stdin.closed or sys.stdin.isatty()):
         raise InputError(Setting("path", path), " is standard input, and nothing is piped into it")
-    mode = 0 if is_standard_input else os.stat(path).st_mode
+    mode = stat.S_IFIFO if is_standard_input else os.stat(path).st_mode
     if stat.S_ISREG(mode):
-        return
-    if not is_standard_input and not stat.S_ISFIFO(mode):
+        return path
+    if not stat.S_ISFIFO(mode):
         raise InputError(Setting("path", path), ": expected a file, a pipe, or - for standard input")
-    if path in STREAM_COPIES:
-        STREAM_COPIES.pop(path).unlink(missing_ok=True)
     with (
         open(0 if is_standard_input else path, "rb", closefd=not is_standard_input) as source,
         tempfile.NamedTemporaryFile(prefix="capscore-", delete=False) as copy,
     ):
         atexit.register(Path(copy.name).unlink, missing_ok=True)
         shutil.copyfileobj(source, copy)
-    STREAM_COPIES[path] = Path(copy.name)
+    return Path(copy.name)
 
 
-def _local_file(path: Path) -> Path:
-    return STREAM_COPIES.get(path, path)
+# ---- folders ----
 
 
-def _kind_of(path: Path, start: bytes) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] == ".gz":
-        suffixes.pop()
-    if suffixes and suffixes[-1] in KINDS:
-        return KINDS[suffixes[-1]]
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if not suffixes and start.lstrip()[:1] in (b"{", b"["):
-        return "jsonl"
-    raise InputError(Setting("path", path), f" is a file of an unknown kind; expected {EXPECTED}")
-
-
-# ---- Arrow ----
-
-
-def parquet_parts(folder: Path) -> list[Path]:
-    """The files of a folder that holds Parquet files alone, in the order of their names; else none."""
-    with suppress(OSError):
-        names = sorted(name for name in os.listdir(folder) if name[0] not in "._")
-        if names and all(name.lower().endswith(".parquet") for name in names):
-            return [folder / name for name in names]
-    return []
-
-
-class _Parquet(ArrowSource):
-    """One file, or the parts of a folder in the order of their names."""
-
-    def __init__(self, path: Path, parts: Sequence[Path] = ()):
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        self._parts = [*parts] or [_local_file(path)]
-        schema, n_rows, n_bytes = None, 0, 0
-        for part in self._parts:
-            try:
-                with pq.ParquetFile(part, pre_buffer=False) as file:
-                    about = file.metadata
-                    n_rows += about.num_rows
-                    groups = range(about.num_row_groups)
-                    n_bytes += sum(about.row_group(group).total_byte_size for group in groups)
-                    columns = file.schema_arrow
-            except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
-                raise InputError(
-                    f"{part if parts else path} is not a Parquet file that can be read: {error}"
-                ) from None
-            schema = schema or columns
-            if not columns.equals(schema):
-                raise InputError(
-                    f"{part} has other columns than {self._parts[0]}: {columns.names}, expected "
-                    f"{schema.names}, of the same types; parts of one folder are read as one table"
-                )
-        super().__init__(path, schema, n_rows, n_bytes)
-
-    def _tables(self, size: int, columns: list[str] | None) -> Iterator[pa.Table]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        for part in self._parts:
-            try:
-                with pq.ParquetFile(part, pre_buffer=False) as file:
-                    for batch in file.iter_batches(batch_size=size, columns=columns):
-                        yield pa.Table.from_batches([batch])
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(f"{part} cannot be read to its end: {error}") from None
-
-
-class _SavedDataset(ArrowSource):
-    def __init__(self, path: Path, split: str | None):
-        if not is_saved_dataset(path):
-            raise InputError(
-                Setting("path", path),
-                f" is a folder, but not a data set that was saved with save_to_disk; expected {EXPECTED}",
-            )
-        import datasets
-
-        try:
-            loaded = datasets.load_from_disk(str(path))
-        except Exception as error:  # datasets raises whatever json, Arrow or the file system do
-            raise InputError(f"{path} is a saved data set that cannot be loaded: {error}") from error
-        splits = [*loaded] if isinstance(loaded, datasets.DatasetDict) else []
-        if (split is None and len(splits) > 1) or (split is not None and split not in splits):
-            given = Setting("split") if split is None else Setting("split", split)
-            raise InputError(given, f": {path} has the splits {', '.join(splits) or '(none)'}; choose one")
-        if splits:
-            loaded = loaded[split or splits[0]]
-        self._dataset = loaded.with_format("arrow")
-        n_bytes = loaded.data.nbytes / max(loaded.data.num_rows, 1) * len(loaded)
-        super().__init__(path, loaded.features.arrow_schema, len(loaded), n_bytes)
-
-    def _tables(self, size: int, columns: list[str] | None) -> Iterator[pa.Table]:
-        import pyarrow as pa
-
-        dataset, schema = self._dataset, self._schema
-        if columns is not None:
-            dataset = dataset.select_columns(columns)
-            schema = pa.schema([schema.field(name) for name in columns])
-        for first in range(0, self.n_rows, size):
-            yield dataset[first : min(first + size, self.n_rows)].cast(schema)
+def _open_folder(path: Path, split: str | None) -> RowSource:
+    if split is not None or is_saved_dataset(path):
+        return _open_saved(path, split)
+    for is_of_kind, open_kind in FOLDERS:
+        if is_of_kind(path):
+            return open_kind(path)
+    n_photos = sum(os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES for name in _names(path))
+    raise InputError(
+        Setting("path", path),
+        f" is a folder with {n_photos:,} photos and no saved data set; expected {EXPECTED}; or photos with a "
+        f"text file beside each (dog.jpg and dog.txt, one caption per line), or with a {CAPTIONS_FILE}",
+    )
 
 
 def is_saved_dataset(folder: Path) -> bool:
@@ -220,70 +123,165 @@ def is_saved_dataset(folder: Path) -> bool:
     return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
 
 
+def _open_saved(path: Path, split: str | None) -> RowSource:
+    if not is_saved_dataset(path):
+        raise InputError(
+            Setting("path", path),
+            f" is a folder, but not a data set that was saved with save_to_disk; expected {EXPECTED}",
+        )
+    import datasets
+    import pyarrow as pa
+
+    try:
+        loaded = datasets.load_from_disk(str(path))
+    except Exception as error:  # datasets raises whatever json, Arrow or the file system do
+        raise InputError(f"{path} is a saved data set that cannot be loaded: {error}") from error
+    splits = [*loaded] if isinstance(loaded, datasets.DatasetDict) else []
+    if (split is None and len(splits) > 1) or (split is not None and split not in splits):
+        given = Setting("split") if split is None else Setting("split", split)
+        raise InputError(given, f": {path} has the splits {', '.join(splits) or '(none)'}; choose one")
+    dataset = (loaded[split or splits[0]] if splits else loaded).with_format("arrow")
+    n_rows, schema = len(dataset), dataset.features.arrow_schema
+
+    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
+        part = dataset if columns is None else dataset.select_columns(columns)
+        kinds = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+        for first in range(0, n_rows, size):
+            yield part[first : min(first + size, n_rows)].cast(kinds)
+
+    row_bytes = dataset.data.nbytes / max(dataset.data.num_rows, 1)
+    return RowSource(path, schema.names, n_rows, tables=tables, arrow_schema=schema, row_bytes=row_bytes)
+
+
+def parquet_parts(folder: Path) -> list[Path]:
+    """The files of a folder that holds Parquet files alone, in the order of their names; else none."""
+    names = [name for name in _names(folder) if name[0] != "_"]
+    is_parquet = all(name.lower().endswith(".parquet") for name in names)
+    return [folder / name for name in names] if is_parquet else []
+
+
+def _names(folder: Path) -> list[str]:
+    """Names in a folder, sorted; hidden ones left out."""
+    return sorted(name for name in os.listdir(folder) if name[0] != ".")
+
+
+def _open_parquet(path: Path, *parts: Path) -> RowSource:
+    """One file, or the parts of a folder in the order of their names."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema, n_rows, n_bytes = None, 0, 0
+    for part in parts:
+        try:
+            with pq.ParquetFile(part, pre_buffer=False) as file:
+                about, columns = file.metadata, file.schema_arrow
+        except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names that are not UTF-8
+            name = part if len(parts) > 1 else path
+            raise InputError(f"{name} is not a Parquet file that can be read: {error}") from None
+        n_rows += about.num_rows
+        n_bytes += sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        schema = schema or columns
+        if not columns.equals(schema):
+            raise InputError(
+                f"{part} has other columns than {parts[0]}: {columns.names}, expected {schema.names}, of the "
+                "same types; parts of one folder are read as one table"
+            )
+    assert schema is not None
+
+    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
+        for part in parts:
+            try:
+                with pq.ParquetFile(part, pre_buffer=False) as file:
+                    for batch in file.iter_batches(batch_size=size, columns=columns):
+                        yield pa.Table.from_batches([batch])
+            except (pa.ArrowException, OSError) as error:
+                raise InputError(f"{part} cannot be read to its end: {error}") from None
+
+    row_bytes = n_bytes / max(n_rows, 1)
+    return RowSource(path, schema.names, n_rows, tables=tables, arrow_schema=schema, row_bytes=row_bytes)
+
+
+def _has_captions(folder: Path) -> bool:
+    names = [os.path.splitext(name) for name in _names(folder)]
+    texts = {stem for stem, suffix in names if suffix.lower() == ".txt"}
+    photos = {stem for stem, suffix in names if suffix.lower() in IMAGE_SUFFIXES}
+    return not texts.isdisjoint(photos) or (folder / CAPTIONS_FILE).is_file()
+
+
+def _open_photos(path: Path) -> RowSource:
+    """Photos with a text file beside each, or with one file of captions; folders inside are not read."""
+    names = [name for name in _names(path) if (path / name).is_file()]
+    photos = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
+    texts = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(".txt")}
+    if CAPTIONS_FILE in names:
+        if any(os.path.splitext(name)[0] in texts for name in photos):
+            raise InputError(Setting("path", path), f" has text files and a {CAPTIONS_FILE}; expected one")
+        return open_rows(path / CAPTIONS_FILE)
+    rows: list[dict[str, str | None]] = []
+    places: list[str] = []
+    faults: dict[int, InputError] = {}
+    owners: dict[str, str] = {}
+    for photo in photos:
+        stem = os.path.splitext(photo)[0]
+        if owners.setdefault(stem, photo) != photo:
+            raise InputError(
+                Setting("path", path),
+                f": {owners[stem]} and {photo} share one text file, {stem}.txt; rename one of the photos",
+            )
+        if stem not in texts:
+            problem = f"there is no {stem}.txt beside it, which holds its captions"
+            faults[len(rows)] = InputError(problem, field="candidate")
+            rows.append({"image": photo, "caption": None})
+            places.append(str(path / photo))
+            continue
+        lines = [(number, line.strip()) for number, line in text_lines(path / texts[stem]) if line.strip()]
+        for number, caption in lines or [(1, "")]:
+            rows.append({"image": photo, "caption": caption})
+            places.append(f"{path / texts[stem]}, line {number}")
+    unread = [name for stem, name in texts.items() if stem not in owners]
+    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
+    return rows_in_memory(rows, places, path, faults=faults, notes=notes)
+
+
 # ---- text ----
 
 
-class _TextSource(RowSource):
-    """Rows of a text file, which is parsed whenever it is asked for, so that no row stays in memory.
+def _text_source(
+    path: Path, file: Path, read: Callable[[], _Rows], *, cells_are_text: bool = False
+) -> RowSource:
+    """Rows of a text file, which is parsed whenever it is asked for, so that no row stays in memory."""
+    names: dict[str, None] = {}
+    n_rows = 0
+    for _, row in read():
+        n_rows += 1
+        names.update(dict.fromkeys(row))
+    folder = path.parent if file == path else Path()
+    return RowSource(path, [*names], n_rows, read, cells_are_text=cells_are_text, folder=folder)
+
+
+def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -> Iterator[tuple[int, str]]:
+    """Numbers, from 1, and lines of a text file with their ends; without a byte order mark.
 
     Args:
-        path: Path of the file.
-        read: Function that gives line and cells of each row from the first.
-        cells_are_text: Whether every value is text.
-    """
-
-    def __init__(self, path: Path, read: Callable[[], _Rows], *, cells_are_text: bool = False):
-        self.path, self._read, self.cells_are_text = path, read, cells_are_text
-        names: dict[str, None] = {}
-        self.n_rows = 0
-        for _, row in read():
-            self.n_rows += 1
-            names.update(dict.fromkeys(row))
-        if not self.n_rows:
-            raise InputError(f"{path} has no rows")
-        self.columns = list(names)
-
-    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        start, rows = 0, self._read()
-        while batch := list(itertools.islice(rows, size)):
-            lines = [line for line, _ in batch if line is not None]
-            yield Chunk(start, lines or None, [row for _, row in batch])
-            start += len(batch)
-
-    def schema(self) -> pa.Schema:
-        if not self.cells_are_text:
-            return super().schema()
-        import pyarrow as pa
-
-        return pa.schema([(name, pa.string()) for name in self.columns])
-
-
-def _open_bytes(path: Path) -> io.BufferedIOBase:
-    path = _local_file(path)
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else open(path, "rb")
-
-
-def text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
-    """Numbers, from 1, and lines of a text file with their ends; without a byte order mark.
+        path: Name of the file, for errors.
+        limit: Limit of a line.
+        file: File to read, if it is a copy.
 
     Raises:
         InputError: The file cannot be read, is not UTF-8, or has a line beyond the limit; names the line.
     """
     number, longest = 0, limit.bytes
     try:
-        with closing(_open_bytes(path)) as file:
-            while raw := file.readline(longest + 1):
+        with closing(_open_bytes(file or path)) as opened:
+            while raw := opened.readline(longest + 1):
                 number += 1
                 if len(raw) > longest:
                     raise _too_long(f"{path}, line {number}", limit)
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                try:
+                text = None
+                with suppress(UnicodeDecodeError):
                     text = raw.decode("utf-8")
-                except UnicodeDecodeError:
-                    text = None
                 if text is None or (number == 1 and "\0" in text):
                     raise InputError(
                         f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name "
@@ -294,33 +292,39 @@ def text_lines(path: Path, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]
         raise InputError(f"{path} cannot be read after line {number}: {error}") from None
 
 
+def _open_bytes(path: Path) -> io.BufferedIOBase:
+    with open(path, "rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path, "rb") if zipped else open(path, "rb")
+
+
 def _too_long(place: str, limit: Limit, hint: str = "") -> InputError:
     return InputError(f"{place}: longer than {readable_size(limit.bytes)}; {limit}{hint}")
 
 
-def _is_list(path: Path) -> bool:
-    """Whether the first character that is no space is "["; damage is told when the lines are read."""
-    with suppress(OSError, EOFError, zlib.error), closing(_open_bytes(path)) as file:
-        start = file.read(2**16).removeprefix(codecs.BOM_UTF8)
-        while start and not start.strip():
-            start = file.read(2**16)
-        return start.lstrip()[:1] == b"["
-    return False
-
-
-def _jsonl_rows(path: Path) -> _Rows:
-    for number, line in text_lines(path):
-        if line.strip():
-            yield number, _row(_decoded(line, f"{path}, line {number}"), f"{path}, line {number}")
-
-
-def _list_rows(path: Path) -> list[dict[str, Any]]:
-    return [
-        _row(row, f"{path}, element {number} counted from 0") for number, row in enumerate(read_json(path))
+def _open_json(path: Path, file: Path) -> RowSource:
+    """An object per line, or one list of objects, whichever the suffix says."""
+    start = b""
+    with suppress(OSError, EOFError, zlib.error), closing(_open_bytes(file)) as opened:
+        while not start and (block := opened.read(2**16)):
+            start = block.removeprefix(codecs.BOM_UTF8).lstrip()
+    if not start.startswith(b"["):
+        return _text_source(path, file, lambda: _jsonl_rows(path, file))
+    rows = [
+        _object(row, f"{path}, element {number} counted from 0")
+        for number, row in enumerate(read_json(path, file))
     ]
+    return _text_source(path, file, lambda: ((None, row) for row in rows))
 
 
-def _row(value: Any, place: str) -> dict[str, Any]:
+def _jsonl_rows(path: Path, file: Path) -> _Rows:
+    for number, line in text_lines(path, file=file):
+        if line.strip():
+            place = f"{path}, line {number}"
+            yield number, _object(_decoded(line, place), place)
+
+
+def _object(value: Any, place: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(
             f"{place}: expected an object per line, or one list of objects, such as "
@@ -329,14 +333,14 @@ def _row(value: Any, place: str) -> dict[str, Any]:
     return value
 
 
-def read_json(path: Path) -> Any:
-    """The one value of a JSON file, whatever it is.
+def read_json(path: Path, file: Path | None = None) -> Any:
+    """The one value of a JSON file, whatever it is; `file` is what is read, if it is a copy.
 
     Raises:
         InputError: The file cannot be read, is no JSON or goes beyond the limits; names the line.
     """
     lines, size = [], 0
-    for _, line in text_lines(path, LIST_BYTES):
+    for _, line in text_lines(path, LIST_BYTES, file):
         size += len(line)
         if size > LIST_BYTES.bytes:
             raise _too_long(str(path), LIST_BYTES, "; or write one object per line, as .jsonl")
@@ -371,17 +375,24 @@ def with_formula(cell: str) -> str:
     return cell[1:] if _ESCAPED.match(cell) else cell
 
 
-def _csv_rows(path: Path, kind: str) -> _Rows:
+def _open_csv(path: Path, file: Path) -> RowSource:
+    first = next((line for _, line in text_lines(path, file=file)), "")
+    delimiter = ";" if ";" in first and "," not in first else ","
+    return _text_source(path, file, lambda: _table_rows(path, file, delimiter), cells_are_text=True)
+
+
+def _open_tsv(path: Path, file: Path) -> RowSource:
+    return _text_source(path, file, lambda: _table_rows(path, file, "\t"), cells_are_text=True)
+
+
+def _table_rows(path: Path, file: Path, delimiter: str) -> _Rows:
     csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
-    lines = (line for _, line in text_lines(path))
-    first, record = next(lines, ""), 0  # length of the record so far
-    delimiter = "\t" if kind == "tsv" else ";" if ";" in first and "," not in first else ","
-    header: list[str] | None = None
-    begin, longest = 1, ROW_BYTES.bytes
+    header: list[str] = []
+    begin, record, longest = 1, 0, ROW_BYTES.bytes  # first line and length of the record so far
 
     def limited() -> Iterator[str]:
         nonlocal record
-        for line in itertools.chain([first], lines):
+        for _, line in text_lines(path, file=file):
             record += len(line)
             if record > longest:
                 hint = "; or is a quotation mark of this row never closed?"
@@ -392,18 +403,52 @@ def _csv_rows(path: Path, kind: str) -> _Rows:
     try:
         for cells in reader:
             line, begin, record = begin, reader.line_num + 1, 0
-            if header is None and cells:
+            if not header:
                 header = list(map(with_formula, cells))
                 check_names_differ(path, header)
-            elif cells and header is not None:
-                if len(cells) != len(header):
-                    raise InputError(
-                        f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns "
-                        f"(a cell that holds {delimiter!r} needs quotation marks around it)"
-                    )
+            elif cells and len(cells) != len(header):
+                raise InputError(
+                    f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns "
+                    f"(a cell that holds {delimiter!r} needs quotation marks around it)"
+                )
+            elif cells:
                 yield line, dict(zip(header, map(with_formula, cells), strict=True))
     except csv.Error as error:
+        kind = "TSV" if delimiter == "\t" else "CSV"
         raise InputError(
-            f"{path}, line {begin}: not valid {kind.upper()}: {error} (a quotation mark inside a cell is "
+            f"{path}, line {begin}: not valid {kind}: {error} (a quotation mark inside a cell is "
             'written twice: """Stop"" sign")'
         ) from None
+
+
+# ---- what can be read ----
+
+
+class Format(NamedTuple):
+    """A kind of file.
+
+    Attributes:
+        name: Name of the kind.
+        suffixes: Suffixes of its files.
+        starts: What the content of a file without a suffix begins with.
+        open: Function from the path, for errors, and the file to read to its rows.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    starts: tuple[bytes, ...]
+    open: Callable[[Path, Path], RowSource]
+
+
+FORMATS = (
+    Format("jsonl", (".jsonl", ".ndjson"), (b"{", b"["), _open_json),
+    Format("json", (".json",), (), _open_json),
+    Format("csv", (".csv",), (), _open_csv),
+    Format("tsv", (".tsv",), (), _open_tsv),
+    Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
+)
+# for a folder: whether it is of this kind, and the function that opens it
+FOLDERS: tuple[tuple[Callable[[Path], Any], Callable[[Path], RowSource]], ...] = (
+    (parquet_parts, lambda path: _open_parquet(path, *parquet_parts(path))),
+    (_has_captions, _open_photos),
+)

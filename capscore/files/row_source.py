@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 CHUNK_ROWS = 1024  # rows that commands take at a time
 CHUNK_BYTES = 32 * 2**20  # Arrow data in memory at a time: rows that hold photos come in smaller chunks
-STREAM_COPIES: dict[Path, Path] = {}  # pipe, or - for standard input → the file that it was copied to
 ERROR_COLUMN = "capscore_error"  # column of a result that says what was wrong with a row
 
 
@@ -42,17 +40,17 @@ class Chunk:
         return self.table.num_rows if self.rows is None else len(self.rows)
 
     def values(self, column: str) -> list[Any]:
-        """A column as Python values; None where a row lacks it."""
+        """A column as Python values, text that is not UTF-8 as bytes; None where a row lacks it."""
         if self.rows is None:
-            return _python_values(self.table.column(column), readable=False)
+            return _python_values(self.table.column(column))
         return [row.get(column) for row in self.rows]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """The rows as dicts; values that Python cannot represent are text."""
+        """The rows as dicts."""
         if self.rows is not None:
             return self.rows
         names = self.table.column_names
-        columns = [_python_values(column, readable=True) for column in self.table.columns]
+        columns = [_python_values(column) for column in self.table.columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def arrow(self, schema: pa.Schema) -> pa.Table:
@@ -65,61 +63,98 @@ class Chunk:
         return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def _python_values(column: pa.ChunkedArray, *, readable: bool) -> list[Any]:
-    """A column as Python values; text that is not UTF-8 stays bytes, or becomes `readable` text."""
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
     try:
         return column.to_pylist()
     except Exception:  # each type fails in its own way; now it is known that some value does
-        return [_python_value(cell, readable) for cell in column]
+        return [_python_value(cell) for cell in column]
 
 
-def _python_value(cell: pa.Scalar, readable: bool) -> Any:
+def _python_value(cell: Any) -> Any:
+    """A cell as a Python value, as text where Python has none: the year 2,900,000."""
     import pyarrow as pa
 
     try:
         return cell.as_py()
     except Exception:
-        pass
+        if isinstance(cell, pa.DictionaryScalar):
+            return _python_value(cell.value)
     kind = cell.type
-    if isinstance(cell, (pa.DictionaryScalar, pa.ExtensionScalar)):
-        return _python_value(cell.value, readable)
     if pa.types.is_struct(kind):
-        return {field.name: _python_value(cell[index], readable) for index, field in enumerate(kind)}
+        return {field.name: _python_value(cell[index]) for index, field in enumerate(kind)}
     if pa.types.is_nested(kind):
-        return [_python_value(item, readable) for item in cell.values]
+        return [_python_value(item) for item in cell.values]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        data = bytes(cell.as_buffer())
-        return data.decode("utf-8", "backslashreplace") if readable else data
-    with suppress(pa.ArrowException, ValueError, OverflowError):
-        return str(cell.cast(pa.string()))  # the year 2,900,000, say
-    return f"a value of type {kind}"
+        return bytes(cell.as_buffer())
+    try:
+        return str(cell.cast(pa.string()))
+    except (pa.ArrowException, ValueError, OverflowError):
+        return f"a value of type {kind}"
 
 
-class RowSource(ABC):
+class RowSource:
     """Rows of a file.
 
-    Attributes:
+    Args:
         path: Path of the file.
         columns: Names of the columns, in the order in which they first appear.
-        n_rows: Number of rows, at least 1.
+        n_rows: Number of rows.
+        rows: Function that reads line (None where a file has no lines) and cells of each row, from the first.
+        tables: Instead of `rows`, for rows that are Arrow tables already: function from a number of rows and
+            names of columns (None: all) to the tables.
+        arrow_schema: Schema of the tables.
+        row_bytes: Bytes that a row of the tables takes.
         cells_are_text: Whether every value is text, as in CSV.
         notes: Sentences about the whole that somebody who scores the rows should know.
+        faults: Number of a row → what is known to be wrong with it, whatever is read of it.
+        places: How messages name each row; () for its line or number.
+        folder: Folder that relative names of images start from; None for that of the file.
+
+    Raises:
+        InputError: There are no rows, or two columns have one name.
     """
 
-    path: Path
-    columns: list[str]
-    n_rows: int
-    cells_are_text: bool = False
-    notes: tuple[str, ...] = ()
+    cells_are_text = False
 
-    @property
-    def folder(self) -> Path:
-        """Folder that relative names of images start from."""
-        return Path() if self.path in STREAM_COPIES else self.path.parent
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        n_rows: int,
+        rows: Callable[[], Iterator[tuple[int | None, dict[str, Any]]]] | None = None,
+        *,
+        tables: Callable[[int, list[str] | None], Iterator[pa.Table]] | None = None,
+        arrow_schema: pa.Schema | None = None,
+        row_bytes: float = 1,
+        cells_are_text: bool = False,
+        notes: Sequence[str] = (),
+        faults: Mapping[int, InputError] | None = None,
+        places: Sequence[str] = (),
+        folder: Path | None = None,
+    ):
+        self.path, self.columns, self.n_rows, self.rows = path, [*columns], n_rows, rows
+        self.tables, self.arrow_schema, self.row_bytes = tables, arrow_schema, row_bytes
+        self.cells_are_text, self.notes, self.faults = cells_are_text, tuple(notes), faults or {}
+        self.places, self.folder = places, path.parent if folder is None else folder
+        if not n_rows:
+            raise InputError(f"{path} has no rows")
+        check_names_differ(path, self.columns)
 
-    @abstractmethod
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
         """The rows in order, at most `size` at a time; `columns` names those that are needed (None: all)."""
+        start = 0
+        if self.tables is not None:
+            size = max(1, min(size, int(CHUNK_BYTES / max(self.row_bytes, 1))))
+            for table in self.tables(size, None if columns is None else [*columns]):
+                yield Chunk(start, None, table=table)
+                start += table.num_rows
+            return
+        assert self.rows is not None
+        rows = self.rows()
+        while batch := list(itertools.islice(rows, size)):
+            lines = [line for line, _ in batch if line is not None]
+            yield Chunk(start, lines or None, [row for _, row in batch])
+            start += len(batch)
 
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; of Python objects, by reading all of them.
@@ -129,31 +164,37 @@ class RowSource(ABC):
         """
         import pyarrow as pa
 
+        if self.arrow_schema is not None:
+            return self.arrow_schema
         kinds = {name: pa.null() for name in self.columns}
-        for chunk in self.chunks(4096):
-            for name in self.columns:
-                try:
-                    kind = pa.array(chunk.values(name), from_pandas=True).type
-                    both = [pa.schema([("x", kinds[name])]), pa.schema([("x", kind)])]
-                    kinds[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
-                except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
-                    raise InputError(
-                        Setting("path", self.path),
-                        f": the column {name!r:.60} holds values that one column of Parquet or of a data set "
-                        f"cannot hold ({error}); write a .jsonl file instead",
-                    ) from None
+        for chunk, name in itertools.product(self.chunks(4096), self.columns):
+            try:
+                kind = pa.array(chunk.values(name), from_pandas=True).type
+                both = [pa.schema([("x", kinds[name])]), pa.schema([("x", kind)])]
+                kinds[name] = pa.unify_schemas(both, promote_options="permissive").field("x").type
+            except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+                raise InputError(
+                    Setting("path", self.path),
+                    f": the column {name!r:.60} holds values that one column of Parquet or of a data set "
+                    f"cannot hold ({error}); write a .jsonl file instead",
+                ) from None
         return pa.schema(list(kinds.items()))
 
     def problems(self, chunk: Chunk) -> dict[int, InputError]:
-        """What is known to be wrong with rows of a chunk, whatever is read of them."""
-        return {}
+        """Row of a chunk → what is known to be wrong with it, whatever is read of it."""
+        numbers = range(chunk.start, chunk.start + len(chunk))
+        return {number - chunk.start: self.faults[number] for number in numbers if number in self.faults}
 
     def short_place(self, row: int, line: int | None) -> str:
         """How lists of rows of this source name a row, counted from 0, on a line of the file."""
+        if self.places:
+            return self.places[row]
         return f"row {row} counted from 0" if line is None else f"line {line}"
 
     def place(self, chunk: Chunk, row: int) -> str:
         """How messages name a row of a chunk."""
+        if self.places:
+            return self.places[chunk.start + row]
         number = f"row {chunk.start + row} counted from 0"
         if chunk.lines is None:
             return f"{self.path}, {number}"
@@ -165,33 +206,13 @@ class RowSource(ABC):
         return type(error)(f"{self.place(chunk, row)}: {field}", *error.parts)
 
 
-class ArrowSource(RowSource):
-    """Rows that are Arrow tables already.
-
-    Raises:
-        InputError: There are no rows, or two columns have one name.
-    """
-
-    def __init__(self, path: Path, schema: pa.Schema, n_rows: int, n_bytes: float):
-        self.path, self._schema, self.n_rows = path, schema, n_rows
-        self._row_bytes = n_bytes / max(n_rows, 1)
-        if not n_rows:
-            raise InputError(f"{path} has no rows")
-        self.columns = list(schema.names)
-        check_names_differ(path, self.columns)
-
-    def schema(self) -> pa.Schema:
-        return self._schema
-
-    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        size = max(1, min(size, int(CHUNK_BYTES / max(self._row_bytes, 1))))
-        start = 0
-        for table in self._tables(size, None if columns is None else [*columns]):
-            yield Chunk(start, None, table=table)
-            start += table.num_rows
-
-    @abstractmethod
-    def _tables(self, size: int, columns: list[str] | None) -> Iterator[pa.Table]: ...
+def rows_in_memory(
+    rows: Sequence[dict[str, Any]], places: Sequence[str], path: Path = Path(), **more: Any
+) -> RowSource:
+    """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
+    return RowSource(
+        path, [*rows[0]], len(rows), lambda: ((None, row) for row in rows), places=places, folder=path, **more
+    )
 
 
 class LazySequence(Sequence):
@@ -256,48 +277,3 @@ def extended_schema(
                 features[name] = features[like[name]]
         metadata[b"huggingface"] = json.dumps(noted).encode()
     return schema.with_metadata(metadata or None)
-
-
-class RowsInMemory(RowSource):
-    """Rows with a place each, which messages name.
-
-    Args:
-        path: Folder that the rows are from, and that names of images start from.
-        rows: Cells of each row; all rows have the same keys.
-        places: Place of each row, such as "photos/dog.txt, line 2".
-        problems: Row → what is wrong with it, for rows that are known to be wrong.
-        notes: Sentences that somebody who scores the rows should know.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        rows: Sequence[dict[str, Any]],
-        places: Sequence[str],
-        problems: Mapping[int, InputError] | None = None,
-        notes: Sequence[str] = (),
-    ):
-        self.path, self.notes = path, tuple(notes)
-        self._rows, self._places, self._problems = rows, places, problems or {}
-        self.n_rows, self.columns = len(rows), list(rows[0])
-
-    @property
-    def folder(self) -> Path:
-        return self.path
-
-    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        for first in range(0, self.n_rows, size):
-            yield Chunk(first, None, [*self._rows[first : first + size]])
-
-    def problems(self, chunk: Chunk) -> dict[int, InputError]:
-        return {
-            row: self._problems[chunk.start + row]
-            for row in range(len(chunk))
-            if chunk.start + row in self._problems
-        }
-
-    def short_place(self, row: int, line: int | None) -> str:
-        return self._places[row]
-
-    def place(self, chunk: Chunk, row: int) -> str:
-        return self._places[chunk.start + row]

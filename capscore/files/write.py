@@ -15,19 +15,26 @@ import re
 import shutil
 import tempfile
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import InputError, ResultWriteError, Setting
-from .read import FORMULA_SIGNS, KINDS, parquet_parts
-from .row_source import ArrowSource, Chunk, RowSource, extended_schema
+from .read import FORMATS, FORMULA_SIGNS, is_saved_dataset
+from .row_source import Chunk, RowSource, extended_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# suffix → kind of file that can be written
+_KINDS = {
+    suffix: known.name
+    for known in FORMATS
+    if known.name in ("jsonl", "json", "csv", "tsv", "parquet")
+    for suffix in known.suffixes
+}
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 _DATA_FILE = "data-00000-of-00001.arrow"
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
@@ -81,32 +88,87 @@ def write_text(path: str | Path, text: str, what: str = "file") -> None:
 # ---- rows ----
 
 
-class Writer(ABC):
-    """Takes chunks with new columns, and writes them to `partial` until `finish` renames it to `path`.
+class Writer:
+    """Takes chunks with new columns, and writes them beside the result until `finish` gives it its name.
 
-    Attributes:
-        path: Path of the result.
-        partial: Path of the unfinished result, a file or folder of the same kind.
-        written: Number of rows that have been written whole.
+    Args:
+        path: Path that `check_output` returned.
+        source: Rows of the result; their columns come first and stay as they are.
+        columns: Type of each new column, float or str.
+
+    Raises:
+        ResultWriteError: The file cannot be begun.
+        InputError: The input's columns do not fit the kind of file.
     """
 
-    def __init__(self, path: Path):
-        self.path, self.partial, self.written = path, partial_path(path), 0
-        self._is_closed = self._is_broken = False  # broken: what was written cannot be read
-        with self._errors_named():
-            _remove(self.partial)
-            self._begin()
-            self._inode = os.stat(self.partial).st_ino  # another program could replace it
+    def __init__(self, path: Path, source: RowSource, columns: Mapping[str, type]):
+        self.path, self._kind, self._is_first = path, output_kind(path), True
+        self._partial = path.with_name(f".{uuid.uuid4().hex[:12]}.partial")
+        self._header = [*source.columns, *columns]
+        self._table: Any = None
+        try:
+            with self._errors_named():
+                self._begin(source, columns)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _begin(self, source: RowSource, columns: Mapping[str, type]) -> None:
+        if self._kind not in ("parquet", "dataset"):
+            self._file = open(self._partial, "xb")
+            header = {name: name for name in self._header}
+            self._file.write(self._as_table([header]) if self._kind in _DELIMITERS else b"")
+            self._file.write(b"[" if self._kind == "json" else b"")
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types = {name: pa.float64() if of is float else pa.string() for name, of in columns.items()}
+        self._before = source.schema()
+        self._after = extended_schema(self._before, types)
+        if self._kind == "dataset":
+            self._partial.mkdir()
+        self._file = open(self._partial / _DATA_FILE if self._kind == "dataset" else self._partial, "xb")
+        make: Any = pa.ipc.new_stream if self._kind == "dataset" else pq.ParquetWriter
+        self._table = make(self._file, self._after)
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         """Add the rows of a chunk, each with its values of the new columns.
 
         Raises:
-            ResultWriteError: The rows cannot be written; those written before stay whole.
+            ResultWriteError: The rows cannot be written.
         """
         with self._errors_named():
-            self._write(chunk, columns)
-        self.written += len(chunk)
+            if self._table is not None:
+                self._write_arrow(chunk, columns)
+                return
+            rows = [
+                {**row, **{name: values[index] for name, values in columns.items()}}
+                for index, row in enumerate(chunk.dicts())
+            ]
+            if self._kind == "jsonl":
+                self._file.write(b"".join(json_bytes(row) + b"\n" for row in rows))
+            elif self._kind == "json":
+                before = b"\n" if self._is_first else b",\n"
+                self._file.write(before + b",\n".join(map(json_bytes, rows)))
+            else:
+                self._file.write(self._as_table(rows))
+            self._is_first = False
+
+    def _write_arrow(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
+        import pyarrow as pa
+
+        arrays = [
+            pa.array(map(_storable, cells), self._after.field(name).type, size=len(cells))
+            for name, cells in columns.items()
+        ]
+        table = pa.Table.from_arrays([*chunk.arrow(self._before).columns, *arrays], schema=self._after)
+        self._table.write_table(table, table.num_rows)
+
+    def _as_table(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
+        delimiter = _DELIMITERS[self._kind]
+        cells = ([_quoted(_cell(row.get(name)), delimiter) for name in self._header] for row in rows)
+        return "".join(delimiter.join(row) + "\n" for row in cells).encode("utf-8", "backslashreplace")
 
     def finish(self, about: dict[str, Any], summary: str) -> None:
         """Close the file and give it its name, replacing any file of that name, and write the summary.
@@ -118,39 +180,37 @@ class Writer(ABC):
         Raises:
             ResultWriteError: The result cannot be written; no file has its name.
         """
+        described = json.dumps(about, ensure_ascii=False) if about else ""
         with self._errors_named(), whole_file(summary_path(self.path), "summary") as file:
-            self._close(about)
-            self._is_closed = True
-            if self._is_replaced():
-                raise ResultWriteError(
-                    f"{self.path} was not written: another program began to write the same result "
-                    f"({self.partial}); give each its own ",
-                    Setting("output"),
-                )
+            if self._kind == "json":
+                self._file.write(b"\n]\n")
+            if self._kind == "parquet" and about:
+                self._table.add_key_value_metadata({"capscore": described})
+            if self._table is not None:
+                self._table.close()
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            if self._kind == "dataset":
+                _describe_data_set(self._partial, self._after, described)
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
-            _replace(self.partial, self.path)
+            if self.path.is_dir():
+                shutil.rmtree(self.path)
+            os.replace(self._partial, self.path)
 
-    def stop(self) -> Path | None:
-        """Close the unfinished result, and return its path, or None if there is nothing to keep."""
-        if self._is_replaced():
-            return None
-        with suppress(Exception):  # no room even for the last bytes, so the file could not be opened
-            if self.written and not self._is_broken:
-                if not self._is_closed:
-                    self._close({})
-                return self.partial if self.partial.exists() else None
-        with suppress(Exception):  # the disk is full still; the file goes anyway
-            self._release()
-        _remove(self.partial)
-        return None
-
-    def _is_replaced(self) -> bool:
-        try:
-            return os.stat(self.partial).st_ino != self._inode
-        except FileNotFoundError:
-            return True
+    def stop(self) -> None:
+        """Remove what was written; after `finish`, nothing."""
+        with suppress(Exception):  # no room even for the last bytes
+            if self._table is not None:
+                self._table.close()
+        with suppress(Exception):
+            self._file.close()
+        if self._partial.is_dir():
+            shutil.rmtree(self._partial, ignore_errors=True)
+        else:
+            self._partial.unlink(missing_ok=True)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -165,146 +225,6 @@ class Writer(ABC):
             raise ResultWriteError(
                 f"{self.path} could not be written: {reason}. Nothing half-written has that name"
             ) from error
-
-    @abstractmethod
-    def _begin(self) -> None:
-        """Make the unfinished result, without rows."""
-
-    @abstractmethod
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None: ...
-
-    @abstractmethod
-    def _close(self, about: dict[str, Any]) -> None:
-        """Write what belongs at the end, and close the file."""
-
-    @abstractmethod
-    def _release(self) -> None:
-        """Close the file as it is."""
-
-
-class _TextWriter(Writer):
-    """Writes text chunk by chunk; after an error the file is cut back to the last whole chunk."""
-
-    def __init__(self, path: Path, kind: str, header: Sequence[str]):
-        self._kind, self._header, self._size = kind, header, 0
-        self._delimiter = "\t" if kind == "tsv" else ","
-        super().__init__(path)
-
-    def _begin(self) -> None:
-        self._file = open(self.partial, "xb", buffering=0)
-        try:
-            is_table = self._kind in ("csv", "tsv")
-            self._put(self._csv([self._header]) if is_table else b"[" if self._kind == "json" else b"")
-        except OSError:
-            self._file.close()
-            _remove(self.partial)
-            raise
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        new = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-        rows = [{**row, **more} for row, more in zip(chunk.dicts(), new or [{}] * len(chunk), strict=True)]
-        if self._kind == "jsonl":
-            self._put(b"".join(json_bytes(row) + b"\n" for row in rows))
-        elif self._kind == "json":
-            self._put((b",\n" if self.written else b"\n") + b",\n".join(map(json_bytes, rows)))
-        else:
-            self._put(self._csv([[_cell(row.get(name)) for name in self._header] for row in rows]))
-
-    def _csv(self, rows: Sequence[Sequence[str]]) -> bytes:
-        lines = (self._delimiter.join(map(self._quoted, row)) + "\n" for row in rows)
-        return "".join(lines).encode("utf-8", "backslashreplace")
-
-    def _quoted(self, cell: str) -> str:
-        cell = without_formula(cell)
-        # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
-        if any(sign in cell for sign in (self._delimiter, '"', "\n", "\r")):
-            return '"' + cell.replace('"', '""') + '"'
-        return cell
-
-    def _put(self, data: bytes) -> None:
-        left = memoryview(data)
-        try:
-            while left:
-                left = left[self._file.write(left) :]
-        except OSError:
-            self._file.truncate(self._size)
-            self._file.seek(self._size)
-            raise
-        self._size += len(data)
-
-    def _close(self, about: dict[str, Any]) -> None:
-        self._put(b"\n]\n" if self._kind == "json" else b"")
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def _release(self) -> None:
-        self._file.close()
-
-
-class _ArrowWriter(Writer):
-    """Writes a Parquet file; a folder of them, with the same number of rows each; or a saved data set."""
-
-    def __init__(self, path: Path, kind: str, source: RowSource, types: Mapping[str, pa.DataType], size: int):
-        self._kind, self._rows_per_file, self._before = kind, size, source.schema()
-        self._after = extended_schema(self._before, types)
-        self._n_files = self._n_rows = 0  # files that were begun, rows in the one that is open
-        super().__init__(path)
-
-    def _begin(self) -> None:
-        if self._kind != "parquet":
-            self.partial.mkdir()
-        self._begin_file()
-
-    def _begin_file(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        names = {"parts": f"part-{self._n_files:06d}.parquet", "dataset": _DATA_FILE, "parquet": ""}
-        self._file = open(self.partial / names[self._kind], "xb")
-        make = pa.ipc.new_stream if self._kind == "dataset" else pq.ParquetWriter
-        self._writer: Any = make(self._file, self._after)
-        self._n_files, self._n_rows = self._n_files + 1, 0
-
-    def _end_file(self) -> None:
-        self._writer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-
-    def _write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        import pyarrow as pa
-
-        self._is_broken = True  # until the row group is whole
-        arrays = [
-            pa.array(map(_storable, cells), self._after.field(name).type, size=len(cells))
-            for name, cells in columns.items()
-        ]
-        table = pa.Table.from_arrays([*chunk.arrow(self._before).columns, *arrays], schema=self._after)
-        while table.num_rows:
-            if self._n_rows == self._rows_per_file:
-                self._end_file()
-                self._begin_file()
-            part = table.slice(0, self._rows_per_file - self._n_rows)
-            self._writer.write_table(part, part.num_rows)
-            self._n_rows += part.num_rows
-            table = table.slice(part.num_rows)
-        self._file.flush()
-        self._is_broken = False
-
-    def _close(self, about: dict[str, Any]) -> None:
-        self._is_broken = True
-        described = json.dumps(about, ensure_ascii=False) if about else ""
-        if about and self._kind == "parquet":
-            self._writer.add_key_value_metadata({"capscore": described})
-        self._end_file()
-        if self._kind == "dataset":
-            _describe_data_set(self.partial, self._after, described)
-        self._is_broken = False
-
-    def _release(self) -> None:
-        with suppress(Exception):
-            self._writer.close()
-        self._file.close()
 
 
 def _describe_data_set(folder: Path, schema: pa.Schema, description: str) -> None:
@@ -328,27 +248,6 @@ def _storable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _replace(new: Path, path: Path) -> None:
-    """Give a file or folder its name; a folder that had it is removed once the new one is there."""
-    if not path.is_dir():
-        os.replace(new, path)
-        return
-    with tempfile.TemporaryDirectory(prefix=f"{path.name}.old.", dir=path.parent) as old:
-        os.rename(path, Path(old, path.name))
-        try:
-            os.rename(new, path)
-        except OSError:
-            os.rename(Path(old, path.name), path)
-            raise
-
-
 def output_kind(path: Path) -> str:
     """The kind of result that a name asks for: by its suffix, and a data set's folder where there is none.
 
@@ -356,39 +255,30 @@ def output_kind(path: Path) -> str:
         InputError: Nothing can be written for the suffix.
     """
     suffix = path.suffix.lower()
-    if suffix in KINDS:
-        return KINDS[suffix]
+    if suffix in _KINDS:
+        return _KINDS[suffix]
     if not suffix or path.is_dir():
         return "dataset"
     raise InputError(
         Setting("output", path),
-        f": {suffix} files cannot be written; expected {', '.join(KINDS)}, or a name without a suffix for a "
+        f": {suffix} files cannot be written; expected {', '.join(_KINDS)}, or a name without a suffix for a "
         "saved data set",
     )
 
 
-def partial_path(path: Path) -> Path:
-    """Path of an unfinished result: scores.jsonl → scores.partial.jsonl."""
-    suffix = path.suffix if path.suffix.lower() in KINDS else ""
-    return path.with_name(f"{path.name.removesuffix(suffix)}.partial{suffix}")
-
-
 def summary_path(path: Path) -> Path:
     """Path of a result's summary: scores.jsonl → scores.summary.json."""
-    suffix = path.suffix if path.suffix.lower() in KINDS else ""
+    suffix = path.suffix if path.suffix.lower() in _KINDS else ""
     return path.with_name(f"{path.name.removesuffix(suffix)}.summary.json")
 
 
-def check_output(
-    output: str | Path, source: RowSource, *, force: bool = False, rows_per_file: int | None = None
-) -> Path:
+def check_output(output: str | Path, source: RowSource, *, force: bool = False) -> Path:
     """Check that a result can be written, before any work is done; makes its folder.
 
     Args:
         output: Path of the result.
         source: Rows that the result will hold.
         force: Whether an earlier result may be replaced.
-        rows_per_file: Rows of each Parquet file of a folder; None for one file, or a saved data set.
 
     Returns:
         The path, with links followed.
@@ -397,8 +287,7 @@ def check_output(
         InputError: The result exists (and not `force`), is the input, is of an unknown kind or one that
             cannot hold the columns, or its folder cannot be written to.
     """
-    given = Setting("output", Path(output))
-    kind = output_kind(Path(output)) if rows_per_file is None else "parts"
+    given, kind = Setting("output", Path(output)), output_kind(Path(output))
     try:
         target = Path(os.path.realpath(Path(output).expanduser()))
         exists = target.exists()
@@ -406,32 +295,27 @@ def check_output(
             target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(b"capscore")
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # also a name that is too long
+    except (OSError, ValueError, RuntimeError) as error:  # also a name that is too long
         reason = getattr(error, "strerror", None) or error
         raise InputError(Setting("output", str(output)[:80]), f" cannot be written: {reason}") from None
-    if kind == "parts" and target.suffix.lower() in KINDS.keys() - {".parquet"}:
-        raise InputError(given, ": expected the name of a folder for ", Setting("rows_per_file"))
     if target == Path(os.path.realpath(source.path)):
         raise InputError(given, " is the input; the result needs a name of its own")
-    for path in (target, partial_path(target)):
-        if path.exists() and not _is_result(path, kind):
-            raise InputError(f"{path} exists and is not a result of this kind; choose another ", given)
+    is_result = target.is_file()
+    if kind == "dataset":
+        is_result = target.is_dir() and (is_saved_dataset(target) or not os.listdir(target))
+    if exists and not is_result:
+        raise InputError(f"{target} exists and is not a result of this kind; choose another ", given)
     for path in (target, summary_path(target)):
         if path.exists() and not force:
             raise InputError(given, f": {path} exists; ", Setting("force", True), " overwrites it")
-    if kind not in ("parquet", "parts", "dataset"):
+    if kind not in ("parquet", "dataset"):
         refuse_bytes(source, given, target.suffix)
     elif kind == "dataset":
+        schema = source.schema().remove_metadata()
         import datasets
 
         try:
-            datasets.Features.from_arrow_schema(source.schema().remove_metadata())
-        except InputError:
-            raise
+            datasets.Features.from_arrow_schema(schema)
         except Exception as error:  # ValueError for most types, others for nested ones
             raise InputError(
                 given, f": no data set can hold the columns ({error}); write a .parquet or .jsonl file"
@@ -439,45 +323,9 @@ def check_output(
     return target
 
 
-def _is_result(path: Path, kind: str) -> bool:
-    """Whether something may be replaced by a result of a kind: it is one, or an empty folder."""
-    if kind not in ("dataset", "parts"):
-        return path.is_file()
-    if not path.is_dir():
-        return False
-    names = os.listdir(path)
-    if kind == "parts":
-        return not names or bool(parquet_parts(path))
-    return not names or "state.json" in names or names == [_DATA_FILE]
-
-
-def open_writer(
-    path: Path, source: RowSource, columns: Mapping[str, type], *, rows_per_file: int | None = None
-) -> Writer:
-    """Begin a result.
-
-    Args:
-        path: Path that `check_output` returned.
-        source: Rows of the result; their columns come first and stay as they are.
-        columns: Type of each new column, float or str.
-        rows_per_file: Rows of each Parquet file of a folder; None for one file, or a saved data set.
-
-    Raises:
-        ResultWriteError: The file cannot be begun.
-        InputError: The input's columns do not fit the kind of file.
-    """
-    kind = output_kind(path) if rows_per_file is None else "parts"
-    if kind not in ("parquet", "dataset", "parts"):
-        return _TextWriter(path, kind, [*source.columns, *columns])
-    import pyarrow as pa
-
-    types = {name: pa.float64() if of is float else pa.string() for name, of in columns.items()}
-    return _ArrowWriter(path, kind, source, types, rows_per_file or 2**62)
-
-
 def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
     """Raise InputError if a column holds bytes, which text of the `kind` that an option asks for cannot."""
-    for field in source.schema() if isinstance(source, ArrowSource) else ():
+    for field in source.arrow_schema or ():
         if re.search(r"binary(_view)?(\[\d+\])?($|[^\w:])", str(field.type)):
             raise InputError(
                 given,
@@ -529,6 +377,14 @@ def _cell(value: Any) -> str:
     if isinstance(value, (bool, int, float, list, tuple, dict)):
         return json_bytes(value).decode()
     return _plain(value)
+
+
+def _quoted(cell: str, delimiter: str) -> str:
+    cell = without_formula(cell)
+    # Not csv.writer: before Python 3.13 it leaves a cell with a carriage return without quotation marks.
+    if any(sign in cell for sign in (delimiter, '"', "\n", "\r")):
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
 
 
 def without_formula(cell: str) -> str:

@@ -70,7 +70,6 @@ class ScoringRun:
         spell: Function that spells the options that errors of rows mention.
 
     Attributes:
-        rows_done: Number of rows that were scored, and written if there is a writer.
         n_left_out: Number of rows that were left out because their caption is empty.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
         languages: Languages of the rows so far; each is warned about once.
@@ -89,7 +88,7 @@ class ScoringRun:
     ):
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
         self.language, self.on_error, self.spell = language, on_error, spell
-        self.rows_done = self.n_left_out = 0
+        self.n_left_out = 0
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.languages: set[str] = set()
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
@@ -150,7 +149,6 @@ class ScoringRun:
         errors = self.note_failures(chunk, scores, first)
         if writer is not None:
             writer.write(chunk, column_values(columns, scores, errors, first))
-        self.rows_done += len(chunk)
 
     def prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
         """Measure the rows of a chunk for each metric.

@@ -19,7 +19,7 @@ import xxhash
 from ..errors import InputError, OptionError, Setting
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
-from ..files.row_source import RowsInMemory
+from ..files.row_source import rows_in_memory
 from .base import PreparedRows, Scorer, Scores
 from .score_file import ScoringRun, column_values, result_columns
 
@@ -217,7 +217,7 @@ class BatchScorer:
         if not rows:
             return {name: [] for name in new}
         places = [_place(row, index, start, names) for index, row in enumerate(rows)]
-        source = RowsInMemory(Path(), rows, places)
+        source = rows_in_memory(rows, places)
         run = ScoringRun(
             source, names, self._folder, self.scorers, language=self._language, on_error=self._on_error
         )

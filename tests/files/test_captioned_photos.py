@@ -7,7 +7,8 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from capscore.files.image_folder import open_captions, pair_captions
+from capscore.files.image_folder import pair_captions
+from capscore.files.read import open_rows
 
 
 def folder_of(tmp_path, **files):
@@ -36,7 +37,7 @@ def test_each_line_that_is_not_blank_is_a_row(tmp_path):
     )
     (folder / ".hidden.jpg").write_bytes(b"not read")
     (folder / "more").mkdir()
-    source = open_captions(folder)
+    source = open_rows(folder)
     assert rows_of(source) == [
         {"image": "a.png", "caption": "eine Kätze"},
         {"image": "b.JPG", "caption": "a dog"},
@@ -52,7 +53,7 @@ def test_each_line_that_is_not_blank_is_a_row(tmp_path):
 
 def test_a_photo_without_a_text_is_one_bad_row_and_a_text_without_a_photo_a_note(tmp_path):
     folder = folder_of(tmp_path, a__jpg=b"x", b__jpg=b"x", b__txt=b"a dog", c__txt=b"?", d__txt=b"?")
-    source = open_captions(folder)
+    source = open_rows(folder)
     (chunk,) = source.chunks(5)
     assert {row: str(error) for row, error in source.problems(chunk).items()} == {
         0: "candidate: there is no a.txt beside it, which holds its captions"
@@ -64,11 +65,11 @@ def test_a_photo_without_a_text_is_one_bad_row_and_a_text_without_a_photo_a_note
 def test_a_folder_may_hold_one_file_of_captions(tmp_path):
     rows = [{"image_id": "a", "caption": "a dog"}]
     folder = folder_of(tmp_path, a__jpg=b"x", captions__json=json.dumps(rows).encode())
-    source = open_captions(folder)
+    source = open_rows(folder)
     assert rows_of(source) == rows and source.folder == folder
     (folder / "a.txt").write_text("a dog")
     with pytest.raises(InputError, match=r"text files and a captions.json"):
-        open_captions(folder)
+        open_rows(folder)
 
 
 @pytest.mark.parametrize(
@@ -87,12 +88,12 @@ def test_a_folder_may_hold_one_file_of_captions(tmp_path):
 )
 def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, message):
     with pytest.raises(InputError, match=message):
-        open_captions(folder_of(tmp_path, **files))
+        open_rows(folder_of(tmp_path, **files))
 
 
 def test_a_split_belongs_to_a_data_set(tmp_path):
     with pytest.raises(InputError, match="not a data set"):
-        open_captions(folder_of(tmp_path, a__jpg=b"x", a__txt=b"y"), split="test")
+        open_rows(folder_of(tmp_path, a__jpg=b"x", a__txt=b"y"), split="test")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from PIL import Image
 
 import capscore
 from capscore.errors import ImageError, InputError
-from capscore.files.coco import RowsWithReferences, image_key, load_coco, read_annotations
+from capscore.files.coco import image_key, load_coco, read_annotations, with_references
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
 
@@ -83,7 +83,7 @@ def test_rows_of_every_kind_of_file_find_photos_and_references(tmp_path, annotat
         datasets.Dataset.from_list(RESULTS).to_parquet(path)
     else:
         datasets.Dataset.from_list(RESULTS).save_to_disk(path)
-    source = RowsWithReferences(open_rows(path), annotations)
+    source = with_references(open_rows(path), annotations)
     new = [{name: row[name] for name in ("image", "references")} for row in JOINED]
     found = rows_of(source)
     assert [{name: row[name] for name in ("image", "references")} for row in found] == new
@@ -103,7 +103,7 @@ def test_rows_without_ids_are_matched_by_the_name_of_their_photo(tmp_path, annot
         {"img": "COCO_val2014_000000000007.jpg", "hyp": "a cat"},
         {"img": "other.jpg", "hyp": "a cow"},
     ]
-    source = RowsWithReferences(open_rows(as_json(tmp_path / "p.json", rows)), annotations)
+    source = with_references(open_rows(as_json(tmp_path / "p.json", rows)), annotations)
     assert [row["references"] for row in rows_of(source)] == [
         ["A dog.", "A brown dog runs."],
         ["A cat sits."],
@@ -117,7 +117,7 @@ def test_ids_that_do_not_fit_are_told_with_their_row(tmp_path, annotations):
     path = tmp_path / "captions.jsonl"
     ids = [42, 8, 9, 42, None, "x"]
     path.write_text("".join(json.dumps({"image_id": one, "caption": "a dog"}) + "\n" for one in ids))
-    source = RowsWithReferences(open_rows(path), annotations)
+    source = with_references(open_rows(path), annotations)
     about = annotations.path
     assert [*told(source)] == [1, 2, 3, 4, 5] and "already (line 1)" in told(source)[3]
     with pytest.raises(InputError, match=r"captions.jsonl, line 2 \(row 1 counted from 0\).*image_id 8"):
@@ -130,10 +130,10 @@ def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
     )
     table = pa.table({"image_id": ["dog"], "caption": ["a dog"]})
     pq.write_table(table, tmp_path / "p.parquet")
-    source = RowsWithReferences(open_rows(tmp_path / "p.parquet"), about)
+    source = with_references(open_rows(tmp_path / "p.parquet"), about)
     assert rows_of(source)[0]["image"] == "dog"
     with pytest.raises(InputError, match="cannot be matched"):
-        RowsWithReferences(open_rows(as_json(tmp_path / "b.json", [{"image": "dog.jpg"}])), about)
+        with_references(open_rows(as_json(tmp_path / "b.json", [{"image": "dog.jpg"}])), about)
 
 
 @pytest.mark.parametrize(
@@ -176,9 +176,9 @@ def test_annotations_that_are_not_there_or_no_json(tmp_path):
 def test_references_come_from_one_place(tmp_path, annotations):
     rows = [{"image_id": 42, "caption": "x", "references": ["y"]}]
     with pytest.raises(InputError, match="has a column 'references' already"):
-        RowsWithReferences(open_rows(as_json(tmp_path / "p.json", rows)), annotations)
+        with_references(open_rows(as_json(tmp_path / "p.json", rows)), annotations)
     with pytest.raises(InputError, match="cannot be matched"):
-        RowsWithReferences(open_rows(as_json(tmp_path / "q.json", [{"caption": "x"}])), annotations)
+        with_references(open_rows(as_json(tmp_path / "q.json", [{"caption": "x"}])), annotations)
 
 
 def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
@@ -203,12 +203,12 @@ def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
 
 def test_references_go_through_csv(tmp_path, annotations):
     """A list beside cells of text: the result has it as JSON, and reads it back."""
-    from capscore.files.write import check_output, open_writer
+    from capscore.files.write import Writer, check_output
 
     (tmp_path / "p.csv").write_text("image_id,caption\n42,a dog\n")
-    source = RowsWithReferences(open_rows(tmp_path / "p.csv"), annotations)
+    source = with_references(open_rows(tmp_path / "p.csv"), annotations)
     target = check_output(tmp_path / "o.csv", source)
-    writer = open_writer(target, source, {"mcs": float})
+    writer = Writer(target, source, {"mcs": float})
     for chunk in source.chunks(5):
         writer.write(chunk, {"mcs": [0.5]})
     writer.finish({}, "{}\n")

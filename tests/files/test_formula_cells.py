@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.files.read import open_rows, with_formula
-from capscore.files.write import check_output, open_writer, without_formula
+from capscore.files.write import Writer, check_output, without_formula
 
 RUN = ["=1+1", "=HYPERLINK(\"http://x\")", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", "=", "-", "- a dog"]  # fmt: skip  # noqa: E501
 STAY = ["A cat.", "a=b", "", "'", "'tis", "-0.5", "+7", "-1e-9", "-.5", "1", "-Infinity", " =1"]
@@ -40,7 +40,7 @@ def test_files_hold_no_formula_and_are_read_as_they_were(tmp_path, suffix):
     for target in ("one", "two"):  # the second from the first
         source = open_rows(path)
         path = check_output(tmp_path / f"{target}{suffix}", source)
-        writer = open_writer(path, source, {target: float})
+        writer = Writer(path, source, {target: float})
         for chunk in source.chunks(100):
             writer.write(chunk, {target: [-0.25] * len(chunk)})
         writer.finish({}, "{}")

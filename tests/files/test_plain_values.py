@@ -13,7 +13,7 @@ import pytest
 
 from capscore.errors import InputError
 from capscore.files.read import open_rows
-from capscore.files.write import check_output, json_bytes, open_writer
+from capscore.files.write import Writer, check_output, json_bytes
 
 
 def text_of(*data: bytes) -> pa.Array:
@@ -77,7 +77,7 @@ def case(request, tmp_path):
 
 def written(source, path):
     target = check_output(path, source)
-    writer = open_writer(target, source, {"mcs": float, "capscore_error": str})
+    writer = Writer(target, source, {"mcs": float, "capscore_error": str})
     for chunk in source.chunks(1):
         writer.write(chunk, {"mcs": [None], "capscore_error": ["bad \udcff"]})
     writer.finish({}, "{}")

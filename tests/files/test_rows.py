@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.errors import ImageError, InputError, ResultWriteError
+from capscore.errors import ImageError, InputError
 from capscore.files.columns import find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
-from capscore.files.write import check_output, open_writer, partial_path, summary_path
+from capscore.files.write import Writer, check_output, summary_path
 
 ROWS = [
     {"image": "a.jpg", "caption": "Ein „Wort“, noch eins", "references": ["x", "y"], "n": 1},
@@ -40,13 +40,13 @@ def all_rows(source, size=2):
 def copied(source, target, size=2):
     """Write all rows with a score that is their number, and close the result."""
     target = check_output(target, source)
-    writer = open_writer(target, source, {"mcs": float, "capscore_error": str})
+    writer = Writer(target, source, {"mcs": float, "capscore_error": str})
     for chunk in source.chunks(size):
         numbers = [float(chunk.start + row) for row in range(len(chunk))]
         errors = [None if number else "broken" for number in numbers]
         writer.write(chunk, {"mcs": [number or None for number in numbers], "capscore_error": errors})
     writer.finish({"signatures": {"mcs": "mcs|w:2.5"}}, '{"rows": 3}\n')
-    assert not partial_path(target).exists()
+    assert not list(target.parent.glob(".*.partial"))
     assert summary_path(target).read_text() == '{"rows": 3}\n'
     return target
 
@@ -160,7 +160,7 @@ def test_missing_file_folder_and_splits(tmp_path):
     write_jsonl(tmp_path / "preds.jsonl")
     with pytest.raises(InputError, match=r"pred.jsonl': no such file"):
         open_rows(tmp_path / "pred.jsonl")
-    with pytest.raises(InputError, match=r"is a folder, but not a data set that was saved"):
+    with pytest.raises(InputError, match="is a folder with 0 photos and no saved data set"):
         open_rows(tmp_path)
     with pytest.raises(InputError, match="goes with a saved data set"):
         open_rows(tmp_path / "preds.jsonl", split="test")
@@ -224,7 +224,7 @@ def test_types_that_come_late_or_clash(tmp_path):
     assert open_rows(path).schema() == pa.schema([("x", pa.float64())])
     clash = write_jsonl(tmp_path / "b.jsonl", [{"x": 1}, {"x": "one"}])
     with pytest.raises(InputError, match=r"b.jsonl': the column 'x' holds values.*write a .jsonl"):
-        open_writer(tmp_path / "o.parquet", open_rows(clash), {"mcs": float})
+        Writer(tmp_path / "o.parquet", open_rows(clash), {"mcs": float})
 
 
 def test_parquet_and_data_set_keep_schema_and_images(tmp_path):
@@ -290,22 +290,13 @@ def test_half_a_surrogate_pair_is_written_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.json", "o.csv", "o.parquet", "o"])
-def test_what_was_written_before_a_stop_is_whole(tmp_path, name):
+def test_a_stop_leaves_nothing(tmp_path, name):
     source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
     target = check_output(tmp_path / name, source)
-    writer = open_writer(target, source, {"mcs": float})
-    chunk = next(source.chunks(2))
-    writer.write(chunk, {"mcs": [0.5, 1.5]})
-    partial = writer.stop()
-    assert partial == partial_path(target)
-    assert not target.exists()
-    rows = all_rows(open_rows(partial))
-    assert [row["caption"] for row in rows] == [row["caption"] for row in ROWS[:2]]
-    assert [float(row["mcs"]) for row in rows] == [0.5, 1.5]
-    # the next run replaces what is left of this one
-    check_output(tmp_path / name, source)
-    assert open_writer(target, source, {"mcs": float}).stop() is None
-    assert not partial.exists()
+    writer = Writer(target, source, {"mcs": float})
+    writer.write(next(source.chunks(2)), {"mcs": [0.5, 1.5]})
+    writer.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
 @pytest.mark.parametrize("name", ["o.jsonl", "o.json", "o.csv", "o.parquet", "o"])
@@ -316,7 +307,7 @@ def test_a_result_that_is_replaced(tmp_path, name):
         check_output(target, source)
     before = len(list(tmp_path.iterdir()))
     check_output(target, source, force=True)
-    writer = open_writer(target, source, {"score": float})
+    writer = Writer(target, source, {"score": float})
     for chunk in source.chunks(3):
         writer.write(chunk, {"score": [9.0] * 3})
     writer.finish({}, "{}\n")
@@ -341,10 +332,6 @@ def test_what_cannot_be_the_output(tmp_path):
     (tmp_path / "mine" / "photo.jpg").write_bytes(b"x")
     with pytest.raises(InputError, match="is not a result of this kind"):
         check_output(tmp_path / "mine", source, force=True)
-    (tmp_path / "o.partial").mkdir()
-    (tmp_path / "o.partial" / "photo.jpg").write_bytes(b"x")
-    with pytest.raises(InputError, match="is not a result of this kind"):
-        check_output(tmp_path / "o", source, force=True)
     with pytest.raises(InputError, match="cannot be written"):
         check_output(path / "o.jsonl", source)
     assert check_output(tmp_path / "new" / "deep" / "o.jsonl", source).parent.is_dir()
@@ -502,20 +489,17 @@ def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
     assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5
 
 
-def test_two_programs_never_share_a_result(tmp_path):
-    """The second to begin takes the partial file's name; the first says so, and nothing is half-written."""
+def test_the_result_of_two_programs_is_that_of_the_last(tmp_path):
     source = open_rows(_jsonl(tmp_path, 4))
-    first = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
-    second = open_writer(tmp_path / "out.jsonl", source, {"mcs": float})
+    writers = [Writer(tmp_path / "out.jsonl", source, {"mcs": float}) for _ in range(2)]
     chunk = next(source.chunks(4))
-    for writer in (first, second):
-        writer.write(chunk, {"mcs": [1.0] * 4})
-    with pytest.raises(ResultWriteError, match="another program began to write the same result"):
-        first.finish({}, "{}")
-    assert not (tmp_path / "out.jsonl").exists()
-    assert first.stop() is None and second.partial.exists()
-    second.finish({}, "{}")
-    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 4
+    for score, writer in enumerate(writers):
+        writer.write(chunk, {"mcs": [float(score)] * 4})
+    for writer in writers:
+        writer.finish({}, "{}")
+        writer.stop()
+    assert [row["mcs"] for row in all_rows(open_rows(tmp_path / "out.jsonl"))] == [1.0] * 4
+    assert not list(tmp_path.glob(".*"))
 
 
 def _jsonl(folder, count):

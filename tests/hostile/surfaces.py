@@ -29,7 +29,7 @@ from ..toy import BLUE, RED, ColourBackbone
 from .case import Outcome
 
 # What a command may leave beside its input; an unfinished result holds whole rows.
-_RESULTS = {"out.jsonl", "out.summary.json", "out.partial.jsonl"}
+_RESULTS = {"out.jsonl", "out.summary.json"}
 
 
 def run_command(*arguments: object, stdin: bytes = b"") -> Outcome:
@@ -236,7 +236,7 @@ def _read_result(folder: Path, before: set[str], outcome: Outcome, metric: str) 
     """Scores in the result; nothing else is left."""
     after = {str(path.relative_to(folder)) for path in folder.rglob("*")}
     assert after - before <= _RESULTS, after - before
-    for name in after & {"out.jsonl", "out.partial.jsonl"}:
+    for name in after & {"out.jsonl"}:
         for line in (folder / name).read_bytes().decode("utf-8").split("\n")[:-1]:
             strict_json(line)
     if "out.jsonl" not in after:

@@ -65,14 +65,12 @@ def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
     common = ("score", rows, "--cache-dir", tmp_path / "cache")
     assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
     stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.3)
-    partial = tmp_path / "out.partial.jsonl"
-    wait_until(lambda: partial.exists() and partial.read_bytes().count(b"\n") >= 4, stopped)
+    wait_until(lambda: list(tmp_path.glob("cache/*")) and list(tmp_path.glob(".*.partial")), stopped)
     stopped.send_signal(number)
     code, _ = end(stopped)
     assert code == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}[number]
     assert not (tmp_path / "out.jsonl").exists() and not (tmp_path / "out.summary.json").exists()
-    written = partial.read_bytes()
-    assert (tmp_path / "whole.jsonl").read_bytes().startswith(written) and 0 < written.count(b"\n") < 40
+    assert number == signal.SIGKILL or not list(tmp_path.glob(".*.partial"))
 
     code, errors = end(begin(*common, "-o", tmp_path / "out.jsonl"))
     assert code == 0, errors
@@ -80,19 +78,14 @@ def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
     assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
     summaries = [json.loads((tmp_path / f"{name}.summary.json").read_text()) for name in ("out", "whole")]
     assert summaries[0]["metrics"] == summaries[1]["metrics"]
-    assert not partial.exists()
 
 
 def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
-    """The result is whole and right, whoever wrote it; the others say what happened."""
+    """The result is whole and right, whoever wrote it last."""
     common = ("score", rows, "--cache-dir", tmp_path / "cache", "-o", tmp_path / "out.jsonl", "--force")
     writers = [begin(*common, seconds=0.02) for _ in range(8)]
     ended = [end(writer) for writer in writers]
-    assert {code for code, _ in ended} <= {0, 1} and 0 in [code for code, _ in ended], ended
-    for code, errors in ended:
-        wrong = [line for line in errors.splitlines() if "error" in line]
-        assert len(wrong) == code, errors
-        assert not code or "another program" in wrong[0], errors
+    assert {code for code, _ in ended} == {0}, ended
     assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
     summary = json.loads((tmp_path / "out.summary.json").read_text())
     assert (summary["rows"], summary["failures"]) == (40, [])
