@@ -348,6 +348,15 @@ def read_json(path: Path, file: Path | None = None) -> Any:
     return _decoded("".join(lines), str(path))
 
 
+def decode_json(text: str) -> Any:
+    """The value of a JSON text in which no object has a name twice.
+
+    Raises:
+        ValueError, RecursionError: It is none; also for a number of 5,000 digits, or 5,000 levels.
+    """
+    return _DECODER.decode(text)
+
+
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
@@ -361,8 +370,8 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
 
 def _decoded(text: str, place: str) -> Any:
     try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or nested 5,000 deep
+        return decode_json(text)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not valid JSON: {error}") from None
 
 

@@ -10,13 +10,14 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from ...errors import CapscoreError, Part, join_parts
+from ...files.read import decode_json
 from ...files.sizes import LIST_BYTES, ROW_BYTES, Limit
 from .archives import PackedFileError, open_packed
 
@@ -25,7 +26,6 @@ _SIGNATURES = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
     b"pk\x03\x04": "a zip archive",
-    b"\x1f\x8b": "gzip",
     b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
     b"<!doctype html": "a web page",
     b"<html": "a web page",
@@ -46,12 +46,9 @@ class AnnotationError(CapscoreError, ValueError):
     def __init__(self, *parts: Part, file: str = "", line: int | None = None, entry: object = None):
         self.message, self.file, self.line, self.entry = join_parts(parts), file, line, entry
         self._given = parts
-        place = [file] if file else []
-        if line is not None:
-            place.append(f"line {line}")
-        if entry is not None:
-            place.append(f"entry {entry}")
-        super().__init__(*((f"{', '.join(place)}: ",) if place else ()), *parts)
+        known = {"": file or None, "line ": line, "entry ": entry}
+        place = ", ".join(f"{name}{value}" for name, value in known.items() if value is not None)
+        super().__init__(*((f"{place}: ",) if place else ()), *parts)
 
     def __reduce__(self):
         return partial(type(self), file=self.file, line=self.line, entry=self.entry), self._given
@@ -97,6 +94,7 @@ class AnnotationSource:
         member: name inside the archive; "" for a plain file. The last parts of a path are enough.
         opened: is told whenever the file is read.
         kept: what others have read; None reads the file itself.
+        content: what is in the file, if it is known already.
 
     Raises (all that reads):
         AnnotationError: cut short, not UTF-8, other columns or fields; names file and line.
@@ -106,6 +104,7 @@ class AnnotationSource:
     member: str = ""
     opened: Callable[[AnnotationSource], None] | None = field(default=None, compare=False, repr=False)
     kept: KeptReadings | None = field(default=None, compare=False, repr=False)
+    content: bytes | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
@@ -125,11 +124,11 @@ class AnnotationSource:
         """The file's bytes, unpacked, as a stream."""
         if self.opened is not None:
             self.opened(self)
-        with self.reading(), self._opened() as stream:
+        if self.content is not None:
+            yield io.BytesIO(self.content)
+            return
+        with self.reading(), open_packed(self.path, self.member) as stream:
             yield stream
-
-    def _opened(self) -> AbstractContextManager[IO[bytes]]:
-        return open_packed(self.path, self.member)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -147,8 +146,7 @@ class AnnotationSource:
 
     def git_blob(self) -> str:
         """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
-        with self.reading():
-            head = f"blob {self.path.stat().st_size}\0"
+        head = f"blob {self.path.stat().st_size}\0"
         return self._digest(hashlib.sha1(head.encode(), usedforsecurity=False))
 
     def _digest(self, digest: Any) -> str:
@@ -259,28 +257,16 @@ class AnnotationSource:
     def _parsed(self, text: str, line: int | None) -> Any:
         """A JSON document, or the object on a line."""
         try:
-            document = json.loads(text, object_pairs_hook=partial(self._object, line))
+            document = decode_json(text)
             if "\\ud" in text or "\\uD" in text:
                 json.dumps(document, ensure_ascii=False).encode()
-        except AnnotationError:
-            raise
-        except json.JSONDecodeError as error:
-            ends = error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated string")
-            cut = " (it ends there: cut short?)" if ends else ""
-            message = f"is not JSON: {error.msg.removesuffix(' at')} at column {error.colno}{cut}"
-            raise self.error(message, line=line or error.lineno) from error
         except UnicodeEncodeError as error:
             raise self.error("has half a character, a surrogate without the other", line=line) from error
-        except (ValueError, RecursionError) as error:  # a number of thousands of digits, or of levels
-            raise self.error(f"is not JSON that can be read ({error})", line=line) from error
-        return document
-
-    def _object(self, line: int | None, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        document = dict(pairs)
-        if len(document) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise self.error(f"{twice!r} appears twice in one JSON object", line=line)
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits, or of levels
+            at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1
+            cut = " (cut short?)" if at_end or "Unterminated" in str(error) else ""
+            line = line or getattr(error, "lineno", None)
+            raise self.error(f"is not JSON: {error}{cut}", line=line) from error
         return document
 
     def csv(self, delimiter: str = ",") -> Iterator[Row]:

@@ -6,16 +6,14 @@ A phrase names its chain, the thing that it refers to. The annotations of the ph
 from __future__ import annotations
 
 import re
-import zipfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
 from xml.etree import ElementTree
 
 from .annotation_files import AnnotationSource
-from .archives import open_entry, open_zip
+from .archives import open_zip, read_entry
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _PHRASE = re.compile(r"\[/EN#(?P<chain>\d+)/(?P<types>\S+)\s+(?P<text>[^\[\]]*[^\[\]\s])\s*\]")
@@ -194,18 +192,6 @@ def unrelated_captions(source: AnnotationSource) -> dict[str, list[int]]:
     return found
 
 
-@dataclass(frozen=True)
-class _InOpenArchive(AnnotationSource):
-    """A file in an archive that stays open: its list of names, long for many files, is read once."""
-
-    archive: zipfile.ZipFile | None = None
-    entry: zipfile.ZipInfo | None = None
-
-    def _opened(self) -> AbstractContextManager[IO[bytes]]:
-        assert self.archive is not None and self.entry is not None
-        return open_entry(self.archive, self.entry)
-
-
 @contextmanager
 def annotation_folder(source: AnnotationSource) -> Iterator[Callable[[str], AnnotationSource]]:
     """What gives a file of a folder or zip archive by folder and name, such as "Sentences/36979.txt".
@@ -219,11 +205,13 @@ def annotation_folder(source: AnnotationSource) -> Iterator[Callable[[str], Anno
     if source.opened is not None:
         source.opened(source)
     with source.reading(), open_zip(source.path) as archive:
+        # the list of names, long for many files, is read once
         members = {"/".join(entry.filename.split("/")[-2:]): entry for entry in archive.infolist()}
 
         def find(name: str) -> AnnotationSource:
             if name not in members:
                 raise source.error(f"the archive holds no {name}")
-            return _InOpenArchive(source.path, members[name].filename, archive=archive, entry=members[name])
+            content = read_entry(archive, members[name])
+            return AnnotationSource(source.path, members[name].filename, content=content)
 
         yield find

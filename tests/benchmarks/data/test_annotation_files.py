@@ -104,7 +104,6 @@ def test_a_table_that_is_cut_anywhere_but_after_a_line_is_refused(write, cut):
         ("Größe\n".encode("utf-16"), "UTF-16"),
         ("plain\n".encode("utf-16-le"), "UTF-16, or binary data"),
         (b"PK\x03\x04 and so on\n", "a zip archive"),
-        (gzip.compress(b"text", mtime=0), "gzip"),
         (b"  <!DOCTYPE html>\n<html>", "a web page"),
         (b"<HTML><body>404", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n", "a pointer of Git LFS"),
@@ -178,12 +177,12 @@ def test_json_lines(write):
 @pytest.mark.parametrize(
     "line, message",
     [
-        ('{"a": 1', r"line 2: is not JSON: Expecting ',' delimiter at column 8 .*cut"),
-        ('{"a": "x', r"line 2: is not JSON: Unterminated string starting at column 7"),
+        ('{"a": 1', r"line 2: is not JSON: Expecting ',' delimiter: line 1 column 8 .*cut"),
+        ('{"a": "x', r"line 2: is not JSON: Unterminated string starting at: line 1 column 7"),
         ("[1]", r"line 2: expected a JSON object, found list: \[1\]"),
-        ('{"a": 1, "a": 2}', r"line 2: 'a' appears twice in one JSON object"),
+        ('{"a": 1, "a": 2}', r"line 2: is not JSON: one object has two values for 'a'"),
         ('{"a": "\\ud83d"}', r"line 2: has half a character"),
-        ('{"a": ' + "9" * 5000 + "}", r"line 2: is not JSON that can be read"),
+        ('{"a": ' + "9" * 5000 + "}", r"line 2: is not JSON"),
         ('{"a": ' + "[" * 100_000, r"line 2: "),
     ],
 )
@@ -197,15 +196,15 @@ def test_a_line_that_is_no_object(write, line, message):
     [
         (
             "[1,\n 2",
-            r"line 2: is not JSON: Expecting ',' delimiter at column 3 \(it ends there",
+            r"line 2: is not JSON: Expecting ',' delimiter: line 2 column 3 .*cut",
         ),
         (
             '[1,\n "two',
-            r"line 2: is not JSON: Unterminated string starting at column 2 \(it ends",
+            r"line 2: is not JSON: Unterminated string starting at: line 2 column 2 .*cut",
         ),
-        ("[1,\n 2}", r"line 2: is not JSON: Expecting ',' delimiter at column 3"),
-        ("[1,\n x, 2]\n", r"line 2: is not JSON: Expecting value at column 2$"),
-        ('{"a": {"b": 1, "b": 2}}', r"'b' appears twice in one JSON object"),
+        ("[1,\n 2}", r"line 2: is not JSON: Expecting ',' delimiter"),
+        ("[1,\n x, 2]\n", r"line 2: is not JSON: Expecting value: line 2 column 2 \(char 5\)$"),
+        ('{"a": {"b": 1, "b": 2}}', r"one object has two values for 'b'"),
         ('["\\\\ud83d",\n "\\ud83d\\ude00",\n "\\ude00"]', r"has half a character"),
         ("[" * 100_000, r"is not JSON"),
     ],
@@ -226,11 +225,18 @@ def test_whole_characters_outside_the_first_plane_are_read(write):
     "name, member, content",
     [
         ("f.txt.gz", "", gzip.compress(LINES)),
+        ("f.txt", "", gzip.compress(LINES)),
         ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES})),
         ("f.zip", "f.txt.gz", zipped(**{"top__f.txt.gz": gzip.compress(LINES)})),
         ("f.tar.gz", "f.txt", tarred("top/f.txt", LINES)),
     ],
-    ids=["gzip", "zip", "gzip in zip", "tar"],  # archives hold the time, but a test's name may not
+    ids=[
+        "gzip",
+        "gzip by its content",
+        "zip",
+        "gzip in zip",
+        "tar",
+    ],  # archives hold the time, but a test's name may not
 )
 def test_a_packed_file(write, name, member, content):
     file = write(content, name, member)
