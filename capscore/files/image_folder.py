@@ -128,11 +128,6 @@ def _paths_without_bytes(stored: pa.ChunkedArray) -> dict[int, Any]:
     return {row: path for row, (path, is_stored) in pairs if path is not None and not is_stored}
 
 
-def stores_images(source: RowSource, column: str) -> bool:
-    """Whether a column may hold images rather than their names."""
-    return source.arrow_schema is not None and _holds_images(source.arrow_schema.field(column).type)
-
-
 def _holds_images(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
