@@ -1,8 +1,7 @@
 """The Gradio app: score captions of a photo, explain their words and regions, compare systems.
 
-`capscore app` and `metrics/<name>/app.py` start it; it needs the extra `capscore[app]`. Gradio limits what
-its page sends, not what a program sends to the same address, so everything is checked again here, and no file
-is read but uploads and the examples.
+`capscore app` and `metrics/<name>/app.py` start it; it needs the extra `capscore[app]`. Gradio reads no file
+but uploads and the examples; lengths of texts, which it limits in its page only, are checked again here.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import os
 import shutil
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.resources import files
@@ -26,17 +26,16 @@ from typing import TYPE_CHECKING, Any
 from huggingface_hub import SpaceCard
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, MissingExtraError
+from ..errors import CapscoreError, CapscoreWarning, MissingExtraError
 from ..files.shipped import module_folder
 from ..metrics import load
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..text.languages import NAMES, language_code
-from ..text.segmentation import not_split_by_blanks
-from .explained import MAX_MISSED, explained_captions
+from .explained import explained_captions
 from .pages import explain_page, render
 from .system_tables import comparison_report
-from .tables import Table, fixed, noise_text
+from .tables import fixed, noise_text
 
 if TYPE_CHECKING:
     import gradio
@@ -78,23 +77,22 @@ def build_app(
         import gradio as gr
     except ImportError:
         raise MissingExtraError("gradio", "app", "the app") from None
-    loaded = _Loaded(backbone, device)
+    scorers = _Scorers(backbone, device)
     title = "capscore" if metric is None else METRICS.get(metric).title
     with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
         gr.HTML(render("app_style.html"))
         if metric == "infometic":
-            _explain_page(gr, loaded)
+            _explain_page(gr, scorers)
         elif metric is not None:
-            _score_page(gr, loaded, metric)
+            _score_page(gr, scorers, metric)
         else:
-            with gr.Tabs():
-                with gr.Tab("Explain"):
-                    _explain_page(gr, loaded)
-                with gr.Tab("Score"):
-                    _score_page(gr, loaded, None)
-                with gr.Tab("Compare systems"):
-                    _compare_page(gr)
+            with gr.Tab("Explain"):
+                _explain_page(gr, scorers)
+            with gr.Tab("Score"):
+                _score_page(gr, scorers, None)
+            with gr.Tab("Compare systems"):
+                _compare_page(gr)
     return app
 
 
@@ -111,25 +109,35 @@ def launch(app: Any, **options: Any) -> Any:
     return app.queue(max_size=20).launch(**{**settings, **options})
 
 
-class _Loaded:
-    """Scorers by name, each loaded at its first request, by one thread."""
+class _Scorers:
+    """Scorers by name, each loaded at its first request; one thread at a time uses them."""
 
     def __init__(self, backbone: str | Backbone | None, device: str | None):
-        self.backbone, self._device = backbone, device
+        self._backbone, self._device = backbone, device
         self._lock = threading.Lock()
-        self._scorers: dict[tuple[str, str], Any] = {}
+        self._scorers: dict[str, Any] = {}
 
-    def get(self, metric: str, backbone: str | Backbone | None = None) -> Any:
-        """The scorer of a metric, on another backbone if one is given."""
-        backbone = backbone or self.backbone
-        options: dict[str, Any] = {}
-        if METRICS.get(metric).takes_backbone:
-            options = {"backbone": backbone, "device": self._device, "progress": False}
-        with self._lock:
-            key = metric, str(backbone)
-            if key not in self._scorers:
-                self._scorers[key] = load(metric, **options)
-            return self._scorers[key]
+    def score(
+        self, metric: str, captions: Sequence[str], photo: Any, references: Any, language: str | None
+    ) -> tuple[Any, Scores, list[str]]:
+        """The scorer, its scores of captions of one photo, and its warnings."""
+        with self._lock, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            if metric not in self._scorers:
+                options: dict[str, Any] = {}
+                if METRICS.get(metric).takes_backbone:
+                    options = {"backbone": self._backbone, "device": self._device, "progress": False}
+                self._scorers[metric] = load(metric, **options)
+            scorer = self._scorers[metric]
+            photos = None if photo is None else [photo] * len(captions)
+            scores = scorer.score(captions, photos, references, language)
+        notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
+        if getattr(scorer, "weights", "") == "info_clip":
+            notes.append(
+                "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its "
+                "marks on words mean little."
+            )
+        return scorer, scores, notes
 
     def heading(self, metric: str) -> str:
         """Title, description and backbone of a metric's page."""
@@ -137,7 +145,7 @@ class _Loaded:
         about = (scorer.__doc__ or "").split("\n\n")[0]
         with suppress(CapscoreError):  # a metric without a module of its own
             about = SpaceCard.load(Path(module_folder(metric), "README.md")).data.to_dict()["description"]
-        name = self.backbone.name if isinstance(self.backbone, Backbone) else self.backbone
+        name = self._backbone.name if isinstance(self._backbone, Backbone) else self._backbone
         backbone = f"\n\nBackbone: `{name or default_backbone(metric)}`" if scorer.takes_backbone else ""
         return f"# {scorer.title or metric}\n{about}{backbone}"
 
@@ -145,16 +153,16 @@ class _Loaded:
 # ---- pages ----
 
 
-def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
+def _score_page(gr: Any, scorers: _Scorers, metric: str | None) -> None:
     scorer = METRICS.get(metric or "mcs")
 
     def score(
         photo: Any, captions: Any, references: Any = "", language: Any = None, name: str | None = metric
     ) -> tuple[str, str]:
         with _errors_as_messages(gr, photo):
-            return scored(loaded, name or "mcs", photo, captions, references, language)
+            return scored(scorers, name or "mcs", photo, captions, references, language)
 
-    gr.Markdown("# Score captions" if metric is None else loaded.heading(metric))
+    gr.Markdown("# Score captions" if metric is None else scorers.heading(metric))
     with gr.Row():
         with gr.Column():
             above = gr.Column()  # place of the examples, which need the inputs below
@@ -174,25 +182,24 @@ def _score_page(gr: Any, loaded: _Loaded, metric: str | None) -> None:
     button.click(score, [photo, captions, references, language, *chosen], outputs, api_name="score")
 
 
-def _explain_page(gr: Any, loaded: _Loaded) -> None:
-    def explain(photo: Any, captions: Any, language: Any = None, missed: Any = MAX_MISSED) -> tuple[str, str]:
+def _explain_page(gr: Any, scorers: _Scorers) -> None:
+    def explain(photo: Any, captions: Any, language: Any = None) -> tuple[str, str]:
         with _errors_as_messages(gr, photo):
-            return explained(loaded, photo, captions, language, missed)
+            return explained(scorers, photo, captions, language)
 
-    gr.Markdown(loaded.heading("infometic"))
+    gr.Markdown(scorers.heading("infometic"))
     with gr.Row():
         with gr.Column(scale=1, min_width=300):
             above = gr.Column()
             photo, captions = _photo_and_captions(gr)
             language = _language_box(gr)
-            missed = gr.Slider(0, 20, value=MAX_MISSED, step=1, label="Maximum number of missed regions")
             button = gr.Button("Explain", variant="primary")
             with above:
                 _show_examples(gr, _examples("infometic"), [photo, captions, language])
         with gr.Column(scale=2, min_width=340):
             hint = "Upload a photo and write what it shows, or click an example; then press Explain."
             outputs = _results(gr, hint)
-    button.click(explain, [photo, captions, language, missed], outputs, api_name="explain")
+    button.click(explain, [photo, captions, language], outputs, api_name="explain")
 
 
 def _compare_page(gr: Any) -> None:
@@ -204,7 +211,7 @@ def _compare_page(gr: Any) -> None:
     kinds = [".jsonl", ".json", ".csv", ".tsv", ".parquet"]
     uploads = gr.File(file_count="multiple", type="filepath", file_types=kinds, label="Scored files")
     button = gr.Button("Compare", variant="primary")
-    result = gr.HTML(render("hint.html", text="Upload at least two files; then press Compare."))
+    result = gr.HTML('<p class="hint">Upload at least two files; then press Compare.</p>')
     button.click(compare, [uploads], [result], api_name="compare")
 
 
@@ -226,7 +233,7 @@ def _language_box(gr: Any) -> Any:
 
 def _results(gr: Any, hint: str) -> list[Any]:
     """The boxes of the results and of the signature."""
-    result = gr.HTML(render("hint.html", text=hint), label="Result")
+    result = gr.HTML(f'<p class="hint">{hint}</p>', label="Result")
     label = "Signature: quote it with the numbers"
     signature = gr.Textbox(label=label, interactive=False, lines=2, max_lines=8)
     gr.Markdown(READING)
@@ -269,99 +276,40 @@ def _examples(metric: str) -> list[tuple[str, list[str | None]]]:
 
 
 def scored(
-    loaded: _Loaded, metric: str, photo: Any, captions: Any, references: Any, language: Any
+    scorers: _Scorers, metric: str, photo: Any, captions: Any, references: Any, language: Any
 ) -> tuple[str, str]:
-    """A bar per caption with notes as HTML, and the signature; for PR-MCS also perturbations of the first."""
+    """A bar per caption with notes as HTML, and the signature."""
     kind = METRICS.get(metric)
     path = _given_files(photo, "photo")[0] if kind.needs_images else None
     lines = _given_captions(captions)
     lists = _given_references(references, len(lines)) if kind.needs_references else None
-    code = _given_language(language)
-    scorer = loaded.get(metric)
-    scores: Scores = scorer.score(lines, path and [path] * len(lines), lists, code)
+    _, scores, notes = scorers.score(metric, lines, path, lists, _given_language(language))
     best = max((float(score) for score in scores.scores if not math.isnan(score)), default=0.0)
     top = max(1.0, math.ceil(2 * best) / 2)
     rows = []
     for index, (caption, score) in enumerate(zip(lines, scores.scores, strict=True)):
         terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
-        found = noise_text(scores.details[index]) if scores.details else ""
-        terms += [found] if found else []
+        noise = noise_text(scores.details[index]) if scores.details else ""
+        terms += [noise] if noise else []
         share = max(float(score), 0.0) / top
         rows.append({"caption": caption, "score": float(score), "share": share, "terms": terms})
-    notes = _notes(scorer, scores, code)
-    tables = []
-    signatures = [scores.signature]
-    if metric == "pr_mcs":
-        table, plain = _perturbed(loaded, scorer, str(path), lines[0], code)
-        tables.append(table)
-        signatures.append(plain)
-    if kind.splits_texts:
-        texts = [*lines, *(text for part in lists or () for text in part)]
-        if unsplit := not_split_by_blanks(texts, code):
-            notes.append(
-                f"{len(unsplit)} of {len(texts)} texts are written without spaces but were split at spaces, "
-                f"because the language is {repr(code) if code else 'not stated'}: these scores mean little."
-            )
-    shown = render("app_scores.html", rows=rows, best=best, top=top, tables=tables, remarks=[], notes=notes)
-    return shown, "\n".join(signatures)
+    return render("app_scores.html", rows=rows, best=best, top=top, notes=notes), scores.signature
 
 
-def _perturbed(loaded: _Loaded, scorer: Any, photo: str, caption: str, code: str | None) -> tuple[Table, str]:
-    """The caption perturbed in each way, with MCS and PR-MCS of each; and the signature of MCS."""
-    from ..benchmarks.robustness.run import plain_backbone
-    from ..perturbations import KINDS, perturb
-
-    texts = {"as it is": caption}
-    reasons = {}
-    for kind in KINDS:
-        try:
-            made = perturb([caption], kind, code)
-        except CapscoreError as error:  # no nouns can be found, or the language is unknown
-            reasons[kind] = str(error)
-            continue
-        if made.unchanged[0]:
-            reasons[kind] = "unchanged: the caption has no two different words or objects"
-        else:
-            texts[kind] = made.captions[0]
-    backbone = loaded.backbone
-    if not isinstance(backbone, Backbone):
-        backbone = plain_backbone(backbone or default_backbone("pr_mcs"))
-    both = [
-        metric.score(list(texts.values()), [photo] * len(texts), language=code)
-        for metric in (loaded.get("mcs", backbone), scorer)
-    ]
-    details = both[1].details or [None] * len(texts)
-    rows = [
-        (kind, text, *(fixed(scores.scores[index], 3) for scores in both), noise_text(details[index]))
-        for index, (kind, text) in enumerate(texts.items())
-    ]
-    rows += [(kind, reason, "", "", "") for kind, reason in reasons.items()]
-    headings = ("perturbation", "caption", "MCS", "PR-MCS", "found")
-    return Table(headings, rows, "The first caption, perturbed", left=2), both[0].signature
-
-
-def explained(loaded: _Loaded, photo: Any, captions: Any, language: Any, missed: Any) -> tuple[str, str]:
+def explained(scorers: _Scorers, photo: Any, captions: Any, language: Any) -> tuple[str, str]:
     """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
     (path, *_), lines = _given_files(photo, "photo"), _given_captions(captions)
-    if isinstance(missed, bool) or missed not in list(range(21)):
-        raise CapscoreError(f"missed regions={missed!r:.60}: expected a whole number from 0 to 20")
-    code = _given_language(language)
-    scorer = loaded.get("infometic")
-    problem = scorer.language_problem(code or "")
-    if problem:
-        raise CapscoreError(problem)
     picture = load_image(path)
-    scores = scorer.score(lines, [picture] * len(lines), language=code)
+    scorer, scores, notes = scorers.score("infometic", lines, picture, None, _given_language(language))
     page = explain_page(
         picture,
         explained_captions(lines, scores),
         "What is wrong, and what is missing",
         beta=None if scorer.mark_calibration else scorer.beta,
-        max_missed=int(missed),
     )
-    return render("app_frame.html", notes=_notes(scorer, scores, code), page=page), scores.signature
+    return render("app_frame.html", notes=notes, page=page), scores.signature
 
 
 def compared(uploads: list[str]) -> str:
@@ -390,26 +338,6 @@ def compared(uploads: list[str]) -> str:
     report = comparison_report(rows.compare(n=SAMPLES), rows.signatures)
     remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
     return render("tables.html", tables=report.tables, remarks=remarks)
-
-
-def _notes(scorer: Any, scores: Scores, code: str | None) -> list[str]:
-    notes = []
-    if getattr(scorer, "weights", "") == "info_clip":
-        notes.append(
-            "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its marks "
-            "on words mean little."
-        )
-    known = getattr(getattr(scorer, "backbone", None), "languages", None)
-    if code is not None and known is not None and code not in known:
-        notes.append(
-            f"{scorer.backbone.name} was not trained on {code!r} (it knows {', '.join(sorted(known))}): "
-            "these scores mean little."
-        )
-    if scores.n_truncated:
-        notes.append(
-            f"{scores.n_truncated} of {len(scores)} captions are longer than the limit; the rest was cut off."
-        )
-    return notes
 
 
 # ---- what a visitor gives ----
@@ -471,23 +399,9 @@ def _given_language(language: Any) -> str | None:
 
 
 def _given_files(uploads: Any, what: str) -> list[str]:
-    found = uploads if isinstance(uploads, list) else [uploads] if uploads else []
-    if not found:
+    paths = uploads if isinstance(uploads, list) else [uploads] if uploads else []
+    if not paths:
         raise CapscoreError(f"there is no {what}: upload one, or click an example")
-    if not all(isinstance(file, str) and _is_upload(file) for file in found):
-        raise CapscoreError(f"the {what} was not uploaded: only uploads and the examples are read")
-    if any(os.path.getsize(file) > MAX_UPLOAD_BYTES for file in found):
+    if any(os.path.getsize(path) > MAX_UPLOAD_BYTES for path in paths):
         raise CapscoreError(f"the {what} is too large: this app reads {MAX_UPLOAD_BYTES // 2**20} MB at most")
-    return found
-
-
-def _is_upload(name: str) -> bool:
-    """Whether a path, with its links followed, is a file in the folder of uploads or of the examples."""
-    folders = [Path(os.environ.get("GRADIO_TEMP_DIR") or Path(tempfile.gettempdir(), "gradio"))]
-    if find_spec("skimage") is not None:
-        folders.append(Path(str(files("skimage.data") / "chelsea.png")).parent)
-    try:
-        path = Path(name).resolve(strict=True)
-        return path.is_file() and any(path.is_relative_to(folder.resolve()) for folder in folders)
-    except (OSError, ValueError):  # not there, or a path that no file can have
-        return False
+    return paths

@@ -1,4 +1,4 @@
-"""Demo of PR-MCS: a photo and its caption in, perturbed captions and their scores out.
+"""Demo of PR-MCS: a photo and captions in, their scores and the noise in them out.
 
 `python app.py` starts it; the weights come with capscore-weights, so it needs no Hub.
 """

@@ -393,7 +393,7 @@ def training_line(folder: Path, given: Any) -> Outcome:
 
 _CLICKS: dict[str, list[Any]] = {
     "mcs": [None, "red", "", "en"],
-    "infometic": [None, "red", "en", 3],
+    "infometic": [None, "red", "en"],
     "cider": [None, "red\nblue", "red\n\nblue", "en"],
 }
 
