@@ -7,15 +7,13 @@ formulas, `robustness` perturbs captions before scoring, `systems` compares capt
 
 from .run import BenchmarkRun, MetricResult, run_benchmark
 from .suite import SUITES, SuiteRun, run_suite
-from .tasks import Outcome, Queries, Statistic, Task, task_of
+from .tasks import Queries, Task, task_of
 
 __all__ = [
     "SUITES",
     "BenchmarkRun",
     "MetricResult",
-    "Outcome",
     "Queries",
-    "Statistic",
     "SuiteRun",
     "Task",
     "run_benchmark",

@@ -17,9 +17,11 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
 from ..registry import METRICS
+from ..statistics.columns import plain
+from .protocols import ProtocolResult
 from .published import Published, find
 from .score_table import read_scores
-from .tasks import KeyedRows, Outcome, Queries, Task, TaskOptions, task_of
+from .tasks import KeyedRows, Queries, Task, TaskOptions, task_of
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
@@ -64,7 +66,7 @@ class MetricResult:
     metric: str
     backbone: str
     signature: str
-    outcome: Outcome
+    outcome: ProtocolResult
     n_rows: int
     n_queries: int
     seconds: float
@@ -105,7 +107,7 @@ class MetricResult:
             "n_rows": self.n_rows,
             "n_queries": self.n_queries,
             "seconds": round(self.seconds, 3),
-            "details": self.outcome.details,
+            "details": plain(self.outcome.details),
         }
 
 

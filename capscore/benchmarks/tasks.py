@@ -1,4 +1,4 @@
-"""Which task belongs to which benchmark: rows → `Queries` → scores → `Outcome`.
+"""Which task belongs to which benchmark: rows → `Queries` → scores → `ProtocolResult`.
 
 A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
 `capscore.benchmarks.protocols` and `capscore.statistics.agreement`. A benchmark of another package brings its
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -84,43 +84,20 @@ class TaskOptions:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a benchmark says about a metric.
-
-    Attributes:
-        statistics: Numbers, with the one that papers report first at the front.
-        counts: Numbers of items, ratings, photos, …
-        notes: Remarks that a reader needs.
-        details: Everything the protocol found, ready for JSON.
-    """
-
-    statistics: tuple[Statistic, ...]
-    counts: dict[str, int]
-    notes: tuple[str, ...] = ()
-    details: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, found: ProtocolResult, *notes: str) -> Outcome:
-        """The outcome of a protocol, and further notes."""
-        return cls(found.statistics, found.counts, (*found.notes, *notes), found.to_dict())
-
-
-@dataclass(frozen=True)
-class Measurement:
+class Measurement(NamedTuple):
     """One scoring of a benchmark's rows.
 
     Attributes:
-        outcomes: Component → outcome; "" is the score itself.
+        outcomes: Component → its numbers; "" is the score itself.
         signature: Signature of the scores.
         seconds: Time that scoring took.
         scores: Component → (q,) scores of the queries; empty where scores aren't one per query.
     """
 
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, ProtocolResult]
     signature: str
     seconds: float
-    scores: dict[str, np.ndarray] = field(default_factory=dict)
+    scores: dict[str, np.ndarray]
 
 
 @dataclass
@@ -186,9 +163,7 @@ class Queries:
 class Task:
     """How a benchmark is scored; this one scores the caption of every row."""
 
-    #: whether one score per query is enough
-    takes_scores: ClassVar[bool] = True
-    #: what it asks for instead, after the benchmark's name
+    #: what it asks for, after the benchmark's name, where one score per query is not enough
     asks_for: ClassVar[str] = ""
     #: which of `ASPECTS` people rated
     aspects: ClassVar[tuple[str, ...]] = ()
@@ -197,17 +172,13 @@ class Task:
         """What is scored: the caption of every row, unless a benchmark asks for more."""
         return Queries.of(rows, lambda row: [("", row["caption"], "")])
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
-        """(q,) scores of the queries → the benchmark's numbers.
-
-        Raises:
-            CapscoreError: one score per query is not enough.
-        """
-        raise CapscoreError(f"this benchmark {self.asks_for}")
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
+        """(q,) scores of the queries → the benchmark's numbers; unless it `asks_for` more."""
+        raise NotImplementedError
 
     def check_takes_scores(self, slug: str) -> None:
         """Raise `CapscoreError` if one score per query is not enough for the benchmark of that name."""
-        if not self.takes_scores:
+        if self.asks_for:
             raise CapscoreError(f"{slug} {self.asks_for}")
 
     def measure(
@@ -293,15 +264,15 @@ class RatingTask(Task):
             "images": _column(rows, "image_id"),
         }
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         rated = self._rated(rows, options)
         found = agreement(scores, statistics=self.statistics, **rated, **options.sampling)
-        intervals = {name: ends(interval) for name, interval in found.intervals.items()}
         counts = {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0}
-        statistics = [
-            Statistic(name, value, intervals.get(name), found.n_rows) for name, value in found.values.items()
-        ]
-        return Outcome(tuple(statistics), counts, found.notes, found.to_dict())
+        statistics = (
+            Statistic(name, value, ends(found.intervals.get(name)), found.n_rows)
+            for name, value in found.values.items()
+        )
+        return ProtocolResult(tuple(statistics), counts, found.notes)
 
     def compare(
         self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
@@ -318,10 +289,10 @@ class PairTask(Task):
     def queries(self, rows: KeyedRows) -> Queries:
         return Queries.of(rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["captions"])])
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, categories, images = (_column(rows, name) for name in ("label", "category", "image_id"))
         how = {"images": images, **options.sampling}
-        return Outcome.of(pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how))
+        return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
 
 
 class FoilTask(Task):
@@ -334,15 +305,14 @@ class FoilTask(Task):
     def queries(self, rows: KeyedRows) -> Queries:
         return Queries.of(rows, lambda row: [("", row["caption"], ""), ("|foil", row["foil"], "")])
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
         known = VALSE_PIECES if set(pieces) == set(VALSE_PIECES) else None
         how = {"known": known, "images": _column(rows, "image_id"), **options.sampling}
         found = foils(scores[0::2], scores[1::2], pieces, valid, **how)
-        # the mean of a single piece is that piece
-        shown = found.statistics if len(found.details["pieces"]) > 1 else found.statistics[:1]
-        return Outcome(shown, found.counts, found.notes, found.to_dict())
+        # of a single piece, the mean and all pairs together are that piece
+        return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
 
 
 class HallucinationTask(Task):
@@ -364,7 +334,7 @@ class HallucinationTask(Task):
 
     def outcome(
         self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions, words: Words | None = None
-    ) -> Outcome:
+    ) -> ProtocolResult:
         """The outcome of (q,) scores of captions and, unless None, of the words of each caption."""
         marked = self.marked(rows)
         judged: dict[str, Any] = {}
@@ -373,7 +343,7 @@ class HallucinationTask(Task):
             judged["word_doubts"] = doubts_of(words)
             judged["word_labels"] = [labels_at(*pair) for pair in zip(words, places, strict=True)]
         how = {**judged, "images": self.queries(rows).image_ids, **options.sampling}
-        return Outcome.of(localisation(scores, [wrong for wrong, _ in marked], **how))
+        return localisation(scores, [wrong for wrong, _ in marked], **how)
 
     def measure(
         self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
@@ -411,14 +381,14 @@ class LocalisationTask(HallucinationTask):
 
     def outcome(
         self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions, words: Words | None = None
-    ) -> Outcome:
+    ) -> ProtocolResult:
         pairs = FoilTask().outcome(rows, scores, options)
         found = super().outcome(rows, scores, options, words)
-        return Outcome(
+        return ProtocolResult(
             (*pairs.statistics, *found.statistics),
             {**pairs.counts, **found.counts},
-            (*pairs.notes, *(note for note in found.notes if note not in pairs.notes)),
-            {"foils": pairs.details, "localisation": found.details},
+            tuple(dict.fromkeys((*pairs.notes, *found.notes))),
+            pairs.details,
         )
 
 
@@ -433,19 +403,21 @@ class XvnliTask(Task):
         name, sign, _ = statistic.partition("_same_premise")
         return config, name, ("",) if sign else ()
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, images = _column(rows, "label"), _column(rows, "image_id")
         image, premise = (
             xvnli(scores, labels, images, premise_ids=premises, **options.sampling)
             for premises in (None, _column(rows, "premise_id"))
         )
-        again = [found._replace(name=f"{found.name}_same_premise") for found in premise.statistics]
-        details = {"same_image": image.to_dict(), "same_premise": premise.to_dict()}
-        notes = [
-            *image.notes,
-            *(f"within a premise: {note}" for note in premise.notes if note not in image.notes),
-        ]
-        return Outcome((*image.statistics, *again), image.counts, tuple(notes), details)
+        again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
+        notes = [f"within a premise: {note}" for note in premise.notes if note not in image.notes]
+        ties = {f"{name}_same_premise": n for name, n in premise.details["ties"].items()}
+        return ProtocolResult(
+            (*image.statistics, *again),
+            image.counts,
+            (*image.notes, *notes),
+            {"ties": {**image.details["ties"], **ties}},
+        )
 
 
 class MarvlTask(Task):
@@ -456,9 +428,9 @@ class MarvlTask(Task):
             rows, lambda row: [(f"|{side}", row["caption"], f"{side}_") for side in ("left", "right")]
         )
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
-        return Outcome.of(marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.sampling))
+        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.sampling)
 
 
 class ThumbTask(Task):
@@ -470,9 +442,9 @@ class ThumbTask(Task):
         _, rating, setting = statistic.split("_", maxsplit=2)
         return config, f"pearson_{rating}", (setting,)
 
-    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> Outcome:
+    def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         columns = [_column(rows, name) for name in ("precision", "recall", "rating", "system")]
-        return Outcome.of(thumb(scores, *columns, images=_column(rows, "image_id"), **options.sampling))
+        return thumb(scores, *columns, images=_column(rows, "image_id"), **options.sampling)
 
 
 class TokenTask(Task):
@@ -482,7 +454,6 @@ class TokenTask(Task):
     same caption (see `scores_of_tokens`).
     """
 
-    takes_scores = False
     asks_for = "asks for scores of words and regions, which a score of captions does not give"
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
@@ -514,9 +485,8 @@ class TokenTask(Task):
             beta=scorer.beta,
             missing=options.missing,
         )
-        notes = ("no intervals: shares of words and regions have none",) if options.bootstrap else ()
-        outcome = Outcome.of(result, *notes)
-        return Measurement(dict.fromkeys(components, outcome), found.signature, seconds)
+        outcome = _without_intervals(result, "shares of words and regions have none", options)
+        return Measurement(dict.fromkeys(components, outcome), found.signature, seconds, {})
 
 
 class RetrievalTask(Task):
@@ -527,7 +497,6 @@ class RetrievalTask(Task):
     (photos, captions), and components of the same shape.
     """
 
-    takes_scores = False
     asks_for = "compares every photo with every caption: scores of rows are not enough"
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
@@ -562,10 +531,14 @@ class RetrievalTask(Task):
             found = dict.fromkeys(components, cosines)
         seconds = time.perf_counter() - start
         # a photo drawn twice would be a second right answer to its own captions
-        notes = ("no intervals: photos cannot be resampled here",) if options.bootstrap else ()
+        why = "photos cannot be resampled here"
+        outcomes = {part: _without_intervals(result, why, options) for part, result in found.items()}
         signature = format_signature(scorer.metric, {**scorer.settings, "lang": queries.named_languages})
-        outcomes = {part: Outcome.of(result, *notes) for part, result in found.items()}
-        return Measurement(outcomes, signature, seconds)
+        return Measurement(outcomes, signature, seconds, {})
+
+
+def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) -> ProtocolResult:
+    return replace(found, notes=(*found.notes, f"no intervals: {why}")) if options.bootstrap else found
 
 
 # benchmark, or benchmark/configuration → its task

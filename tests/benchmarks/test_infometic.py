@@ -296,7 +296,6 @@ def test_captokeneval_by_hand(tokens):
     # red is taken for wrong and ball for right, both mistakenly; of regions, the right half of the second
     assert statistics(result) == {"accuracy_vision": 3 / 4, "accuracy_text": 1 / 3}
     assert result.outcome.counts == {"semantic words": 3, "other words": 2, "regions": 4, "left out": 0}
-    assert result.outcome.details["beta"] == 0.1
     assert [figure.value for figure in result.published["accuracy_text"]] == [0.33]
     assert result.scores is None
 
@@ -451,7 +450,7 @@ def test_foils_of_pairs(tmp_path):
     # "green" and "red" are 0 beside words of more; "stone" is the only judged word of its foil
     assert found["localisation_accuracy"] == 1.0
     assert result.outcome.counts["foils"] == result.outcome.counts["right captions"] == 3
-    assert result.outcome.details["localisation"]["n_found"] == 3
+    assert result.outcome.value("localisation_accuracy") == 1.0
 
 
 # ------------------------------------------------------------------ every photo with every caption

@@ -47,7 +47,7 @@ def test_rows_of_every_loading_script_can_be_asked_for(slug, tmp_path):
         assert all(isinstance(text, str) and text for text in queries.candidates)
         assert len(queries.owners) == len(queries) and set(queries.owners) <= set(range(len(rows)))
         assert all(path is None for path in queries.images)
-        if task.takes_scores:
+        if not task.asks_for:
             scores = np.arange(len(queries), dtype=float)
             try:
                 outcome = task.outcome(rows, scores, quick)

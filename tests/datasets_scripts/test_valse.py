@@ -54,11 +54,9 @@ def test_pieces_are_those_of_the_protocol(data_dir):
     assert names == ["all", *VALSE_PIECES]
     rows = capscore.load_benchmark("valse", data_dir=data_dir, split="test")
     found = foils([1.0] * 13, [0.0] * 13, rows["piece"], rows["valid"], known=VALSE_PIECES)
-    assert found.details["n_invalid"] == 2
+    assert found.counts["not valid"] == 2
     # the one row of counting-adversarial is not valid
-    assert [piece for piece, part in found.details["pieces"].items() if not part.n] == [
-        "counting-adversarial"
-    ]
+    assert [row.name for row in found.statistics if not row.n] == ["accuracy_counting-adversarial"]
 
 
 def test_published_pieces_add_up():

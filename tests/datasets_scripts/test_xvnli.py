@@ -47,10 +47,11 @@ def test_counts_are_the_comparisons_of_the_protocol(data_dir):
     scores = [0.1 * number for number in range(6)]
     for premises, suffix in ((None, ""), (rows["premise_id"], " within a premise")):
         found = xvnli(scores, rows["label"], rows["image_id"], premise_ids=premises)
-        assert found.details["experiment_1"].n == counted[f"pairs of experiment 1{suffix}"]
-        assert found.details["experiment_2"].n == counted[f"pairs of experiment 2{suffix}"]
-        assert found.details["experiment_3"].n == counted[f"triples of experiment 3{suffix}"]
-        assert found.details["n_unlabelled"] == counted["unlabelled"]
+        assert [row.n for row in found.statistics] == [
+            counted[f"{what}{suffix}"]
+            for what in ("pairs of experiment 1", "pairs of experiment 2", "triples of experiment 3")
+        ]
+        assert found.counts["without label"] == counted["unlabelled"]
 
 
 _LABELS = ("entailment", "neutral", "contradiction", "-")

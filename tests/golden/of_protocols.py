@@ -19,8 +19,10 @@ def draws(*shape: int, seed: int = 0) -> np.ndarray:
 
 def told(result: Any) -> Any:
     """A protocol's result → all that it says."""
+    from capscore.statistics.columns import plain
+
     return {
-        "dict": result.to_dict(),
+        "details": plain(result.details),
         "table": result.table(),
         "counts": result.counts,
         "notes": result.notes,

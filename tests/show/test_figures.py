@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from capscore import CapscoreError, MissingExtraError, ResultWriteError
+from capscore.benchmarks.protocols import ProtocolResult, Statistic
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
-from capscore.benchmarks.tasks import Outcome, Statistic, TaskOptions
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.show.figures import write_benchmark_figure
 
 
@@ -23,7 +24,7 @@ def run(config, **scores):
             metric=name,
             backbone="",
             signature="",
-            outcome=Outcome((), {}),
+            outcome=ProtocolResult((), {}),
             published={},
             n_rows=5,
             n_queries=5,
@@ -38,7 +39,7 @@ def run(config, **scores):
 
 @pytest.fixture
 def measured():
-    outcome = Outcome(
+    outcome = ProtocolResult(
         (Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992), Statistic("tau_b", None, None, 9)), {}
     )
     empty = run("de", mcs=[1, 2, 3, 4, 5])

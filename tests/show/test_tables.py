@@ -8,9 +8,10 @@ import io
 import pytest
 from rich.console import Console
 
+from capscore.benchmarks.protocols import ProtocolResult, Statistic
 from capscore.benchmarks.published import find
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
-from capscore.benchmarks.tasks import Outcome, Statistic, TaskOptions
+from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.show.benchmark_tables import benchmark_report, metric_name, statistic_name
 from capscore.show.tables import Table
@@ -19,7 +20,7 @@ from capscore.show.tables import Table
 @pytest.fixture
 def run() -> BenchmarkRun:
     figures = find("flickr8k_human", "expert", "cider")
-    outcome = Outcome(
+    outcome = ProtocolResult(
         statistics=(
             Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992),
             Statistic("tau_b", None, None, 16992),
@@ -115,7 +116,7 @@ def test_confidence_is_not_rounded(run):
 
 def test_what_to_know_of_a_figure_stands_with_its_source(run):
     figures = find("pascal50s", "default", "cider")
-    outcome = Outcome((Statistic("accuracy_hc", 0.654, None, 1000),), {})
+    outcome = ProtocolResult((Statistic("accuracy_hc", 0.654, None, 1000),), {})
     found = {"accuracy_hc": [figure for figure in figures if figure.statistic == "accuracy_hc"]}
     result = dataclasses.replace(run.results[0], outcome=outcome, published=found)
     text = " ".join(shown(dataclasses.replace(run, results=[result])).split())

@@ -6,16 +6,14 @@ never a win; ties are counted apart.
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
-from ...statistics.bootstrap import Interval, Sampling, bootstrap_intervals
+from ...statistics.bootstrap import Sampling, bootstrap_intervals
 from ...statistics.columns import (
     flag_column,
     group_codes,
@@ -46,39 +44,6 @@ XVNLI_LABELS = ("entailment", "neutral", "contradiction")
 UNLABELLED = "-"
 
 
-@dataclass(frozen=True)
-class Accuracy:
-    """Share of comparisons that were won.
-
-    Attributes:
-        n: Number of comparisons.
-        wins: Number of comparisons whose better side scored strictly higher.
-        ties: Number of comparisons with equal scores; they are not won.
-        interval: Bootstrap interval of `value`; None if none was asked for.
-
-    >>> Accuracy(n=4, wins=3, ties=1).value
-    0.75
-    """
-
-    n: int
-    wins: int
-    ties: int
-    interval: Interval | None = None
-
-    @property
-    def value(self) -> float | None:
-        """wins / n, in [0, 1]; None without comparisons."""
-        return self.wins / self.n if self.n else None
-
-    def statistic(self, name: str) -> Statistic:
-        """The share as a table's number."""
-        return Statistic(name, self.value, ends(self.interval), self.n)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values: "value", "n", "wins", "ties", "interval"."""
-        return {"value": self.value, **dataclasses.asdict(self)}
-
-
 def pairwise_by_category(
     first: Any,
     second: Any,
@@ -106,7 +71,6 @@ def pairwise_by_category(
 
     Returns:
         "accuracy_<category>", then "accuracy_mean": the plain mean of categories, None if one has no pair.
-        Details: "categories" (name → `Accuracy`), "mean", "mean_interval", "n_missing".
 
     >>> result = pairwise_by_category(
     ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
@@ -123,18 +87,13 @@ def pairwise_by_category(
     codes = label_codes(categories, "categories", n, known)
     present = present_rows(missing, first=item, second=other)
     better, worse = np.where(label == 0, (item, other), (other, item))
-    sampling = (bootstrap, confidence, seed)
-    parts, pooled, means, notes = _pairs(better, worse, codes, known, present, images, sampling)
-    n_missing = int((~present).sum())
+    names = {name: f"accuracy_{name.lower()}" for name in known}
+    rows, ties, notes = _pairs(better, worse, codes, names, present, images, (bootstrap, confidence, seed))
     return ProtocolResult(
-        "pairwise_by_category",
-        (
-            *(part.statistic(f"accuracy_{name.lower()}") for name, part in parts.items()),
-            Statistic("accuracy_mean", means["mean"], ends(means["mean_interval"]), pooled.n),
-        ),
-        {"pairs": pooled.n, "ties": pooled.ties, "left out": n_missing},
-        {"categories": parts, **means, "n_missing": n_missing},
+        tuple(rows[:-1]),
+        {"pairs": rows[-1].n, "ties": ties[rows[-1].name], "left out": int((~present).sum())},
         (*left_out(present, "pairs"), *notes),
+        {"ties": ties},
     )
 
 
@@ -167,9 +126,8 @@ def foils(
 
     Returns:
         "accuracy_<piece>", then "accuracy_mean" (the plain mean of the pieces, as published; None if one has
-        no valid pair) and "accuracy_pooled" (over all valid pairs). Details: "pieces" (name → `Accuracy`),
-        "phenomena" (of VALSE: the plain mean of each one's pieces), "mean", "mean_interval", "pooled",
-        "n_invalid", "n_missing".
+        no valid pair) and "accuracy_pooled" (over all valid pairs). Details of VALSE: "phenomena", the plain
+        mean of each one's pieces.
 
     >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
@@ -189,26 +147,19 @@ def foils(
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
     present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
     sampling = (bootstrap, confidence, seed)
-    parts, pooled, means, notes = _pairs(captions, foiled, codes, known, counts & present, images, sampling)
-    n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
+    names = {name: f"accuracy_{name}" for name in known}
+    rows, ties, notes = _pairs(captions, foiled, codes, names, counts & present, images, sampling)
+    shares = dict(zip(known, [row.value for row in rows], strict=False))
     of_valse = VALSE_PHENOMENA if tuple(known) == VALSE_PIECES else {}
+    n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
     return ProtocolResult(
-        "foils",
-        (
-            *(part.statistic(f"accuracy_{name}") for name, part in parts.items()),
-            Statistic("accuracy_mean", means["mean"], ends(means["mean_interval"]), pooled.n),
-            pooled.statistic("accuracy_pooled"),
-        ),
-        {"pairs": pooled.n, "ties": pooled.ties, "not valid": n_invalid, "left out": n_missing},
-        {
-            "pieces": parts,
-            "phenomena": {name: _mean([parts[piece] for piece in own]) for name, own in of_valse.items()},
-            **means,
-            "pooled": pooled,
-            "n_invalid": n_invalid,
-            "n_missing": n_missing,
-        },
+        tuple(rows),
+        {"pairs": rows[-1].n, "ties": ties[rows[-1].name], "not valid": n_invalid, "left out": n_missing},
         (*left_out(counts, "pairs", "not valid"), *left_out(present, "pairs"), *notes),
+        {
+            "phenomena": {name: _mean([shares[piece] for piece in of]) for name, of in of_valse.items()},
+            "ties": ties,
+        },
     )
 
 
@@ -243,9 +194,7 @@ def xvnli(
     Returns:
         "accuracy_1" (pairs of an entailed and a contradicted caption), "accuracy_2" (all pairs of different
         labels, won if entailment > neutral > contradiction holds) and "accuracy_3" (triples with one caption
-        per label, tied if only equal scores prevent a win). Details: "experiment_1" to "experiment_3"
-        (`Accuracy`), "n_rows", "n_unlabelled", "n_groups" (images or premises with captions of at least two
-        labels), "n_missing" (comparisons, per experiment), "compared_within".
+        per label, tied if only equal scores prevent a win).
 
     >>> result = xvnli(
     ...     [0.9, 0.5, 0.5, 0.1],
@@ -266,21 +215,24 @@ def xvnli(
     present = present_rows(missing, scores=np.where(labelled, values, 0))
     kept = labelled & present
     by_label = np.bincount(group[labelled] * 3 + label[labelled], minlength=3 * (int(group.max()) + 1))
-    e, u, c = by_label.reshape(-1, 3).T
-    totals = (int((e * c).sum()), int((e * c + e * u + u * c).sum()), int((e * u * c).sum()))
+    by_label = by_label.reshape(-1, 3)
+    e, u, c = by_label.T
+    total = int((2 * e * c + e * u + u * c + e * u * c).sum())
     numbers = _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept])
-    parts, _, notes = _accuracies(numbers, _experiments(3), "image", (bootstrap, confidence, seed))
-    within = "image" if premise_ids is None else "premise"
-    n_unlabelled = int((~labelled).sum())
-    n_groups = int(((by_label.reshape(-1, 3) > 0).sum(axis=1) > 1).sum())
-    n_compared = sum(part.n for part in parts.values())
-    return _of_experiments(
-        "xvnli",
-        parts,
-        totals,
-        {"captions": n, "without label": n_unlabelled, f"{within}s": n_groups, "comparisons": n_compared},
-        {"n_rows": n, "n_unlabelled": n_unlabelled, "n_groups": n_groups, "compared_within": within},
-        [*left_out(labelled, "captions", "no label"), *left_out(present, "captions"), *notes],
+    sampling = (bootstrap, confidence, seed)
+    rows, ties, notes = _accuracies(numbers, _experiments(3), "image", sampling)
+    compared = sum(row.n for row in rows)
+    return ProtocolResult(
+        tuple(rows),
+        {
+            "captions": n,
+            "without label": int((~labelled).sum()),
+            "images" if premise_ids is None else "premises": int(((by_label > 0).sum(axis=1) > 1).sum()),
+            "comparisons": compared,
+            "left out": total - compared,
+        },
+        (*left_out(labelled, "captions", "no label"), *left_out(present, "captions"), *notes),
+        {"ties": ties},
     )
 
 
@@ -313,9 +265,8 @@ def marvl(
     Returns:
         "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
         higher score of the true row's photos is above the lower score of the false row's. "accuracy_2": share
-        of groups in which that holds for all four. Details: "experiment_1", "experiment_2" (`Accuracy`),
-        "n_rows", "n_groups", "irregular" (ids and numbers of true and false rows of other groups),
-        "n_missing" (pairs, groups).
+        of groups in which that holds for all four. Details: "irregular", ids and numbers of true and false
+        rows of other groups.
 
     >>> result = marvl(
     ...     [0.9, 0.2, 0.4, 0.8, 0.5],
@@ -348,7 +299,8 @@ def marvl(
     best, worst = np.maximum(left, right)[fours[:, 2:]], np.minimum(left, right)[fours[:, :2]]
     better, worse = np.broadcast_arrays(best[:, :, None], worst[:, None, :])
     numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
-    parts, _, notes = _accuracies(numbers, _experiments(2), "group", (bootstrap, confidence, seed))
+    sampling = (bootstrap, confidence, seed)
+    rows, ties, notes = _accuracies(numbers, _experiments(2), "group", sampling)
     irregular: dict[int, dict[str, Any]] = {}
     for row in order[~regular[group[order]]].tolist():
         code = int(group[row])
@@ -357,52 +309,30 @@ def marvl(
     if irregular:
         groups = counted(len(irregular), "group")
         notes.insert(0, f"{groups} left out: not two true and two false rows; see `irregular` for their ids")
-    return _of_experiments(
-        "marvl",
-        parts,
-        (len(fours) * 4, len(fours)),
-        {"rows": n, "groups": len(fours), "irregular groups": len(irregular)},
-        {"n_rows": n, "n_groups": len(fours), "irregular": list(irregular.values())},
-        [*left_out(present, "rows"), *notes],
-    )
-
-
-def _experiments(n: int) -> list[str]:
-    return [f"experiment_{number}" for number in range(1, n + 1)]
-
-
-def _of_experiments(
-    protocol: str,
-    parts: dict[str, Accuracy],
-    totals: Sequence[int],
-    counts: dict[str, int],
-    details: dict[str, Any],
-    notes: list[str],
-) -> ProtocolResult:
-    lost = tuple(total - part.n for total, part in zip(totals, parts.values(), strict=True))
+    lost = 5 * len(fours) - sum(row.n for row in rows)
     return ProtocolResult(
-        protocol,
-        tuple(part.statistic(name.replace("experiment", "accuracy")) for name, part in parts.items()),
-        {**counts, "left out": sum(lost)},
-        {**parts, **details, "n_missing": lost},
-        tuple(notes),
+        tuple(rows),
+        {"rows": n, "groups": len(fours), "irregular groups": len(irregular), "left out": lost},
+        (*left_out(present, "rows"), *notes),
+        {"irregular": list(irregular.values()), "ties": ties},
     )
 
 
 # ---- shares of wins ----
 
-# over all categories
-_POOLED = "all pairs"
+
+def _experiments(n: int) -> dict[str, str]:
+    return {f"experiment_{number}": f"accuracy_{number}" for number in range(1, n + 1)}
 
 
 def _accuracies(
-    numbers: np.ndarray, names: Sequence[str], unit: str, sampling: Sampling, n_mean: int = 0
-) -> tuple[dict[str, Accuracy], Interval | None, list[str]]:
-    """Shares by category, the interval of the mean of the first `n_mean` of them, and notes.
+    numbers: np.ndarray, names: Mapping[str, str], unit: str, sampling: Sampling, n_mean: int = 0
+) -> tuple[list[Statistic], dict[str, int], list[str]]:
+    """A row per category, and one of the mean of the first `n_mean` if any; ties by row; notes.
 
     Args:
         numbers: Numbers of comparisons, of wins and of ties: (3, units, categories).
-        names: Names of the categories.
+        names: Category, as notes call it → name of its row.
         unit: Noun for the units that the bootstrap draws.
         sampling: Number of samples, confidence and seed.
         n_mean: Number of categories that the mean is over; 0 for no mean.
@@ -417,44 +347,49 @@ def _accuracies(
     labels = [*names, *(["the mean"] if n_mean else [])]
     size = {"n_units": numbers.shape[1], "n_rows": numbers[0].size}
     intervals, notes = bootstrap_intervals(shares, labels, unit=unit, sampling=sampling, **size)
-    totals = numbers.sum(axis=1).T.tolist()
-    parts = {
-        name: Accuracy(n, wins, ties, intervals.get(name))
-        for name, (n, wins, ties) in zip(names, totals, strict=True)
-    }
-    for name, part in parts.items():
-        if not part.n:
-            notes.append(f"{name} has nothing to compare: no accuracy, and no mean over all")
-        if part.ties and name != _POOLED:
-            notes.append(f"{counted(part.ties, 'tie')} of scores in {name}, not counted as a win")
-    return parts, intervals.get("the mean"), notes
+    rows, ties = [], {}
+    for (label, name), (n, wins, tied) in zip(names.items(), numbers.sum(axis=1).T.tolist(), strict=True):
+        rows.append(Statistic(name, wins / n if n else None, ends(intervals.get(label)), n))
+        ties[name] = tied
+        if not n:
+            notes.append(f"{label} has nothing to compare: no accuracy, and no mean over all")
+        if tied and label != _POOLED:
+            notes.append(f"{counted(tied, 'tie')} of scores in {label}, not counted as a win")
+    if n_mean:
+        mean = _mean([row.value for row in rows[:n_mean]])
+        rows.append(Statistic("accuracy_mean", mean, ends(intervals.get("the mean")), rows[-1].n))
+    return rows, ties, notes
+
+
+# all categories together
+_POOLED = "all pairs"
 
 
 def _pairs(
     better: np.ndarray,
     worse: np.ndarray,
     codes: np.ndarray,
-    names: Sequence[str],
+    names: Mapping[str, str],
     kept: np.ndarray,
     images: Any,
     sampling: Sampling,
-) -> tuple[dict[str, Accuracy], Accuracy, dict[str, Any], list[str]]:
-    """n pairs of scores by category → accuracy by category and over all pairs, their mean, notes."""
+) -> tuple[list[Statistic], dict[str, int], list[str]]:
+    """n pairs of scores by category → a row per category, their mean, and all pairs; ties by row; notes."""
     units, unit = units_of(images, kept, "pair", worse, better, codes)
     shape = (int(units.max(initial=-1)) + 1, len(names))
     cells, better, worse = units * len(names) + codes[kept], better[kept], worse[kept]
     won, tied = cells[better > worse], cells[better == worse]
     counts = [np.bincount(part, minlength=shape[0] * shape[1]).reshape(shape) for part in (cells, won, tied)]
     numbers = np.stack([np.hstack([part, part.sum(axis=1, keepdims=True)]) for part in counts])
-    parts, interval, notes = _accuracies(numbers, [*names, _POOLED], unit, sampling, n_mean=len(names))
-    pooled = parts.pop(_POOLED)
-    return parts, pooled, {"mean": _mean(list(parts.values())), "mean_interval": interval}, notes
+    pooled = {_POOLED: "accuracy_pooled"}
+    rows, ties, notes = _accuracies(numbers, {**names, **pooled}, unit, sampling, n_mean=len(names))
+    return [*rows[:-2], rows[-1], rows[-2]], ties, notes
 
 
-def _mean(parts: Sequence[Accuracy]) -> float | None:
+def _mean(values: Sequence[float | None]) -> float | None:
     """Plain mean; None if one of them has nothing to compare."""
-    values = [part.value for part in parts if part.value is not None]
-    return float(np.mean(values)) if len(values) == len(parts) else None
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 # ---- comparisons of XVNLI and MaRVL ----

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...statistics.bootstrap import Sampling, bootstrap_intervals
+from ...statistics.bootstrap import bootstrap_intervals
 from ...statistics.columns import (
     group_codes,
     left_out,
@@ -51,8 +51,8 @@ def thumb(
 
     Returns:
         "pearson_<rating>_without_human" (over the machines' captions), then "pearson_<rating>_with_human";
-        None where a side is constant. Details: "without_human" and "with_human" ("n", r of each rating,
-        "intervals"), "systems" (name → "n" and mean "score", "precision", "recall", "total"), "n_missing".
+        None where a side is constant. Details: "systems", name → "n" and mean "score", "precision", "recall",
+        "total".
 
     >>> result = thumb(
     ...     scores=[0.1, 0.2, 0.4, 0.9],
@@ -70,76 +70,49 @@ def thumb(
     ratings = {name: number_column(column, name, n, complete=True) for name, column in given}
     codes, names = group_codes(systems, "systems", n)
     present = present_rows(missing, scores=values)
-    machine = codes != names.index(human) if human in names else np.full(n, True)
     units, unit = units_of(images, present, "caption", *ratings.values(), values, codes)
-    parts, notes = _correlations(
-        values[present],
-        {name: column[present] for name, column in ratings.items()},
-        {"without_human": machine[present], "with_human": np.full(len(units), True)},
-        units,
-        unit,
-        (bootstrap, confidence, seed),
-    )
-    columns = {"score": values, **ratings}
-    means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
-    scored, sizes = np.unique(codes[present], return_counts=True)
-    by_system = {
-        str(names[code]): {"n": int(size), **{name: means[name][index] for name in means}}
-        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
-    }
-    if machine.all():
-        notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
-    n_missing = int((~present).sum())
-    return ProtocolResult(
-        "thumb",
-        tuple(
-            Statistic(f"pearson_{name}_{subset}", part[name], ends(part["intervals"].get(name)), part["n"])
-            for subset, part in parts.items()
-            for name in RATINGS
-        ),
-        {
-            "captions": parts["with_human"]["n"],
-            "human captions": parts["with_human"]["n"] - parts["without_human"]["n"],
-            "systems": len(by_system),
-            "left out": n_missing,
-        },
-        {**parts, "systems": by_system, "n_missing": n_missing},
-        (*left_out(present, "captions"), *notes),
-    )
-
-
-def _correlations(
-    values: np.ndarray,
-    ratings: dict[str, np.ndarray],
-    subsets: dict[str, np.ndarray],
-    units: np.ndarray,
-    unit: str,
-    sampling: Sampling,
-) -> tuple[dict[str, dict[str, Any]], list[str]]:
-    """Correlations of each subset, bool (n,), of complete scores with each rating, and notes."""
-    rows = {
-        f"{name} {subset}": Correlations(values[kept], rating[kept], units[kept])
+    machine = (codes != names.index(human) if human in names else np.full(n, True))[present]
+    subsets = {"without_human": machine, "with_human": np.full(len(units), True)}
+    pairs = {
+        f"{name} {subset}": Correlations(values[present][kept], column[present][kept], units[kept])
         for subset, kept in subsets.items()
         if kept.any()
-        for name, rating in ratings.items()
+        for name, column in ratings.items()
     }
 
     def correlated(weights: np.ndarray) -> np.ndarray:
-        return np.array([part.values(["pearson"], weights)["pearson"] for part in rows.values()])
+        return np.array([pair.values(["pearson"], weights)["pearson"] for pair in pairs.values()])
 
     n_units = int(units.max(initial=-1)) + 1
-    found = correlated(np.ones((n_units, 1)))[:, 0].tolist() if rows else []
-    r = {key: None if math.isnan(value) else value for key, value in zip(rows, found, strict=True)}
-    size = {"n_units": n_units, "n_rows": len(rows) * len(values)}
-    intervals, notes = bootstrap_intervals(correlated, list(rows), unit=unit, sampling=sampling, **size)
-    parts: dict[str, dict[str, Any]] = {}
+    found = correlated(np.ones((n_units, 1)))[:, 0].tolist() if pairs else []
+    r = {key: None if math.isnan(value) else value for key, value in zip(pairs, found, strict=True)}
+    size = {"n_units": n_units, "n_rows": len(pairs) * len(units)}
+    sampling = (bootstrap, confidence, seed)
+    intervals, notes = bootstrap_intervals(correlated, list(pairs), unit=unit, sampling=sampling, **size)
+    statistics = []
     for subset, kept in subsets.items():
         keys = {name: f"{name} {subset}" for name in RATINGS}
-        of_subset = {name: r.get(key) for name, key in keys.items()}
-        own = {name: intervals[key] for name, key in keys.items() if key in intervals}
-        parts[subset] = {"n": int(kept.sum()), **of_subset, "intervals": own}
-        if undefined := [key for name, key in keys.items() if of_subset[name] is None]:
+        statistics += [
+            Statistic(f"pearson_{name}_{subset}", r.get(key), ends(intervals.get(key)), int(kept.sum()))
+            for name, key in keys.items()
+        ]
+        if undefined := [key for key in keys.values() if r.get(key) is None]:
             notes.append(
                 f"no correlation of {', '.join(undefined)}: a side is constant, or there are no rows"
             )
-    return parts, notes
+    if machine.all():
+        notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
+    means = {"score": values, **ratings}
+    columns = {name: means_by(column[present], codes[present]).tolist() for name, column in means.items()}
+    scored, sizes = np.unique(codes[present], return_counts=True)
+    by_system = {
+        str(names[code]): {"n": int(size), **{name: column[index] for name, column in columns.items()}}
+        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
+    }
+    counts = {"captions": len(units), "human captions": int((~machine).sum()), "systems": len(by_system)}
+    return ProtocolResult(
+        tuple(statistics),
+        {**counts, "left out": int((~present).sum())},
+        (*left_out(present, "captions"), *notes),
+        {"systems": by_system},
+    )

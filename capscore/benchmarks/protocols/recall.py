@@ -52,7 +52,7 @@ def retrieval(
     Returns:
         "image_to_text_r@<k>" (all texts of an image are right, and the best one counts), then
         "text_to_image_r@<k>". Details by direction: "at" and "chance" (k → share, and the same for answers in
-        random order; None without queries), "n_queries", "n_candidates", "n_tied"; and "n_missing" pairs.
+        random order; None without queries), "n_queries", "n_candidates", "n_tied".
 
     >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
     >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))
@@ -101,7 +101,6 @@ def retrieval(
         if trivial := [f"R@{k}" for k in ks if k >= part["n_candidates"]]:
             notes.append(f"{words}: {', '.join(trivial)} is trivial: there are no more candidates")
     return ProtocolResult(
-        "retrieval",
         tuple(
             Statistic(f"{direction}_r@{k}", value, None, part["n_queries"])
             for direction, part in parts.items()
@@ -113,8 +112,8 @@ def retrieval(
             "tied": sum(part["n_tied"] for part in parts.values()),
             "left out": n_missing,
         },
-        {**parts, "n_missing": n_missing},
         tuple(notes),
+        parts,
     )
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ...statistics.bootstrap import Interval
-from ...statistics.columns import plain
 
 
 class Statistic(NamedTuple):
@@ -31,18 +30,16 @@ class ProtocolResult:
     """What a protocol found.
 
     Attributes:
-        protocol: Name of the function.
-        statistics: Numbers of the published table, and their averages.
+        statistics: Numbers of the published table, the one that papers report first at the front.
         counts: Numbers of what was compared and of what was left out, by what was counted.
-        details: Everything else by name; the function's docstring says what.
         notes: Remarks that a reader needs.
+        details: Further numbers by name, ready for JSON; the protocol's docstring says which.
     """
 
-    protocol: str
     statistics: tuple[Statistic, ...]
     counts: dict[str, int]
-    details: dict[str, Any]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    details: dict[str, Any] = field(default_factory=dict)
 
     def value(self, name: str) -> float | None:
         """The value of the statistic with a name; None if it is undefined."""
@@ -51,10 +48,6 @@ class ProtocolResult:
     def table(self) -> list[tuple[str, float | None, int]]:
         """Rows of name, value (None if undefined), and number of comparisons or rows behind it."""
         return [(name.replace("_", " "), value, n) for name, value, _, n in self.statistics]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Protocol, details and notes, ready for JSON; None marks an undefined number."""
-        return {"protocol": self.protocol, **plain(self.details), "notes": list(self.notes)}
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,7 @@ def captokeneval(
 
     Returns:
         "accuracy_vision" (regions) and "accuracy_text" (semantic words). Details: "text" and "vision" ("n",
-        "right", "value", "mean_over_pairs", "n_pairs" with at least one), "beta", "n_not_semantic",
-        "n_missing" (words, regions).
+        "right", "value", "mean_over_pairs", "n_pairs" with at least one).
 
     >>> result = captokeneval(
     ...     [[0.3, 0.0, 0.05], [0.2]], [[1, 1, 1], [0]], [[1, 0, 1], [1]], [[0.4, 0.1], [0.0]], [[1, 1], [0]]
@@ -80,33 +79,19 @@ def captokeneval(
     regions = boxes, mentioned, np.full(len(boxes), True), box_owners
     text, text_missing = _token_accuracy("word_scores", *words, threshold, missing)
     vision, vision_missing = _token_accuracy("region_scores", *regions, threshold, missing)
-    n_other = int((~counts).sum())
     notes = []
     for part, lost, what in ((text, text_missing, "semantic word"), (vision, vision_missing, "region")):
         if lost:
             notes.append(f"{counted(lost, what)} without a score left out")
         if part["n_pairs"] < n:
             notes.append(f"{n - part['n_pairs']:,} of {counted(n, 'pair')} have no {what}")
+    counts_of = {"semantic words": text["n"], "other words": int((~counts).sum()), "regions": vision["n"]}
+    parts = {"vision": vision, "text": text}
     return ProtocolResult(
-        "captokeneval",
-        tuple(
-            Statistic(f"accuracy_{name}", part["value"], None, part["n"])
-            for name, part in (("vision", vision), ("text", text))
-        ),
-        {
-            "semantic words": text["n"],
-            "other words": n_other,
-            "regions": vision["n"],
-            "left out": text_missing + vision_missing,
-        },
-        {
-            "text": text,
-            "vision": vision,
-            "beta": threshold,
-            "n_not_semantic": n_other,
-            "n_missing": (text_missing, vision_missing),
-        },
+        tuple(Statistic(f"accuracy_{name}", part["value"], None, part["n"]) for name, part in parts.items()),
+        {**counts_of, "left out": text_missing + vision_missing},
         tuple(notes),
+        parts,
     )
 
 
@@ -229,9 +214,7 @@ def localisation(
 
     Returns:
         "localisation_accuracy", "average_precision_right", "average_precision_foil",
-        "word_average_precision", "word_auc"; those of words only where words were judged. Details: "values"
-        and "intervals" by statistic, "n_foils", "n_right", "n_missing", and "n_found" (foils whose most
-        doubted word is wrong), "n_words", "n_wrong_words" (None without words).
+        "word_average_precision", "word_auc"; those of words only where words were judged.
 
     >>> found = localisation(
     ...     [0.9, 0.3, 0.5], [False, True, True],
@@ -248,6 +231,8 @@ def localisation(
     kept = present_rows(missing, caption_scores=scores)
     n_foils, n_right = int((kept & wrong).sum()), int((kept & ~wrong).sum())
     notes = left_out(kept, "captions")
+    counts = {"foils": n_foils, "right captions": n_right}
+    n_of = {name: n_foils + n_right for name in STATISTICS[1:3]}
     numbers: dict[str, _OfWeights] = {}
     if n_foils and n_right:
         found, looked_for = scores[kept], wrong[kept]
@@ -255,51 +240,35 @@ def localisation(
         numbers["average_precision_foil"] = _average_precision(-found, looked_for, units[kept])
     else:
         notes.append("no average precision: it needs foils and right captions")
-    of_words: dict[str, int | None] = {"n_found": None, "n_words": None, "n_wrong_words": None}
     if word_doubts is None:
         notes.append("no localisation accuracy: it needs scores of words, and here a caption has one score")
     else:
         words = _words(word_doubts, word_labels, wrong)
-        of_numbers, counts, word_notes = _word_numbers(words, kept, wrong, units)
-        numbers |= of_numbers
-        of_words |= counts
+        of_words, n_words, n_wrong, word_notes = _word_numbers(words, kept, wrong, units)
+        numbers |= of_words
+        counts |= {"judged words": n_words, "wrong words": n_wrong}
+        n_of |= {"localisation_accuracy": n_foils, **dict.fromkeys(STATISTICS[3:], n_words)}
         notes += word_notes
 
     def values(weights: np.ndarray) -> np.ndarray:
         with np.errstate(invalid="ignore"):  # NaN where a sample has nothing to look for
             return np.vstack([number(weights) for number in numbers.values()])
 
-    n_units, n_words = int(units.max()) + 1, of_words["n_words"]
+    n_units = int(units.max()) + 1
     point = values(np.ones((n_units, 1)))[:, 0].tolist() if numbers else []
     defined = {name: value for name, value in zip(numbers, point, strict=True) if value == value}
-    size = {"n_units": n_units, "n_rows": max(n, n_words or 0)}
+    size = {"n_units": n_units, "n_rows": max(n, counts.get("judged words", 0))}
     sampling = (bootstrap, confidence, seed)
-    made, sampled = bootstrap_intervals(values, list(numbers), unit=unit, sampling=sampling, **size)
-    intervals = {name: made.get(name) if name in defined else None for name in STATISTICS}
-    n_of = (n_foils if word_doubts is not None else None, *[n_foils + n_right] * 2, *[n_words] * 2)
-    counted_words = {"judged words": n_words, "wrong words": of_words["n_wrong_words"]}
-    n_missing = int((~kept).sum())
+    intervals, sampled = bootstrap_intervals(values, list(numbers), unit=unit, sampling=sampling, **size)
     return ProtocolResult(
-        "localisation",
         tuple(
-            Statistic(name, defined.get(name), ends(intervals[name]), number)
-            for name, number in zip(STATISTICS, n_of, strict=True)
-            if number is not None
+            Statistic(
+                name, defined.get(name), ends(intervals.get(name) if name in defined else None), n_of[name]
+            )
+            for name in STATISTICS
+            if name in n_of
         ),
-        {
-            "foils": n_foils,
-            "right captions": n_right,
-            **{name: number for name, number in counted_words.items() if number is not None},
-            "left out": n_missing,
-        },
-        {
-            "values": {name: defined.get(name) for name in STATISTICS},
-            "intervals": intervals,
-            "n_foils": n_foils,
-            "n_right": n_right,
-            **of_words,
-            "n_missing": n_missing,
-        },
+        {**counts, "left out": int((~kept).sum())},
         (*notes, *sampled),
     )
 
@@ -319,8 +288,8 @@ def _words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
 
 def _word_numbers(
     words: _Words, kept: np.ndarray, wrong: np.ndarray, units: np.ndarray
-) -> tuple[dict[str, _OfWeights], dict[str, int], list[str]]:
-    """The statistics of words as functions of weights of the units; numbers of words; notes."""
+) -> tuple[dict[str, _OfWeights], int, int, list[str]]:
+    """The statistics of words as functions of weights of the units; numbers of words, wrong ones; notes."""
     judged = ~np.isnan(words[0])
     doubts, labels, captions = (part[judged] for part in words)
     n, counts = len(kept), kept & wrong
@@ -346,12 +315,7 @@ def _word_numbers(
         "word_average_precision": _average_precision(*ranked),
         "word_auc": _auc(*ranked),
     }
-    n_wrong = int(labels[inside].sum())
-    return (
-        numbers,
-        {"n_found": int(hits.sum()), "n_words": int(inside.sum()), "n_wrong_words": n_wrong},
-        notes,
-    )
+    return numbers, int(inside.sum()), int(labels[inside].sum()), notes
 
 
 def _cumulated(

@@ -78,12 +78,8 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 1, region_scores: "):
         run(region_scores=regions)
     found = run(word_scores=words, region_scores=regions, missing="skip")
-    assert (
-        found.details["text"]["n"],
-        found.details["text"]["right"],
-        found.details["vision"]["n"],
-        found.details["n_missing"],
-    ) == (3, 2, 4, (1, 1))
+    text, vision = found.details["text"], found.details["vision"]
+    assert (text["n"], text["right"], vision["n"], found.counts["left out"]) == (3, 2, 4, 2)
 
 
 @pytest.mark.parametrize(

@@ -11,23 +11,19 @@ from hypothesis import strategies as st
 from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils
 from capscore.errors import InputError
 
+from .shares import counted, interval
+
 
 def test_one_piece():
     found = foils([0.9, 0.5, 0.3, 0.2], [0.1, 0.5, 0.4, 0.1])
-    assert found.details["pieces"]["all"].to_dict() == {
-        "value": 0.5,
-        "n": 4,
-        "wins": 2,
-        "ties": 1,
-        "interval": None,
-    }
-    assert found.details["mean"] == found.details["pooled"].value == 0.5
+    assert counted(found) == {"all": (4, 2, 1), "pooled": (4, 2, 1)}
+    assert found.statistics[0] == ("accuracy_all", 0.5, None, 4)
+    assert found.value("accuracy_mean") == found.value("accuracy_pooled") == 0.5
     assert found.details["phenomena"] == {}
 
 
 def test_mean_over_pieces_and_over_pairs_differ():
     found = foils([1, 1, 1, 0], [0, 0, 0, 1], ["a", "a", "a", "b"])
-    assert (found.details["mean"], found.details["pooled"].value) == (0.5, 0.75)
     assert found.table() == [
         ("accuracy a", 1.0, 3),
         ("accuracy b", 0.0, 1),
@@ -45,33 +41,23 @@ def test_the_interval_of_the_mean_is_over_pieces():
         images=[row // 4 for row in range(20)],
         bootstrap=100,
     )
-    assert (found.details["mean_interval"].low, found.details["mean_interval"].high) == (0.5, 0.5)
-    assert (found.details["pooled"].interval.low, found.details["pooled"].interval.high) == (0.75, 0.75)
+    assert interval(found, "accuracy_mean") == (0.5, 0.5)
+    assert interval(found, "accuracy_pooled") == (0.75, 0.75)
 
 
 def test_pairs_that_are_not_valid_take_no_part_and_need_no_score():
     found = foils([0.9, None, 0.3], [0.1, 0.2, 0.4], valid=[True, False, True])
-    assert (
-        found.details["pooled"].n,
-        found.details["pooled"].wins,
-        found.details["n_invalid"],
-        found.details["n_missing"],
-    ) == (2, 1, 1, 0)
+    assert counted(found)["pooled"] == (2, 1, 0)
+    assert found.counts == {"pairs": 2, "ties": 0, "not valid": 1, "left out": 0}
     with pytest.raises(InputError, match=r"^row 1, caption_scores: "):
         foils([0.9, None, 0.3], [0.1, 0.2, 0.4])
     skipped = foils([0.9, None, 0.3], [0.1, 0.2, 0.4], valid=[1, 1, 0], missing="skip")
-    assert (skipped.details["pooled"].n, skipped.details["n_invalid"], skipped.details["n_missing"]) == (
-        1,
-        1,
-        1,
-    )
+    assert skipped.counts == {"pairs": 1, "ties": 0, "not valid": 1, "left out": 1}
 
 
 def test_no_valid_pair_leaves_nothing_to_say():
     found = foils([0.9, 0.8], [0.1, 0.2], ["a", "b"], [True, False])
-    assert found.details["pieces"]["b"].value is None
-    assert found.details["mean"] is None
-    assert found.details["pooled"].value == 1.0
+    assert [value for _, value, _ in found.table()] == [1.0, None, None, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +90,7 @@ def test_valse_gives_the_published_average():
         captions += [1.0] * wins + [0.0] * (1000 - wins)
         pieces += [piece] * 1000
     found = foils(captions, [0.5] * len(captions), pieces, known=VALSE_PIECES)
-    assert round(100 * found.details["mean"], 1) == 69.7
+    assert round(100 * found.value("accuracy_mean"), 1) == 69.7
     assert round(100 * found.details["phenomena"]["counting"], 1) == 70.1  # (68.3 + 75.8 + 66.1) / 3
     assert round(100 * found.details["phenomena"]["coreference"], 1) == 44.6
     assert found.details["phenomena"]["existence"] == 0.816
@@ -140,14 +126,10 @@ def test_agrees_with_one_row_at_a_time_in_any_order(rows, random):
         return [note.split("(first such row")[0] for note in notes]
 
     found, shuffled = run(rows), run(random.sample(rows, len(rows)))
-    assert (shuffled.details["pieces"], shuffled.details["pooled"]) == (
-        found.details["pieces"],
-        found.details["pooled"],
-    )
+    assert (shuffled.statistics, shuffled.details) == (found.statistics, found.details)
     for piece in ("a", "b"):
         mine = [(c, f) for c, f, p, valid, _ in rows if p == piece and valid and c is not None]
-        part = found.details["pieces"][piece]
-        assert (part.n, part.wins, part.ties) == (
+        assert counted(found)[piece] == (
             len(mine),
             sum(c > f for c, f in mine),
             sum(c == f for c, f in mine),

@@ -44,14 +44,10 @@ def slow_auc(numbers, wanted):
 
 def test_captions_by_hand():
     found = localisation(SCORES, FOILS)
-    assert found.details["values"] == {
-        "localisation_accuracy": None,
-        "average_precision_right": pytest.approx(5 / 6, abs=1e-12),
-        "average_precision_foil": pytest.approx(11 / 12, abs=1e-12),
-        "word_average_precision": None,
-        "word_auc": None,
-    }
-    assert [name for name, *_ in found.table()] == ["average precision right", "average precision foil"]
+    assert found.table() == [
+        ("average precision right", pytest.approx(5 / 6, abs=1e-12), 5),
+        ("average precision foil", pytest.approx(11 / 12, abs=1e-12), 5),
+    ]
     assert found.counts == {"foils": 3, "right captions": 2, "left out": 0}
 
 
@@ -59,13 +55,10 @@ def test_words_by_hand():
     found = localisation(SCORES, FOILS, DOUBTS, LABELS)
     # of three foils the first is found; in the second a right word is as doubted; of the third the wrong word
     # was not judged
-    assert found.details["values"]["localisation_accuracy"] == pytest.approx(1 / 3, abs=1e-12)
-    assert found.details["n_found"] == 1
+    assert found.value("localisation_accuracy") == pytest.approx(1 / 3, abs=1e-12)
     # judged from the most doubted: .8 wrong, .6, .5 wrong and .5, .3, .2, .1, .1
-    assert found.details["values"]["word_average_precision"] == pytest.approx(
-        1 / 2 + 1 / 2 * 2 / 4, abs=1e-12
-    )
-    assert found.details["values"]["word_auc"] == pytest.approx((6 + 4.5) / 12, abs=1e-12)
+    assert found.value("word_average_precision") == pytest.approx(1 / 2 + 1 / 2 * 2 / 4, abs=1e-12)
+    assert found.value("word_auc") == pytest.approx((6 + 4.5) / 12, abs=1e-12)
     assert found.counts == {
         "foils": 3,
         "right captions": 2,
@@ -84,7 +77,7 @@ def test_words_by_hand():
 
 def test_two_wrong_words_may_be_equally_doubted():
     found = localisation([0.1], [True], [[0.5, 0.5, 0.2]], [[1, 1, 0]])
-    assert found.details["values"]["average_precision_foil"] is None
+    assert found.value("average_precision_foil") is None
 
 
 @given(
@@ -104,18 +97,16 @@ def test_as_defined(rows):
     marks = [mark for own in labels for mark in own]
     if any(foils):
         hits = [max(own[1:], default=-1) < own[0] for own, foil in zip(doubts, foils, strict=True) if foil]
-        assert found.details["values"]["localisation_accuracy"] == pytest.approx(
-            sum(hits) / len(hits), abs=1e-12
-        )
+        assert found.value("localisation_accuracy") == pytest.approx(sum(hits) / len(hits), abs=1e-12)
         expected = slow_average_precision(words, marks)
-        assert found.details["values"]["word_average_precision"] == pytest.approx(expected, abs=1e-12)
+        assert found.value("word_average_precision") == pytest.approx(expected, abs=1e-12)
     if any(marks) and not all(marks):
-        assert found.details["values"]["word_auc"] == pytest.approx(slow_auc(words, marks), abs=1e-12)
+        assert found.value("word_auc") == pytest.approx(slow_auc(words, marks), abs=1e-12)
     if any(foils) and not all(foils):
         right = slow_average_precision(scores, [not foil for foil in foils])
-        assert found.details["values"]["average_precision_right"] == pytest.approx(right, abs=1e-12)
+        assert found.value("average_precision_right") == pytest.approx(right, abs=1e-12)
         foil = slow_average_precision([-score for score in scores], foils)
-        assert found.details["values"]["average_precision_foil"] == pytest.approx(foil, abs=1e-12)
+        assert found.value("average_precision_foil") == pytest.approx(foil, abs=1e-12)
 
 
 def test_intervals_draw_photos():
@@ -129,13 +120,11 @@ def test_intervals_draw_photos():
         images=[number // 2 for number in range(2 * rows)],
         bootstrap=200,
     )
-    assert found.details["values"]["localisation_accuracy"] == 0.5
-    interval = found.details["intervals"]["localisation_accuracy"]
+    assert found.value("localisation_accuracy") == 0.5
     # a binomial of 20 and 1/2: 2.5 and 97.5 %
-    assert (interval.low, interval.high) == (pytest.approx(0.3, abs=0.051), pytest.approx(0.7, abs=0.051))
+    assert found.statistics[0].interval == pytest.approx((0.3, 0.7), abs=0.051)
     # every photo's caption is above every photo's foil
-    perfect = found.details["intervals"]["average_precision_right"]
-    assert (perfect.low, perfect.high) == (1.0, 1.0)
+    assert found.statistics[1].interval == (1.0, 1.0)
     localisation(SCORES, FOILS, bootstrap=50, images=["a"] * 5)
 
 
@@ -145,7 +134,7 @@ def test_missing_scores():
     found = localisation(
         [0.9, None, 0.2], [False, True, True], [[0.1], [0.9], [0.3]], [[0], [1], [1]], missing="skip"
     )
-    assert (found.details["n_foils"], found.details["n_words"], found.details["n_missing"]) == (1, 2, 1)
+    assert (found.counts["foils"], found.counts["judged words"], found.counts["left out"]) == (1, 2, 1)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from capscore.benchmarks.protocols import marvl
 from capscore.errors import InputError
 
+from .shares import counted
+
 # (left, right, label, caption, id)
 CLEAN = [
     (0.9, 0.2, True, "two dogs", "sw-0"),  # max .9
@@ -39,25 +41,13 @@ def run(rows, **settings):
 def test_two_experiments():
     found = run(CLEAN + EASY)
     # true .9 and .4 against false .1 and .5: only .4 > .5 fails; the other group has all
-    assert found.details["experiment_1"].to_dict() == {
-        "value": 7 / 8,
-        "n": 8,
-        "wins": 7,
-        "ties": 0,
-        "interval": None,
-    }
-    assert found.details["experiment_2"].to_dict() == {
-        "value": 0.5,
-        "n": 2,
-        "wins": 1,
-        "ties": 0,
-        "interval": None,
-    }
+    assert found.statistics == (("accuracy_1", 7 / 8, None, 8), ("accuracy_2", 0.5, None, 2))
+    assert counted(found) == {"1": (8, 7, 0), "2": (2, 1, 0)}
 
 
 def test_irregular_groups_are_named_and_take_no_part():
     found = run(ODD + CLEAN + EASY[:3])
-    assert (found.details["n_groups"], found.details["experiment_1"].n) == (1, 4)
+    assert found.statistics[0].n == 4
     assert found.details["irregular"] == [
         {"ids": ["sw-8", "sw-9", "sw-10"], "n_true": 2, "n_false": 1},
         {"ids": ["sw-12", "sw-13", "sw-14", "sw-15"], "n_true": 1, "n_false": 3},
@@ -68,8 +58,8 @@ def test_irregular_groups_are_named_and_take_no_part():
 def test_a_caption_of_two_groups_is_irregular():
     twice = CLEAN + [(*row[:3], "two dogs", row[4]) for row in EASY]
     as_published = run(twice)
-    assert (as_published.details["n_groups"], len(as_published.details["irregular"])) == (0, 1)
-    assert as_published.details["experiment_1"].value is None
+    assert (as_published.counts["groups"], len(as_published.details["irregular"])) == (0, 1)
+    assert as_published.value("accuracy_1") is None
 
 
 def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
@@ -80,8 +70,7 @@ def test_a_group_with_only_equal_scores_in_the_way_is_a_tie():
         (0.1, 0.2, False, "c", 3),
     ]
     found = run(rows)
-    assert (found.details["experiment_1"].wins, found.details["experiment_1"].ties) == (3, 1)
-    assert (found.details["experiment_2"].wins, found.details["experiment_2"].ties) == (0, 1)
+    assert counted(found) == {"1": (4, 3, 1), "2": (1, 0, 1)}
 
 
 def test_missing_scores():
@@ -89,11 +78,7 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 0, left_scores: "):
         run(rows)
     found = run(rows, missing="skip")
-    assert (found.details["experiment_1"].n, found.details["experiment_2"].n, found.details["n_missing"]) == (
-        6,
-        1,
-        (2, 1),
-    )
+    assert [row.n for row in found.statistics] == [6, 1] and found.counts["left out"] == 3
 
 
 @pytest.mark.parametrize(
@@ -128,12 +113,8 @@ def test_agrees_with_loops_in_any_order(groups, data):
             rows.append((data.draw(SCORE), data.draw(SCORE), label, f"caption {number}", len(rows)))
     found = run(rows, missing="skip", bootstrap=40)
     shuffled = run(data.draw(st.permutations(rows)), missing="skip", bootstrap=40)
-    assert shuffled.details["irregular"] == found.details["irregular"]
-    for ours, theirs in (
-        (found.details["experiment_1"], shuffled.details["experiment_1"]),
-        (found.details["experiment_2"], shuffled.details["experiment_2"]),
-    ):
-        assert (ours.n, ours.wins, ours.ties) == (theirs.n, theirs.wins, theirs.ties)
+    assert shuffled.details == found.details
+    assert counted(shuffled) == counted(found)
 
     by_caption = defaultdict(list)
     for row in rows:
@@ -152,18 +133,12 @@ def test_agrees_with_loops_in_any_order(groups, data):
         pairs += [value for value in values if value is not None]
         if None not in values:
             fours.append(values)
-    assert found.details["n_groups"] == n_clean
-    assert (found.details["experiment_1"].n, found.details["experiment_1"].wins) == (
-        len(pairs),
-        sum(value > 0 for value in pairs),
-    )
-    assert found.details["experiment_1"].ties == sum(value == 0 for value in pairs)
-    assert (found.details["experiment_2"].n, found.details["experiment_2"].wins) == (
-        len(fours),
-        sum(min(values) > 0 for values in fours),
-    )
-    assert found.details["experiment_2"].ties == sum(min(values) == 0 for values in fours)
-    assert found.details["n_missing"] == (4 * n_clean - len(pairs), n_clean - len(fours))
+    assert counted(found) == {
+        "1": (len(pairs), sum(value > 0 for value in pairs), sum(value == 0 for value in pairs)),
+        "2": (len(fours), sum(min(v) > 0 for v in fours), sum(min(v) == 0 for v in fours)),
+    }
+    assert found.counts["groups"] == n_clean
+    assert found.counts["left out"] == 5 * n_clean - len(pairs) - len(fours)
 
 
 def test_intervals_draw_groups():
@@ -175,7 +150,6 @@ def test_intervals_draw_groups():
             rows.append((score, score, label, f"caption {group}", len(rows)))
     found = run(rows, bootstrap=2000)
     half = 1.96 * math.sqrt(0.25 / 40)  # the four pairs of a group say the same
-    for part in (found.details["experiment_1"], found.details["experiment_2"]):
-        assert part.value == 0.5
-        assert part.interval.low == pytest.approx(0.5 - half, abs=0.035)
-        assert part.interval.high == pytest.approx(0.5 + half, abs=0.035)
+    for row in found.statistics:
+        assert row.value == 0.5
+        assert row.interval == pytest.approx((0.5 - half, 0.5 + half), abs=0.035)

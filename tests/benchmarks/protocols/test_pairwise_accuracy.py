@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from capscore.benchmarks.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
 from capscore.errors import InputError
 
+from .shares import counted, interval
+
 # first, second, preferred, category: HC won, lost; HI tied, won; HM won; MM lost
 FIRST = [0.9, 0.2, 0.5, 0.1, 0.8, 0.7]
 SECOND = [0.1, 0.7, 0.5, 0.3, 0.2, 0.9]
@@ -28,24 +30,24 @@ def test_accuracy_per_category_and_plain_mean():
         ("accuracy mm", 0.0, 1),
         ("accuracy mean", 0.5, 6),
     ]
-    assert {name: part.ties for name, part in found.details["categories"].items()} == {
-        "HC": 0,
-        "HI": 1,
-        "HM": 0,
-        "MM": 0,
+    assert {name: ties for name, (_, _, ties) in counted(found).items()} == {
+        "hc": 0,
+        "hi": 1,
+        "hm": 0,
+        "mm": 0,
     }
     assert found.counts == {"pairs": 6, "ties": 1, "left out": 0}
-    assert found.details["mean_interval"] is None
+    assert interval(found, "accuracy_mean") is None
 
 
 def test_the_mean_counts_categories_not_pairs():
     found = pairwise_by_category([1, 1, 1, 0], [0, 0, 0, 1], [0] * 4, ["A", "A", "A", "B"], known=("A", "B"))
-    assert found.details["mean"] == 0.5
+    assert found.value("accuracy_mean") == 0.5
 
 
 def test_a_constant_metric_wins_nothing():
     found = pairwise_by_category([0.5] * 6, [0.5] * 6, LABELS, CATEGORIES)
-    assert found.details["mean"] == 0.0
+    assert found.value("accuracy_mean") == 0.0
     assert found.counts["ties"] == 6
 
 
@@ -59,8 +61,8 @@ def test_missing_scores_stop_or_are_left_out_and_told():
     with pytest.raises(InputError, match=r"^row 5, second: "):
         pairwise_by_category(FIRST, second, LABELS, CATEGORIES)
     found = pairwise_by_category([None, *FIRST[1:]], second, LABELS, CATEGORIES, missing="skip")
-    assert [part.n for part in found.details["categories"].values()] == [1, 2, 1, 0]
-    assert found.details["n_missing"] == 2
+    assert [row.n for row in found.statistics[:4]] == [1, 2, 1, 0]
+    assert found.counts["left out"] == 2
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def brute_force(rows):
             counts[category][1] += 1
         elif preferred == other:
             counts[category][2] += 1
-    return {name: tuple(count) for name, count in counts.items()}
+    return {name.lower(): tuple(count) for name, count in counts.items()}
 
 
 ROWS = st.lists(
@@ -120,9 +122,7 @@ def test_agrees_with_one_row_at_a_time_in_any_order(rows, random):
 
     shuffled = random.sample(rows, len(rows))
     found, images = run(rows)
-    assert {
-        name: (part.n, part.wins, part.ties) for name, part in found.details["categories"].items()
-    } == brute_force(rows)
+    assert counted(found) == brute_force(rows)
     assert run(shuffled)[0] == found
     for ids, other_ids in ((images, [row[4] for row in shuffled]), (None, None)):
         drawn = run(rows, images=ids, bootstrap=20, confidence=0.5)[0]
@@ -136,17 +136,14 @@ def test_intervals_by_image_are_wider_than_by_pair():
     images = np.repeat(np.arange(40), 10)
     arguments = (won, 1 - won, [0] * 400, ["A"] * 400)
     by_image, by_pair = (
-        pairwise_by_category(*arguments, known=("A",), images=ids, bootstrap=2000).details["categories"]["A"]
+        pairwise_by_category(*arguments, known=("A",), images=ids, bootstrap=2000).statistics[0].interval
         for ids in (images, None)
     )
     p = won.mean()
-    for part, n in ((by_image, 40), (by_pair, 400)):
+    for ends, n in ((by_image, 40), (by_pair, 400)):
         half = 1.96 * math.sqrt(p * (1 - p) / n)  # of a binomial share
-        assert part.interval.low == pytest.approx(p - half, abs=0.03)
-        assert part.interval.high == pytest.approx(p + half, abs=0.03)
-    assert by_pair.interval.high - by_pair.interval.low < 0.4 * (
-        by_image.interval.high - by_image.interval.low
-    )
+        assert ends == pytest.approx((p - half, p + half), abs=0.03)
+    assert np.ptp(by_pair) < 0.4 * np.ptp(by_image)
 
 
 def test_an_interval_covers_every_sample_that_can_be_drawn():
@@ -154,10 +151,8 @@ def test_an_interval_covers_every_sample_that_can_be_drawn():
     found = pairwise_by_category(
         [1, 0], [0, 1], [0, 0], ["A", "A"], known=("A",), images=["x", "y"], bootstrap=400, confidence=0.9
     )
-    interval = found.details["categories"]["A"].interval
-    assert (interval.low, interval.high, interval.n_samples) == (0.0, 1.0, 400)
-    assert found.details["mean_interval"] == interval
     assert found.statistics[0] == ("accuracy_a", 0.5, (0.0, 1.0), 2)
+    assert interval(found, "accuracy_mean") == (0.0, 1.0)
 
 
 def test_samples_without_a_category_are_left_out_and_told():
@@ -165,12 +160,12 @@ def test_samples_without_a_category_are_left_out_and_told():
         [1, 0], [0, 1], [0, 0], ["A", "B"], known=("A", "B"), images=["x", "y"], bootstrap=100
     )
     for name, value in (("A", 1.0), ("B", 0.0)):
-        interval = found.details["categories"][name].interval
-        assert (interval.low, interval.high) == (value, value)
-        assert 10 < interval.n_undefined < 40  # a quarter of the samples, by chance
+        assert interval(found, f"accuracy_{name.lower()}") == (value, value)
+        (note,) = (note for note in found.notes if note.startswith(f"interval of {name}: "))
+        assert 10 < int(note.split()[3]) < 40  # a quarter of the samples, by chance
 
 
 def test_what_no_bootstrap_can_be_made_of_is_told():
     one_image = pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, images=["a"] * 6, bootstrap=100)
-    assert one_image.details["categories"]["HC"].interval is None
+    assert interval(one_image, "accuracy_hc") is None
     pairwise_by_category(FIRST, SECOND, LABELS, CATEGORIES, bootstrap=100)

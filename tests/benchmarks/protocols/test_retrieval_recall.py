@@ -101,7 +101,7 @@ def test_missing_similarities():
     with pytest.raises(InputError, match=r"^row 1, similarity: "):
         retrieval(matrix, text_to_image=OWNERS)
     found = retrieval(matrix, text_to_image=OWNERS, ks=(1, 2), missing="skip")
-    assert found.details["n_missing"] == 6
+    assert found.counts["left out"] == 6
     assert found.details["image_to_text"]["at"] == {1: 1 / 2, 2: 1.0}
     # text 2 has no similarity to its image; text 1 now is behind one wrong image only
     assert found.details["text_to_image"]["n_queries"] == 4
@@ -120,7 +120,7 @@ def test_missing_embeddings():
     assert (
         found.details["image_to_text"]["n_queries"],
         found.details["text_to_image"]["n_queries"],
-        found.details["n_missing"],
+        found.counts["left out"],
     ) == (2, 2, 3)
     assert found.details["image_to_text"]["at"] == {1: 1.0}
 

@@ -23,14 +23,13 @@ def test_literal_correlations():
     found = thumb(SCORES, PRECISION, RECALL, TOTAL, SYSTEMS)
     # scores less their mean (.30): -.2, 0, -.1, .3; precision (4.25): -1.25, -.25, .75, .75
     # → .4 / √(.14 · 2.75); recall (3): -1, -1, 0, 2 → .8 / √(.14 · 6); total (3.625): → .6 / √(.14 · 3.6875)
-    assert found.details["without_human"]["n"] == 4
-    assert found.details["without_human"]["precision"] == pytest.approx(0.4 / math.sqrt(0.14 * 2.75))
-    assert found.details["without_human"]["recall"] == pytest.approx(0.8 / math.sqrt(0.14 * 6))
-    assert found.details["without_human"]["total"] == pytest.approx(0.6 / math.sqrt(0.14 * 3.6875))
-    assert found.details["with_human"]["n"] == 6
+    assert [row.n for row in found.statistics] == [4, 4, 4, 6, 6, 6]
+    assert found.value("pearson_precision_without_human") == pytest.approx(0.4 / math.sqrt(0.14 * 2.75))
+    assert found.value("pearson_recall_without_human") == pytest.approx(0.8 / math.sqrt(0.14 * 6))
+    assert found.value("pearson_total_without_human") == pytest.approx(0.6 / math.sqrt(0.14 * 3.6875))
     for name, rating in (("precision", PRECISION), ("recall", RECALL), ("total", TOTAL)):
         expected = np.corrcoef(SCORES, rating)[0, 1]
-        assert found.details["with_human"][name] == pytest.approx(expected)
+        assert found.value(f"pearson_{name}_with_human") == pytest.approx(expected)
     assert [row[0] for row in found.table()] == [
         "pearson precision without human",
         "pearson recall without human",
@@ -55,19 +54,18 @@ def test_what_is_constant_has_no_correlation():
     found = thumb([0.5] * 4, [5, 5, 5, 5], [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"], bootstrap=100)
     assert [value for _, value, _ in found.table()] == [None] * 6
     varied = thumb([0.1, 0.2, 0.3, 0.4], [5, 5, 5, 5], [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"])
-    assert varied.details["with_human"]["recall"] == pytest.approx(1)
+    assert varied.value("pearson_recall_with_human") == pytest.approx(1)
 
 
 def test_one_image_makes_no_interval():
     found = thumb([0.1, 0.2], [4, 5], [4, 5], [4, 5], ["A", "Human"], images=["x", "x"], bootstrap=50)
-    assert found.details["with_human"]["intervals"] == {}
+    assert [row.interval for row in found.statistics] == [None] * 6
 
 
 def test_only_human_captions():
     found = thumb([0.1, 0.2], [4, 5], [4, 5], [4, 5], ["Human", "Human"])
-    assert found.details["without_human"]["n"] == 0
-    assert found.details["without_human"]["total"] is None
-    assert found.details["with_human"]["total"] == pytest.approx(1)
+    assert found.statistics[2] == ("pearson_total_without_human", None, None, 0)
+    assert found.value("pearson_total_with_human") == pytest.approx(1)
 
 
 def test_missing_scores():
@@ -75,11 +73,8 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 0, scores: "):
         thumb(scores, PRECISION, RECALL, TOTAL, SYSTEMS)
     found = thumb(scores, PRECISION, RECALL, TOTAL, SYSTEMS, missing="skip")
-    assert (
-        found.details["with_human"]["n"],
-        found.details["without_human"]["n"],
-        found.details["n_missing"],
-    ) == (5, 3, 1)
+    assert [row.n for row in found.statistics] == [3, 3, 3, 5, 5, 5]
+    assert found.counts["left out"] == 1
     assert found.details["systems"]["Up-Down"] == {
         "n": 1,
         "score": 0.6,
@@ -89,7 +84,7 @@ def test_missing_scores():
     }
     nobody = thumb([None, None], [1, 2], [1, 2], [1, 2], ["A", "B"], missing="skip", bootstrap=10)
     assert nobody.details["systems"] == {}
-    assert nobody.details["with_human"]["total"] is None
+    assert nobody.value("pearson_total_with_human") is None
 
 
 @pytest.mark.parametrize(
@@ -151,13 +146,7 @@ def test_intervals_by_image():
     scores = quality + rng.standard_normal(n)  # r = 1 / √2
     systems = ["A", "Human"] * (n // 2)
     found = thumb(scores, quality, quality, quality, systems, images=np.arange(n) // 2, bootstrap=1000)
-    for part in (found.details["without_human"], found.details["with_human"]):
-        interval = part["intervals"]["total"]
+    for row in (found.statistics[2], found.statistics[5]):
         # Fisher's z: atanh(r) ± 1.96 / √(n − 3)
-        low, high = np.tanh(np.arctanh(part["total"]) + np.array([-1, 1]) * 1.96 / math.sqrt(part["n"] - 3))
-        assert interval.low == pytest.approx(low, abs=0.03)
-        assert interval.high == pytest.approx(high, abs=0.03)
-    assert found.statistics[0].interval == (
-        found.details["without_human"]["intervals"]["precision"].low,
-        found.details["without_human"]["intervals"]["precision"].high,
-    )
+        low, high = np.tanh(np.arctanh(row.value) + np.array([-1, 1]) * 1.96 / math.sqrt(row.n - 3))
+        assert row.interval == pytest.approx((low, high), abs=0.03)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from capscore.benchmarks.protocols import XVNLI_LABELS, xvnli
 from capscore.errors import InputError
 
+from .shares import counted
+
 E, N, C = XVNLI_LABELS
 # image "bus" has all labels and a second contradiction; image "cat" no neutral caption; one row has no label
 SCORES = [0.8, 0.5, 0.3, 0.6, 0.4, 0.4, 0.9]
@@ -22,29 +24,10 @@ IMAGES = ["bus", "bus", "bus", "bus", "cat", "cat", "cat"]
 def test_three_experiments():
     found = xvnli(SCORES, LABELS, IMAGES)
     # E > C: .8 > .3, .8 > .6, .4 = .4
-    assert found.details["experiment_1"].to_dict() == {
-        "value": 2 / 3,
-        "n": 3,
-        "wins": 2,
-        "ties": 1,
-        "interval": None,
-    }
     # and E > N: .8 > .5; N > C: .5 > .3, .5 < .6
-    assert found.details["experiment_2"].to_dict() == {
-        "value": 4 / 6,
-        "n": 6,
-        "wins": 4,
-        "ties": 1,
-        "interval": None,
-    }
     # .8 > .5 > .3, not .5 > .6
-    assert found.details["experiment_3"].to_dict() == {
-        "value": 0.5,
-        "n": 2,
-        "wins": 1,
-        "ties": 0,
-        "interval": None,
-    }
+    assert counted(found) == {"1": (3, 2, 1), "2": (6, 4, 1), "3": (2, 1, 0)}
+    assert found.value("accuracy_1") == 2 / 3 and found.value("accuracy_3") == 0.5
     assert found.counts == {
         "captions": 7,
         "without label": 1,
@@ -52,24 +35,12 @@ def test_three_experiments():
         "comparisons": 11,
         "left out": 0,
     }
-    assert found.details["compared_within"] == "image"
 
 
 def test_premises_part_the_captions_of_an_image():
     premises = ["bus#0", "bus#0", "bus#0", "bus#1", "cat#0", "cat#0", "cat#0"]
     found = xvnli(SCORES, LABELS, IMAGES, premise_ids=premises)
-    assert [
-        (part.n, part.wins)
-        for part in (
-            found.details["experiment_1"],
-            found.details["experiment_2"],
-            found.details["experiment_3"],
-        )
-    ] == [
-        (2, 1),
-        (4, 3),
-        (1, 1),
-    ]
+    assert counted(found) == {"1": (2, 1, 1), "2": (4, 3, 1), "3": (1, 1, 0)}
     assert found.counts["premises"] == 2
     # the same premise number under two images is two premises
     numbered = xvnli(SCORES, LABELS, IMAGES, premise_ids=[0, 0, 0, 1, 0, 0, 0])
@@ -83,15 +54,14 @@ def test_a_triple_with_only_equal_scores_in_the_way_is_a_tie():
         ((0.5, 0.9, 0.5), 0, 0),
         ((0.9, 0.5, 0.1), 1, 0),
     ):
-        part = xvnli(scores, (E, N, C), ("a", "a", "a")).details["experiment_3"]
-        assert (part.n, part.wins, part.ties) == (1, wins, ties)
+        assert counted(xvnli(scores, (E, N, C), ("a", "a", "a")))["3"] == (1, wins, ties)
 
 
 def test_nothing_to_compare_is_told():
     found = xvnli([0.1, 0.2], [E, C], ["a", "b"])
     assert [value for _, value, _ in found.table()] == [None, None, None]
     unlabelled = xvnli([0.1], ["-"], ["a"])
-    assert unlabelled.details["experiment_2"].n == 0
+    assert unlabelled.statistics[1].n == 0
 
 
 def test_missing_scores():
@@ -99,15 +69,7 @@ def test_missing_scores():
     with pytest.raises(InputError, match=r"^row 1, scores: "):
         xvnli(scores, LABELS, IMAGES)
     found = xvnli(scores, LABELS, IMAGES, missing="skip")
-    assert [
-        part.n
-        for part in (
-            found.details["experiment_1"],
-            found.details["experiment_2"],
-            found.details["experiment_3"],
-        )
-    ] == [3, 3, 0]
-    assert found.details["n_missing"] == (0, 3, 2)
+    assert [row.n for row in found.statistics] == [3, 3, 0] and found.counts["left out"] == 0 + 3 + 2
     # the unlabelled row's gap is nobody's business
 
 
@@ -184,10 +146,9 @@ def test_agrees_with_every_combination_in_any_order(rows, by_premise, random):
         )
 
     found = run(rows)
-    parts = (found.details["experiment_1"], found.details["experiment_2"], found.details["experiment_3"])
     expected, left_out = brute_force(rows, (lambda row: row[2:]) if by_premise else (lambda row: row[2]))
-    assert [(part.n, part.wins, part.ties) for part in parts] == expected
-    assert found.details["n_missing"] == left_out
+    assert list(counted(found).values()) == expected
+    assert found.counts["left out"] == sum(left_out)
     assert run(random.sample(rows, len(rows))).statistics == found.statistics
 
 
@@ -198,8 +159,7 @@ def test_interval_draws_images():
         scores += [0.5, *([0.1, 0.2] if image % 2 else [0.8, 0.9])]
         labels += [E, C, C]
         images += [image] * 3
-    part = xvnli(scores, labels, images, bootstrap=2000).details["experiment_1"]
-    assert (part.n, part.value) == (120, 0.5)
+    row = xvnli(scores, labels, images, bootstrap=2000).statistics[0]
+    assert (row.n, row.value) == (120, 0.5)
     half = 1.96 * math.sqrt(0.25 / 60)
-    assert part.interval.low == pytest.approx(0.5 - half, abs=0.03)
-    assert part.interval.high == pytest.approx(0.5 + half, abs=0.03)
+    assert row.interval == pytest.approx((0.5 - half, 0.5 + half), abs=0.03)
