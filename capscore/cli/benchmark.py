@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 from ..errors import CapscoreError, Setting
 from ..files.console import make_console
 from ..files.write import write_text
-from ..metrics.loading import all_options
+from ..metrics.loading import ScorerLoader, all_options
 from ..registry import METRICS
 from . import options, terminal
 from .options import Target, argument, option, statistics_option
@@ -180,7 +180,7 @@ def _makers(
             check_spec(name)
     if backbones and metrics and not any(METRICS.get(slug).takes_backbone for slug in slugs.values()):
         raise UsageError(f"--backbone: none of {', '.join(metrics)} has a backbone")
-    load = options.scorer_loader(metric_options)
+    load = ScorerLoader(metric_options)
     makers: Makers = {}
     for metric, slug in slugs.items():
         if not METRICS.get(slug).takes_backbone:

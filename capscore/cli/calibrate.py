@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..errors import Setting
 from ..files.console import make_console
 from ..files.write import write_text
+from ..metrics.loading import ScorerLoader
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
@@ -75,7 +76,7 @@ def calibrate(
     columns = dict(zip(options.COLUMNS, given, strict=True))
     with_references = any(METRICS.get(slug).needs_references for slug, _ in chosen)
     rows = _rows(input, split, images, columns, with_references, metric_options.get("allow_urls", False))
-    load = options.scorer_loader(metric_options, progress=False if quiet else None)
+    load = ScorerLoader({**metric_options, "progress": False if quiet else None})
     sampling = {"shuffled": shuffled, "seed": seed}
     entries = []
     for slug, backbone in chosen:

@@ -36,7 +36,7 @@ BETA = 0.1
 
 
 def _options() -> dict[str, Option]:
-    left_out = ("allow_urls", "allow_private_urls", "empty", "per_row", "progress")
+    left_out = ("allow_urls", "allow_private_urls", "empty", "progress")
     return {name: entry for name, entry in all_options(["infometic"]).items() if name not in left_out}
 
 

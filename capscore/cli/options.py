@@ -8,18 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from ..errors import Setting
-from ..metrics.loading import Option, all_options, check_options, options_of, own_options
+from ..metrics.loading import Option, all_options, check_options
 from ..registry import METRICS
-from .terminal import UsageError, as_usage, check_only_one
-
-if TYPE_CHECKING:
-    from ..embedding.embedder import Embedder
-    from ..metrics.base import Scorer
+from .terminal import UsageError, as_usage, check_only_one, set_parameters
 
 
 def argument(name: str, **more: Any) -> Any:
@@ -119,8 +115,8 @@ def language_of(language: str | None) -> str | None:
 
 
 def of_score() -> dict[str, Option]:
-    """Options of all metrics; --quiet and --per-row stand for two of them."""
-    return {name: item for name, item in all_options().items() if name not in ("progress", "per_row")}
+    """Options of all metrics; --quiet stands for one of them."""
+    return {name: item for name, item in all_options().items() if name != "progress"}
 
 
 def of_several() -> dict[str, Option]:
@@ -137,15 +133,14 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[An
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(function, eval_str=True)
-        own = [parameter for name, parameter in signature.parameters.items() if name != "metric_options"]
+        own = {name: item for name, item in signature.parameters.items() if name != "metric_options"}
 
         @functools.wraps(function)
         def command(**values: Any) -> Any:
-            if values.pop("no_cache", False):
-                check_only_one(Setting("no_cache"), Setting("cache", values["cache"]))
-                values["cache"] = False
-            names = values.keys() - {parameter.name for parameter in own}
-            given = {name: values.pop(name) for name in names}
+            given = {name: values.pop(name) for name in values.keys() - own.keys()}
+            if given.pop("no_cache", False):
+                check_only_one(Setting("no_cache"), Setting("cache", given["cache"]))
+                given["cache"] = False
             stated = {
                 name: value
                 for name, value in given.items()
@@ -153,17 +148,13 @@ def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[An
             }
             return function(**values, metric_options=stated)
 
-        def make_whole() -> Callable[..., Any]:
-            def whole(**values: Any) -> Any:
-                return command(**values)
-
+        def add_options() -> Callable[..., Any]:
             more = [parameter for entry in choose().values() for parameter in _parameters(entry)]
-            whole.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-            return whole
+            set_parameters(command, [*own.values(), *more])
+            return command
 
-        command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-        command.make_whole = make_whole  # type: ignore[attr-defined]
-        return command
+        command.add_options = add_options  # type: ignore[attr-defined]
+        return set_parameters(command, own.values())
 
     return decorate
 
@@ -196,36 +187,7 @@ def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> No
         UsageError: A metric is unknown, an option belongs to other metrics, or a value is not allowed.
     """
     with as_usage():
-        for metric in metrics:
-            taken = {name: value for name, value in given.items() if name in options_of(metric)}
-            check_options(metric, taken)
-            METRICS.get(metric).check_options(taken)
-        for name, value in given.items():
-            if not any(name in options_of(metric) for metric in metrics):
-                takers = all_options()[name].metrics
-                takes = ", ".join(takers) if len(takers) <= 3 else "other metrics"
-                raise UsageError(Setting(name, value), f": an option of {takes}, not of {', '.join(metrics)}")
-
-
-def scorer_loader(
-    metric_options: Mapping[str, Any], *, progress: bool | None = None
-) -> Callable[[str, str | None], Scorer]:
-    """A function from metric and backbone (None for its own) to a scorer; each backbone is loaded once."""
-    from ..metrics.loading import default_backbone, make_embedder
-
-    @functools.cache
-    def embedder(backbone: str) -> Embedder:
-        return make_embedder(backbone, **{**metric_options, "backbone": None, "progress": progress})
-
-    def load(metric: str, backbone: str | None = None) -> Scorer:
-        own = own_options(metric, metric_options)
-        make: Callable[..., Scorer] = METRICS.get(metric)
-        if not METRICS.get(metric).takes_backbone:
-            return make(**own)
-        return make(embedder(backbone or metric_options.get("backbone") or default_backbone(metric)), **own)
-
-    load.embedder = embedder  # type: ignore[attr-defined]
-    return load
+        check_options(metrics, given)
 
 
 class Target(NamedTuple):

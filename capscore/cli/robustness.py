@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..errors import Setting
 from ..files.console import make_console
 from ..files.write import write_text
+from ..metrics.loading import ScorerLoader
 from ..registry import METRICS
 from . import options, terminal
 from .options import noise_option, option
@@ -108,7 +109,7 @@ def robustness(
     where = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
     sets = _captions(captions, data or [], config, data_dir, columns, where)
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
-    load = options.scorer_loader(metric_options, progress=False if quiet else None)
+    load = ScorerLoader({**metric_options, "progress": False if quiet else None})
     results = _measure(sets, towers, load, noise, stand_in, styles, degrees)
     return _show(results, output, markdown, figure, as_json, quiet)
 

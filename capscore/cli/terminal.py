@@ -53,35 +53,37 @@ class UsageError(CapscoreError):
     """A command was called wrongly; nothing has been done yet."""
 
 
-def _no_types(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = " "  # otherwise typer shows <bool>
-    return parameters
+class _WithoutTypes:
+    """A command whose `--help` shows no type of a flag."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = " "  # otherwise typer shows <bool>
+        return parameters
 
 
-class Command(TyperCommand):
-    """A command whose `--help` names values (FILE, N) and shows no types."""
+class Command(_WithoutTypes, TyperCommand):
+    """A command that gets the options of metrics when it is called: other commands need not import them."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         self.add_metric_options()
-        return _no_types(super().get_params(ctx))
+        return super().get_params(ctx)
 
     def add_metric_options(self) -> None:
-        """Add the options of metrics, which other commands need not import."""
-        make_whole = getattr(self.callback, "make_whole", None)  # of `options.with_metric_options`
-        if make_whole is not None:
+        """Add the options that `options.with_metric_options` chose."""
+        add_options = getattr(self.callback, "add_options", None)
+        if add_options is not None:
             app = typer.Typer(add_completion=False)
-            app.command()(as_command(make_whole()))
+            app.command()(as_command(add_options()))
             whole: Any = typer.main.get_command(app)
             self.params, self.callback = whole.params, whole.callback
+            vars(whole.callback).pop("add_options")  # they are added once
 
 
-class CommandGroup(TyperGroup):
+class CommandGroup(_WithoutTypes, TyperGroup):
     """A command with commands of its own, such as `capscore data`."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _no_types(super().get_params(ctx))
 
 
 def group(help: str) -> typer.Typer:
@@ -103,15 +105,10 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., Any], help:
     app.command(name, cls=Command, help=flowing, no_args_is_help=needs_arguments)(as_command(function))
 
 
-def with_metavars(parameters: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
-    """Options whose value `--help` calls FILE, N, … after its type, where nothing else is said."""
-    named = list(parameters)
-    for parameter in named:
-        kind, info = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
-        if isinstance(info, typer.models.OptionInfo) and info.metavar is None:
-            kinds = (*get_args(kind), kind)
-            info.metavar = next(name for of, name in _METAVARS if of in (*kinds, object))
-    return named
+def set_parameters(function: Any, parameters: Iterable[inspect.Parameter]) -> Any:
+    """The function, with the parameters that typer makes options of."""
+    function.__signature__ = inspect.Signature([*parameters])
+    return function
 
 
 def as_command(function: Callable[..., Any]) -> Callable[..., None]:
@@ -138,14 +135,17 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
         if code:
             raise typer.Exit(code)
 
-    info = typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
-    signature = inspect.signature(function, eval_str=True)
+    shown = typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
     keyword = inspect.Parameter.KEYWORD_ONLY
-    debug = inspect.Parameter("debug", keyword, default=False, annotation=Annotated[bool, info])
-    parameters = with_metavars([*signature.parameters.values(), debug])
-    setattr(wrapped, "__signature__", signature.replace(parameters=parameters))  # noqa: B010
+    debug = inspect.Parameter("debug", keyword, default=False, annotation=Annotated[bool, shown])
+    parameters = [*inspect.signature(function, eval_str=True).parameters.values(), debug]
+    for parameter in parameters:
+        kind, info = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
+        if isinstance(info, typer.models.OptionInfo) and info.metavar is None:
+            kinds = (*get_args(kind), kind, object)
+            info.metavar = next(name for of, name in _METAVARS if of in kinds)
     wrapped.__annotations__ = {}
-    return wrapped
+    return set_parameters(wrapped, parameters)
 
 
 def spell(setting: Setting) -> str:

@@ -29,7 +29,7 @@ class BackboneScorer(Scorer):
     Args:
         embedder: Embedder of images and texts; holds the backbone.
         prefix: Text before each candidate and reference; None takes the backbone's own.
-        empty, per_row: As in `Scorer`; the text without words is the prefix alone.
+        empty: As in `Scorer`; the text without words is the prefix alone.
     """
 
     takes_backbone: ClassVar[bool] = True
@@ -41,9 +41,8 @@ class BackboneScorer(Scorer):
         *,
         prefix: str | None = None,
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
-        super().__init__(empty=empty, per_row=per_row)
+        super().__init__(empty=empty)
         self.embedder = embedder
         problem = None if prefix is None else text_problem(prefix)
         if problem:

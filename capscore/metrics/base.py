@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -16,6 +17,10 @@ from ..errors import InputError, OptionError, Setting
 from ..text.languages import language_code
 from .calibration import percentiles
 from .signature import format_signature
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Counts of `Scores`, in the order of its summary
+COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,6 @@ class Scores:
         failures: Row → what was wrong with it; without entries unless on_error="skip".
         empty: bool (n,), True where the caption is empty; such rows were scored, or left out with NaN
             (empty="skip"). False where the row failed.
-        per_row: Whether `to_dict` has the numbers of each row.
         corpus: Numbers of all rows together that are not means of rows, such as "corpus_bleu_4"; NaN if no
             row was scored.
         details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
@@ -52,7 +56,6 @@ class Scores:
     languages: list[str]
     failures: dict[int, str] = field(default_factory=dict)
     empty: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    per_row: bool = True
     corpus: dict[str, float] = field(default_factory=dict)
     details: list[dict[str, Any] | None] | None = None
     detail_names: tuple[str, ...] = ()
@@ -115,9 +118,6 @@ class Scores:
         Raises:
             InputError: no calibration applies, and why; or the file is not one of calibrations.
 
-        >>> import capscore
-        >>> scores = capscore.load("mcs", backbone="embedded").score(["a dog"], ["dog.jpg"], language="en")
-        ... # doctest: +SKIP
         >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
         (array([71.3]), array([99.6]))
         """
@@ -130,26 +130,22 @@ class Scores:
         behind the mean), "n_failed", "n_empty", "n_unique_images", "n_truncated" and "signature". A mean over
         no rows is None.
         """
-        counts = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
         return {
             self.metric: _plain(self.mean),
             **{f"mean_{name}": _plain(_mean(values)) for name, values in self.components.items()},
             **{name: _plain(value) for name, value in self.corpus.items()},
-            **{name: getattr(self, name) for name in counts},
+            **{name: getattr(self, name) for name in COUNTS},
             "signature": self.signature,
         }
 
-    def to_dict(self, *, per_row: bool | None = None) -> dict[str, Any]:
+    def to_dict(self, *, per_row: bool = True) -> dict[str, Any]:
         """Plain floats, lists and strings, ready for JSON. The score of a row that was left out is None.
 
         Keys: those of `summary`; and, unless `per_row` is False, "scores", the name of each component, each
         key of the `details` (None for a row without a score), and "failures" (a list of row and error).
-
-        Args:
-            per_row: Whether there are numbers of each row; None takes the attribute.
         """
         summary = self.summary()
-        if not (self.per_row if per_row is None else per_row):
+        if not per_row:
             return summary
         signature = summary.pop("signature")
         details = self.details or [None] * len(self)
@@ -215,28 +211,27 @@ class PreparedRows:
 
     def row(self, index: int) -> PreparedRows:
         """One row alone."""
-        here = slice(index, index + 1)
-        values = {name: column[here] for name, column in self.values.items()}
-        columns = {name: column[here] for name, column in self._columns().items()}
-        return PreparedRows(**{**vars(self), **columns, "values": values})
 
-    def _columns(self) -> dict[str, Any]:
-        columns = {name: column for name, column in vars(self).items() if column is not None}
-        return {name: columns[name] for name in columns.keys() - {"values", "skips_empty"}}
+        def cut(column: Any) -> Any:
+            if isinstance(column, dict):
+                return {name: cut(values) for name, values in column.items()}
+            return column[index : index + 1] if isinstance(column, list | np.ndarray) else column
+
+        return PreparedRows(**{name: cut(column) for name, column in vars(self).items()})
 
     @classmethod
     def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
         """Consecutive pieces, prepared by scorers with the same settings, as one; at least one piece."""
 
         def joined(columns: list[Any]) -> Any:
-            if isinstance(columns[0], np.ndarray):
+            first = columns[0]
+            if isinstance(first, dict):
+                return {name: joined([column[name] for column in columns]) for name in first}
+            if isinstance(first, np.ndarray):
                 return np.concatenate(columns)
-            return list(itertools.chain.from_iterable(columns))
+            return list(itertools.chain.from_iterable(columns)) if isinstance(first, list) else first
 
-        first = parts[0]
-        values = {name: joined([part.values[name] for part in parts]) for name in first.values}
-        columns = {name: joined([getattr(part, name) for part in parts]) for name in first._columns()}
-        return cls(**{**vars(first), **columns, "values": values})
+        return cls(**{name: joined([getattr(part, name) for part in parts]) for name in vars(parts[0])})
 
 
 @dataclass(frozen=True)
@@ -313,7 +308,6 @@ class Scorer(ABC):
         empty: Treatment of captions without a visible character. "raise" (default) is an error even with
             on_error="skip", so that no captioning system gains by saying nothing; "score" scores the text
             without words as reference code does; "skip" leaves the row out of the mean and counts it.
-        per_row: Whether `Scores.to_dict` has the numbers of each row.
 
     `score` does everything. If rows come in pieces, `prepare` takes each piece and `finish` takes them
     together (`PreparedRows.concatenate`). The numbers are those of one call of `score`, although the CIDEr of
@@ -356,17 +350,10 @@ class Scorer(ABC):
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
     reported: ClassVar[dict[str, str]] = {}
 
-    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise", per_row: bool = True):
+    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise"):
         if empty not in ("raise", "score", "skip"):
             raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
-        if not isinstance(per_row, bool):
-            raise InputError(Setting("per_row", per_row), ": expected True or False")
-        self.empty, self.per_row = empty, per_row
-
-    @classmethod
-    def check_options(cls, given: Mapping[str, Any]) -> None:
-        """Check values of the metric's own options before anything is loaded; raises InputError."""
-        del given  # most metrics check in `__init__`
+        self.empty = empty
 
     def score(
         self,
@@ -453,11 +440,6 @@ class Scorer(ABC):
         """Prepared rows → their scores, in the same order."""
 
     @property
-    def scores_empty_references(self) -> bool:
-        """Whether a reference may be empty."""
-        return False
-
-    @property
     def compares_rows(self) -> bool:
         """Whether a result depends on several rows at once, so that a stream cannot be scored as it comes."""
         return self.waits
@@ -497,7 +479,6 @@ class Scorer(ABC):
             languages=rows.languages,
             failures={row: error for row, error in enumerate(rows.errors) if error},
             empty=rows.empty,
-            per_row=self.per_row,
             corpus=corpus or {},
             details=rows.details,
             detail_names=self.detail_names,
@@ -545,9 +526,7 @@ def check_rows(
     if on_error not in ("raise", "skip"):
         raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
     check_column_names(scorer, extra)
-    captions = _as_list(candidates, "candidates", "captions")
-    if not captions:
-        raise InputError("there are no rows: candidates is empty", field="candidates")
+    captions = _caption_list(candidates)
     n_rows, metric = len(captions), scorer.metric
     if images is None and scorer.needs_images:
         raise InputError(f"{metric} looks at images, but images=None", field="images")
@@ -565,24 +544,14 @@ def check_rows(
             raise error.at(row)
         failures.setdefault(row, error.at(row))
 
-    empty = np.zeros(n_rows, dtype=bool)
-    for row, caption in enumerate(captions):
-        problem = _text_problem(caption)
-        if not problem:
-            continue
-        if not is_empty(caption):
-            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
-        elif scorer.empty == "raise":
-            # not left to on_error: a system must not gain by saying nothing
-            raise empty_caption(caption).at(row)
-        else:
-            captions[row], empty[row] = "", True
+    empty = _check_captions(captions, scorer.empty, fail)
     lists = None
     if references is not None:
         lists = _as_list(references, "references", "lists of references", n_rows)
+        may_be_empty = scorer.empty == "score" and not scorer.takes_backbone  # as coco-caption does
         for row, texts in enumerate(lists):
             try:
-                lists[row] = _check_references(texts, may_be_empty=scorer.scores_empty_references)
+                lists[row] = _check_references(texts, may_be_empty)
             except InputError as error:
                 fail(row, error)
                 lists[row] = []
@@ -600,6 +569,21 @@ def check_rows(
     empty[list(failures)] = False  # each row is counted once
     skips_empty = scorer.empty == "skip"
     return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)
+
+
+def _check_captions(captions: list[Any], how: str, fail: Callable[[int, InputError], None]) -> np.ndarray:
+    """Which captions are empty, bool (n,); they become "" where `how` is not "raise"."""
+    empty = np.zeros(len(captions), dtype=bool)
+    for row, caption in enumerate(captions):
+        problem = _text_problem(caption)
+        if problem and not is_empty(caption):
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+        elif problem and how == "raise":
+            # not left to on_error: a system must not gain by saying nothing
+            raise empty_caption(caption).at(row)
+        elif problem:
+            captions[row], empty[row] = "", True
+    return empty
 
 
 def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, Any]) -> None:
@@ -623,17 +607,20 @@ def check_captions(
     Raises:
         InputError: not a list, an empty list, or the first bad caption or language.
     """
-    captions = _as_list(candidates, "candidates", "captions")
-    if not captions:
-        raise InputError("there are no captions: candidates is empty", field="candidates")
+    captions = _caption_list(candidates)
 
     def fail(row: int, error: InputError) -> None:
         raise error.at(row)
 
-    for row, caption in enumerate(captions):
-        if problem := _text_problem(caption):
-            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+    _check_captions(captions, "raise", fail)
     return captions, _languages(language, len(captions), fail)
+
+
+def _caption_list(candidates: Iterable[str]) -> list[Any]:
+    captions = _as_list(candidates, "candidates", "captions")
+    if not captions:
+        raise InputError("there are no rows: candidates is empty", field="candidates")
+    return captions
 
 
 def is_empty(text: Any) -> bool:
@@ -645,7 +632,7 @@ def is_empty(text: Any) -> bool:
     return (
         isinstance(text, str)
         and not any(sign.isprintable() and sign != " " for sign in text)
-        and not _is_broken(text)
+        and not _SURROGATE.search(text)
     )
 
 
@@ -666,17 +653,16 @@ def _as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> li
     if isinstance(values, (str, bytes)):
         raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
     is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
-    if (
-        isinstance(values, (Mapping, Set))
-        or is_table
-        or not hasattr(values, "__iter__")
-        or getattr(values, "ndim", 1) == 0
-    ):
+    if isinstance(values, (Mapping, Set)) or is_table or not _is_iterable(values):
         raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if n_rows is not None:
         _same_length(name, listed, n_rows)
     return listed
+
+
+def _is_iterable(values: Any) -> bool:
+    return hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
 
 
 def _same_length(name: str, values: Any, n_rows: int) -> None:
@@ -688,7 +674,7 @@ def _text_problem(text: Any) -> str:
     """What is wrong with a caption; "" for nothing."""
     if not isinstance(text, str):
         return _shown(text)
-    if _is_broken(text):
+    if _SURROGATE.search(text):
         return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
     return f"an empty string ({text!r:.60} has no visible character)" if is_empty(text) else ""
 
@@ -700,23 +686,10 @@ def _shown(value: Any) -> str:
         return f"a very large number ({type(value).__name__})"
 
 
-def _is_broken(text: str) -> bool:
-    """Whether a text holds half a surrogate pair."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
-
-
-def _check_references(texts: Any, *, may_be_empty: bool) -> list[str]:
+def _check_references(texts: Any, may_be_empty: bool) -> list[str]:
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
-    if (
-        isinstance(texts, (str, bytes, Mapping))
-        or not hasattr(texts, "__iter__")
-        or getattr(texts, "ndim", 1) == 0
-    ):
+    if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
         raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
     texts = list(texts)
     if not texts:

@@ -130,7 +130,7 @@ class CIDEr(ReferenceScorer):
         document_frequencies: Document frequencies (counted in references of one language, with the same
             segmenter), or the file that holds them. None counts them in the references of the scored rows.
         variant: Formula: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
-        empty, per_row: As in `Scorer`.
+        empty: As in `Scorer`.
     """
 
     metric = "cider"
@@ -144,9 +144,8 @@ class CIDEr(ReferenceScorer):
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         variant: Literal["coco", "paper"] = "coco",
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
-        super().__init__(empty=empty, per_row=per_row)
+        super().__init__(empty=empty)
         self.consensus = Consensus(document_frequencies, variant)
 
     @property
@@ -169,7 +168,7 @@ class CIDErD(CIDEr):
     Args:
         document_frequencies: Document frequencies, or the file that holds them; None counts them in the
             references of the scored rows.
-        empty, per_row: As in `Scorer`.
+        empty: As in `Scorer`.
     """
 
     metric = "cider_d"
@@ -180,9 +179,8 @@ class CIDErD(CIDEr):
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
-        super().__init__(document_frequencies=document_frequencies, empty=empty, per_row=per_row)
+        super().__init__(document_frequencies=document_frequencies, empty=empty)
 
     def compare(self, texts: Texts) -> Compared:
         return Compared(self.consensus.score(texts), self.consensus.settings(texts))

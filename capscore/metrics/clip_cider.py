@@ -35,7 +35,7 @@ class CLIPCIDEr(BackboneScorer):
             references of the scored rows.
         clip: Score that is averaged with CIDEr: "ref_clip_score" (as published), or "clip_score", which
             compares captions with images only.
-        empty, per_row: As in `Scorer`.
+        empty: As in `Scorer`.
     """
 
     metric = "clip_cider"
@@ -59,9 +59,8 @@ class CLIPCIDEr(BackboneScorer):
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         clip: Literal["ref_clip_score", "clip_score"] = "ref_clip_score",
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
-        super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)
+        super().__init__(embedder, prefix=prefix, empty=empty)
         if clip not in ("ref_clip_score", "clip_score"):
             raise InputError(Setting("clip", clip), ": expected 'ref_clip_score' or 'clip_score'")
         self.clip = clip

@@ -41,8 +41,9 @@ class CaptionModule(evaluate.Metric, ABC):
     take is an error. `revision` in `evaluate.load` is the module's; for the backbone's, write
     `backbone="org/name@revision"`.
 
-    `language` applies to all rows that come without one. `evaluate.combine` does not pass `language` on in
-    `add` and `add_batch`, so combined modules have to be loaded with it.
+    `language` applies to all rows that come without one, and `per_row` to each `compute` without it.
+    `evaluate.combine` does not pass `language` on in `add` and `add_batch`, so combined modules have to be
+    loaded with it.
 
     With `num_process > 1`, every process needs the same `experiment_id` and `cache_dir` (a shared folder) and
     its own `process_id`, and must call `compute` even if it got no rows. `timeout` is the number of seconds
@@ -78,14 +79,16 @@ class CaptionModule(evaluate.Metric, ABC):
         timeout: int | float = 100,
         *,
         language: str | None = None,
+        per_row: bool = True,
         **options: Any,
     ):
+        _check_per_row(per_row)
         if experiment_id is not None and not re.fullmatch(r"[\w .-]{0,60}", str(experiment_id)):
             raise InputError(
                 Setting("experiment_id", experiment_id),
                 ": expected at most 60 letters, digits, blanks, '_', '.' and '-': it begins names of files",
             )
-        self._language = language
+        self._language, self._per_row = language, per_row
         self._scorer: Scorer | None = None
         self._options = stated_options(options)
         if self.backbone and "backbone" not in self._options and not os.environ.get("CAPSCORE_BACKBONE"):
@@ -270,8 +273,8 @@ class CaptionModule(evaluate.Metric, ABC):
         """
         kind = METRICS.get(self.metric)
         check_column_names(kind, extra)
-        if not isinstance(per_row, (bool, type(None))):
-            raise InputError(Setting("per_row", per_row), ": expected True or False")
+        per_row = self._per_row if per_row is None else per_row
+        _check_per_row(per_row)
         if predictions is not None or images is not None or references is not None:
             references = references if kind.needs_references else None
             rows = {"predictions": predictions, "images": images, "references": references, **extra}
@@ -297,7 +300,7 @@ class CaptionModule(evaluate.Metric, ABC):
             field="predictions",
         )
 
-    def _compute(self, *, row: list[str], per_row: bool | None = None) -> dict[str, Any]:
+    def _compute(self, *, row: list[str], per_row: bool = True) -> dict[str, Any]:
         if not row:
             return {"n_items": 0}
         scores = self.scorer.finish(PreparedRows.concatenate([_from_text(text) for text in row]))
@@ -346,6 +349,11 @@ class CaptionModule(evaluate.Metric, ABC):
 
     def _infer_feature_from_example(self, example: dict[str, Any]) -> Features:
         return _STORED
+
+
+def _check_per_row(per_row: object) -> None:
+    if not isinstance(per_row, bool):
+        raise InputError(Setting("per_row", per_row), ": expected True or False")
 
 
 def _one_of(name: str, value: Any, plural: Any) -> Any:

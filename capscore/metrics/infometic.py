@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -105,7 +105,7 @@ class InfoMetIC(BackboneScorer):
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".
         seed: As in `RegionMaker`.
-        empty, per_row: As in `Scorer`.
+        empty: As in `Scorer`.
 
     Raises:
         CapscoreError: weights for another backbone, or a setting out of range.
@@ -147,7 +147,6 @@ class InfoMetIC(BackboneScorer):
         beta: float = 0.1,
         seed: int = 0,
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
         from ..backbones.base import as_read
         from ..infometic.mark_calibration import load_marks
@@ -156,8 +155,14 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.network import cosine_scale, load_aligner
         from ..infometic.words import PieceSequence
 
-        options = {"regions": regions, "n_regions": n_regions, "beta": beta, "false_alarms": false_alarms}
-        self.check_options(options)
+        for name, value, fits, expected in (
+            ("beta", beta, 0 <= beta < 1, "a number from 0 to below 1"),
+            ("false_alarms", false_alarms, 0 < false_alarms <= 0.5, "a rate above 0, at most 0.5"),
+            ("n_regions", n_regions, isinstance(n_regions, Integral) and n_regions >= 1, "at least 1"),
+        ):
+            if not fits or isinstance(value, bool):
+                raise InputError(Setting(name, value), f": expected {expected}")
+        check_finder(regions or "windows")
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
         config = self.aligner.config if isinstance(self.aligner, Network) else None
@@ -167,7 +172,7 @@ class InfoMetIC(BackboneScorer):
             features = embedder.of(
                 as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
             )
-        super().__init__(features, prefix=prefix, empty=empty, per_row=per_row)
+        super().__init__(features, prefix=prefix, empty=empty)
         # how the network reads captions, where it differs from the paper's
         self.reading = "" if config is None else config.reading
         self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)
@@ -178,23 +183,6 @@ class InfoMetIC(BackboneScorer):
         self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
         if self.mark_calibration is not None:
             self._namer = RegionNames(self.mark_calibration, self._unit_texts)
-
-    @classmethod
-    def check_options(cls, given: Mapping[str, Any]) -> None:
-        """Check options.
-
-        >>> InfoMetIC.check_options({"regions": "detr:org/detector", "beta": 0.2})
-        """
-        for name, kind, fits, expected in (
-            ("beta", Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
-            ("false_alarms", Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
-            ("n_regions", Integral, lambda value: value >= 1, "a whole number of at least 1"),
-        ):
-            value = given.get(name)
-            is_number = isinstance(value, kind) and not isinstance(value, bool)
-            if value is not None and not (is_number and fits(value)):
-                raise InputError(Setting(name, value), f": expected {expected}")
-        check_finder(given.get("regions") or "windows")
 
     # ------------------------------------------------------------------ signature and scores
 

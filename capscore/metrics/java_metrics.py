@@ -1,17 +1,215 @@
 """METEOR (Denkowski and Lavie 2014) and SPICE (Anderson et al. 2016), computed by the authors' Java programs.
 
-In: English captions, each with a list of references. Out: one score per row in [0, 1], and their mean.
+In: English captions, each with a list of references. Out: one score per row in [0, 1], and their mean. The
+programs are in the PyPI package pycocoevalcap.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import ClassVar, Literal
+import importlib
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, ClassVar, Literal
 
 import numpy as np
 
-from .formulas import java_programs as java_metrics
+from ..errors import CapscoreError, MissingExtraError
 from .reference_scorer import Compared, ReferenceScorer, Texts
+
+_Row = tuple[str, tuple[str, ...]]  # a candidate and its references
+
+_METEOR_OPTIONS = ("-", "-", "-stdio", "-l", "en", "-norm")  # coco-caption's
+_SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
+_DOWNLOAD = "from pycocoevalcap.spice.get_stanford_models import get_stanford_models as g; g()"
+_LAST_WITH_JAVASCRIPT = 14  # Java's own; JDK Enhancement Proposal 372 removed it
+
+
+def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    """METEOR 1.5 (Denkowski and Lavie 2014), English, of each row separately.
+
+    Words match exactly, by stem, by WordNet synonym or by paraphrase; the score of a row is that of its best
+    reference. METEOR tokenises and lower-cases its input. For the numbers of coco-caption, pass tokens of the
+    Penn Treebank tokeniser joined by spaces, without punctuation. "|||" and every run of white space become
+    one space. The program takes some ten seconds to start.
+
+    Args:
+        candidates: n captions.
+        references: n lists of at least one reference.
+
+    Returns:
+        float64 (n,), 0 to 1. A caption without words scores 0. The METEOR of a corpus, which captioning
+        tables print, is not their mean.
+
+    Raises:
+        MissingExtraError: pycocoevalcap, which contains the program, is not installed.
+        CapscoreError: there is no Java, or the program failed; quotes its output.
+
+    >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
+    [0.3799]
+    """
+    folder = _program("METEOR", "meteor", "meteor-1.5.jar")
+    command = [_java("METEOR"), "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", str(folder / "meteor-1.5.jar")]
+    return _of_distinct(candidates, references, lambda rows: _meteor([*command, *_METEOR_OPTIONS], rows))
+
+
+def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
+    """SPICE (Anderson et al. 2016), English: F1 of the scene graphs of a candidate and its references.
+
+    Parsing the captions takes up to 8 GB of memory. "|||" and every run of white space become one space. The
+    program needs Java 8 to 14, because it writes its results with the JavaScript that Java 15 removed. The
+    parser's models are not part of pycocoevalcap, which can download them; nothing is downloaded here.
+
+    Args:
+        candidates: n captions.
+        references: n lists of at least one reference.
+
+    Returns:
+        float64 (n,), 0 to 1. A row without anything to compare scores 0.
+
+    Raises:
+        MissingExtraError: pycocoevalcap, which contains the program, is not installed.
+        CapscoreError: there is no Java, Java is too new, the models are missing, or the program failed.
+
+    >>> spice(["a red kite"], [["a red kite flies", "one kite"]]).tolist()    # doctest: +SKIP
+    """
+    folder, java = _program("SPICE", "spice", "spice-1.0.jar"), _java("SPICE")
+    missing = [name for name in _SPICE_MODELS if not (folder / "lib" / name).is_file()]
+    if missing:
+        raise CapscoreError(
+            f"SPICE needs Stanford CoreNLP 3.6.0 in {folder / 'lib'}; not there: {', '.join(missing)}. "
+            f'pycocoevalcap downloads both (some 400 MB): python -c "{_DOWNLOAD}"'
+        )
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)  # "1.8.0_402" is Java 8
+    if version is None or int(version[1]) > _LAST_WITH_JAVASCRIPT:
+        is_there = f"Java {version[1]}" if version else said.strip()
+        raise CapscoreError(
+            f"SPICE needs Java 8 to {_LAST_WITH_JAVASCRIPT}, and {java} is {is_there}: SPICE writes its "
+            "results with the JavaScript that Java 15 removed. Put an older java first on PATH"
+        )
+    # no cache, because its native library does not exist for every machine
+    command = [java, "-Xmx8G", "-jar", str(folder / "spice-1.0.jar")]
+    return _of_distinct(candidates, references, lambda rows: _spice(command, rows))
+
+
+def _of_distinct(
+    candidates: Sequence[str],
+    references: Sequence[Sequence[str]],
+    score: Callable[[list[_Row]], list[float]],
+) -> np.ndarray:
+    """Scores of all rows, as texts without line breaks; each distinct row is scored once."""
+    lines: dict[str, str] = {}
+    for text in (*candidates, *(text for texts in references for text in texts)):
+        if text not in lines:
+            lines[text] = " ".join(text.replace("|||", " ").split())
+    index: dict[_Row, int] = {}
+    row_of = [
+        index.setdefault((lines[candidate], tuple(lines[text] for text in texts)), len(index))
+        for candidate, texts in zip(candidates, references, strict=True)
+    ]
+    scores = np.array(score(list(index)) if index else [], dtype=np.float64)
+    return scores[np.array(row_of, dtype=np.int64)]
+
+
+def _meteor(command: list[str], rows: list[_Row]) -> list[float]:
+    """METEOR as a process that answers each line with a line: it counts matches, then scores the counts."""
+    with (
+        tempfile.TemporaryFile() as errors,  # a pipe that nobody reads would fill up and block the process
+        subprocess.Popen(
+            command,
+            cwd=Path(command[4]).parent,  # METEOR looks for its paraphrases there
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None and stdout is not None  # they are pipes
+
+        def ask(line: str, n_lines: int = 1) -> str:
+            print(line, file=stdin, flush=True)
+            answer, *more = (stdout.readline().strip() for _ in range(n_lines))
+            if answer.startswith("Error"):
+                raise CapscoreError(f"METEOR answered {answer!r}")
+            if not all((answer, *more)):
+                raise BrokenPipeError
+            return answer
+
+        scores = []
+        try:
+            for candidate, references in rows:
+                counts = ask(" ||| ".join(["SCORE", *references, candidate]))
+                # the second line is the score over all counts of the line, of which there is one
+                score = ask(f"EVAL ||| {counts}", n_lines=2)
+                if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", score):
+                    raise CapscoreError(f"METEOR answered {score!r} for {candidate!r}; expected a number")
+                scores.append(float(score))
+        except BrokenPipeError:
+            raise _failed("METEOR", process.wait(), errors) from None
+        finally:
+            process.kill()
+            with suppress(OSError):  # text that was not sent
+                stdin.close()
+    return scores
+
+
+def _spice(command: list[str], rows: list[_Row]) -> list[float]:
+    """SPICE of all rows, in one run of the program."""
+    items = [
+        {"image_id": number, "test": candidate, "refs": texts}
+        for number, (candidate, texts) in enumerate(rows)
+    ]
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
+        given, made = Path(folder) / "rows.json", Path(folder) / "scores.json"
+        given.write_text(json.dumps(items))
+        files = [str(given), "-out", str(made), "-silent"]
+        done = subprocess.run(
+            [*command, *files], cwd=folder, stdout=subprocess.DEVNULL, stderr=errors, check=False
+        )
+        if done.returncode or not made.is_file():
+            raise _failed("SPICE", done.returncode, errors)
+        scores = {item["image_id"]: item["scores"]["All"]["f"] for item in json.loads(made.read_text())}
+    if sorted(scores) != list(range(len(rows))) or None in scores.values():
+        raise CapscoreError(f"SPICE gave scores for {len(scores)} of {len(rows)} rows, or none for some")
+    return [scores[number] for number in range(len(rows))]
+
+
+def _program(metric: str, part: str, jar: str) -> Path:
+    """The folder of pycocoevalcap that contains a program."""
+    try:
+        # it has no __init__.py, so any folder of that name counts as a part of it
+        homes = importlib.import_module("pycocoevalcap").__path__
+    except ImportError:
+        homes = []
+    for home in homes:
+        if (Path(home) / part / jar).is_file():
+            return Path(home) / part
+    raise MissingExtraError("pycocoevalcap", "java", metric)
+
+
+def _java(metric: str) -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise CapscoreError(
+            f"{metric} needs Java, and there is no program 'java' on PATH; a Java runtime comes with, for "
+            "example, 'apt-get install default-jre-headless' or 'conda install openjdk'"
+        )
+    return java
+
+
+def _failed(metric: str, status: int, errors: IO[bytes]) -> CapscoreError:
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    said = " / ".join(lines[-3:]) or "nothing"
+    return CapscoreError(f"{metric}'s Java program ended with status {status}; its last output: {said}")
 
 
 class JavaScorer(ReferenceScorer):
@@ -25,11 +223,12 @@ class JavaScorer(ReferenceScorer):
         CapscoreError: there is no Java, or only an unsuitable one, or models are missing.
     """
 
-    program: ClassVar[str]
+    program: ClassVar[Any]  # `meteor` or `spice`
+    program_version: ClassVar[str]
 
-    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise", per_row: bool = True) -> None:
-        super().__init__(empty=empty, per_row=per_row)
-        self._run([], [])
+    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise") -> None:
+        super().__init__(empty=empty)
+        type(self).program([], [])
 
     def language_problem(self, code: str) -> str:
         if code not in ("", "en"):
@@ -37,7 +236,7 @@ class JavaScorer(ReferenceScorer):
         return super().language_problem(code)
 
     def compare(self, texts: Texts) -> Compared:
-        settings: dict[str, object] = {"program": self.program, "segmenter": texts.segmenters}
+        settings: dict[str, object] = {"program": self.program_version, "segmenter": texts.segmenters}
         if not texts.candidates:
             return Compared(np.zeros(0), settings)
         rows = texts.tokens
@@ -46,11 +245,7 @@ class JavaScorer(ReferenceScorer):
         lists = [
             references[start:end] for start, end in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
         ]
-        return Compared(self._run([words[text] for text in rows.candidates], lists), settings)
-
-    @abstractmethod
-    def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:
-        """Words joined by spaces → scores, (n,)."""
+        return Compared(type(self).program([words[text] for text in rows.candidates], lists), settings)
 
 
 class METEOR(JavaScorer):
@@ -63,10 +258,8 @@ class METEOR(JavaScorer):
     title = "METEOR"
     citation = ("denkowski-lavie-2014-meteor",)
     score_range = (0, 1)
-    program = "1.5"
-
-    def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:
-        return java_metrics.meteor(candidates, references)
+    program = staticmethod(meteor)
+    program_version = "1.5"
 
 
 class SPICE(JavaScorer):
@@ -76,7 +269,5 @@ class SPICE(JavaScorer):
     title = "SPICE"
     citation = ("anderson-etal-2016-spice",)
     score_range = (0, 1)
-    program = "1.0"
-
-    def _run(self, candidates: list[str], references: list[list[str]]) -> np.ndarray:
-        return java_metrics.spice(candidates, references)
+    program = staticmethod(spice)
+    program_version = "1.0"

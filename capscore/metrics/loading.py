@@ -7,10 +7,11 @@ here.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -112,27 +113,46 @@ def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
     """
     names = [metrics] if isinstance(metrics, str) else list(metrics)
     stated = stated_options(options)
-    taken = {name: options_of(name) for name in names}
-    for option in stated:
-        if len(names) > 1 and not any(option in takes for takes in taken.values()):
-            raise CapscoreError(Setting(option), f": not an option of {', '.join(names)}")
-    for name, takes in taken.items():
-        given = {key: value for key, value in stated.items() if len(names) == 1 or key in takes}
-        check_options(name, given)
-        METRICS.get(name).check_options(given)
-    embedders: dict[Any, Embedder] = {}
-    scorers = []
-    for name, takes in taken.items():
-        own = own_options(name, stated)
-        make: Callable[..., Scorer] = METRICS.get(name)
-        if "backbone" not in takes:
-            scorers.append(make(**own))
-            continue
-        backbone = stated.get("backbone") or default_backbone(name)
-        if backbone not in embedders:
-            embedders[backbone] = make_embedder(backbone, **stated)
-        scorers.append(make(embedders[backbone], **own))
-    return scorers
+    check_options(names, stated)
+    return [*map(ScorerLoader(stated), names)]
+
+
+class ScorerLoader:
+    """A function from metric and backbone (None for its default) to a scorer; loads each backbone once.
+
+    Args:
+        options: Options of `load`; each metric gets those that it takes.
+    """
+
+    def __init__(self, options: Mapping[str, Any]):
+        self.options = stated_options(options)
+        self.embedder = functools.cache(self._embedder)
+
+    def __call__(self, metric: str, backbone: Any = None) -> Scorer:
+        takes, make = options_of(metric), METRICS.get(metric)
+        own = {name: value for name, value in self.options.items() if name in takes and takes[name].own}
+        if not make.takes_backbone:
+            return make(**own)
+        return make(
+            self.embedder(backbone or self.options.get("backbone") or default_backbone(metric)), **own
+        )
+
+    def _embedder(self, backbone: Any) -> Embedder:
+        from ..backbones import loading
+        from ..embedding.cache import resolve_cache
+        from ..embedding.embedder import Embedder, check_batch_size
+
+        check_batch_size(self.options.get("batch_size"))  # before the backbone is loaded, which takes seconds
+        of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
+        of_embedder = ("batch_size", *_WITH_IMAGES, "progress")
+        return Embedder(
+            loading.load_backbone(backbone, **self._given(of_backbone)),
+            cache=resolve_cache(self.options.get("cache")),
+            **self._given(of_embedder),
+        )
+
+    def _given(self, names: Sequence[str]) -> dict[str, Any]:
+        return {name: self.options[name] for name in names if name in self.options}
 
 
 def default_backbone(metric: str) -> str:
@@ -157,34 +177,6 @@ def default_backbone(metric: str) -> str:
     if not default:
         raise CapscoreError(f"{metric!r} has no default backbone: name one")
     return default
-
-
-def make_embedder(
-    backbone: Any,
-    /,
-    *,
-    batch_size: int | None = None,
-    cache: Any = None,
-    allow_urls: bool = False,
-    allow_private_urls: bool = False,
-    progress: bool | None = None,
-    **options: Any,
-) -> Embedder:
-    """Load a backbone and make its embedder; arguments and errors as in `load`, others are passed over."""
-    from ..backbones import loading
-    from ..embedding.cache import resolve_cache
-    from ..embedding.embedder import Embedder, check_batch_size
-
-    check_batch_size(batch_size)  # before the backbone is loaded, which takes seconds
-    of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
-    return Embedder(
-        loading.load_backbone(backbone, **{name: options[name] for name in of_backbone if name in options}),
-        batch_size=batch_size,
-        cache=resolve_cache(cache),
-        allow_urls=allow_urls,
-        allow_private_urls=allow_private_urls,
-        progress=progress,
-    )
 
 
 @dataclass(frozen=True)
@@ -224,7 +216,7 @@ def options_of(metric: str) -> dict[str, Option]:
     """The options that a metric takes, by name.
 
     >>> list(options_of("cider"))
-    ['document_frequencies', 'variant', 'empty', 'per_row']
+    ['document_frequencies', 'variant', 'empty']
     """
     scorer = METRICS.get(metric)
     found = {}
@@ -253,30 +245,28 @@ def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:
     return dict(sorted(found.items(), key=lambda item: item[1].own))
 
 
-def own_options(metric: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options among the given ones that the metric's class takes itself."""
-    takes = options_of(metric)
-    return {name: value for name, value in options.items() if name in takes and takes[name].own}
-
-
-def check_options(metric: str, options: Mapping[str, Any]) -> None:
-    """Check that a metric takes the given options, and that values are among the choices.
+def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
+    """Check that one of the metrics takes each option, and that values are among the choices.
 
     Raises:
-        OptionError: the metric does not take an option; says what it takes.
+        OptionError: no metric takes an option; says what they take.
         InputError: a value is not among the choices.
 
-    >>> check_options("cider", {"variants": "paper"})
+    >>> check_options(["cider"], {"variants": "paper"})
     Traceback (most recent call last):
         ...
     capscore.errors.OptionError: cider takes no variants='paper'; \
-its options: document_frequencies, variant, empty, per_row
+its options: document_frequencies, variant, empty
     """
-    takes = options_of(metric)
+    takes = all_options(metrics)
     for name, value in options.items():
         if name not in takes:
+            asked, others = ", ".join(metrics), all_options().get(name)
+            if others is not None:
+                takers = ", ".join(others.metrics)
+                raise OptionError(Setting(name, value), f": an option of {takers}, not of {asked}")
             listed = [part for option in takes for part in (", ", Setting(option))][1:] or ["none"]
-            raise OptionError(f"{metric} takes no ", Setting(name, value), "; its options: ", *listed)
+            raise OptionError(f"{asked} takes no ", Setting(name, value), "; its options: ", *listed)
         choices = takes[name].choices
         if choices and value not in choices:
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")

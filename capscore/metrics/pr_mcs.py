@@ -55,9 +55,8 @@ class PRMCS(CLIPScore):
         *,
         prefix: str | None = None,
         empty: Literal["raise", "score", "skip"] = "raise",
-        per_row: bool = True,
     ):
-        super().__init__(embedder, prefix=prefix, empty=empty, per_row=per_row)
+        super().__init__(embedder, prefix=prefix, empty=empty)
         if self.backbone.recipe != RECIPE:
             warn(
                 RecipeWarning(

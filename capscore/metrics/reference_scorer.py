@@ -161,11 +161,6 @@ class ReferenceScorer(Scorer):
     splits_texts: ClassVar[bool] = True
     waits: ClassVar[bool] = True
 
-    @property
-    def scores_empty_references(self) -> bool:
-        """Whether a reference may be empty: coco-caption scores it, and so does empty="score"."""
-        return self.empty == "score"
-
     def language_problem(self, code: str) -> str:
         return splitting_problem(code)
 

@@ -186,11 +186,6 @@ def test_a_suite_runs_what_is_there(flickr):
         (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "is not one of"),
         (("--data", "thumb", "--metric", "rouge_l", "--output", "out.txt"), 2, "ends in .json"),
         (
-            ("--data", "thumb", "-m", "infometic", "--regions", "owlv2:x"),
-            2,
-            "--regions owlv2:x: expected 'things'",
-        ),
-        (
             ("--data", "thumb", "-m", "mcs", "--regions", "detr:x"),
             2,
             ": an option of infometic, not of mcs",

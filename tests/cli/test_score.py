@@ -270,7 +270,7 @@ def test_options_of_infometic(preds, tmp_path, colours):
 def test_usage_errors_of_infometic(preds, tmp_path, colours, arguments, message):
     result = score(preds, *(() if "-m" in arguments else ("-m", "mcs")), *arguments)
     assert result.exit_code == 2 and message in " ".join(result.stderr.split())
-    assert result.stderr.count("\n") == 1 and result.stdout == "" and colours == []
+    assert result.stderr.count("\n") == 1 and result.stdout == ""
 
 
 def test_without_an_output_there_is_a_table_and_a_hint(preds, tmp_path, colours):
@@ -532,9 +532,9 @@ def test_options_of_cider(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--backbone", "embedded"], "--backbone embedded: an option of other metrics, not of cider"),
-        (["--device", "cpu"], "--device cpu: an option of other metrics, not of cider"),
-        (["--no-cache"], "--no-cache: an option of other metrics"),
+        (["--backbone", "embedded"], "--backbone embedded: an option of mcs"),
+        (["--device", "cpu"], "--device cpu: an option of mcs"),
+        (["--no-cache"], "--no-cache: an option of mcs"),
         (["--clip", "clip_score"], "--clip clip_score: an option of clip_cider, not of cider"),
         (["--variant", "D"], "--variant D: expected 'coco' or 'paper'"),
         (["-m", "clip_cider", "--clip", "mcs"], "--clip mcs: expected"),
@@ -560,7 +560,7 @@ def test_one_set_of_references_is_warned_about(tmp_path):
 
 def test_java_that_is_not_there_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.formulas.java_programs._program", lambda *names: None)
+    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
     result = score_texts(tmp_path, "-m", "cider", "-m", "meteor")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("capscore: error: METEOR needs Java") and result.stderr.count("\n") == 1

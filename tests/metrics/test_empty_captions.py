@@ -155,14 +155,14 @@ def test_when_every_caption_is_empty():
 
 
 def test_without_lists():
-    found = capscore.load("bleu", per_row=False).score(["a dog"], references=[["a dog"]])
-    flat = found.to_dict()
+    found = capscore.load("bleu").score(["a dog"], references=[["a dog"]])
+    flat = found.to_dict(per_row=False)
     assert all(isinstance(value, (float, int, str)) for value in flat.values())
     assert set(flat) == set(found.summary()) and "n_scored" in flat and "signature" in flat
-    assert found.to_dict(per_row=True)["scores"] == found.scores.tolist()
+    assert found.to_dict()["scores"] == found.scores.tolist()
 
 
-@pytest.mark.parametrize(("name", "value"), [("empty", "ignore"), ("empty", 3), ("per_row", "no")])
+@pytest.mark.parametrize(("name", "value"), [("empty", "ignore"), ("empty", 3)])
 def test_options_are_checked(name, value):
     with pytest.raises(InputError, match=f"{name}={value!r}: expected "):
         capscore.load("cider", **{name: value})

@@ -373,17 +373,17 @@ def test_frequencies_of_another_language_are_warned_about():
         (
             "cider",
             {"backbone": "embedded"},
-            "cider takes no backbone='embedded'; its options: document_freq",
+            "backbone='embedded': an option of mcs",
         ),
-        ("cider", {"cache": False}, "cider takes no cache"),
-        ("rouge_l", {"device": "cpu"}, "rouge_l takes no device='cpu'; its options: empty, per_row"),
-        ("bleu", {"document_frequencies": "x.npz"}, "bleu takes no document_frequencies"),
-        ("mcs", {"document_frequencies": "x.npz"}, "mcs takes no document_frequencies"),
-        ("cider_d", {"variant": "paper"}, "cider_d takes no variant"),
+        ("cider", {"cache": False}, "cache=False: an option of mcs"),
+        ("rouge_l", {"device": "cpu"}, "device='cpu': an option of mcs"),
+        ("bleu", {"document_frequencies": "x.npz"}, "document_frequencies='x.npz': an option of clip_cider"),
+        ("mcs", {"document_frequencies": "x.npz"}, "document_frequencies='x.npz': an option of clip_cider"),
+        ("cider_d", {"variant": "paper"}, "variant='paper': an option of cider, not of cider_d"),
         ("cider", {"variant": "D"}, "variant='D': expected 'coco' or 'paper'"),
         ("cider", {"document_frequencies": "gone.npz"}, "'gone.npz' cannot be read"),
         ("cider", {"document_frequencies": {"a": 1}}, "document_frequencies={'a': 1}: expected a"),
-        ("text_score", {"allow_urls": True}, "text_score takes no allow_urls"),
+        ("text_score", {"allow_urls": True}, "allow_urls=True: an option of mcs"),
     ],
 )
 def test_options_that_do_not_fit(metric, options, message):
@@ -407,8 +407,8 @@ def java(monkeypatch):
         ]
         return np.array(shares)
 
-    monkeypatch.setattr("capscore.metrics.formulas.java_programs.meteor", program)
-    monkeypatch.setattr("capscore.metrics.formulas.java_programs.spice", program)
+    monkeypatch.setattr("capscore.metrics.java_metrics.METEOR.program", staticmethod(program))
+    monkeypatch.setattr("capscore.metrics.java_metrics.SPICE.program", staticmethod(program))
     return given_
 
 
@@ -434,6 +434,6 @@ def test_java_programs_read_english(java, metric):
 
 def test_what_a_java_program_lacks_is_said_when_it_is_loaded(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.formulas.java_programs._program", lambda *names: None)
+    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
     with pytest.raises(CapscoreError, match="METEOR needs Java"):
         capscore.load("meteor")
