@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterable, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -155,12 +155,18 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.network import cosine_scale, load_aligner
         from ..infometic.words import PieceSequence
 
-        for name, value, fits, expected in (
-            ("beta", beta, 0 <= beta < 1, "a number from 0 to below 1"),
-            ("false_alarms", false_alarms, 0 < false_alarms <= 0.5, "a rate above 0, at most 0.5"),
-            ("n_regions", n_regions, isinstance(n_regions, Integral) and n_regions >= 1, "at least 1"),
+        for name, value, kind, fits, expected in (
+            ("beta", beta, Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+            (
+                "false_alarms",
+                false_alarms,
+                Real,
+                lambda value: 0 < value <= 0.5,
+                "a rate above 0, at most 0.5",
+            ),
+            ("n_regions", n_regions, Integral, lambda value: value >= 1, "a whole number of at least 1"),
         ):
-            if not fits or isinstance(value, bool):
+            if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
                 raise InputError(Setting(name, value), f": expected {expected}")
         check_finder(regions or "windows")
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
