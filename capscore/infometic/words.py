@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from ..backbones.base import Backbone
 from ..errors import CapscoreError, Setting
 from ..text import word_classes
 from ..text.languages import language_code
-from .network import InfoMetICConfig
+
+if TYPE_CHECKING:
+    from .network import InfoMetICConfig
 
 # The classes of the paper (Hu et al. 2023, section 3.2.1), and numbers, since counts can be seen as well.
 SEMANTIC_CLASSES = frozenset(("noun", "verb", "adjective", "adverb", "number"))

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..errors import InputError, OptionError, Setting
 from ..text.languages import language_code
-from .calibration import percentiles
 from .signature import format_signature
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -121,6 +120,8 @@ class Scores:
         >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
         (array([71.3]), array([99.6]))
         """
+        from .calibration import percentiles
+
         return percentiles(self, against, calibration)
 
     def summary(self) -> dict[str, Any]:

@@ -35,6 +35,19 @@ from ..infometic.regions import (
     load_finder,
     unit_rows_of,
 )
+from ..infometic.words import (
+    CaptionWord,
+    Pieces,
+    PieceSequence,
+    added_by_words,
+    caption_words,
+    encode_pieces,
+    nearest_regions,
+    split_pieces,
+    spread,
+    word_scores,
+    word_shares,
+)
 from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
 from .backbone_scorer import BackboneScorer
@@ -44,7 +57,6 @@ if TYPE_CHECKING:
     from ..infometic.alignment import Aligner, States
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
-    from ..infometic.words import CaptionWord, Pieces
 
 # pairs that go through the network at once, and images that are encoded at once
 _PAIRS, _IMAGES = 64, 64
@@ -153,7 +165,6 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.marks import RegionNames
         from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
-        from ..infometic.words import PieceSequence
 
         for name, value, kind, fits, expected in (
             ("beta", beta, Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
@@ -287,7 +298,8 @@ class InfoMetIC(BackboneScorer):
         text_of = np.array([distinct[pair] for pair in pairs])
         captions, languages = [caption for caption, _ in distinct], [language for _, language in distinct]
         embedded = self.embedder.texts(captions, prefix=self.prefix)
-        texts, pieces = embedded.matrix[embedded.index], self._pieces(captions)
+        texts = embedded.matrix[embedded.index]
+        pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
         contexts = None
         if self.aligner.reads_words:
             contexts = self.contexts(captions, self._words(captions, languages), pieces)
@@ -365,7 +377,7 @@ class InfoMetIC(BackboneScorer):
                     languages,
                     texts.matrix[texts.index],
                     self._words(captions, languages),
-                    self._pieces(captions),
+                    split_pieces(self.backbone, captions, self.sequence.max_pieces),
                 )
                 values, found = self._measure_batch(batch)
                 details += found
@@ -437,27 +449,17 @@ class InfoMetIC(BackboneScorer):
 
     def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
         """The words of each caption; each distinct caption is tagged once."""
-        from ..infometic.words import caption_words
-
-        pairs = list(zip(captions, languages, strict=True))
-        found: dict[tuple[str, str], list[CaptionWord]] = {}
+        by_language: dict[str, dict[str, list[CaptionWord]]] = {}
         for language in dict.fromkeys(languages):
-            here = [pair for pair in dict.fromkeys(pairs) if pair[1] == language]
-            words = caption_words([caption for caption, _ in here], language or None)
-            found.update(zip(here, words, strict=True))
-        return [found[pair] for pair in pairs]
-
-    def _pieces(self, captions: list[str]) -> list[Pieces]:
-        from ..infometic.words import split_pieces
-
-        return split_pieces(self.backbone, captions, self.sequence.max_pieces)
+            rows = zip(captions, languages, strict=True)
+            texts = list(dict.fromkeys(caption for caption, spoken in rows if spoken == language))
+            by_language[language] = dict(zip(texts, caption_words(texts, language or None), strict=True))
+        return [by_language[spoken][caption] for caption, spoken in zip(captions, languages, strict=True)]
 
     def contexts(
         self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
     ) -> list[_Context]:
         """For each caption, what its semantic words add to its pieces, and the weights of the pieces."""
-        from ..infometic.words import added_by_words, spread, word_shares
-
         counted = [
             [word for word in row if word.semantic and word.end <= piece.read_to]
             for row, piece in zip(words, pieces, strict=True)
@@ -499,7 +501,6 @@ class InfoMetIC(BackboneScorer):
         import torch
 
         from ..infometic.alignment import WordContext, padded
-        from ..infometic.words import encode_pieces
 
         device, first = self.backbone.device, len(self.sequence.before)
         pieces = [all_pieces[row] for row in rows]
@@ -532,7 +533,6 @@ class InfoMetIC(BackboneScorer):
     ) -> dict[str, Any]:
         """The details of a pair; without marks, those by score, as published."""
         from ..infometic.marks import published_marks
-        from ..infometic.words import encode_pieces, nearest_regions, word_scores
 
         regions, words, pieces = batch.regions[row], batch.words[row], batch.pieces[row]
         first = len(self.sequence.before)

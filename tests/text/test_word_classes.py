@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.text import segmentation, taggers, word_classes
-from capscore.text.ripple_rules import RippleRules
+from capscore.text.taggers import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
 
 spacy_model = word_classes._spacy_model
