@@ -37,7 +37,7 @@ from .options import argument, column_option, noise_option, option
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
-    from ..perturbations.perturbed_file import PerturbedSource
+    from ..perturbations.perturbed_file import PerturbedFile
 
 _DRAWING = ("repetition", "removal", "masking")
 Column = Annotated[
@@ -68,7 +68,7 @@ def perturb(
 ) -> int | None:
     """Perturb a file, and write the result to a file or to standard output."""
     from ..perturbations import P
-    from ..perturbations.perturbed_file import PerturbedSource
+    from ..perturbations.perturbed_file import PerturbedFile
 
     if not kind:
         raise terminal.UsageError("no perturbation is chosen: give --kind, such as --kind paper")
@@ -81,7 +81,7 @@ def perturb(
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
     code = options.language_of(language)
     source, names = _open(input, split, column, language_column, code)
-    rows = PerturbedSource(
+    rows = PerturbedFile(
         source,
         names,
         kinds,
@@ -119,9 +119,8 @@ def _open(
     return source, names
 
 
-def _write(rows: PerturbedSource, output: Path | None, force: bool, quiet: bool) -> dict[str, Any]:
+def _write(rows: PerturbedFile, output: Path | None, force: bool, quiet: bool) -> dict[str, Any]:
     """Perturb and write the rows; returns the summary."""
-    from ..files.row_source import CHUNK_ROWS
     from ..files.write import Writer, check_output, json_bytes, refuse_bytes
 
     n_rows = rows.source.n_rows
@@ -137,15 +136,18 @@ def _write(rows: PerturbedSource, output: Path | None, force: bool, quiet: bool)
             f"{rows.unsplit[0]!r:.40}, and are taken for one word each: state the language they are in"
         )
     summary = rows.summary(output)
-    chunks = rows.chunks(CHUNK_ROWS)
     if output is None:
-        for row in (row for chunk in chunks for row in chunk.dicts()):
-            print(json_visible(json_bytes(row, ascii_only=not terminal.speaks_unicode()).decode("utf-8")))
+        for chunk, new in rows.chunks():
+            for row, *values in zip(chunk.dicts(), *new.values(), strict=True):
+                line = json_bytes(
+                    {**row, **dict(zip(new, values, strict=True))}, ascii_only=not terminal.speaks_unicode()
+                )
+                print(json_visible(line.decode("utf-8")))
         return summary
-    writer = Writer(output, rows, {})
+    writer = Writer(output, rows.source, rows.new)
     try:
-        for chunk in chunks:
-            writer.write(chunk, {})
+        for chunk, new in rows.chunks():
+            writer.write(chunk, new)
         settings = {kind: part["settings"] for kind, part in summary["perturbations"].items()}
         about = {"perturbations": settings, "languages": summary["languages"]}
         writer.finish(about, json.dumps(summary, ensure_ascii=False, indent=2) + "\n")

@@ -94,7 +94,7 @@ class Writer:
     Args:
         path: Path that `check_output` returned.
         source: Rows of the result; their columns come first and stay as they are.
-        columns: Type of each new column, float or str.
+        columns: Type of each new column: float, str or bool.
 
     Raises:
         ResultWriteError: The file cannot be begun.
@@ -123,7 +123,8 @@ class Writer:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        types = {name: pa.float64() if of is float else pa.string() for name, of in columns.items()}
+        arrow = {float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+        types = {name: arrow[kind] for name, kind in columns.items()}
         self._before = source.schema()
         self._after = extended_schema(self._before, types)
         if self._kind == "dataset":

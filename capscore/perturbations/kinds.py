@@ -22,11 +22,16 @@ from ..errors import CapscoreError, InputError, Setting
 from ..registry import PERTURBATIONS
 from ..text.languages import NAMES, language_code
 from ..text.segmentation import check_texts, has_spaces, segmenter_name
-from .foreign import replace_by_foreign_word
 from .negation import NEGATED_LANGUAGES, negate, verb_finder
-from .number import NUMBERS, change_number
 from .objects import ORDERS, Object, exchange_objects, find_nouns, find_objects, noun_finder
-from .spelling import mistype, swap_neighbours, truncate
+from .unseen import (
+    NUMBERS,
+    change_number,
+    mistype,
+    replace_by_foreign_word,
+    swap_neighbours,
+    truncate,
+)
 from .words import caption_random, only_words, weave, words_and_gaps
 
 KINDS = ("repetition", "removal", "masking", "jumble", "substitution")

@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import __version__
 from ..errors import InputError, Setting
 from ..files.columns import ColumnNames, is_missing
-from ..files.row_source import (
-    CHUNK_ROWS,
-    ERROR_COLUMN,
-    Chunk,
-    RowSource,
-    check_names_are_free,
-    extended_schema,
-)
+from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource, check_names_are_free
 from ..text.languages import language_code
 from ..text.segmentation import not_split_by_blanks
-from .kinds import KINDS, check_captions, perturb
+from .kinds import check_captions, perturb
 from .objects import OBJECT_COLUMNS, find_objects, objects_of_cell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Problems = dict[int, InputError]
 
 
-class PerturbedSource(RowSource):
-    """The rows of a file with their captions perturbed: `run` perturbs them, then they can be read.
+class PerturbedFile:
+    """The rows of a file with their captions perturbed: `run` perturbs them, `chunks` reads them.
 
     Args:
         source: Rows to perturb. Objects are in the first column of `OBJECT_COLUMNS` that it has.
@@ -41,6 +31,8 @@ class PerturbedSource(RowSource):
         skips: Whether rows that cannot be perturbed stay as they are, with a column that says why.
 
     Attributes:
+        n_rows: Number of rows of the result.
+        new: Name of each new column → its type.
         counts: Kind → counts and settings, ready for JSON.
         languages: Language, "" where none is stated → number of captions, and what finds its words and nouns.
         failures: For each failed row of the file, its line (or None) and what was wrong.
@@ -63,15 +55,16 @@ class PerturbedSource(RowSource):
         wide: bool = False,
         skips: bool = False,
     ):
-        self.source, self.path, self.kinds, self.wide = source, source.path, tuple(kinds), wide
+        self.source, self.kinds, self.wide = source, tuple(kinds), wide
         self._names, self._p, self._seed = names, p, seed
         self._language, self._skips = language, skips
         usable = () if nouns or "substitution" not in kinds else OBJECT_COLUMNS
         self._objects = next((name for name in usable if name in source.columns), None)
         new = [*kinds] if wide else ["original", "perturbation", "unchanged"]
-        self._new = [*new, ERROR_COLUMN] if skips else new
-        check_names_are_free(source, self._new)
-        self.columns = [*source.columns, *self._new]
+        self.new = {
+            name: bool if name == "unchanged" else str for name in [*new, *([ERROR_COLUMN] if skips else [])]
+        }
+        check_names_are_free(source, [*self.new])
         self.n_rows = source.n_rows * (1 if wide else len(kinds))
         self.counts: dict[str, dict[str, Any]] = {
             kind: {"rows": source.n_rows, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
@@ -81,7 +74,7 @@ class PerturbedSource(RowSource):
         self.languages: dict[str, dict[str, Any]] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.unsplit: list[str] = []
-        # what rows of the file become; those that are not here stay as they are
+        # (row of the file, kind) → perturbed caption, or what is wrong
         self._texts: dict[tuple[int, str], str] = {}
         self._errors: dict[tuple[int, str], str] = {}
 
@@ -160,19 +153,16 @@ class PerturbedSource(RowSource):
                 has_objects = kind == "substitution" and objects[row] is not None
                 groups.setdefault((code, has_objects), []).append(row)
         for (code, has_objects), rows in groups.items():
-            texts, lists = [captions[row] for row in rows], [objects[row] for row in rows]
+            lists = [objects[row] for row in rows] if has_objects else None
+            how: dict[str, Any] = {"p": self._p, "seed": self._seed, "objects": lists}
             try:
-                result = perturb(
-                    texts, kind, code, p=self._p, seed=self._seed, objects=lists if has_objects else None
-                )
+                result = perturb([captions[row] for row in rows], kind, code, **how)
             except InputError as error:
                 if self._language is not None:
                     raise InputError(Setting("language", self._language), ": ", *error.parts) from None
                 failed |= dict.fromkeys(rows, error)
                 continue
-            self._texts |= {
-                (start + row, kind): text for row, text in zip(rows, result.captions, strict=True)
-            }
+            self._texts.update(zip(((start + row, kind) for row in rows), result.captions, strict=True))
             counts["unchanged"] += int(result.unchanged.sum())
             found, settings = self.languages[code or ""], dict(result.settings)
             found["words"] = settings.pop("words", found["words"])
@@ -188,7 +178,7 @@ class PerturbedSource(RowSource):
         """Counts and settings of the whole file, ready for JSON; `output` is the path of the result."""
         failures = [{"row": row, "line": line, "error": why} for row, (line, why) in self.failures.items()]
         return {
-            "input": str(self.path),
+            "input": str(self.source.path),
             "output": None if output is None else str(output),
             "captions": self.source.n_rows,
             "rows": self.n_rows,
@@ -198,55 +188,42 @@ class PerturbedSource(RowSource):
             "versions": {"capscore": __version__},
         }
 
-    def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
-        """The perturbed rows; `size` counts rows of the source."""
-        for chunk in self.source.chunks(size):
-            yield self._perturbed(chunk)
+    def chunks(self) -> Iterator[tuple[Chunk, dict[str, list[Any]]]]:
+        """The rows of the result, and their values of the new columns."""
+        for chunk in self.source.chunks(CHUNK_ROWS):
+            yield self._chunk(chunk)
 
-    def schema(self) -> pa.Schema:
-        import pyarrow as pa
-
-        schema = self.source.schema()
-        texts = [name for name in self._new if name in ("original", *KINDS)]
-        types = {name: pa.bool_() if name == "unchanged" else pa.string() for name in self._new}
-        types |= dict.fromkeys(texts, schema.field(self._names.candidate).type)
-        return extended_schema(schema, types, like=dict.fromkeys(texts, self._names.candidate))
-
-    def _perturbed(self, chunk: Chunk) -> Chunk:
-        candidate, rows = self._names.candidate, range(len(chunk))
-        originals = chunk.values(candidate)
+    def _chunk(self, chunk: Chunk) -> tuple[Chunk, dict[str, list[Any]]]:
+        originals = chunk.values(self._names.candidate)
 
         def text(row: int, kind: str) -> Any:
             return self._texts.get((chunk.start + row, kind), originals[row])
 
         if self.wide:
-            repeated = [*rows]
-            new: dict[str, list[Any]] = {kind: [text(row, kind) for row in rows] for kind in self.kinds}
-            errors = [self.failures.get(chunk.start + row, (None, None))[1] for row in rows]
-        else:
-            pairs = [(row, kind) for row in rows for kind in self.kinds]
-            repeated = [row for row, _ in pairs]
-            texts = [text(*pair) for pair in pairs]
-            new = {
-                candidate: texts,
-                "original": [originals[row] for row in repeated],
-                "perturbation": [kind for _, kind in pairs],
-                "unchanged": [text == originals[row] for text, row in zip(texts, repeated, strict=True)],
-            }
-            errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
-        if self._skips:
-            new[ERROR_COLUMN] = errors
-        if chunk.rows is not None:
-            made = [dict(chunk.rows[row]) for row in repeated]
-            for index, row in enumerate(made):
-                cells = {name: column[index] for name, column in new.items()}
-                row.update({name: cell for name, cell in cells.items() if name != candidate or name in row})
-            return Chunk(chunk.start, None, rows=made)
-        import pyarrow as pa
+            rows = range(len(chunk))
+            columns: list[list[Any]] = [[text(row, kind) for row in rows] for kind in self.kinds]
+            columns.append([self.failures.get(chunk.start + row, (None, None))[1] for row in rows])
+            return chunk, dict(zip(self.new, columns, strict=False))
+        pairs = [(row, kind) for row in range(len(chunk)) for kind in self.kinds]
+        texts, before = [text(*pair) for pair in pairs], [originals[row] for row, _ in pairs]
+        unchanged = [text == original for text, original in zip(texts, before, strict=True)]
+        errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
+        columns = [before, [kind for _, kind in pairs], unchanged, errors]
+        repeated = _with_captions(chunk, [row for row, _ in pairs], self._names.candidate, texts)
+        return repeated, dict(zip(self.new, columns, strict=False))
 
-        table, schema = chunk.table.take(pa.array(repeated, pa.int64())), self.schema()
-        arrays = [
-            pa.array(new[field.name], field.type) if field.name in new else table.column(field.name)
-            for field in schema
+
+def _with_captions(chunk: Chunk, repeated: Sequence[int], column: str, captions: list[Any]) -> Chunk:
+    """Rows of a chunk, which may be repeated, with other captions."""
+    if chunk.rows is not None:
+        rows = [
+            {**chunk.rows[row], column: caption} if column in chunk.rows[row] else chunk.rows[row]
+            for row, caption in zip(repeated, captions, strict=True)
         ]
-        return Chunk(chunk.start, None, table=pa.Table.from_arrays(arrays, schema=schema))
+        return Chunk(chunk.start, None, rows=rows)
+    import pyarrow as pa
+
+    table = chunk.table.take(pa.array(repeated, pa.int64()))
+    index = table.schema.get_field_index(column)
+    field = table.schema.field(index)
+    return Chunk(chunk.start, None, table=table.set_column(index, field, pa.array(captions, field.type)))

@@ -16,7 +16,7 @@ from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import Word, tag
 from .kinds import check_captions
-from .number import NUMBERS
+from .unseen import NUMBERS
 from .words import caption_random, is_punctuation, placed_words, without_stop
 
 RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change

@@ -204,7 +204,7 @@ def test_images_stay_with_their_captions(tmp_path):
     made = datasets.load_from_disk(str(tmp_path / "out"))
     assert made.features == {
         **features,
-        "original": datasets.Value("large_string"),
+        "original": datasets.Value("string"),
         "perturbation": datasets.Value("string"),
         "unchanged": datasets.Value("bool"),
     }
@@ -218,7 +218,6 @@ def test_images_stay_with_their_captions(tmp_path):
 
 def test_chunks_do_not_matter(captions, monkeypatch):
     whole = run(captions, "--kind", "paper", "-q").stdout
-    monkeypatch.setattr("capscore.files.row_source.CHUNK_ROWS", 2)
     monkeypatch.setattr(perturbed_file, "CHUNK_ROWS", 2)
     assert run(captions, "--kind", "paper", "-q").stdout == whole
 
@@ -452,15 +451,15 @@ def test_output_is_kept_unless_forced(captions, tmp_path):
 
 def test_an_interrupt_leaves_no_result(captions, tmp_path, monkeypatch):
     output = tmp_path / "noisy.jsonl"
-    monkeypatch.setattr("capscore.files.row_source.CHUNK_ROWS", 2)
-    made = perturbed_file.PerturbedSource._perturbed
+    monkeypatch.setattr(perturbed_file, "CHUNK_ROWS", 2)
+    made = perturbed_file.PerturbedFile._chunk
 
     def interrupted(self, chunk):
         if chunk.start == 2:
             signal.raise_signal(signal.SIGINT)
         return made(self, chunk)
 
-    monkeypatch.setattr(perturbed_file.PerturbedSource, "_perturbed", interrupted)
+    monkeypatch.setattr(perturbed_file.PerturbedFile, "_chunk", interrupted)
     result = run(captions, "-k", "jumble", "-o", output)
     assert result.exit_code == 130
     assert not output.exists() and not list(tmp_path.glob(".*.partial"))

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.perturbations.foreign import common_nouns
 from capscore.perturbations.kinds import UNSEEN_KINDS as KINDS
 from capscore.perturbations.kinds import has_rules, perturb
+from capscore.perturbations.unseen import common_nouns
 
 CAPTIONS = {
     "en": "Two brown dogs are running on the wet beach near a red ball.",
