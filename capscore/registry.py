@@ -100,11 +100,11 @@ METRICS: Registry[Any] = Registry(
     "metric",
     {
         "mcs": "capscore.metrics.backbone_scorer:MCS",
-        "pr_mcs": "capscore.metrics.pr_mcs:PRMCS",
+        "pr_mcs": "capscore.metrics.backbone_scorer:PRMCS",
         "clip_score": "capscore.metrics.backbone_scorer:CLIPScore",
         "infometic": "capscore.metrics.infometic:InfoMetIC",
         "ref_clip_score": "capscore.metrics.backbone_scorer:RefCLIPScore",
-        "clip_cider": "capscore.metrics.clip_cider:CLIPCIDEr",
+        "clip_cider": "capscore.metrics.cider:CLIPCIDEr",
         "text_score": "capscore.metrics.backbone_scorer:TextScore",
         "cider": "capscore.metrics.cider:CIDEr",
         "cider_d": "capscore.metrics.cider:CIDErD",

@@ -58,10 +58,7 @@ class Score:
             raise MissingExtraError("ray", "ray", "capscore.integrations.ray")
         self._scorer = BatchScorer(
             load_together(metric, **options),
-            image_column=image_column,
-            candidate_column=candidate_column,
-            references_column=references_column,
-            language_column=language_column,
+            (image_column, candidate_column, references_column, language_column),
             images=images,
             language=language,
             on_error=on_error,

@@ -6,21 +6,24 @@ their mean. CLIPScore, RefCLIPScore and the text score are of Hessel et al. (202
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES, PUBLISHED_W
-from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
+from ..errors import InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
 from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
+
+_VERDICT = ("kept", "kind", "p_kind")  # what is kept of each row of a noise gate's verdict: see `PRMCS`
 
 
 class BackboneScorer(Scorer):
@@ -189,7 +192,7 @@ def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return matrix[rows]
 
 
-# ----------------------------------------------------------------------- CLIPScore and MCS
+# ------------------------------------------------------------- CLIPScore, MCS and PR-MCS
 
 
 def clip_score(image_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
@@ -231,6 +234,83 @@ class MCS(CLIPScore):
     title = "MCS"
     citation = ("kim-etal-2023-pr-mcs", "hessel-etal-2021-clipscore")
     default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
+
+
+class PRMCS(CLIPScore):
+    """PR-MCS (Kim et al. 2023, section 3.4): MCS with a text tower that was fine-tuned to notice noise.
+
+    Its default backbone is `embedded-pr-mcs`, of the distribution capscore-weights. The formula is that of
+    MCS; the difference is the training of the text tower (`training.pr_mcs`). With a backbone without that
+    training, the scores are those of MCS.
+
+    The gate of `embedded-pr-mcs` says in `details` how it judges each caption: "kept", the share of its MCS
+    that it keeps, from 0 to 1; "lost", 1 − kept; "kind", the kind of noise that it most likely has, or
+    "none"; and "p_kind", the probability of that kind. A caption of several sentences keeps the mean of what
+    they keep, by their lengths. Backbones without a gate give no details.
+
+    Args:
+        embedder, prefix: As in every scorer with a backbone.
+
+    Warns:
+        RecipeWarning: the backbone does not come from that recipe.
+    """
+
+    metric = "pr_mcs"
+    title = "PR-MCS"
+    citation = ("kim-etal-2023-pr-mcs",)
+    default_backbone = "embedded-pr-mcs"
+    detail_names = ("kept", "lost", "kind", "p_kind")
+    detail_columns: ClassVar[Mapping[str, type]] = {
+        "kept": float,
+        "lost": float,
+        "kind": str,
+        "p_kind": float,
+    }
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        empty: Literal["raise", "score", "skip"] = "raise",
+    ):
+        super().__init__(embedder, prefix=prefix, empty=empty)
+        if self.backbone.recipe != "pr_mcs":
+            warn(
+                RecipeWarning(
+                    f"the backbone {self.backbone.name!r} does not say that it was fine-tuned for PR-MCS, so "
+                    "its scores are those of MCS; backbones that training.pr_mcs wrote say so, as does "
+                    '"embedded-pr-mcs"'
+                )
+            )
+
+    @property
+    def value_names(self) -> tuple[str, ...]:
+        return (*super().value_names, *(_VERDICT if self.backbone.kinds_of_noise else ()))
+
+    def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
+        if not self.backbone.kinds_of_noise:
+            return {}
+        kinds = verdicts[:, 1:].astype(np.float64)
+        columns = (
+            verdicts[:, 0].astype(np.float64),
+            kinds.argmax(axis=1).astype(np.float64),
+            kinds.max(axis=1),
+        )
+        return dict(zip(_VERDICT, columns, strict=True))
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        scores, kinds = super().finish(rows), self.backbone.kinds_of_noise
+        if not kinds:
+            return scores
+        verdicts = zip(*(rows.values[name].tolist() for name in _VERDICT), strict=True)
+        details: list[dict[str, Any] | None] = [
+            None
+            if share != share
+            else {"kept": share, "lost": 1 - share, "kind": kinds[int(number)], "p_kind": p}
+            for share, number, p in verdicts
+        ]
+        return dataclasses.replace(scores, details=details)
 
 
 # --------------------------------------------------------- RefCLIPScore and its text term

@@ -1,4 +1,4 @@
-"""CIDEr and CIDEr-D (Vedantam et al. 2015): n-grams shared with references, rare ones counting more.
+"""CIDEr and CIDEr-D (Vedantam et al. 2015), which count n-grams shared with references; and CLIP+CIDEr.
 
 In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. Documents are
 the references of all rows, or others that were counted before.
@@ -16,9 +16,12 @@ import numpy as np
 import xxhash
 
 from ..errors import CapscoreError, CorpusWarning, InputError, Setting, warn
+from .backbone_scorer import BackboneScorer, clip_score, ref_clip_score
+from .base import PreparedRows, Scores
 from .reference_scorer import UNSTATED, Compared, ReferenceScorer, Texts, splitting_problem
 
 if TYPE_CHECKING:
+    from ..embedding.embedder import Embedder
     from .formulas.cider import DocumentFrequencies
 
 LEAST_KNOWN = 0.5  # given document frequencies should know this share of the references' words
@@ -72,39 +75,29 @@ class Consensus:
         ) + f"are split by {splits}, but the document frequencies were counted on tokens of {counted}"
 
     def score(self, texts: Texts) -> np.ndarray:
-        """float64 (n,), 0 to 10."""
-        from .formulas.cider import cider
+        """float64 (n,), 0 to 10; warns where document frequencies say nothing about a language's texts."""
+        from .formulas.cider import cider, tells_rows_apart
 
         scores = np.zeros(len(texts.candidates))
-        for code, places, part in texts.by_language():
-            problem = self._problem(part, code)
-            if problem:
-                warn(problem)
-            scores[places] = cider(part.tokens, frequencies=self.given, variant=self.variant)
-        return scores
-
-    def _problem(self, texts: Texts, code: str) -> CorpusWarning | None:
-        """Why document frequencies say nothing about texts in a language; None if they do."""
-        from .formulas.cider import tells_rows_apart
-
-        if self.given is not None:
-            share = self.given.share_known(texts.tokens)
-            if share < LEAST_KNOWN:
-                return CorpusWarning(
-                    Setting("document_frequencies"),
-                    f" knows {share:.0%} of the words of the references in {code!r}: it was counted in "
-                    "another language or on other captions, and says nothing about the rest",
+        for code, rows, part in texts.by_language():
+            if self.given is not None:
+                share = self.given.share_known(part.tokens)
+                if share < LEAST_KNOWN:
+                    problem = (
+                        f" knows {share:.0%} of the words of the references in {code!r}: it was counted in "
+                        "another language or on other captions, and says nothing about the rest"
+                    )
+                    warn(CorpusWarning(Setting("document_frequencies"), problem))
+            elif not tells_rows_apart(part.tokens):
+                n_rows = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
+                problem = (
+                    "CIDEr counts how rare an n-gram is among the references of all rows, and those of the "
+                    f"{n_rows} in {code!r} do not differ in their n-grams: none is rare, so each score is 0 "
+                    "by definition. Score more rows at once, or give "
                 )
-        elif not tells_rows_apart(texts.tokens):
-            n_rows = len(texts.candidates)
-            rows = "1 row" if n_rows == 1 else f"{n_rows:,} rows"
-            return CorpusWarning(
-                "CIDEr counts how rare an n-gram is among the references of all rows, and those of the "
-                f"{rows} in {code!r} do not differ in their n-grams: none is rare, so each score is 0 by "
-                "definition. Score more rows at once, or give ",
-                Setting("document_frequencies"),
-            )
-        return None
+                warn(CorpusWarning(problem, Setting("document_frequencies")))
+            scores[rows] = cider(part.tokens, frequencies=self.given, variant=self.variant)
+        return scores
 
     def settings(self, texts: Texts) -> dict[str, object]:
         """Settings for the signature: segmenters, documents that were counted, and the formula's constants.
@@ -184,6 +177,77 @@ class CIDErD(CIDEr):
 
     def compare(self, texts: Texts) -> Compared:
         return Compared(self.consensus.score(texts), self.consensus.settings(texts))
+
+
+class CLIPCIDEr(BackboneScorer):
+    """CLIP+CIDEr (Qiu et al. 2023): the plain average of CIDEr and RefCLIPScore (or CLIPScore).
+
+    Components: "clip_term" (RefCLIPScore or CLIPScore) and "cider".
+
+    According to the text of its paper, CIDEr is averaged with RefCLIPScore; according to the caption of the
+    table, with CLIPScore. CIDEr goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near
+    0.
+
+    Args:
+        embedder: Embedder of images and texts; holds the backbone.
+        prefix: Text before each candidate and reference, which CIDEr does not see; None takes the backbone's.
+        document_frequencies: Document frequencies, or the file that holds them; None counts them in the
+            references of the scored rows.
+        clip: Score that is averaged with CIDEr: "ref_clip_score" (as published), or "clip_score", which
+            compares captions with images only.
+        empty: As in `Scorer`.
+    """
+
+    metric = "clip_cider"
+    title = "CLIP+CIDEr"
+    citation = ("hessel-etal-2021-clipscore", "vedantam-etal-2015-cider")
+    score_range = (0, None)
+    default_backbone = "ViT-B-32-quickgelu/openai"
+    component_names = ("clip_term", "cider")
+    needs_references = True
+    splits_texts = True
+    waits = True
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        document_frequencies: str | Path | DocumentFrequencies | None = None,
+        clip: Literal["ref_clip_score", "clip_score"] = "ref_clip_score",
+        empty: Literal["raise", "score", "skip"] = "raise",
+    ):
+        super().__init__(embedder, prefix=prefix, empty=empty)
+        if clip not in ("ref_clip_score", "clip_score"):
+            raise InputError(Setting("clip", clip), ": expected 'ref_clip_score' or 'clip_score'")
+        self.clip = clip
+        self.consensus = Consensus(document_frequencies)
+
+    @property
+    def compares_texts(self) -> bool:
+        return self.clip == "ref_clip_score"
+
+    def constants(self) -> dict[str, object]:
+        return {"clip": self.clip, "w": self.backbone.w}
+
+    @property
+    def compares_rows(self) -> bool:
+        return self.consensus.given is None
+
+    def language_problem(self, code: str) -> str:
+        return self.consensus.language_problem(code)
+
+    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        image, cider, w = values["image_cosine"], values["cider"], self.backbone.w
+        if self.compares_texts:
+            term = ref_clip_score(image, values["text_cosine"], w)
+        else:
+            term = clip_score(image, w)
+        return (term + cider) / 2, {"clip_term": term, "cider": cider}
+
+    def finish(self, rows: PreparedRows) -> Scores:
+        texts = Texts.of(rows)
+        return self.finish_with(rows, {"cider": self.consensus.score(texts)}, self.consensus.settings(texts))
 
 
 def _references_digest(texts: Texts) -> str:

@@ -20,13 +20,11 @@ from ..errors import InputError, OptionError, Setting
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.row_source import rows_in_memory
-from .base import PreparedRows, Scorer, Scores
+from .base import COUNTS, PreparedRows, Scorer, Scores
 from .score_file import ScoringRun, column_values, result_columns
 
 if TYPE_CHECKING:
     import datasets
-
-_COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
 
 
 class ScoredStream(Iterator[dict[str, Any]]):
@@ -43,11 +41,9 @@ class ScoredStream(Iterator[dict[str, Any]]):
         while batch := list(itertools.islice(rows, batch_rows)):
             for index, row in enumerate(batch):
                 if not isinstance(row, Mapping):
-                    raise InputError(
-                        f"got a {type(row).__name__}; expected a dict such as "
-                        '{"image": "cat.jpg", "caption": "A cat."}',
-                        row=start + index,
-                    )
+                    example = '{"image": "cat.jpg", "caption": "A cat."}'
+                    problem = f"got a {type(row).__name__}; expected a dict such as {example}"
+                    raise InputError(problem, row=start + index)
             columns = dict.fromkeys(name for row in batch for name in row)
             new = self._scorer.score({name: [row.get(name) for row in batch] for name in columns}, start)
             start += len(batch)
@@ -110,12 +106,10 @@ def score_stream(
     """
     if isinstance(batch_rows, bool) or not isinstance(batch_rows, int) or batch_rows < 1:
         raise OptionError(Setting("batch_rows", batch_rows), ": expected a whole number of at least 1")
+    given = (image_column, candidate_column, references_column, language_column)
     scorer = BatchScorer(
         [scorers] if isinstance(scorers, Scorer) else scorers,
-        image_column=image_column,
-        candidate_column=candidate_column,
-        references_column=references_column,
-        language_column=language_column,
+        given,
         images=images,
         language=language,
         on_error=on_error,
@@ -137,16 +131,19 @@ def _with_encoded_images(rows: Iterable[Mapping[str, Any]]) -> Iterable[Mapping[
 
 
 class BatchScorer:
-    """Scores batches of rows, and keeps no row; arguments and errors as in `score_stream`."""
+    """Scores batches of rows, and keeps no row.
+
+    Args:
+        scorers: Scorers, of metrics whose scores depend on the row alone.
+        columns: Names of the columns of images, candidates, references and languages; None for usual names.
+        images, language, on_error, allow_urls: As in `score_stream`, and errors too.
+    """
 
     def __init__(
         self,
         scorers: Sequence[Scorer],
+        columns: Sequence[str | None],
         *,
-        image_column: str | None = None,
-        candidate_column: str | None = None,
-        references_column: str | None = None,
-        language_column: str | None = None,
         images: str | Path | None = None,
         language: str | None = None,
         on_error: str = "raise",
@@ -163,12 +160,7 @@ class BatchScorer:
                     " that were counted before",
                 )
         self.scorers = [*scorers]
-        self._columns = {
-            "image": image_column,
-            "candidate": candidate_column,
-            "references": references_column,
-            "language": language_column,
-        }
+        self._columns = dict(zip(("image", "candidate", "references", "language"), columns, strict=True))
         self._folder = ImageFolder(Path(images or "."), allow_urls=allow_urls)
         self._language, self._on_error = language, on_error
         self._languages: set[str] = set()
@@ -269,7 +261,7 @@ class RunningSummary:
             present = values[~np.isnan(values)]
             self._sums[name] += float(present.sum())
             self._numbers[name] += len(present)
-        self._counts.update({name: getattr(scores, name) for name in _COUNTS})
+        self._counts.update({name: getattr(scores, name) for name in COUNTS})
         self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
         kinds = zip(rows.kept.tolist(), rows.n_references.tolist(), rows.languages, rows.empty, strict=True)
@@ -287,6 +279,6 @@ class RunningSummary:
         counts = {**self._counts, "n_unique_images": len(self._photos)}
         return {
             **{name if name == metric else f"mean_{name}": mean for name, mean in means.items()},
-            **{name: counts[name] for name in _COUNTS},
+            **{name: counts[name] for name in COUNTS},
             "signature": example.signature,
         }

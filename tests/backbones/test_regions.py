@@ -13,7 +13,7 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.backbone_scorer import MCS, CLIPScore, RefCLIPScore
-from capscore.metrics.clip_cider import CLIPCIDEr
+from capscore.metrics.cider import CLIPCIDEr
 from capscore.metrics.infometic import InfoMetIC
 
 from ..toy import RED, ColourBackbone, plain

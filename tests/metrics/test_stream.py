@@ -221,7 +221,7 @@ def test_wrong_settings(rows):
         capscore.score_stream(rows, scorers("mcs"), batch_rows=0)
     with pytest.raises(CapscoreError, match="on_error='ignore'"):
         capscore.score_stream(rows, scorers("mcs"), on_error="ignore")
-    with pytest.raises(CapscoreError, match="mcs takes no variant"):
+    with pytest.raises(CapscoreError, match="variant='paper': an option of cider, not of mcs"):
         load_together("mcs", backbone=ColourBackbone(), variant="paper")
 
 

@@ -12,19 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import xxhash
 
 from ...errors import CapscoreError, InputError, Setting
 from ...files.write import whole_file
-from .ngrams import ORDERS, Documents, NGrams, TokenRows, blocks, look_up, starts
+from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up
 
 SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
 _FORMAT = "capscore document frequencies"
 _VERSION = 1
+_NAMED, _ARRAYS = ("segmenter", "n_documents", "words"), ("firsts", "prefixes", "lasts", "counts")
 
 
 def cider(
@@ -241,21 +242,17 @@ class DocumentFrequencies:
         >>> two.n_documents, len(two), two.count(["a"]), two.count(["one", "cat"]), two.count(["bird"])
         (2, 7, 2, 1, 0)
         """
-        index: dict[tuple[str, ...], int] = {}
-        references = []
+        documents: list[Any] = []
         for row, document in enumerate(reference_lists):
             if not document:
                 raise InputError("no reference; expected at least one", row=row, field="references")
             for tokens in document:
                 if isinstance(tokens, str):
-                    raise InputError(
-                        f"{reprlib.repr(tokens)} is a text; expected its tokens", row=row, field="references"
-                    )
-                references.append(index.setdefault(tuple(tokens), len(index)))
-        sizes = np.fromiter(map(len, reference_lists), dtype=np.int64, count=len(reference_lists))
-        documents = Documents.distinct(np.array(references, dtype=np.int64), starts(sizes))
-        ngrams = NGrams.count(list(index))
-        return cls._counted(ngrams, documents, documents.frequencies(ngrams), segmenter)
+                    problem = f"{reprlib.repr(tokens)} is a text; expected its tokens"
+                    raise InputError(problem, row=row, field="references")
+            documents.append([tuple(tokens) for tokens in document])
+        rows = TokenRows.build([], documents, lambda texts: [[*tokens] for tokens in texts])
+        return cls.from_rows(rows, segmenter=segmenter)
 
     @classmethod
     def from_rows(cls, rows: TokenRows, *, segmenter: str | None = None) -> DocumentFrequencies:
@@ -264,22 +261,15 @@ class DocumentFrequencies:
         Raises:
             InputError: there are no rows.
         """
-        return cls._counted(rows.ngrams, rows.documents, rows.frequencies, segmenter)
-
-    @classmethod
-    def _counted(
-        cls, ngrams: NGrams, documents: Documents, counts: np.ndarray, segmenter: str | None
-    ) -> DocumentFrequencies:
-        if not len(documents):
+        if not len(rows.documents):
             raise InputError("no document to count; expected at least one", field="references")
-        kept = np.flatnonzero(
-            counts
-        )  # drops n-grams of candidates only; a kept n-gram's prefix and last word are kept too
+        ngrams, counts = rows.ngrams, rows.frequencies
+        # without n-grams of candidates only; a kept n-gram's prefix and last word are kept too
+        kept = np.flatnonzero(counts)
         number = np.cumsum(counts > 0) - 1
-        n_words = int(ngrams.firsts[1])
-        is_word = kept < n_words
+        is_word = kept < int(ngrams.firsts[1])
         return cls(
-            n_documents=int(documents.times.sum()),
+            n_documents=int(rows.documents.times.sum()),
             words=[ngrams.words[word] for word in kept[is_word]],
             firsts=np.searchsorted(kept, ngrams.firsts),
             prefixes=np.where(is_word, -1, number[ngrams.prefixes[kept]]),
@@ -299,8 +289,7 @@ class DocumentFrequencies:
         """
         if isinstance(ngram, str) or not 1 <= len(ngram) <= ORDERS:
             raise InputError(f"{ngram!r} is not a list of 1 to {ORDERS} tokens", field="ngram")
-        ngrams = NGrams.count([ngram])
-        return int(self.of(ngrams)[-1])  # the longest comes last
+        return int(self.of(NGrams.count([ngram]))[-1])  # the longest comes last
 
     def share_known(self, rows: TokenRows) -> float:
         """Share of the references' words that occur in a document, 0 to 1; NaN if there are no words.
@@ -355,22 +344,11 @@ class DocumentFrequencies:
             ResultWriteError: it cannot be written; an older file of that name is unchanged.
         """
         path = Path(path).expanduser()
-        about = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "segmenter": self.segmenter,
-            "n_documents": self.n_documents,
-            "words": self.words,
-        }
+        about = {"format": _FORMAT, "version": _VERSION, **{name: getattr(self, name) for name in _NAMED}}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
         with whole_file(path, "document frequencies") as file:
-            np.savez_compressed(
-                file,
-                about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
-                firsts=self.firsts,
-                prefixes=self.prefixes,
-                lasts=self.lasts,
-                counts=self.counts,
-            )
+            text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+            np.savez_compressed(file, about=text, **arrays)
         return path
 
     @classmethod
@@ -384,16 +362,10 @@ class DocumentFrequencies:
         try:
             with np.load(Path(path).expanduser(), allow_pickle=False) as file:
                 about = json.loads(file["about"].tobytes())
-                arrays = {
-                    name: file[name].astype(np.int64, casting="safe")
-                    for name in ("firsts", "prefixes", "lasts", "counts")
-                }
-            if (about["format"], about["version"]) != (_FORMAT, _VERSION):
-                raise ValueError("another format or version")
-            named = {name: about[name] for name in ("n_documents", "words", "segmenter")}
-            frequencies = cls(**named, **arrays)
-            if not frequencies._is_consistent():
-                raise ValueError("parts that do not match")
+                arrays = {name: file[name].astype(np.int64, casting="safe") for name in _ARRAYS}
+            frequencies = cls(**{name: about[name] for name in _NAMED}, **arrays)
+            if (about["format"], about["version"]) != (_FORMAT, _VERSION) or not frequencies._is_consistent():
+                raise ValueError("another format or version, or parts that do not match")
         except OSError as error:
             raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
         except Exception as error:  # a damaged archive may raise anything
@@ -421,8 +393,7 @@ class DocumentFrequencies:
             return False
         order_below = np.repeat(self.firsts[:-1], np.diff(self.firsts))
         return bool(
-            (self.prefixes < np.maximum(order_below, 0)).all()
-            and (self.prefixes >= -1).all()
+            ((self.prefixes >= -1) & (self.prefixes < order_below.clip(0))).all()
             and ((self.lasts >= 0) & (self.lasts < n_words)).all()
             and ((self.counts >= 1) & (self.counts <= self.n_documents)).all()
         )
