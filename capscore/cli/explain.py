@@ -105,10 +105,10 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
     from rich.text import Text
 
     from ..show.explained import SCORES, notes, segments, shown_regions, verdict
-    from ..show.tables import Table, fixed
+    from ..show.tables import fixed
 
     console = make_console()
-    yes, no, cut = "✓✗…" if terminal.speaks_unicode() else "+x~"
+    no, cut = "✗…" if terminal.speaks_unicode() else "x~"
     marks = {
         "wrong": (f"{no}[{{}}]", "bold red"),
         "unsure": ("?{}", "dim underline"),
@@ -121,22 +121,13 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
             pattern, style = marks.get(piece.kind, ("{}", ""))
             marked.append(pattern.format(_clean(piece.text)), style=style)
         console.print("", marked, "", Text(_clean(verdict(caption))), sep="\n")
-        for name, label in SCORES.items():
-            terminal.print_line(console, f"{label:<16}{fixed(caption.scores[name], 2, 'no score')}")
-        regions = [
-            (
-                f"{region.number} {f'{yes} mentioned' if region.mentioned else f'{no} missed'}",
-                _clean(region.label),
-                region.note,
-                fixed(region.confidence, 2),
-                ", ".join(f"{edge:.0f}" for edge in region.box),
-            )
-            for region in shown_regions(caption.explanation)
-        ]
-        if regions:
-            number = "mentioned" if beta is None else "score"
-            headings = ("region", "what", number, "confidence", "left, top, right, bottom")
-            Table(headings, regions, left=2).print(console)
+        shown = shown_regions(caption.explanation)
+        lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
+        for label, kept in (("Mentioned", True), ("Missed", False)):
+            regions = [f"{_clean(item.label)} ({item.note})" for item in shown if item.mentioned == kept]
+            lines.append((label, ", ".join(regions) or "–"))
+        for label, text in lines:
+            terminal.print_line(console, f"{label:<16}{text}")
         for note in notes(caption):
             console.print(f"{note}.", style="dim", markup=False)
     below = "" if beta is None else f", with a score of {beta:g} or below"

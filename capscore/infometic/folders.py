@@ -67,9 +67,9 @@ def write_folder(
 
     Args:
         folder: Folder to write, created if needed; refused if it holds another model. Other files stay.
-        network: Network whose state is written.
+        network: Network whose state is written, as "float32", or as "float16" for half the size.
         record: Content of config.json, with the "model_type".
-        dtype: "float32", or "float16" for half the size.
+        dtype: "float32" or "float16".
 
     Raises:
         CapscoreError: another dtype or model, a weight that is not finite, or a record not ready for JSON.

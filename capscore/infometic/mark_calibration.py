@@ -108,10 +108,9 @@ class MarkNetwork(nn.Module):
     A word queries the cells of the photo's feature map and its windows by attention. What they answer, and
     its cosines with the photo and the windows, go through two layers.
 
-    Of n captions of m words and k regions, the methods take `texts` (n, d), embeddings of captions, `words`
-    (n, m, d), those of words alone, `classes` (n, m), indices in `MARKED_CLASSES`, bool `judged` (n, m),
-    False for padding, `logits` (n, m), calibrated logits of words alone, `regions` (n, k, d) and `whole`
-    (n, d), embeddings of regions and photos. All embeddings have unit length.
+    Of n captions of m words and k regions, the methods take embeddings of unit length: `texts` (n, d) of
+    captions, `words` (n, m, d) of words alone, `regions` (n, k, d) and `whole` (n, d) of photos; `classes`
+    (n, m), indices in `MARKED_CLASSES`; bool `judged` (n, m); `logits` (n, m), calibrated, of words alone.
 
     Attributes:
         config: Sizes.
@@ -163,8 +162,7 @@ class MarkNetwork(nn.Module):
         query = self.query(longer_words) + self.word_class(classes)
         at_cells = query @ self.cell_key(cells).transpose(1, 2) / width
         of_cells = at_cells.softmax(dim=2) @ self.cell_value(cells)
-        padding = ~photos.mask[:, None]
-        longer = self._drop(photos.windows * _LONGER)
+        padding, longer = ~photos.mask[:, None], self._drop(photos.windows * _LONGER)
         at_windows = (query @ self.window_key(longer).transpose(1, 2) / width).masked_fill(padding, -1e4)
         of_windows = at_windows.softmax(dim=2) @ self.window_value(longer)
         cosines = words @ photos.windows.transpose(1, 2)
@@ -461,10 +459,11 @@ class MarkCalibration:
     def check_backbone(self, backbone: Backbone) -> None:
         """Raise CapscoreError unless the calibration is for this backbone."""
         if backbone.revision != self.backbone_revision:
-            raise CapscoreError(
-                f"the mark calibration is for the backbone {self.backbone}@{self.backbone_revision}, not for "
-                f"{backbone.name}@{backbone.revision}"
+            made_for, now = (
+                f"{self.backbone}@{self.backbone_revision}",
+                f"{backbone.name}@{backbone.revision}",
             )
+            raise CapscoreError(f"the mark calibration is for the backbone {made_for}, not for {now}")
 
 
 _CURVES = ("alone", "words", "fits", "mentions")
@@ -542,11 +541,8 @@ def load_marks(
 ) -> tuple[MarkCalibration | None, str]:
     """The mark calibration for a backbone, and its name for signatures; None for marks as published.
 
-    Args:
-        marks: "learned" for the mark calibration for this backbone in capscore-weights, "published" for marks
-            by the scores of the words; a mark calibration, its folder or Hub id; None for "learned" where
-            there is one for this backbone, otherwise "published".
-        backbone: Backbone of the embeddings.
+    `marks` is "learned" (from capscore-weights), "published" (by the scores of the words), a calibration, its
+    folder or Hub id; None for "learned" where there is one for this backbone, otherwise "published".
 
     Raises:
         CapscoreError: the calibration is for another backbone, or there is none for this one.

@@ -48,12 +48,10 @@ class MarkedRow:
     Attributes:
         features: Features of the photo; rows of one photo share the object.
         photo, caption: float32 (d,), embeddings of the photo and of the caption.
-        text: The caption.
-        words: Words of the caption.
-        language: Its language; "" for English.
-        regions, shares: float32 (m, d), embeddings of the regions, and (m, 4), their boxes as shares of the
-            photo's sides.
-        read_to: Number of the caption's characters that are read; words that end after them are not judged.
+        text, words, language: The caption, its words, and its language ("" for English).
+        regions, shares: float32 (m, d) and (m, 4), embeddings of the regions, and their boxes as shares of
+            the photo's sides.
+        read_to: Number of characters that are read; words that end after them are not judged.
     """
 
     features: PhotoFeatures

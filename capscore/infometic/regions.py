@@ -547,17 +547,18 @@ class RegionReader:
         found = self.maker.find([images[name] for name, _ in without_boxes])
         self._found.update(zip(without_boxes, found, strict=True))
         for key in missing:
-            if key[1] and self.boxes:
-                image, rows = images[key[0]], self._rows[key]
-                try:
-                    boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
-                except InputError as error:
-                    if self.on_error == "raise":
-                        raise
-                    self.failures.update({row: error.at(row, "boxes") for row in rows})
-                    continue
-                (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
-                self._found[key] = replace(regions, given=True)
+            if not key[1] or not self.boxes:
+                continue
+            image, rows = images[key[0]], self._rows[key]
+            try:
+                boxes = check_boxes(self.boxes[rows[0]], image.size, row=rows[0])
+            except InputError as error:
+                if self.on_error == "raise":
+                    raise
+                self.failures.update({row: error.at(row, "boxes") for row in rows})
+                continue
+            (regions,) = self.maker.embed([image], [Regions.unlabelled(boxes, np.ones(len(boxes)))])
+            self._found[key] = replace(regions, given=True)
 
     def regions(self) -> dict[int, ImageRegions]:
         """Row → the regions of its image, for all rows that did not fail; remembers them."""

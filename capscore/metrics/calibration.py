@@ -52,8 +52,7 @@ class Distribution:
     @classmethod
     def of(cls, scores: np.ndarray) -> Distribution:
         """Distribution of scores (n,), at least one, without NaN."""
-        found = np.percentile(scores, PERCENTS)
-        return cls(len(scores), tuple(round(float(value), 4) for value in found))
+        return cls(len(scores), tuple(round(value, 4) for value in np.percentile(scores, PERCENTS).tolist()))
 
     def percent_below(self, scores: np.ndarray) -> np.ndarray:
         """Percent of the captions that score lower, not counting those that score the same; NaN for NaN.
@@ -131,8 +130,7 @@ class Standing:
     Attributes:
         better_than: "right" and "shuffled" → percent that score lower, the mean over the rows.
         right_level: The same for right captions themselves: 50, or less where scores tie.
-        n_rows: Number of rows behind it.
-        n_without: Number of scored rows whose language was not calibrated.
+        n_rows, n_without: Number of rows behind it, and of scored rows whose language was not calibrated.
         set_name: Name of the set.
         reason: Why there are no numbers; "" if there are.
     """
@@ -205,16 +203,13 @@ def standing(scores: Any, path: str | Path | None = None) -> Standing | None:
     found = matching(scores.signature, _known(path))
     if isinstance(found, Calibration):
         below = {kind: found.percentiles(scores.scores, scores.languages, kind) for kind in KINDS}
-        placed = ~np.isnan(below[RIGHT])
-        n_rows = int(placed.sum())
-        if n_rows:
-            means = {kind: float(values[placed].mean()) for kind, values in below.items()}
+        rows = np.flatnonzero(~np.isnan(below[RIGHT]))
+        if len(rows):
+            means = {kind: float(values[rows].mean()) for kind, values in below.items()}
             levels = {name: kinds[RIGHT].own_level for name, kinds in found.languages.items()}
-            spoken = [scores.languages[row] or ALL for row in np.flatnonzero(placed)]
-            level = float(np.mean([levels[language] for language in spoken]))
-            return Standing(means, level, n_rows, scores.n_scored - n_rows, found.set_name)
-        known_languages = ", ".join(sorted(set(found.languages) - {ALL}))
-        found = f"no row is in a calibrated language ({known_languages})"
+            level = float(np.mean([levels[scores.languages[row] or ALL] for row in rows]))
+            return Standing(means, level, len(rows), scores.n_scored - len(rows), found.set_name)
+        found = f"no row is in a calibrated language ({', '.join(sorted(set(found.languages) - {ALL}))})"
     if not found and path is None:
         return None
     reason = found or f"{path} has no calibration of {scores.metric}"
@@ -223,8 +218,7 @@ def standing(scores: Any, path: str | Path | None = None) -> Standing | None:
 
 def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
     """`standing` of each metric; metrics that nothing is known about are left out."""
-    placed = {name: standing(scores, path) for name, scores in found.items()}
-    return {name: item for name, item in placed.items() if item is not None}
+    return {name: item for name, scores in found.items() if (item := standing(scores, path)) is not None}
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
@@ -246,7 +240,12 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
         differences = item.differences(signature)
         if not differences:
             return item
-        if "metric" not in differences and _backbone(item.signature) == _backbone(signature):
+        # the name of the backbone, without its revision
+        names = [
+            parse_signature(text)[1].get("backbone", "").rpartition("@")[0]
+            for text in (item.signature, signature)
+        ]
+        if "metric" not in differences and names[0] == names[1]:
             pairs = [
                 f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
             ]
@@ -309,11 +308,6 @@ def _settings(signature: str) -> dict[str, str]:
 def _programs(value: str) -> set[str]:
     """The programs that split or tag texts, as signatures join them."""
     return set(value.replace(",", "+").split("+"))
-
-
-def _backbone(signature: str) -> str:
-    """Name of the backbone without its revision."""
-    return parse_signature(signature)[1].get("backbone", "").rpartition("@")[0]
 
 
 # -------------------------------------------------------------------------- measuring
@@ -386,9 +380,8 @@ def calibrate(
 
     Args:
         scorer: Any of the metric.
-        rows: Right captions, in languages with at least 20 photos; others are left out. A metric that
-            compares with references takes theirs, or, where there are none, the other captions of the photo
-            in the same language.
+        rows: Right captions; languages with fewer than 20 photos are left out. A metric that compares with
+            references takes theirs, or else the other captions of the photo in the same language.
         shuffled: Number of captions of other photos that are scored for each right one.
         n_references: Number of references per row, where they are other captions; None for all.
         seed: Seed for the choice of other captions.
