@@ -130,10 +130,11 @@ def unread_language(columns: Sequence[str], language: str | None) -> str | None:
     return next((name for name in FAMILIAR["language"] if language and name in columns), None)
 
 
-def check_column(option: str, given: str, columns: Sequence[str]) -> None:
+def check_column(option: str, given: str, columns: Sequence[str], where: str = "") -> None:
     """Raise InputError if a column that an option names does not exist."""
     if given not in columns:
-        raise InputError(Setting(option, given), f": there is no such column; found {_listed(columns)}")
+        found = f"found {_listed(columns)}{where}"
+        raise InputError(Setting(option, given), f": there is no such column; {found}")
 
 
 def _listed(columns: Sequence[str]) -> str:

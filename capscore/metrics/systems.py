@@ -6,6 +6,7 @@ wrote for several systems, and puts their rows in one order.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import Counter
@@ -28,11 +29,15 @@ from ..text.languages import language_code
 from .base import Scores
 from .signature import parse_signature
 
-# columns that name photos: those that are read as images, and others
-_PHOTO_COLUMNS = (
-    *FAMILIAR["image"],
-    *("image_file", "filename", "filepath", "path", "photo", "picture", "url", "image_id", "img_id"),
-)
+# what names a row → its columns, preferred ones first
+_NAMES = {
+    "id": ("id",),
+    "photo": (
+        *FAMILIAR["image"],
+        *("image_file", "filename", "filepath", "path", "photo", "picture", "url", "image_id", "img_id"),
+    ),
+    "language": FAMILIAR["language"],
+}
 # what rows may be matched by; what comes first is preferred
 MATCHED_BY = ("id", "photo", "references", "order")
 
@@ -88,7 +93,7 @@ def compare_systems(
         raise InputError(f"expected at least 2 systems to compare, got {len(systems)}")
     scored = {name: given for name, given in systems.items() if isinstance(given, Scores)}
     if scored:
-        _check_same_signatures({name: given.signature for name, given in scored.items()})
+        _check_signatures({name: given.signature for name, given in scored.items()})
         if images is None:
             images = _photos(scored)
         if languages is None:
@@ -106,18 +111,35 @@ def compare_systems(
     )
 
 
-def _check_same_signatures(signatures: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
+def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
+    """The photos of the rows, the same for all systems; None for a metric that opens none.
+
+    A row that failed has no photo, so another system's photo is taken there.
+    """
+    keys = [item.image_keys for item in scored.values()]
+    if not any(map(any, keys)):
+        return None
+    photos = []
+    for row, names in enumerate(zip(*keys, strict=False)):
+        found = sorted({*names} - {""})
+        if len(found) > 1:
+            raise InputError(f"the systems {', '.join(scored)} describe different photos", row=row)
+        photos.append(found[0] if found else f"row {row}")
+    return photos
+
+
+def _check_signatures(signatures: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
     """Check that scores depend on the same things, but for `empty` and the settings in `without`."""
-    read = {}
+    first, expected = "", {}
     for name, signature in signatures.items():
         try:
             metric, settings = parse_signature(signature)
         except ValueError as error:  # a summary that somebody edited
             raise InputError(f"{name} has no signature that can be read: {error}") from None
         # what is done with empty captions is stated where there are any; those left out are missing rows
-        read[name] = {"metric": metric, **settings, **dict.fromkeys((*without, "empty"), "")}
-    for name, found in read.items():
-        first, expected = next(iter(read.items()))
+        found = {"metric": metric, **settings, **dict.fromkeys((*without, "empty"), "")}
+        if not first:
+            first, expected = name, found
         differing = [
             f"{key} {expected.get(key, 'not stated')!r:.80} against {found.get(key, 'not stated')!r:.80}"
             for key in dict.fromkeys([*expected, *found])
@@ -129,24 +151,6 @@ def _check_same_signatures(signatures: Mapping[str, str], *, without: Sequence[s
                 f"{first} and {name} were scored in different ways, so their numbers cannot be compared: "
                 f"{'; '.join(differing)}{hint}"
             )
-
-
-def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
-    """The photos of the rows, the same for all systems; None for a metric that opens none.
-
-    A row that failed has no photo, so another system's photo is taken there.
-    """
-    lengths = {name: len(item) for name, item in scored.items()}
-    if len(set(lengths.values())) > 1:
-        counts = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise InputError(f"systems with different numbers of rows: {counts}")
-    photos = []
-    for row, keys in enumerate(zip(*(item.image_keys for item in scored.values()), strict=True)):
-        found = sorted({*keys} - {""})
-        if len(found) > 1:
-            raise InputError(f"the systems {', '.join(scored)} describe different photos", row=row)
-        photos.append(found[0] if found else f"row {row}")
-    return photos if any(any(item.image_keys) for item in scored.values()) else None
 
 
 # ------------------------------------------------------------------------ scored files
@@ -189,10 +193,9 @@ class SystemRows:
 
     def compare(self, **options: Any) -> dict[str, list[SystemComparison]]:
         """Metric → `compare_means_by_language` of its scores; rows that lack a score are left out."""
+        how = {"images": self.photos, "missing": "skip", **options}
         return {
-            metric: compare_means_by_language(
-                scores, self.languages, images=self.photos, missing="skip", **options
-            )
+            metric: compare_means_by_language(scores, self.languages, **how)
             for metric, scores in self.scores.items()
         }
 
@@ -200,28 +203,15 @@ class SystemRows:
 class _System:
     """One file: its rows, the metrics of its summary, the columns and cells of what names a row, and keys."""
 
-    def __init__(self, name: str, path: Path, options: Mapping[str, str | None]):
-        self.name, self.source = name, open_rows(path)
-        self.metrics = _summary(path)
-        for option, column in options.items():
-            if column is not None:
-                self.check_column(option, column)
-        columns = self.source.columns
-        known = {"id": ("id",), "photo": _PHOTO_COLUMNS, "language": FAMILIAR["language"]}
-        self.columns: dict[str, tuple[str, ...]] = {}
-        for what, names in known.items():
-            given = options["image_column" if what == "photo" else f"{what}_column"]
-            self.columns[what] = (given,) if given else tuple(item for item in names if item in columns)[:1]
-        self.columns["references"] = find_reference_columns(columns)
+    def __init__(self, name: str, path: Path, given: Mapping[str, str | None]):
+        self.name, self.source, self.metrics = name, open_rows(path), _summary(path)
+        self.columns = {"references": find_reference_columns(self.source.columns)}
+        for what, names in _NAMES.items():
+            known = (column for column in names if column in self.source.columns)
+            column = given[what] or next(known, None)
+            self.columns[what] = () if column is None else (column,)
         self.cells: dict[str, list[Any]] = {}
         self.keys: list[tuple[str, str, int]] = []
-
-    def check_column(self, option: str, column: str) -> None:
-        """Raise InputError, with the file's name, if it lacks a column that an option names."""
-        try:
-            check_column(option, column, self.source.columns)
-        except InputError as error:
-            raise InputError(*error.parts, f" (in {self.source.path})") from None
 
     def signature(self, column: str) -> str:
         """The signature of the metric that a column belongs to; "" if the summary names none."""
@@ -238,9 +228,13 @@ class _System:
         for chunk in self.source.chunks(4096, [*cells]):
             for column, values in cells.items():
                 values += map(_without_photo, chunk.values(column))
-        for column in metrics:
-            self.cells[column] = [self._number(value, row, column) for row, value in enumerate(cells[column])]
         self.cells |= {column: cells[column] for column in others}
+        for column in metrics:
+            self.cells[column] = [*map(number_in, cells[column])]
+            for row, number in enumerate(self.cells[column]):
+                if math.isinf(number):
+                    message = f"the column {column!r} holds {cells[column][row]!r:.40}"
+                    raise InputError(f"{self.place(row)}: {message}; expected a finite number")
         for what in shared:
             rows = zip(*(cells[column] for column in self.columns[what]), strict=True)
             self.cells[what] = [" | ".join(sorted(_texts(row))) for row in rows]
@@ -253,13 +247,6 @@ class _System:
     def place(self, row: int) -> str:
         """How messages name a row."""
         return f"{self.source.path}, row {row} counted from 0"
-
-    def _number(self, value: Any, row: int, column: str) -> float:
-        number = number_in(value)
-        if math.isinf(number):
-            message = f"the column {column!r} holds {value!r:.40}; expected a finite number"
-            raise InputError(f"{self.place(row)}: {message}")
-        return number
 
 
 def read_systems(
@@ -290,14 +277,32 @@ def read_systems(
         InputError: a file or column that does not exist, a score that is not a number, different rows, or
             different signatures.
     """
-    options = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
-    systems = [_System(name, Path(path), options) for name, path in files.items()]
+    given = {"id": id_column, "photo": image_column, "language": language_column}
+    systems = [_System(name, Path(path), given) for name, path in files.items()]
+    options = [("id_column", id_column), ("image_column", image_column), ("language_column", language_column)]
+    for option, column in (*options, *(("metric", metric) for metric in metrics or ())):
+        for system in systems:
+            if column is not None:
+                check_column(option, column, system.source.columns, f" (in {system.source.path})")
+    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
     first = systems[0]
-    columns = _metric_columns(systems, metrics)
-    notes = _check_signatures(systems, columns, common_rows)
+    common = [
+        column
+        for column in first.source.columns
+        if all(column in system.source.columns for system in systems)
+    ]
+    columns = [*dict.fromkeys(metrics)] if metrics else [column for column in common if column in known]
+    if not columns:
+        raise InputError(
+            Setting("metric"), ": the files have no metric in common; name a column of scores that all have"
+        )
+    notes = _signature_notes(systems, columns, common_rows)
     shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
     how = match_by or next((item for item in MATCHED_BY if item in shared), "order")
-    others = () if match_by or how != "order" else _other_columns(systems, columns)
+    others: list[str] = []
+    if how == "order" and not match_by:
+        known |= {*columns, *FAMILIAR["candidate"], *FAMILIAR["language"]}
+        others = [column for column in common if column not in known and not first.signature(column)]
     for system in systems:
         system.read(columns, shared, others)
     _check_order(systems, others)
@@ -308,7 +313,7 @@ def read_systems(
         for column in columns
     }
     if not common_rows:
-        _refuse_missing_scores(scores, first, numbers[first.name])
+        _refuse_missing_scores(scores, [first.keys[row] for row in numbers[first.name]])
     languages = None
     if "language" in shared:
         languages = [first.cells["language"][row] for row in numbers[first.name]]
@@ -338,59 +343,7 @@ def _summary(path: Path) -> dict[str, dict[str, Any]]:
         raise InputError(f"{summary}, the summary of {path}, cannot be read: {error}") from None
 
 
-def _metric_columns(systems: Sequence[_System], metrics: Sequence[str] | None) -> list[str]:
-    for metric in metrics or ():
-        for system in systems:
-            system.check_column("metric", metric)
-    if metrics:
-        return list(dict.fromkeys(metrics))
-    common = _common_columns(systems) & _known_metrics(systems)
-    if not common:
-        raise InputError(
-            Setting("metric"), ": the files have no metric in common; name a column of scores that all have"
-        )
-    return [column for column in systems[0].source.columns if column in common]
-
-
-def _common_columns(systems: Sequence[_System]) -> set[str]:
-    return set.intersection(*(set(system.source.columns) for system in systems))
-
-
-def _known_metrics(systems: Sequence[_System]) -> set[str]:
-    return {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
-
-
-def _other_columns(systems: Sequence[_System], columns: Sequence[str]) -> list[str]:
-    """Columns of all files that are neither scores nor captions, and may say which row is which."""
-    apart = {*columns, *_known_metrics(systems), *FAMILIAR["candidate"], *FAMILIAR["language"]}
-    common = _common_columns(systems) - apart
-    return [
-        column
-        for column in systems[0].source.columns
-        if column in common and not any(system.signature(column) for system in systems)
-    ]
-
-
-def _check_order(systems: Sequence[_System], others: Sequence[str]) -> None:
-    """Refuse to match rows by their order where a column says that they are different rows."""
-    first, *rest = systems
-    for column in others:
-        for system in rest:
-            pairs = list(zip(first.cells[column], system.cells[column], strict=False))
-            if any(0 < number_in(cell) % 1 < 1 for pair in pairs for cell in pair):
-                continue  # numbers with decimals are scores
-            row = next((row for row, (mine, other) in enumerate(pairs) if mine != other), None)
-            if row is not None:
-                raise InputError(
-                    f"no known column names the rows, and {column!r} differs: {first.place(row)} holds "
-                    f"{pairs[row][0]!r:.60}, {system.place(row)} {pairs[row][1]!r:.60}; name the rows with ",
-                    Setting("id_column"),
-                    ", or choose ",
-                    Setting("match_by", "order"),
-                )
-
-
-def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
+def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_rows: bool) -> list[str]:
     """Refuse scores that depend on different things; notes on those that state nothing."""
     notes = []
     for column in columns:
@@ -398,7 +351,7 @@ def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
             # other rows may be in other languages
-            _check_same_signatures(stated, without=("lang",) if common_rows else ())
+            _check_signatures(stated, without=("lang",) if common_rows else ())
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
         silent = ", ".join(name for name in signatures if name not in stated)
@@ -407,6 +360,24 @@ def _check_signatures(systems: Sequence[_System], columns: Sequence[str], common
                 f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
             )
     return notes
+
+
+def _check_order(systems: Sequence[_System], others: Sequence[str]) -> None:
+    """Refuse to match rows by their order where a column says that they are different rows."""
+    first, *rest = systems
+    for column, system in itertools.product(others, rest):
+        pairs = list(zip(first.cells[column], system.cells[column], strict=False))
+        if any(0 < number_in(cell) % 1 < 1 for pair in pairs for cell in pair):
+            continue  # numbers with decimals are scores
+        row = next((row for row, (mine, other) in enumerate(pairs) if mine != other), None)
+        if row is not None:
+            raise InputError(
+                f"no known column names the rows, and {column!r} differs: {first.place(row)} holds "
+                f"{pairs[row][0]!r:.60}, {system.place(row)} {pairs[row][1]!r:.60}; name the rows with ",
+                Setting("id_column"),
+                ", or choose ",
+                Setting("match_by", "order"),
+            )
 
 
 def _without_photo(value: Any) -> Any:
@@ -472,16 +443,11 @@ def _same_rows(
                 more = ", …" if len(lone) > 3 else ""
                 count = f"{len(lone):,} of the {len(system.keys):,} rows of {system.name}"
                 parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
-        hint: Sequence[Any] = ("; no row is in every file",)
-        if kept:
-            hint = (
-                "; ",
-                Setting("common_rows", True),
-                f" compares only the {len(kept):,} that all files have",
-            )
+        said = f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}; "
+        if not kept:
+            raise InputError(f"{said}no row is in every file")
         raise InputError(
-            f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}",
-            *hint,
+            said, Setting("common_rows", True), f" compares only the {len(kept):,} that all have"
         )
     order = [key for key in systems[0].keys if key in kept]
     number_of = {system.name: {key: row for row, key in enumerate(system.keys)} for system in systems}
@@ -522,15 +488,14 @@ def _photos_of_rows(
 
 
 def _refuse_missing_scores(
-    scores: Mapping[str, Mapping[str, np.ndarray]], first: _System, numbers: Sequence[int]
+    scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[tuple[str, str, int]]
 ) -> None:
     for column, by_system in scores.items():
-        lacking = {name: int(np.isnan(values).sum()) for name, values in by_system.items()}
-        if any(lacking.values()):
-            counts = ", ".join(f"{count:,} of {name}" for name, count in lacking.items() if count)
-            row = int(np.isnan([*by_system.values()]).any(axis=0).argmax())
-            raise InputError(
-                f"{column}: rows without a score ({counts}; first {_shown(first.keys[numbers[row]])}); ",
-                Setting("common_rows", True),
-                " compares only the rows that every system has a score for",
-            )
+        for name, values in by_system.items():
+            if (missing := np.isnan(values)).any():
+                raise InputError(
+                    f"{column}: {missing.sum():,} rows of {name} have no score, such as "
+                    f"{_shown(keys[int(missing.argmax())])}; ",
+                    Setting("common_rows", True),
+                    " compares only the rows that every system has a score for",
+                )

@@ -198,7 +198,7 @@ def test_other_rows_are_refused_unless_the_common_ones_are_asked_for(tmp_path):
     done = run(a, b)
     assert done.exit_code == 1
     assert "2 of the 5 rows of a are not in every file ('3.jpg en', '4.jpg en')" in done.output
-    assert "--common-rows compares only the 3 that all files have" in done.output
+    assert "--common-rows compares only the 3 that all have" in done.output
     assert run(a, write(tmp_path / "c.jsonl", rows([0.3, 0.4, None, 0.1, 0.1]))).exit_code == 1
     done = run(a, b, "--common-rows", "--json", "--samples", 50)
     assert done.exit_code == 0, done.output
