@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..errors import CapscoreError, InputError, Setting
+from ..errors import CapscoreError, InputError
 from ..files.console import make_console
 from .options import Force, Quiet, argument, option
-from .terminal import UsageError, as_usage, check_result_file, make_table, print_written
+from .terminal import as_usage, check_result_file, make_table, print_written
 
 
 def leaderboard(
     results: Annotated[list[str], argument("RESULTS")],
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
-    space: Annotated[Path | None, option("Folder to make of a static Space.", metavar="FOLDER")] = None,
     title: Annotated[str, option("Title. Default: Image caption metrics.", metavar="TEXT")] = (
         "Image caption metrics"
     ),
@@ -26,8 +25,7 @@ def leaderboard(
     RESULTS are files that `capscore benchmark --output` wrote, or folders of them. Each is checked against
     the schema of results first.
 
-    --output NAME.html is a page in one file; --space FOLDER is the same as a static Space, with its card.
-    Without either, what papers report is printed.
+    --output NAME.html is a page in one file. Without it, what papers report is printed.
 
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage, or a file that is none of results.
 
@@ -35,22 +33,16 @@ def leaderboard(
     """
     from ..benchmarks.result_file import read_results
     from ..files.write import write_text
-    from ..show.pages import leaderboard_page, write_leaderboard_space
+    from ..show.pages import leaderboard_page
 
     check_result_file("output", output, (".html",), force)
-    if space is not None and space.exists() and not force:
-        raise UsageError(Setting("space", space), " exists; ", Setting("force", True), " writes into it")
     with as_usage(InputError):
         numbers = read_results(results)
     if not numbers:
         raise CapscoreError("the files hold no result")
     if output is not None:
         write_text(output, leaderboard_page(numbers, title), "page")
-    if space is not None:
-        write_leaderboard_space(numbers, space, title)
-    console = make_console()
-    if output is not None or space is not None:
-        return None if quiet else print_written(console, output, space)
+        return None if quiet else print_written(make_console(), output)
     table = make_table("benchmark", "metric", "backbone", "statistic", numbers=("value", "rows"))
     for number in filter(lambda number: number.main, numbers):
         default = number.config in ("default", "")
@@ -59,4 +51,4 @@ def leaderboard(
         table.add_row(
             name, number.metric, number.backbone or "–", number.statistic, value, f"{number.n_rows:,}"
         )
-    console.print(table)
+    make_console().print(table)

@@ -296,10 +296,7 @@ def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]
         metrics=metrics,
         languages=list(languages) if any(languages) else [],
         rows_of=rows_of,
-        failures=[
-            f"{source.short_place(row, line)}: {message}"
-            for row, (line, message) in sorted(run.failures.items())
-        ],
+        notes=[f"{len(run.failures):,} rows could not be scored."] if run.failures else [],
     )
 
 

@@ -318,23 +318,16 @@ def compared(uploads: list[str]) -> str:
     Files named `….summary.json` are summaries. Raises CapscoreError for fewer than two systems, two of one
     name, or files that cannot be compared.
     """
-    from ..files.write import summary_path
     from ..metrics.systems import read_systems
 
-    summaries = [Path(file) for file in uploads if file.endswith(".summary.json")]
-    scored_files = [Path(file) for file in uploads if not file.endswith(".summary.json")]
-    systems = {file.stem: file for file in scored_files}
-    if len(scored_files) < 2 or len(systems) < len(scored_files):
-        raise CapscoreError("upload the files of at least two systems, each with a name of its own")
     # every upload lies in a folder of its own, and a summary is read from beside its file
     with tempfile.TemporaryDirectory() as folder:
-        beside = {name: Path(shutil.copy(file, folder)) for name, file in systems.items()}
-        known = {summary_path(file).name for file in beside.values()}
-        for summary in summaries:
-            if summary.name not in known:
-                raise CapscoreError(f"{summary.name} is the summary of none of {', '.join(systems)}")
-            shutil.copy(summary, folder)
-        rows = read_systems(beside)
+        copies = [Path(shutil.copy(file, folder)) for file in uploads]
+        scored_files = [path for path in copies if not path.name.endswith(".summary.json")]
+        systems = {path.stem: path for path in scored_files}
+        if len(systems) < max(2, len(scored_files)):
+            raise CapscoreError("upload the files of at least two systems, each with a name of its own")
+        rows = read_systems(systems)
     report = comparison_report(rows.compare(n=SAMPLES), rows.signatures)
     remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
     return render("tables.html", tables=report.tables, remarks=remarks)

@@ -1,7 +1,4 @@
-"""Templates and their values → HTML pages that need no other file and load nothing from the network.
-
-Here: the page of explained captions, and the leaderboard; `score_report` has the page of scores.
-"""
+"""Templates and their values → HTML pages that need no other file and load nothing from the network."""
 
 from __future__ import annotations
 
@@ -20,7 +17,6 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from markupsafe import Markup
 
 from ..errors import visible
-from ..files.write import write_text
 from ..text.languages import NAMES
 from .explained import (
     MAX_MISSED,
@@ -51,23 +47,6 @@ _RIGHT_TO_LEFT = frozenset(("Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syr
 # A photo's longer side on the page, and the size of a tag's letters, in CSS pixels
 _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
 _MAX_RATIO = 4.0  # of a photo's sides; a longer one is shown on a field of this ratio
-_SPACE = """---
-title: {title}
-emoji: 🏆
-colorFrom: yellow
-colorTo: blue
-sdk: static
-pinned: false
-tags:
-- evaluate
-- image-captioning
-- leaderboard
----
-
-# {title}
-
-Made from files of results by `capscore leaderboard`. The page loads nothing from elsewhere.
-"""
 
 
 @cache
@@ -85,13 +64,8 @@ def environment(folder: Path | None = None) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters.update(
-        breakable=breakable,
-        in_language=language_attributes,
-        language_names=language_names,
-        fixed=fixed,
-        bars_note=bars_note,
-    )
+    filters = {"breakable": breakable, "in_language": language_attributes}
+    templates.filters.update(filters, language_names=language_names, fixed=fixed, bars_note=bars_note)
     return templates
 
 
@@ -245,26 +219,28 @@ def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) ->
     """
     left, top, width, height = field
     pixel = max(width, height) / _SHOWN_SIDE  # a pixel of the screen, in pixels of the photo
-    placed: list[Box] = []
+    tags: list[Box] = []
     drawn = []
     for region in regions:
         x0, y0, x1, y1 = box = _inside(region.box, size)
         letters = sum(1.05 if unicodedata.east_asian_width(item) in "WF" else 0.62 for item in region.tag)
         wide, high = (letters * _TAG_LETTER + _TAG_PADDING) * pixel, _TAG_HEIGHT * pixel
-        choices = []
-        for x, y in ((x, y) for x in (x0, x1 - wide) for y in (y0, y0 - high, y1 - high, y1)):
-            x = max(left, min(x, left + width - wide))
-            y = max(top, min(y, top + height - high))
-            choices.append((x, y, x + wide, y + high))
-        tag = min(choices, key=lambda choice: sum(_overlap(choice, other) for other in placed))
-        placed.append(tag)
+        corners = [
+            (max(left, min(x, left + width - wide)), max(top, min(y, top + height - high)))
+            for x in (x0, x1 - wide)
+            for y in (y0, y0 - high, y1 - high, y1)
+        ]
+        places = [(x, y, x + wide, y + high) for x, y in corners]
+        tag = min(places, key=lambda place: sum(_overlap(place, other) for other in tags))
+        tags.append(tag)
         on_right = tag[0] + tag[2] > 2 * left + width
+        across = left + width - tag[2] if on_right else tag[0] - left
         drawn.append(
             {
                 "region": region,
                 "box": box,
                 "side": "right" if on_right else "left",
-                "across": 100 * (left + width - tag[2] if on_right else tag[0] - left) / width,
+                "across": 100 * across / width,
                 "down": 100 * (tag[1] - top) / height,
             }
         )
@@ -302,9 +278,3 @@ def leaderboard_page(numbers: Sequence[ReportedNumber], title: str) -> str:
         sizes=(100, 200, 500, 1000),  # of backbones, in millions of parameters
         files=sorted({number.file for number in numbers}),
     )
-
-
-def write_leaderboard_space(numbers: Sequence[ReportedNumber], folder: Path, title: str) -> None:
-    """Write a folder that is a static Space: the page, and a card."""
-    write_text(folder / "index.html", leaderboard_page(numbers, title), "page")
-    write_text(folder / "README.md", _SPACE.format(title=title), "card")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from .tables import Table, fixed, photo_name
 if TYPE_CHECKING:
     from PIL import Image
 
-    from ..files.columns import ColumnNames
+    from ..files.columns import ChunkInputs, ColumnNames
     from ..files.image_folder import ImageFolder
     from ..files.row_source import RowSource
 
@@ -28,7 +29,6 @@ ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
 _BINS = 30
 _THUMBNAIL = 320  # longest side of a photo in pixels
-_MAX_FAILURES = 20
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,7 @@ def read_rows(
         numbers: Numbers of the rows, counted from 0.
         system: Name of the captions' system.
     """
-    from ..images.load import load_image
-
-    found: dict[int, ReportedRow] = {}
+    rows: dict[int, ReportedRow] = {}
     for chunk in source.chunks(CHUNK_ROWS):
         here = [number for number in sorted(set(numbers)) if 0 <= number - chunk.start < len(chunk)]
         if not here:
@@ -92,25 +90,29 @@ def read_rows(
         inputs = read_inputs(chunk, source, names, folder)
         photos = [None] * len(chunk) if names.image is None else chunk.values(names.image)
         for number in here:
-            row = number - chunk.start
-            photo = None
-            if inputs.images is not None and row not in inputs.problems:
-                try:
-                    photo = load_image(inputs.images[row])
-                except InputError:  # the report says elsewhere which rows failed
-                    pass
-            references = () if inputs.references is None else inputs.references[row]
-            language = "" if inputs.languages is None else inputs.languages[row]
-            caption = inputs.candidates[row]
-            found[number] = ReportedRow(
-                place=source.short_place(number, None if chunk.lines is None else chunk.lines[row]),
+            index = number - chunk.start
+            references = () if inputs.references is None else inputs.references[index]
+            language = "" if inputs.languages is None else inputs.languages[index]
+            caption = inputs.candidates[index]
+            rows[number] = ReportedRow(
+                place=source.short_place(number, None if chunk.lines is None else chunk.lines[index]),
                 captions={system: "" if is_missing(caption) else str(caption)},
-                photo=photo,
+                photo=_photo(inputs, index),
                 references=[references] if isinstance(references, str) else list(references or ()),
                 language=language if isinstance(language, str) else "",
-                name=photo_name(photos[row]),
+                name=photo_name(photos[index]),
             )
-    return found
+    return rows
+
+
+def _photo(inputs: ChunkInputs, index: int) -> Image.Image | None:
+    from ..images.load import load_image
+
+    if inputs.images is None or index in inputs.problems:
+        return None
+    with suppress(InputError):  # whoever scored has said which rows failed
+        return load_image(inputs.images[index])
+    return None
 
 
 def write_score_report(
@@ -120,7 +122,6 @@ def write_score_report(
     metrics: Sequence[ReportedMetric],
     languages: Sequence[str],
     rows_of: Callable[[Sequence[int]], Mapping[int, ReportedRow]],
-    failures: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> Path:
     """Write the page.
@@ -134,7 +135,6 @@ def write_score_report(
         metrics: At least one metric; all have the same n rows and the same systems.
         languages: Language of each row, "" where it is not known; () if no row has one.
         rows_of: Function that gives the shown rows by their numbers.
-        failures: Sentences about rows that could not be scored.
         notes: Sentences that a reader needs.
 
     Raises:
@@ -154,8 +154,6 @@ def write_score_report(
         ],
         languages=_by_language(metrics, languages),
         lists={title: [cards[number] for number in numbers] for title, numbers in lists.items()},
-        failures=list(failures[:_MAX_FAILURES]),
-        n_failures=len(failures),
         notes=list(notes),
     )
     write_text(path, page, "report")

@@ -152,13 +152,10 @@ def test_the_command(tmp_path):
     path = written(tmp_path, stamped(RUN))
     shown = run(path)
     assert shown.exit_code == 0 and "62.50" in shown.stdout and "auc" not in shown.stdout
-    page, space = tmp_path / "page.html", tmp_path / "space"
-    assert run(path, "--output", page, "--space", space).exit_code == 0
-    assert (space / "index.html").read_text() == page.read_text()
-    assert "sdk: static" in (space / "README.md").read_text()
+    page = tmp_path / "page.html"
+    assert run(path, "--output", page).exit_code == 0 and "62.50" in page.read_text()
     assert run(path, "--output", page).exit_code == 2
-    assert run(path, "--space", space).exit_code == 2
-    assert run(path, "--output", page, "--space", space, "--force").exit_code == 0
+    assert run(path, "--output", page, "--force").exit_code == 0
 
 
 # ---- results/ of this repository ----

@@ -88,9 +88,9 @@ def test_means_per_language_and_system(tmp_path):
 
 def test_rows_without_any_score(tmp_path):
     metric = ReportedMetric("mcs", {"all": np.array([NAN, NAN])})
-    page, asked = report(tmp_path, [metric], failures=["line 1: no <photo>"] * 30)
+    page, asked = report(tmp_path, [metric], notes=["no <photo>"])
     assert asked == [] and "<rect" not in page
-    assert page.count("line 1: no &lt;photo&gt;") == 20 and "… and 10 more." in page
+    assert "no &lt;photo&gt;" in page
 
 
 HOSTILE = '<script>alert("1")</script></section>&amp;\x1b[31m'
@@ -105,7 +105,6 @@ def test_texts_cannot_change_the_page(tmp_path):
         metrics=[metric],
         languages=[HOSTILE],
         rows_of=lambda numbers: {0: row},
-        failures=[HOSTILE],
         notes=[HOSTILE],
     ).read_text(encoding="utf-8")
     assert "<script" not in page and "\x1b" not in page
