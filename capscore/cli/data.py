@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,8 +16,6 @@ from .options import AsJson, DataDir, Force, ImageDir, Markdown, Output, TestSpl
 
 Slug = Annotated[str, argument("BENCHMARK")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
-NoTable = Annotated[bool, option("Print no table.", "--quiet", "-q")]
-OnlyProblems = Annotated[bool, option("Print only problems.", "--quiet", "-q")]
 
 
 @contextmanager
@@ -29,11 +27,6 @@ def _usage(benchmark: str) -> Iterator[None]:
         builder_class(benchmark)
     with terminal.as_usage(InputError):
         yield
-
-
-def _tell(quiet: bool) -> Callable[[str], None] | None:
-    """What is told to a person who waits."""
-    return terminal.say if sys.stderr.isatty() and not quiet else None
 
 
 def list_(as_json: AsJson = False) -> None:
@@ -66,14 +59,11 @@ def check(
     data_dir: DataDir = None,
     config: Configs = None,
     image_dir: ImageDir = None,
-    open_images: Annotated[bool, option("Decode all photos to find damaged ones.", "--open-images")] = False,
-    list_missing: Annotated[Path | None, option("File for names of missing photos.")] = None,
     as_json: AsJson = False,
-    quiet: OnlyProblems = False,
 ) -> int:
     """Check a benchmark's files: published counts, checksums, missing photos.
 
-    BENCHMARK is a name of `capscore data list`, such as xvnli.
+    BENCHMARK is a name of `capscore data list`, such as xvnli. --json names every photo that is missing.
 
     Exit codes: 0 as published; 1 something is missing or differs; 2 wrong usage.
     """
@@ -82,26 +72,16 @@ def check(
     from ..benchmarks.data.check import NOTE, OK, check_benchmark
 
     with _usage(benchmark):
-        checked = check_benchmark(
-            benchmark,
-            config,
-            data_dir=data_dir,
-            image_dir=image_dir,
-            open_images=open_images,
-            say=_tell(quiet),
-        )
-    if list_missing is not None:
-        names = dict.fromkeys(name for part in checked for name in part.missing_images)
-        write_text(list_missing, "".join(f"{name}\n" for name in names))
+        checked = check_benchmark(benchmark, config, data_dir=data_dir, image_dir=image_dir)
     if as_json:
-        terminal.print_json([part.to_dict() for part in checked])
+        terminal.print_json(
+            [{**vars(part), "findings": [item._asdict() for item in part.findings]} for part in checked]
+        )
     marks = {OK: ("✓", "green"), NOTE: ("·", "dim")}
     console = make_console()
     for part in () if as_json else checked:
-        shown = [found for found in part.findings if not quiet or found.level not in marks]
-        if shown:
-            console.print(Text(f"{part.benchmark} · {part.config}", style="bold"))
-        for finding in shown:
+        console.print(Text(f"{part.benchmark} · {part.config}", style="bold"))
+        for finding in part.findings:
             mark, style = marks.get(finding.level, ("✗", "red"))
             line = Text(f"  {mark} ", style=style)
             line.append(f"{finding.what}: {finding.message}", style="")
@@ -118,7 +98,6 @@ def statistics(
     markdown: Markdown = None,
     force: Force = False,
     as_json: AsJson = False,
-    quiet: NoTable = False,
 ) -> None:
     """Count a benchmark's captions: per language, per photo, words, characters.
 
@@ -133,13 +112,13 @@ def statistics(
     terminal.check_result_files(force, output=output, markdown=markdown)
     configs = None if "all" in (config or ()) else config
     with _usage(benchmark):
-        found = caption_statistics(benchmark, configs, data_dir=data_dir, split=split, say=_tell(quiet))
+        found = caption_statistics(benchmark, configs, data_dir=data_dir, split=split)
     terminal.write_json(output, found.to_dict())
     if markdown is not None:
         write_text(markdown, captions_report(found).markdown())
     if as_json:
         terminal.print_json(found.to_dict())
-    elif not quiet:
+    else:
         console = make_console()
         captions_report(found).print(console)
         terminal.print_written(console, output, markdown)
@@ -153,7 +132,6 @@ def export(
     image_dir: ImageDir = None,
     no_images: Annotated[bool, option("Leave the photos out.", "--no-images")] = False,
     force: Force = False,
-    quiet: OnlyProblems = False,
 ) -> None:
     """Write a benchmark as Parquet, for load_dataset(folder, config) of every datasets version.
 
@@ -165,7 +143,7 @@ def export(
 
     from ..benchmarks.data.export import export_benchmark
 
-    if quiet or not sys.stderr.isatty():
+    if not sys.stderr.isatty():
         disable_progress_bars()
     with _usage(benchmark):
         made = export_benchmark(
@@ -176,7 +154,6 @@ def export(
             image_dir=image_dir,
             images=False if no_images else None,
             force=force,
-            say=None if quiet else terminal.say,
+            say=terminal.say,
         )
-    if not quiet:
-        terminal.say(f"{made} is whole")
+    terminal.say(f"{made} is whole")

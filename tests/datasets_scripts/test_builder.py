@@ -15,7 +15,6 @@ import capscore
 from capscore.benchmarks.data import builder as benchmark_builder
 from capscore.benchmarks.data import load as data_sets
 from capscore.benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
-from capscore.benchmarks.data.builder import garbled
 
 from ..photos import encode, noise
 
@@ -56,53 +55,6 @@ def folder(tmp_path):
 
 def with_photos(rows):
     return [row["image"] is not None for row in rows.cast_column("image", datasets.Image(decode=False))]
-
-
-# ------------------------------------------------------------------------- encodings
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ein grüner Käfer für Zoë",
-        "un café à Paris, où l'été s'achève",
-        "Ein Mann in der NÄHE eines ÖFFENTLICHEN Platzes",
-        "左图里有两只狗",
-        "Μια γάτα σε ένα χαλί",
-        "बच्चा पानी में",
-        "собака на траве",
-        "כלב על הדשא",
-        "is that a cat? or two?",
-        "“a sign” – it says 50 €",
-        "São Paulo, MANHÃ; ÂNGULO",
-        "",
-    ],
-)
-def test_garbled_text_is_told_from_text(text):
-    assert not garbled(text)
-    if text.isascii():
-        return
-    content = text.encode()
-    for encoding in ("latin-1", "cp1252"):
-        read = "".join(bytes([byte]).decode(encoding, "ignore") or chr(byte) for byte in content)
-        assert garbled(read), encoding
-        assert garbled(" ".join(read.split())), f"{encoding}, with blanks in a row as one"
-
-
-def test_lost_characters_are_garbled():
-    assert garbled("собака на траве".encode("latin-1", "replace").decode())
-    assert garbled("a caf\ufffd")
-
-
-@pytest.mark.parametrize("wrong", [1, 50])
-def test_one_garbled_caption_is_the_files_own_many_are_an_error(folder, cache, wrong):
-    lines = [f"{n}.jpg\t{'grün' if n >= wrong else 'grÃ¼n'}\n" for n in range(200)]
-    (folder / "captions.tsv").write_text("x.jpg\tein Hund\n" + "".join(lines), encoding="utf-8")
-    if wrong == 1:
-        assert load(folder, cache).num_rows == 201
-        return
-    with pytest.raises(AnnotationError, match=r"captions\.tsv: .*50 of 201 captions look as if.*'grÃ¼n'"):
-        load(folder, cache)
 
 
 # ----------------------------------------------------------------------- missing files

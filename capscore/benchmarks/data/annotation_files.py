@@ -79,10 +79,7 @@ class AnnotationFile:
 
 
 class KeptReadings(dict[tuple[object, ...], Any]):
-    """What was read from files, for builders that read the same ones, such as one for each language.
-
-    A file that has changed is read again.
-    """
+    """What was read from files, for builders that read the same ones, such as one for each language."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ class AnnotationSource:
     Args:
         path: the file, or the zip or tar archive that holds it.
         member: name inside the archive; "" for a plain file. The last parts of a path are enough.
-        opened: is told whenever the file is read.
+        opened: gets the file by its path whenever it is read.
         kept: what others have read; None reads the file itself.
         content: what is in the file, if it is known already.
 
@@ -102,7 +99,7 @@ class AnnotationSource:
 
     path: Path
     member: str = ""
-    opened: Callable[[AnnotationSource], None] | None = field(default=None, compare=False, repr=False)
+    opened: dict[Path, AnnotationSource] | None = field(default=None, compare=False, repr=False)
     kept: KeptReadings | None = field(default=None, compare=False, repr=False)
     content: bytes | None = field(default=None, compare=False, repr=False)
 
@@ -117,13 +114,11 @@ class AnnotationSource:
         """Values that were found in this file, to be checked."""
         return Row(values, self, line, entry)
 
-    # ------------------------------------------------------------------------ bytes
-
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
         """The file's bytes, unpacked, as a stream."""
         if self.opened is not None:
-            self.opened(self)
+            self.opened[self.path] = self
         if self.content is not None:
             yield io.BytesIO(self.content)
             return
@@ -156,6 +151,7 @@ class AnnotationSource:
         return digest.hexdigest()
 
     def _kept(self, what: str, read: Callable[[], Any]) -> Any:
+        """What `read` gives, once for all who keep readings; a file that has changed is read again."""
         if self.kept is None:
             return read()
         with self.reading():
@@ -165,13 +161,10 @@ class AnnotationSource:
             self.kept[key] = read()
         return self.kept[key]
 
-    # ------------------------------------------------------------------------- text
-
     def text(self) -> str:
         """The whole file as text."""
         with self.open() as stream:
-            data = stream.read(LIST_BYTES.bytes + 1)
-        return self._decoded(data, LIST_BYTES, None, is_start=True)
+            return self._decoded(stream.read(LIST_BYTES.bytes + 1), LIST_BYTES)
 
     def lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:
         """(1-based number, text without its line end) of every line, blank ones included.
@@ -183,29 +176,27 @@ class AnnotationSource:
         max_bytes = ROW_BYTES.bytes
         with self.open() as stream:
             for number, raw in enumerate(iter(lambda: stream.readline(max_bytes + 1), b""), start=1):
-                text = self._decoded(raw, ROW_BYTES, number, is_start=number == 1)
+                text = self._decoded(raw, ROW_BYTES, number)
                 if ended and not raw.endswith((b"\n", b"\r")):
                     raise self.error("is the last line, and has no line end: cut short?", line=number)
                 yield number, text.rstrip("\r\n")
 
-    def _decoded(self, data: bytes, limit: Limit, line: int | None, *, is_start: bool) -> str:
+    def _decoded(self, data: bytes, limit: Limit, line: int | None = None) -> str:
+        """The text of a line, or of the whole file."""
         if len(data) > limit.bytes:
             raise self.error(f"is larger than it may be: {limit}", line=line)
-        if is_start:
+        if line in (None, 1):
             start = data[:200].lstrip().lower()
-            known = next((name for mark, name in _SIGNATURES.items() if start.startswith(mark)), None)
-            if known is None and b"\0" in start:
-                known = "UTF-16, or binary data"
-            if known is not None:
-                raise self.error(f"is not UTF-8 text: it looks like {known}", line=1)
+            looks_like = [name for mark, name in _SIGNATURES.items() if start.startswith(mark)]
+            looks_like += ["UTF-16, or binary data"] if b"\0" in start else []
+            if looks_like:
+                raise self.error(f"is not UTF-8 text: it looks like {looks_like[0]}", line=1)
         try:
-            return data.decode("utf-8-sig" if is_start else "utf-8")
+            return data.decode("utf-8-sig" if line in (None, 1) else "utf-8")
         except UnicodeDecodeError as error:
             line = line or data.count(b"\n", 0, error.start) + 1
             message = f"is not UTF-8 text: byte 0x{data[error.start]:02x} cannot be decoded"
             raise self.error(message, line=line) from error
-
-    # ------------------------------------------------------------------------- rows
 
     def tsv(self, *columns: str) -> Iterator[Row]:
         """Lines of tab-separated values; every line must have as many as there are names here."""
@@ -222,7 +213,7 @@ class AnnotationSource:
     def jsonl(self) -> Iterator[Row]:
         """JSON objects, one per line."""
         if self.opened is not None:
-            self.opened(self)
+            self.opened[self.path] = self
         objects = ((number, self._parsed(text, number)) for number, text in self._filled_lines())
         for number, values in objects if self.kept is None else self._kept("rows", lambda: list(objects)):
             yield Row(values, self, number)
@@ -276,22 +267,21 @@ class AnnotationSource:
         empty = True
         try:
             for values in reader:
+                line = reader.line_num
                 if not any(value.strip() for value in values):
                     continue
                 if not header:
                     header = [value.strip() for value in values]
-                    twice = next((name for name in header if name and header.count(name) > 1), None)
-                    if twice is not None:
+                    named = [name for name in header if name]
+                    if len(set(named)) < len(named):
+                        twice = max(named, key=named.count)
                         raise self.error(f"has the column {twice!r} twice", line=1)
-                elif len(values) != len(header):
-                    raise self.error(
-                        f"expected {len(header)} columns as in the header, found {len(values)}: "
-                        f"{values!r:.80}",
-                        line=reader.line_num,
-                    )
-                else:
-                    empty = False
-                    yield Row(dict(zip(header, values, strict=True)), self, reader.line_num)
+                    continue
+                if len(values) != len(header):
+                    found = f"found {len(values)}: {values!r:.80}"
+                    raise self.error(f"expected {len(header)} columns as in the header, {found}", line=line)
+                empty = False
+                yield Row(dict(zip(header, values, strict=True)), self, line)
         except csv.Error as error:
             raise self.error(f"is not CSV: {error} (cut short?)", line=reader.line_num) from error
         if empty:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import json
 import os
 import re
-import shutil
 import tempfile
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,14 +35,6 @@ from .annotation_files import (
 
 IMAGE_SUFFIXES = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
 
-# A published file has a handful of garbled captions at most; one that was saved in another encoding has many.
-_MAX_GARBLED = 0.01
-# what Windows-1252 makes of the bytes for which Latin-1 has control characters
-_WINDOWS_1252 = {
-    ord(character): byte
-    for byte in range(0x80, 0xA0)
-    if (character := bytes([byte]).decode("cp1252", errors="ignore"))
-}
 # what `datasets` leaves in a folder that is also its cache
 _CACHE_FILES = re.compile(r".*\.(lock|arrow)|dataset_info\.json|warnings\.json|LICENSE")
 # beside prepared rows: the warnings when they were made
@@ -108,49 +100,22 @@ def _absolute(folder: str | Path) -> Path:
 
 def _state(folder: Path) -> str:
     """A digest of names, sizes and times of the files in a folder; of photos, of names."""
-    digest = hashlib.sha256()
+    files = []
     seen = set()
     for parent, folders, names in os.walk(folder, followlinks=True):
         status = os.stat(parent)
-        # a link may lead to a folder that was looked through
-        new = (status.st_dev, status.st_ino) not in seen
+        if (status.st_dev, status.st_ino) in seen:  # a link may lead to a folder that was looked through
+            folders.clear()
+            continue
         seen.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if new and not name.startswith("."))
-        files = []
-        for name in sorted(names) if new else ():
-            if _CACHE_FILES.fullmatch(name) or not os.path.isfile(os.path.join(parent, name)):
-                continue
-            if os.path.splitext(name)[1].lower() not in IMAGE_SUFFIXES:
-                status = os.stat(os.path.join(parent, name))
-                name = f"{name}\0{status.st_size}\0{status.st_mtime_ns}"
-            files.append(name)
-        if files:
-            about = "\0".join([os.path.relpath(parent, folder), *files, ""])
-            digest.update(about.encode(errors="surrogateescape"))
-    return digest.hexdigest()[:16]
-
-
-def garbled(text: str) -> bool:
-    """Whether a text was written in one encoding and read in another.
-
-    UTF-8 that was read as Latin-1 or Windows-1252 is UTF-8 again if it is turned back into bytes, which
-    other text hardly ever is; characters that an encoding lacks became "?" or U+FFFD.
-
-    >>> garbled("un cafÃ© Ã\xa0 Paris"), garbled("un café à Paris"), garbled("?????? ?? ????")
-    (True, False, True)
-    """
-    if text.isascii():
-        return 2 * text.count("?") > len(text)
-    if "\ufffd" in text:
-        return True
-    try:
-        content = text.translate(_WINDOWS_1252).encode("latin-1")
-    except UnicodeEncodeError:
-        return False
-    # blanks in a row became one, and the second byte of some letters looks like a blank
-    decoded = content.decode("utf-8", errors="replace")
-    broken = decoded.count("\ufffd")
-    return sum(not character.isascii() for character in decoded) - broken > broken
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for path in (os.path.join(parent, name) for name in sorted(names)):
+            if os.path.isfile(path) and not _CACHE_FILES.fullmatch(os.path.basename(path)):
+                is_photo = os.path.splitext(path)[1].lower() in IMAGE_SUFFIXES
+                status = os.stat(path)
+                state = () if is_photo else (status.st_size, status.st_mtime_ns)
+                files.append((os.path.relpath(path, folder), *state))
+    return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
 
 
 def _feature(kind: Any) -> Any:
@@ -169,34 +134,31 @@ class _Photos:
         self.roots = [root for root in roots if os.path.isdir(root)]
         self.found: set[str] = set()
         self.missing: dict[str, None] = {}
-        self._names: dict[Path, frozenset[str]] = {}
+        self._names: dict[Path, set[str]] = {}
 
     def find(self, names: Sequence[str]) -> str | None:
         """Path of the first of these names that is there; it is counted."""
-        for root in self.roots:
-            for name in names:
-                folder, _, file = name.rpartition("/")
-                # an annotation file has no say over what is read outside the folders of photos
-                is_inside = not os.path.isabs(folder) and ".." not in folder.split("/")
-                if is_inside and file in self._listed(root / folder):
-                    self.found.add(names[0])
-                    return f"{root}/{name}"
+        for root, name in itertools.product(self.roots, names):
+            folder, _, file = name.rpartition("/")
+            # an annotation file has no say over what is read outside the folders of photos
+            is_inside = not os.path.isabs(folder) and ".." not in folder.split("/")
+            if is_inside and file in self._listed(root / folder):
+                self.found.add(names[0])
+                return f"{root}/{name}"
         self.missing[names[0]] = None
         return None
 
-    def _listed(self, folder: Path) -> frozenset[str]:
+    def _listed(self, folder: Path) -> set[str]:
         if folder not in self._names:
-            names: list[str] = []
+            self._names[folder] = set()
             try:
                 with os.scandir(folder) as entries:
-                    names = [entry.name for entry in entries if entry.is_file()]
+                    self._names[folder] = {entry.name for entry in entries if entry.is_file()}
             except (FileNotFoundError, NotADirectoryError, ValueError):
                 pass  # none of its photos is there; no folder has such a name
             except OSError as error:
-                raise MissingImages(
-                    f"the folder of photos {folder} cannot be read ({error.strerror})"
-                ) from error
-            self._names[folder] = frozenset(names)
+                message = f"the folder of photos {folder} cannot be read ({error.strerror})"
+                raise MissingImages(message) from error
         return self._names[folder]
 
 
@@ -238,8 +200,6 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             cls.BUILDER_CONFIG_CLASS(name=name, language=language, version=version)
             for name, language in cls.CONFIGS.items()
         ]
-
-    # --------------------------------------------------------- what a script says of itself
 
     @abstractmethod
     def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -288,8 +248,6 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def _warnings(self) -> list[str]:
         return []
 
-    # ------------------------------------------------------------------------------ files
-
     @property
     def data_dir(self) -> Path | None:
         """The folder that the user named."""
@@ -301,10 +259,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return {}
 
     def _source(self, path: Path, member: str = "") -> AnnotationSource:
-        def opened(source: AnnotationSource) -> None:
-            self.files_read[source.path] = source
-
-        return AnnotationSource(path, member, opened, self.kept_readings)
+        return AnnotationSource(path, member, self.files_read, self.kept_readings)
 
     def find(self, name: str) -> AnnotationSource | None:
         """An annotation file under `data_dir`, or None if it is not there."""
@@ -319,19 +274,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         """The files under `data_dir` that hold an annotation file in parts, in order; [] if there are none.
 
         Its names are patterns, `"data/test-*.parquet"`; the first that matches anything is taken.
-
-        Raises:
-            AnnotationError: "…-00002-of-00005…" is there, but not all five are.
         """
         for pattern in self.FILES[name].names if self.data_dir else ():
             paths = sorted(self.data_dir.glob(pattern)) if self.data_dir and "*" in pattern else []
-            parts = {match[1] for path in paths if (match := re.search(r"-of-(\d+)", path.name))}
-            if parts and parts != {f"{len(paths):05d}"}:
-                expected = " or ".join(sorted(parts))
-                raise AnnotationError(
-                    f"there are {len(paths)} files {pattern} under {self.data_dir}; by their "
-                    f"names there should be {expected}"
-                )
             if paths:
                 return [self._source(path) for path in paths]
         return []
@@ -353,16 +298,14 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         known = self.FILES[name]
         if known.url and self.data_dir is None:
             return self._download(known)
-        given = Setting("data_dir", self.data_dir)
-        problem: tuple[Any, ...] = ("not found under ", given)
+        given: list[Any] = ["not found under ", Setting("data_dir", self.data_dir)]
         if self.data_dir is None:
-            problem = ("no ", Setting("data_dir"), " was given")
+            given = ["no ", Setting("data_dir"), " was given"]
         elif not os.path.isdir(self.data_dir):
-            problem = (given, " is not a folder")
+            given = [Setting("data_dir", self.data_dir), " is not a folder"]
         names = " or ".join(known.names).format(config=self.config.name)
-        source = known.source or self.HOMEPAGE
         what = f"{self.name} ({self.config.name}) reads {names}: "
-        raise MissingAnnotations(what, *problem, f". Get it from {source}")
+        raise MissingAnnotations(what, *given, f". Get it from {known.source or self.HOMEPAGE}")
 
     def _download(self, known: AnnotationFile) -> AnnotationSource:
         manager = datasets.DownloadManager(
@@ -386,17 +329,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 f"{self.name}: what {known.url} gave is not the published file (its checksum differs from "
                 f"{(known.sha256 or known.git_blob)[:12]}…); it was removed"
             )
-        # that a file is gzipped is told by its name, which a download does not keep
-        named = path.with_name(f"{path.name}-{known.url.rpartition('/')[2]}")
-        if not named.name.endswith(".gz"):
-            return source
-        if not named.exists():
-            beside = named.with_name(f".{named.name}.{os.getpid()}")
-            shutil.copyfile(path, beside)
-            os.replace(beside, named)
-        return self._source(named, member)
-
-    # ------------------------------------------------------------------------------ images
+        return source
 
     @cached_property
     def image_roots(self) -> list[Path]:
@@ -418,8 +351,6 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     @cached_property
     def _photo_folders(self) -> _Photos:
         return _Photos(self.image_roots)
-
-    # ---------------------------------------------------------------- what `datasets` asks
 
     def _info(self) -> datasets.DatasetInfo:
         if self.config.name not in self.CONFIGS:
@@ -473,26 +404,15 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return str(path)
 
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """`rows`, with every key seen once and no text decoded wrongly; "image" holds names to look for."""
-        seen: dict[str, int] = {}
-        wrong: list[str] = []
+        """`rows`, with every key seen once; "image" holds names to look for."""
+        seen: set[str] = set()
         for key, row in self.rows(split):
             if key in seen:
-                raise self._error(
-                    split, f"the key {key!r} appears twice, in rows {seen[key]} and {len(seen) + 1}"
-                )
-            seen[key] = len(seen) + 1
-            text = row.get("caption") or next(iter(row.get("references") or ("",)))
-            wrong += [text] if garbled(text) else []
+                raise self._error(split, f"the key {key!r} appears twice")
+            seen.add(key)
             yield key, {"language": self.config.language, **row}
         if not seen:
             raise self._error(split, "there are no rows")
-        if len(wrong) > max(1, _MAX_GARBLED * len(seen)):
-            raise self._error(
-                split,
-                f"{len(wrong):,} of {len(seen):,} captions look as if UTF-8 had been read as another "
-                f"encoding and saved again, such as {wrong[0]!r:.80}",
-            )
 
     def _error(self, split: str, message: str) -> AnnotationError:
         file = " or ".join(map(str, self.files_read.values()))
@@ -508,12 +428,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         published = self.published(split).get("rows", n_rows)
         if n_rows != published:
             self.warn(f"{name} has {n_rows:,} rows where {published:,} were published: is a file cut short?")
-        if self.config.images is False or not self.image_roots or not photos.missing:
+        if not photos.roots or not photos.missing:
             return
-        roots = ", ".join(map(str, self.image_roots))
         message = (
             f"{name}: {len(photos.found):,} of its {len(photos.missing) + len(photos.found):,} photos are in "
-            f"{roots}; missing is {next(iter(photos.missing))}"
+            f"{', '.join(map(str, photos.roots))}; missing is {next(iter(photos.missing))}"
         )
         if not photos.found and self.config.image_dir:
             raise MissingImages(f"{message}. images=False loads the annotations alone. {self.IMAGES.source}")
@@ -545,6 +464,13 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         self._warnings.clear()
         try:
             super().download_and_prepare(*args, **kwargs)
+        except datasets.exceptions.DatasetGenerationError as error:
+            # what is wrong is said by the error below; this one only says that there was one
+            if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
+                raise error.__cause__ from None
+            if isinstance(error.__cause__, OSError):
+                raise self._unwritable(error.__cause__) from error.__cause__
+            raise
         except CapscoreError:
             raise
         except OSError as error:
@@ -555,15 +481,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
                 warn(BenchmarkWarning(message))
 
     def _download_and_prepare(self, dl_manager, verification_mode, **prepare_split_kwargs) -> None:
-        try:
-            super()._download_and_prepare(dl_manager, verification_mode, **prepare_split_kwargs)
-        except datasets.exceptions.DatasetGenerationError as error:
-            # what is wrong is said by the error below; this one only says that there was one
-            if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
-                raise error.__cause__ from None
-            if isinstance(error.__cause__, OSError):
-                raise self._unwritable(error.__cause__) from error.__cause__
-            raise
+        super()._download_and_prepare(dl_manager, verification_mode, **prepare_split_kwargs)
         if self._warnings and os.path.isdir(self._output_dir):
             # the folder has another name until it is whole
             Path(self._output_dir, _WARNINGS).write_text(json.dumps(self._warnings), encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from ...errors import CapscoreError, ImageError, InputError
+from ...errors import CapscoreError, InputError
 from .load import benchmark_builder, builder_class, config_name
 
 if TYPE_CHECKING:
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 OK, NOTE, PROBLEM = "ok", "note", "problem"
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that was looked at.
 
     Attributes:
@@ -49,18 +48,10 @@ class CheckedBenchmark:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     missing_images: list[str] = field(default_factory=list)
 
-    def add(self, level: str, what: str, message: str) -> None:
-        """One more finding."""
-        self.findings.append(Finding(level, what, message))
-
     @property
     def problems(self) -> list[Finding]:
         """What differs from what was published."""
         return [finding for finding in self.findings if finding.level == PROBLEM]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return asdict(self)
 
 
 def check_benchmark(
@@ -69,8 +60,6 @@ def check_benchmark(
     *,
     data_dir: str | Path | None = None,
     image_dir: str | Path | None = None,
-    open_images: bool = False,
-    say: Callable[[str], None] | None = None,
 ) -> list[CheckedBenchmark]:
     """Check a benchmark's files: counts and checksums against those published, and which photos are missing.
 
@@ -78,8 +67,6 @@ def check_benchmark(
         slug: name of the benchmark.
         configs: its configurations; None takes all.
         data_dir, image_dir: as in `capscore.load_benchmark`.
-        open_images: decode every photo, to find those that are damaged.
-        say: takes one line on what is being looked at.
 
     Raises:
         CapscoreError: an unknown benchmark.
@@ -88,84 +75,61 @@ def check_benchmark(
     names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
-    checked = []
-    for config in names:
-        if say is not None:
-            say(f"{slug} ({config})")
-        builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir)
-        checked.append(_check(builder, open_images))
-    return checked
+    return [_check(benchmark_builder(slug, name, data_dir=data_dir, image_dir=image_dir)) for name in names]
 
 
-def _check(builder: CaptionBenchmark, open_images: bool) -> CheckedBenchmark:
-    found = CheckedBenchmark(builder.name, builder.config.name)
+def _check(builder: CaptionBenchmark) -> CheckedBenchmark:
+    checked = CheckedBenchmark(builder.name, builder.config.name)
+    findings = checked.findings
     photos: dict[str, str | None] = {}
     for split in builder.splits():
         try:
             rows = [row for _, row in builder.checked_rows(split)]
         except CapscoreError as error:
-            found.add(PROBLEM, split, str(error))
+            findings.append(Finding(PROBLEM, split, str(error)))
             continue
-        found.counts[split] = builder.count(rows)
+        checked.counts[split] = builder.count(rows)
         published = builder.published(split)
-        for what, number in found.counts[split].items():
+        for what, number in checked.counts[split].items():
+            level, beside = OK, "as published"
             if what not in published:
-                found.add(NOTE, split, f"{number:,} {what}; no number is published")
-            elif number == published[what]:
-                found.add(OK, split, f"{number:,} {what}, as published")
-            else:
-                found.add(PROBLEM, split, f"{number:,} {what}, and {published[what]:,} were published")
-        for row in rows:
-            for column in builder.IMAGE_COLUMNS:
-                names = row.get(column) or [row[f"{column}_id"]]
-                if not isinstance(names, dict) and names[0] not in photos:
-                    photos[names[0]] = builder.find_image(names)
-    _check_files(builder, found)
-    if photos:
-        _check_images(builder, photos, found, open_images)
-    return found
+                level, beside = NOTE, "and no number is published"
+            elif number != published[what]:
+                level, beside = PROBLEM, f"and {published[what]:,} were published"
+            findings.append(Finding(level, split, f"{number:,} {what}, {beside}"))
+        for row, column in ((row, column) for row in rows for column in builder.IMAGE_COLUMNS):
+            names = row.get(column) or [row[f"{column}_id"]]
+            if not isinstance(names, dict) and names[0] not in photos:
+                photos[names[0]] = builder.find_image(names)
+    findings += _checked_files(builder)
+    checked.missing_images = [name for name, path in photos.items() if path is None]
+    missing, roots = len(checked.missing_images), ", ".join(map(str, builder.image_roots))
+    if photos and not roots:
+        message = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
+        findings.append(Finding(NOTE, "photos", message))
+    elif missing:
+        shown = ", ".join(checked.missing_images[:5])
+        message = f"{missing:,} of {len(photos):,} are not in {roots}, such as {shown}"
+        findings.append(Finding(PROBLEM, "photos", message))
+    elif photos:
+        findings.append(Finding(OK, "photos", f"all {len(photos):,} are there"))
+    return checked
 
 
-def _check_files(builder: CaptionBenchmark, found: CheckedBenchmark) -> None:
+def _checked_files(builder: CaptionBenchmark) -> list[Finding]:
+    findings = []
     for name, known in builder.FILES.items():
         source = builder.find(name)
         if source is None or source.path not in builder.files_read:
             continue
         # of a file that was unpacked from what the URL gives, or packed, no checksum is known
         official = (known.url or known.names[0].partition("::")[0]).rpartition("/")[2]
-        published = (
-            (known.sha256 or known.git_blob)
-            if source.path.name in (official, official.removesuffix(".gz"))
-            else ""
-        )
-        kind, own = ("SHA-256", source.sha256) if known.sha256 else ("git id", source.git_blob)
-        if not published:
-            found.add(OK, source.path.name, "is there; no checksum of it is published")
-        elif published == own():
-            found.add(OK, source.path.name, f"is the published file ({kind})")
+        published = known.sha256 or known.git_blob
+        kind, digest = ("SHA-256", source.sha256) if known.sha256 else ("git id", source.git_blob)
+        if not published or source.path.name not in (official, official.removesuffix(".gz")):
+            findings.append(Finding(OK, source.path.name, "is there; no checksum of it is published"))
+        elif published == digest():
+            findings.append(Finding(OK, source.path.name, f"is the published file ({kind})"))
         else:
-            found.add(PROBLEM, source.path.name, f"differs from the published file ({kind})")
-
-
-def _check_images(
-    builder: CaptionBenchmark, photos: dict[str, str | None], found: CheckedBenchmark, open_images: bool
-) -> None:
-    from ...images.load import load_image
-
-    found.missing_images = [name for name, path in photos.items() if path is None]
-    missing = len(found.missing_images)
-    roots = ", ".join(map(str, builder.image_roots))
-    if not roots:
-        message = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
-        found.add(NOTE, "photos", message)
-    elif missing:
-        shown = ", ".join(found.missing_images[:5])
-        found.add(PROBLEM, "photos", f"{missing:,} of {len(photos):,} are not in {roots}, such as {shown}")
-    else:
-        found.add(OK, "photos", f"all {len(photos):,} are there")
-    for name, path in photos.items() if open_images else ():
-        try:
-            if path is not None:
-                load_image(path)
-        except ImageError as error:
-            found.add(PROBLEM, "photos", f"cannot be opened: {name} ({error.message})")
+            findings.append(Finding(PROBLEM, source.path.name, f"differs from the published file ({kind})"))
+    return findings

@@ -59,27 +59,26 @@ def export_benchmark(
     >>> load_dataset("xvnli-parquet", "fr", split="test").num_rows                   # doctest: +SKIP
     1164
     """
+    say = say or (lambda message: None)
     names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
     out = Path(os.path.expanduser(out))
     _check_place(out, (data_dir, image_dir, os.getcwd()), force)
+    options: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "images": images}
+    written: dict[str, Any] = {}
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as workshop:
-            written: dict[str, Any] = {}
             for config in names:
-                if say is not None:
-                    say(f"{slug} ({config})")
-                options: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "images": images}
+                say(f"{slug} ({config})")
                 builder = benchmark_builder(slug, config, cache_dir=f"{workshop}/cache", **options)
                 try:
                     written[config] = _write_config(builder, Path(workshop))
                 except MissingAnnotations as error:
                     if configs or (config == names[-1] and not written):
                         raise
-                    if say is not None:
-                        say(str(error))
+                    say(str(error))
             whole = Path(workshop, "whole")
             (whole / "README.md").write_text(_card(slug, written), encoding="utf-8")
             if out.is_dir():
@@ -128,16 +127,15 @@ def _write_config(builder: CaptionBenchmark, workshop: Path) -> dict[str, Any]:
 
 
 def _copy_without_features(path: Path, target: Path) -> None:
-    """Copy Parquet without the features as this `datasets` notes them, which older ones cannot read.
-
-    The card has them in a form that all of them read.
-    """
+    """Copy Parquet without the features as this `datasets` notes them, which older ones cannot read."""
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as source:
-        with pq.ParquetWriter(target, source.schema_arrow.remove_metadata()) as copy:
-            for group in range(source.num_row_groups):
-                copy.write_table(source.read_row_group(group).replace_schema_metadata(None))
+    with (
+        pq.ParquetFile(path) as source,
+        pq.ParquetWriter(target, source.schema_arrow.remove_metadata()) as copy,
+    ):
+        for group in range(source.num_row_groups):
+            copy.write_table(source.read_row_group(group).replace_schema_metadata(None))
 
 
 def _card(slug: str, written: dict[str, Any]) -> str:

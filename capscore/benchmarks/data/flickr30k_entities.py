@@ -203,7 +203,7 @@ def annotation_folder(source: AnnotationSource) -> Iterator[Callable[[str], Anno
         yield lambda name: AnnotationSource(source.path / name)
         return
     if source.opened is not None:
-        source.opened(source)
+        source.opened[source.path] = source
     with source.reading(), open_zip(source.path) as archive:
         # the list of names, long for many files, is read once
         members = {"/".join(entry.filename.split("/")[-2:]): entry for entry in archive.infolist()}

@@ -294,11 +294,11 @@ def test_checksums(write):
 
 
 def test_who_reads_is_told(write):
-    told = []
-    file = AnnotationSource(write(LINES).path, opened=told.append)
-    assert told == []
+    opened = {}
+    file = AnnotationSource(write(LINES).path, opened=opened)
+    assert opened == {}
     file.text()
-    assert told == [file]
+    assert opened == {file.path: file}
 
 
 # ------------------------------------------------------------------------------ values
