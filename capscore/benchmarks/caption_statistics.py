@@ -7,12 +7,11 @@ one per caption; characters are code points, spaces among them. Runs of white sp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import CapscoreError, InputError
@@ -22,67 +21,12 @@ from .published import sources
 from .run import open_benchmark, start_run
 from .tasks import TaskOptions, captioned_sets
 
+if TYPE_CHECKING:
+    from .data.builder import CaptionBenchmark
+
 # what a table counts, in its order; means have one decimal in print
 COUNTED = ("captions", "photos_with_1", "photos_with_2", "photos_with_3_or_more")
 MEANS = ("words", "characters")
-
-
-@dataclass(frozen=True)
-class ConfigStatistics:
-    """Captions of one configuration of a benchmark, beside what was published about them.
-
-    Attributes:
-        config, split, language: Names of what was read.
-        found: What its files hold, as `count_captions` gives it.
-        published: Name of a number → the printed one; {} where nothing is published.
-        source: Where it is printed; "" where it is not.
-        files: Name of every annotation file that was read → its SHA-256.
-        notes: Remarks made while the files were read.
-    """
-
-    config: str
-    split: str
-    language: str
-    found: Mapping[str, float | None]
-    published: Mapping[str, float]
-    source: str
-    files: Mapping[str, str]
-    notes: tuple[str, ...]
-
-    @property
-    def differing(self) -> dict[str, float]:
-        """The published numbers that the files do not give, at the precision of print."""
-        differing = {}
-        for name, printed in self.published.items():
-            number = self.found[name]
-            if number is None or abs(number - printed) > (0.05 + 1e-9 if name in MEANS else 0):
-                differing[name] = printed
-        return differing
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        fields = {**vars(self), "differing": sorted(self.differing), "notes": list(self.notes)}
-        return {**fields.pop("found"), **fields}
-
-
-@dataclass(frozen=True)
-class CaptionTable:
-    """Statistics of the configurations of a benchmark.
-
-    Attributes:
-        benchmark: Name of the benchmark.
-        configs: Statistics of each configuration.
-        missing: Configuration → why its files could not be read.
-    """
-
-    benchmark: str
-    configs: tuple[ConfigStatistics, ...]
-    missing: Mapping[str, str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        configs = [part.to_dict() for part in self.configs]
-        return {**vars(self), "capscore_version": __version__, "configs": configs}
 
 
 def count_captions(captions: Iterable[Sequence[str]]) -> dict[str, float | None]:
@@ -119,8 +63,7 @@ def caption_statistics(
     *,
     data_dir: str | Path | None = None,
     split: str | None = None,
-    say: Callable[[str], None] | None = None,
-) -> CaptionTable:
+) -> dict[str, Any]:
     """Count the captions of a benchmark's configurations, beside published numbers.
 
     Args:
@@ -128,7 +71,12 @@ def caption_statistics(
         configs: Its configurations; None for all whose files can be read.
         data_dir: As in `capscore.load_benchmark`.
         split: Split to count; None for the test split, or else the validation split.
-        say: Function that takes one line about what is being done.
+
+    Returns:
+        Ready for JSON: "benchmark"; "configs", for each what `count_captions` gives, "config", "split",
+        "language", "published" (name of a number → the printed one), "source" of these, "differing" (names of
+        printed numbers that the files do not give), "files" (name → SHA-256) and "notes"; and "missing",
+        configuration → why its files could not be read.
 
     Raises:
         InputError: not a set of captioned photos, or an unknown configuration or split.
@@ -139,19 +87,40 @@ def caption_statistics(
             f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
         )
     names = [config_name(slug, name) for name in configs or ()]
-    counted, missing, kept = [], {}, KeptReadings()
+    found, missing, kept = [], {}, KeptReadings()
     for name in dict.fromkeys(names or (known.name for known in builder_class(slug).BUILDER_CONFIGS)):
-        if say is not None:
-            say(f"{slug} · {name}")
         try:
-            counted.append(_of_config(slug, name, data_dir, split, kept))
+            where: dict[str, Any] = {"data_dir": data_dir, "split": split, "images": False, "kept": kept}
+            found.append(_of_config(*open_benchmark(slug, name, **where), split))
         except CapscoreError as error:
             if names or data_dir is None:  # every further configuration would be another download
                 raise
             missing[name] = str(error)
-    if not counted:
+    if not found:
         raise CapscoreError(f"no configuration of {slug} can be read: {next(iter(missing.values()))}")
-    return CaptionTable(slug, tuple(counted), missing)
+    return {"benchmark": slug, "configs": found, "missing": missing, "capscore_version": __version__}
+
+
+def _of_config(builder: CaptionBenchmark, chosen: str, asked: str | None) -> dict[str, Any]:
+    run, rows = start_run(builder, chosen, TaskOptions(bootstrap=0))
+    by_photo: dict[str, list[str]] = {}
+    for _, row in rows:
+        by_photo.setdefault(row["image_id"], []).extend(row["references"])
+    found = count_captions(by_photo.values())
+    whole = asked is None or chosen == "test"
+    published, source = published_statistics(run.benchmark, run.config) if whole else ({}, "")
+    return {
+        **found,
+        **{"config": run.config, "split": chosen, "language": builder.config.language},
+        **{"published": published, "source": source},
+        "differing": sorted(name for name in published if _differs(found[name], published[name], name)),
+        **{"files": run.files, "notes": list(run.notes)},
+    }
+
+
+def _differs(number: float | None, printed: float, name: str) -> bool:
+    """Whether a number is another one than the printed one, at the precision of print."""
+    return number is None or abs(number - printed) > (0.05 + 1e-9 if name in MEANS else 0)
 
 
 def published_statistics(slug: str, config: str) -> tuple[dict[str, float], str]:
@@ -165,22 +134,6 @@ def published_statistics(slug: str, config: str) -> tuple[dict[str, float], str]
             numbers = dict(zip(table["columns"], table["rows"][config], strict=True))
             return numbers, f"{sources()[table['source']].short}, {table['table']}"
     return {}, ""
-
-
-def _of_config(
-    slug: str, config: str, data_dir: str | Path | None, split: str | None, kept: KeptReadings
-) -> ConfigStatistics:
-    builder, chosen = open_benchmark(slug, config, data_dir=data_dir, split=split, images=False, kept=kept)
-    run, rows = start_run(builder, chosen, TaskOptions(bootstrap=0))
-    by_photo: dict[str, list[str]] = {}
-    for _, row in rows:
-        by_photo.setdefault(row["image_id"], []).extend(row["references"])
-    whole = split is None or chosen == "test"
-    published, source = published_statistics(slug, config) if whole else ({}, "")
-    found = count_captions(by_photo.values())
-    return ConfigStatistics(
-        config, chosen, builder.config.language, found, published, source, run.files, run.notes
-    )
 
 
 @cache

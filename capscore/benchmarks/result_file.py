@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ..backbones import find
-from ..errors import CapscoreError, InputError, MissingExtraError
+from ..errors import InputError, MissingExtraError
+from ..files.read import read_json
 from ..metrics.signature import parse_signature
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1
@@ -98,8 +99,16 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
         InputError: there is no file, or one is not of the schema; names the file and the place in it.
         MissingExtraError: jsonschema is not installed.
     """
-    found = [number for path in _files(paths) for number in _numbers(path)]
-    return sorted(found, key=attrgetter("benchmark", "config", "statistic", "metric", "backbone", "file"))
+    numbers: list[ReportedNumber] = []
+    for path in map(Path, paths):
+        files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        if not files or not all(file.is_file() for file in files):
+            raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
+        for file in files:
+            for run in runs_of(check_document(read_json(file), str(file))):
+                for result in run["results"]:
+                    numbers += _numbers(file.name, run, result)
+    return sorted(numbers, key=attrgetter("benchmark", "config", "statistic", "metric", "backbone", "file"))
 
 
 def check_document(document: object, what: str) -> dict[str, Any]:
@@ -118,7 +127,11 @@ def check_document(document: object, what: str) -> dict[str, Any]:
     if problem is not None:
         # of alternatives, what is wrong with the nearest
         place = "/".join(map(str, problem.absolute_path)) or "the whole"
-        raise InputError(f"{what} is not of the schema of results: {place}: {problem.message[:200]}")
+        raise InputError(f"{what} is not of the schema of results: {place}: {problem.message:.200}")
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        raise InputError(f"{what} has NaN or an infinite number; null stands for none") from None
     assert isinstance(document, dict)
     return document
 
@@ -139,27 +152,7 @@ def runs_of(document: dict[str, Any]) -> list[dict[str, Any]]:
     return document["runs"] if "runs" in document else [document]
 
 
-def _files(paths: Iterable[str | Path]) -> Iterator[Path]:
-    for path in map(Path, paths):
-        found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        if not found or not all(file.is_file() for file in found):
-            raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
-        yield from found
-
-
-def _numbers(path: Path) -> Iterator[ReportedNumber]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CapscoreError(f"{path} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise InputError(f"{path} is no JSON: {error}") from None
-    for run in runs_of(check_document(document, str(path))):
-        for result in run["results"]:
-            yield from _of_result(path, run, result)
-
-
-def _of_result(path: Path, run: dict[str, Any], result: dict[str, Any]) -> Iterator[ReportedNumber]:
+def _numbers(file: str, run: dict[str, Any], result: dict[str, Any]) -> Iterator[ReportedNumber]:
     backbone = result["backbone"] or ""
     known = find(backbone) if backbone else None
     try:
@@ -187,5 +180,5 @@ def _of_result(path: Path, run: dict[str, Any], result: dict[str, Any]) -> Itera
             parameters=known.parameters if known else 0,
             signature=result["signature"],
             version=run["capscore_version"],
-            file=path.name,
+            file=file,
         )

@@ -344,14 +344,11 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
     """Note in `skipped` what stops a metric, or raise it unless the others are to go on."""
     try:
         yield
-    except CapscoreError as error:
+    except (CapscoreError, RuntimeError, MemoryError) as error:  # such as a full device
         if not keep_going:
             raise
-        run.skipped[name] = error
-    except (RuntimeError, MemoryError) as error:  # such as a full device
-        if not keep_going:
-            raise
-        run.skipped[name] = CapscoreError(f"{type(error).__name__}: {error}")
+        known = isinstance(error, CapscoreError)
+        run.skipped[name] = error if known else CapscoreError(f"{type(error).__name__}: {error}")
 
 
 def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
@@ -506,52 +503,40 @@ def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> Benchmar
     Raises:
         InputError: two metrics were scored on different rows, and `common_rows` is off.
     """
-    if len(run.results) < 2:
-        return _with_notes(run, "nothing is compared: a comparison needs two metrics")
     task = task_of(run.benchmark, run.config)
-    first, *others = run.results
-    scored = _scored_names(task, first)
-    notes = []
-    for other in others:
-        pair = f"{first.metric} and {other.metric}"
-        both = scored & _scored_names(task, other)
-        if not common_rows and (len(both) < len(scored) or both != _scored_names(task, other)):
+    notes = [] if len(run.results) > 1 else ["nothing is compared: a comparison needs two metrics"]
+    for result in run.results[1:]:
+        first = run.results[0]
+        first_scores, scores = _scores_by_row(task, first), _scores_by_row(task, result)
+        pair = f"{first.metric} and {result.metric}"
+        both = first_scores.keys() & scores.keys()
+        if not common_rows and first_scores.keys() != scores.keys():
             raise InputError(
                 f"{pair} were scored on different rows, {len(both):,} of them with both: ",
                 Setting("common_rows", True),
                 " compares them on these",
                 field="compare",
             )
+        rows = [row for row in first.rows if row[0] in both]
         tests: list[dict[str, Any]] = []
-        if both and first.scores is not None and other.scores is not None:
-            rows, mine = _only(task, first.rows, first.scores, both)
-            tests = task.compare(rows, mine, _only(task, other.rows, other.scores, both)[1], run.options)
+        if rows and first.scores is not None and result.scores is not None:
+            columns = [np.concatenate([part[key] for key, _ in rows]) for part in (first_scores, scores)]
+            tests = task.compare(rows, *columns, run.options)
         if not tests:
             why = f"there is no paired test for {run.benchmark}" if both else "no row was scored by both"
             notes.append(f"{pair} are not compared: {why}")
         elif len(both) < run.n_rows:
             notes.append(f"{pair} are compared on {len(both):,} of {run.n_rows:,} rows")
-        run.comparisons.extend({"metrics": [first.metric, other.metric], **test} for test in tests)
-    return _with_notes(run, *notes)
-
-
-def _with_notes(run: BenchmarkRun, *notes: str) -> BenchmarkRun:
+        run.comparisons.extend({"metrics": [first.metric, result.metric], **test} for test in tests)
     return dataclasses.replace(run, notes=(*run.notes, *notes))
 
 
-def _scored_names(task: Task, result: MetricResult) -> set[str]:
-    """The names of the rows that have a score for each query."""
-    lacking: set[int] = set()
-    if result.scores is not None:
-        owners = np.array(task.queries(result.rows).owners, dtype=np.int64)
-        lacking = set(owners[np.isnan(result.scores)].tolist())
-    return {name for index, (name, _) in enumerate(result.rows) if index not in lacking}
-
-
-def _only(
-    task: Task, rows: KeyedRows, scores: np.ndarray, names: Collection[str]
-) -> tuple[KeyedRows, np.ndarray]:
-    """The rows with these names, and the scores of their queries."""
-    chosen = [name in names for name, _ in rows]
-    inside = [chosen[owner] for owner in task.queries(rows).owners]
-    return [row for row, kept in zip(rows, chosen, strict=True) if kept], scores[np.array(inside, dtype=bool)]
+def _scores_by_row(task: Task, result: MetricResult) -> dict[str, np.ndarray]:
+    """Name of each row that has a score for each of its queries → these scores; none where rows have none."""
+    names = [name for name, _ in result.rows]
+    if result.scores is None:
+        return dict.fromkeys(names, np.zeros(0))
+    owners = np.array(task.queries(result.rows).owners, dtype=np.int64)
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    parts = zip(owners[starts].tolist(), np.split(result.scores, starts[1:]), strict=True)
+    return {names[owner]: part for owner, part in parts if not np.isnan(part).any()}

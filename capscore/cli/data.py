@@ -113,11 +113,11 @@ def statistics(
     configs = None if "all" in (config or ()) else config
     with _usage(benchmark):
         found = caption_statistics(benchmark, configs, data_dir=data_dir, split=split)
-    terminal.write_json(output, found.to_dict())
+    terminal.write_json(output, found)
     if markdown is not None:
         write_text(markdown, captions_report(found).markdown())
     if as_json:
-        terminal.print_json(found.to_dict())
+        terminal.print_json(found)
     else:
         console = make_console()
         captions_report(found).print(console)

@@ -5,10 +5,10 @@ All numbers of data sets are multiplied by 100, as papers print them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..benchmarks.caption_statistics import COUNTED, MEANS, CaptionTable, ConfigStatistics
+from ..benchmarks.caption_statistics import COUNTED, MEANS
 from ..benchmarks.protocols.results import Statistic, counted, notes_by_config
 from ..benchmarks.run import BenchmarkRun, MetricResult
 from .tables import Report, Table, fixed, level_text, signed
@@ -125,32 +125,26 @@ def _comparison(test: dict[str, Any]) -> str:
 # ---- numbers of captions ----
 
 
-def captions_report(table: CaptionTable) -> Report:
-    """Numbers of captions and their lengths, as in Thapliyal et al. 2022, Table 1."""
+def captions_report(table: Mapping[str, Any]) -> Report:
+    """Numbers of captions and their lengths (`caption_statistics`), as in Thapliyal et al. 2022, Table 1."""
     headings = ("config", "captions", "1", "2", "3+", "words", "characters", "published")
-    rows = []
-    for part in table.configs:
-        numbers = [f"{part.found[name]:,}" for name in COUNTED]
-        numbers += [fixed(part.found[name], 1) for name in MEANS]
-        rows.append([part.config, *numbers, _differing(part)])
-    title = f"{table.benchmark} ({table.configs[0].split})"
-    return Report(title, [Table(headings, rows), *_caption_remarks(table)])
-
-
-def _differing(part: ConfigStatistics) -> str:
-    """The published numbers that differ; "same" where none does, "" where nothing is published."""
     names = dict(zip((*COUNTED, *MEANS), ("captions", "1", "2", "3+", "words", "char."), strict=True))
-    differing = ", ".join(f"{names[name]} {number:,}" for name, number in part.differing.items())
-    return (differing or "same") if part.published else ""
-
-
-def _caption_remarks(table: CaptionTable) -> Iterator[str]:
-    total = sum(int(part.found["captions"] or 0) for part in table.configs)
-    yield f"{total:,} captions in {counted(len(table.configs), 'configuration')}."
-    yield "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces."
-    for source in dict.fromkeys(part.source for part in table.configs if part.source):
-        yield f"published: {source}; where it differs, its numbers are shown."
-    for note in notes_by_config([(part.config, note) for part in table.configs for note in part.notes]):
-        yield f"note: {note}"
-    for config, reason in table.missing.items():
-        yield f"{config}: not counted. {reason}"
+    configs = table["configs"]
+    rows = []
+    for part in configs:
+        printed = part["published"]
+        differing = [f"{names[name]} {printed[name]:,}" for name in names if name in part["differing"]]
+        numbers = [f"{part[name]:,}" for name in COUNTED] + [fixed(part[name], 1) for name in MEANS]
+        same = "same" if printed else ""
+        rows.append([part["config"], *numbers, ", ".join(differing) or same])
+    total = sum(part["captions"] for part in configs)
+    sources = dict.fromkeys(part["source"] for part in configs if part["source"])
+    notes = notes_by_config([(part["config"], note) for part in configs for note in part["notes"]])
+    remarks = [
+        f"{total:,} captions in {counted(len(configs), 'configuration')}.",
+        "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces.",
+        *(f"published: {source}; where it differs, its numbers are shown." for source in sources),
+        *(f"note: {note}" for note in notes),
+        *(f"{config}: not counted. {reason}" for config, reason in table["missing"].items()),
+    ]
+    return Report(f"{table['benchmark']} ({configs[0]['split']})", [Table(headings, rows), *remarks])

@@ -124,7 +124,14 @@ def test_what_is_not_of_the_schema_is_named(tmp_path, change, message):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("[]", "[] is not of type 'object'"), ("{", "is no JSON"), ("null", "None is not of type 'object'")],
+    [
+        ("[]", "[] is not of type 'object'"),
+        ("{", "not valid JSON"),
+        ("null", "None is not of type 'object'"),
+        (100_000 * "[", "not valid JSON"),
+        (json.dumps(stamped(RUN)).replace("0.625", "NaN"), "has NaN"),
+        (json.dumps(stamped(RUN)).replace("0.625", 400 * "9"), "results/0/statistics/0/measured: 999"),
+    ],
 )
 def test_files_that_are_none_of_results(tmp_path, content, message):
     path = tmp_path / "one.json"

@@ -23,10 +23,8 @@ from capscore.benchmarks.protocols import (
     thumb,
     xvnli,
 )
-from capscore.benchmarks.robustness.run import RobustnessOptions
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.cli.benchmark import benchmark
-from capscore.cli.robustness import robustness
 from capscore.errors import InputError
 
 agreement_module = importlib.import_module("capscore.statistics.agreement")
@@ -146,14 +144,8 @@ def test_defaults_of_statistics(name, number, default):
 def test_defaults_of_runs_and_commands():
     assert [getattr(TaskOptions(), name) for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
     assert TaskOptions().sampling == {"bootstrap": 1000, "confidence": 0.95, "seed": 0, "missing": "raise"}
-    assert [getattr(RobustnessOptions(), name) for name in ("bootstrap", "confidence", "seed")] == [
-        1000,
-        0.95,
-        0,
-    ]
-    for command in (benchmark, robustness):
-        options = inspect.signature(command).parameters
-        assert [options[name].default for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
+    options = inspect.signature(benchmark).parameters
+    assert [options[name].default for name in ("bootstrap", "confidence", "seed")] == [1000, 0.95, 0]
 
 
 def test_what_is_drawn_by_default_is_what_seed_0_draws():

@@ -221,7 +221,7 @@ def test_the_file_of_all_languages_is_parsed_once(folder, tmp_path, monkeypatch)
     assert found.files == {"captions.jsonl": digest}
     table = caption_statistics("xm3600", ["de", "quz"], data_dir=folder)
     assert parsed == [1, 2, 3, 4] * 2
-    assert [one.files for one in table.configs] == [{"captions.jsonl": digest}] * 2
+    assert [part["files"] for part in table["configs"]] == [{"captions.jsonl": digest}] * 2
 
 
 def test_a_file_that_changes_is_read_again(folder):
