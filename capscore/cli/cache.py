@@ -25,29 +25,19 @@ def info(cache_dir: CacheDir = None, as_json: AsJson = False) -> None:
 
     held = EmbeddingCache(cache_dir).info()
     if as_json:
-        backbones = [
-            {
-                "name": stored.name,
-                "fingerprint": stored.fingerprint,
-                "entries": stored.entries,
-                "bytes": stored.bytes,
-                "last_stored": stored.last_stored.isoformat(timespec="seconds"),
-            }
-            for stored in held.backbones
-        ]
-        counts = {"folder": str(held.folder), "entries": held.entries, "bytes": held.bytes}
-        return print_json({**counts, "readable": held.readable, "backbones": backbones})
+        return print_json(held)
     console = make_console()
-    if held.backbones:
+    if held["backbones"]:
         table = make_table("backbone", "fingerprint", numbers=("entries", "size"))
         table.columns[1].no_wrap = True
-        for stored in held.backbones:
-            row = (stored.name or "–", stored.fingerprint[:12], f"{stored.entries:,}")
-            table.add_row(*row, readable_size(stored.bytes))
+        for row in held["backbones"]:
+            size = readable_size(row["bytes"])
+            table.add_row(row["name"] or "–", row["fingerprint"][:12], f"{row['entries']:,}", size)
         console.print(table)
-    if not held.readable:
-        print_line(console, f"the cache's file in {held.folder} cannot be read")
-    print_line(console, f"{held.entries:,} embeddings, {readable_size(held.bytes)}, in {held.folder}")
+    if not held["readable"]:
+        print_line(console, f"the cache's file in {held['folder']} cannot be read")
+    size = readable_size(held["bytes"])
+    print_line(console, f"{held['entries']:,} embeddings, {size}, in {held['folder']}")
 
 
 def clear(
@@ -62,24 +52,23 @@ def clear(
     from ..embedding.cache import EmbeddingCache
 
     cache = EmbeddingCache(cache_dir)
-    held = cache.info()
-    chosen = list(held.backbones)
+    held = chosen = cache.info()
     if fingerprint is not None:
-        chosen = [stored for stored in chosen if fingerprint and stored.fingerprint.startswith(fingerprint)]
-        if len(chosen) != 1:
-            known = ", ".join(stored.fingerprint[:12] for stored in held.backbones) or "nothing"
+        rows = held["backbones"]
+        matches = [row for row in rows if fingerprint and row["fingerprint"].startswith(fingerprint)]
+        if len(matches) != 1:
+            known = ", ".join(row["fingerprint"][:12] for row in rows) or "nothing"
             raise UsageError(
-                f"{len(chosen)} backbones in {held.folder} have a fingerprint that begins with "
+                f"{len(matches)} backbones in {cache.folder} have a fingerprint that begins with "
                 f"{fingerprint!r}, expected one; it holds {known}"
             )
-    size = held.bytes if fingerprint is None else chosen[0].bytes
-    n_entries = sum(stored.entries for stored in chosen)
-    if not n_entries and held.readable:
-        return print_line(make_console(), f"{held.folder} holds no embeddings")
-    what = f"{n_entries:,} embeddings ({readable_size(size)}) in {held.folder}"
+        chosen = matches[0]
+    if not chosen["entries"] and held["readable"]:
+        return print_line(make_console(), f"{cache.folder} holds no embeddings")
+    what = f"{chosen['entries']:,} embeddings ({readable_size(chosen['bytes'])}) in {cache.folder}"
     if not yes and not sys.stdin.isatty():
         raise UsageError(f"this would remove {what}; add --yes to remove them")
     if not yes and not typer.confirm(f"Remove {what}?"):
         return print("nothing was removed")
-    removed = cache.clear(None if fingerprint is None else chosen[0].fingerprint)
-    print_line(make_console(), f"removed {removed:,} embeddings from {held.folder}")
+    removed = cache.clear(chosen.get("fingerprint"))
+    print_line(make_console(), f"removed {removed:,} embeddings from {cache.folder}")

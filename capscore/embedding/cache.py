@@ -12,9 +12,9 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -32,51 +32,15 @@ _SCHEMA = (
 )
 # count and the length of one vector do not read the others
 _CONTENTS = (
-    "SELECT fingerprint, name, (SELECT count(*) FROM embeddings WHERE backbone = fingerprint),"
-    " (SELECT length(vector) FROM embeddings WHERE backbone = fingerprint LIMIT 1), last_stored"
-    " FROM backbones ORDER BY last_stored DESC"
+    "SELECT name, fingerprint, n, n * coalesce((SELECT length(vector) FROM embeddings"
+    " WHERE backbone = fingerprint LIMIT 1), 0), last_stored FROM (SELECT *, (SELECT count(*) FROM embeddings"
+    " WHERE backbone = fingerprint) n FROM backbones) ORDER BY last_stored DESC"
 )
 _STORED = (
     "INSERT INTO backbones VALUES (?, ?, ?) ON CONFLICT (fingerprint) DO UPDATE SET"
     " last_stored = excluded.last_stored, name = coalesce(nullif(excluded.name, ''), name)"
 )
 _DAMAGE = ("malformed", "unsupported file format", "no such column", "decode to UTF-8", "syntax error")
-
-
-@dataclass(frozen=True)
-class StoredBackbone:
-    """The contents of the cache for one backbone.
-
-    Attributes:
-        name: Name of the backbone; "" if unknown.
-        bytes: Size of its embeddings, about.
-        last_stored: Time at which an embedding was last stored, in UTC.
-    """
-
-    fingerprint: str
-    name: str
-    entries: int
-    bytes: int
-    last_stored: datetime
-
-
-@dataclass(frozen=True)
-class CacheInfo:
-    """The contents of the cache, with the backbone that was stored last first.
-
-    `bytes` is the size on disk with a damaged file that was set aside. If the file is damaged or locked, the
-    cache is not `readable`, and `backbones` is empty.
-    """
-
-    folder: Path
-    bytes: int
-    backbones: tuple[StoredBackbone, ...]
-    readable: bool = True
-
-    @property
-    def entries(self) -> int:
-        """Number of embeddings of all backbones."""
-        return sum(backbone.entries for backbone in self.backbones)
 
 
 class EmbeddingCache:
@@ -107,6 +71,7 @@ class EmbeddingCache:
         self.path = self.folder / _NAME
         self.timeout = timeout
         self._can_read = self._can_write = True
+        self._inode = 0
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
         """Look up embeddings: key → float32 (dim,), read-only.
@@ -167,19 +132,32 @@ class EmbeddingCache:
                 if not self._set_aside("written", error):
                     return
 
-    def info(self) -> CacheInfo:
-        """Count the contents of the cache, without changing it."""
-        size, found, readable = sum(map(_size, self._files())), [], True
+    def info(self) -> dict[str, Any]:
+        """Count the contents of the cache, without changing it.
+
+        Returns:
+            "folder", "entries", "bytes" (on disk, with a damaged file that was set aside), "readable" (False if
+            the file is damaged or locked), and "backbones", the one that was stored last first, each with
+            "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (ISO 8601, in UTC).
+        """
+        names = ("name", "fingerprint", "entries", "bytes", "last_stored")
+        found: list[dict[str, Any]] = []
+        readable = True
         try:
             if self.path.exists():
                 with self._connect() as connection:
-                    for fingerprint, name, entries, length, stored in connection.execute(_CONTENTS):
-                        when = datetime.fromtimestamp(stored, timezone.utc)
-                        row = StoredBackbone(fingerprint, name, entries, entries * (length or 0), when)
-                        found.append(row)
+                    for *row, stored in connection.execute(_CONTENTS):
+                        when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
+                        found.append(dict(zip(names, (*row, when), strict=True)))
         except (*_ERRORS, TypeError, ValueError, OverflowError) as error:
-            readable = "no such table" in str(error)  # of a file that nothing was stored in yet
-        return CacheInfo(self.folder, size, tuple(found) if readable else (), readable)
+            readable, found = "no such table" in str(error), []  # of a file that nothing was stored in yet
+        return {
+            "folder": str(self.folder),
+            "entries": sum(row["entries"] for row in found),
+            "bytes": sum(path.stat().st_size for path in self._files() if path.is_file()),
+            "readable": readable,
+            "backbones": found,
+        }
 
     def clear(self, fingerprint: str | None = None) -> int:
         """Remove the embeddings of one fingerprint, or all of them, and free their space; returns their
@@ -216,6 +194,7 @@ class EmbeddingCache:
     @contextmanager
     def _connect(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
         uri = f"{self.path.as_uri()}?mode={mode}"
+        self._inode = _inode(self.path)
         with closing(sqlite3.connect(uri, self.timeout, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
             yield connection
@@ -227,10 +206,12 @@ class EmbeddingCache:
     def _set_aside(self, how: str, error: Exception) -> bool:
         """Set a damaged file aside and return True; stop using a cache that fails otherwise. Both warn."""
         if _is_damage(error):
+            if _inode(self.path) != self._inode:  # another process found the damage first
+                return True
             try:
                 self._files()[-1].unlink(missing_ok=True)  # the new file's journal would have its name
                 os.replace(self.path, f"{self.path}.corrupt")
-            except FileNotFoundError:  # another process found the damage first
+            except FileNotFoundError:
                 return True
             except OSError as failure:
                 error = failure
@@ -285,8 +266,8 @@ def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:
     return xxhash.xxh3_64_digest(f"{fingerprint} {key} ".encode() + vector)
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
+def _inode(path: Path) -> int:
+    return path.stat().st_ino if path.exists() else 0
 
 
 def _is_damage(error: Exception) -> bool:

@@ -376,10 +376,10 @@ def test_the_cache_is_used_unless_it_is_not_wanted(preds, tmp_path, colours):
     for _ in range(2):
         assert score(preds, "--cache-dir", folder).exit_code == 0
     assert [backbone.encoded_images for _, backbone in colours] == [3, 0]
-    assert EmbeddingCache(folder).info().entries == 5
+    assert EmbeddingCache(folder).info()["entries"] == 5
     assert score(preds, "--no-cache").exit_code == 0
     assert colours[2][1].encoded_images == 3
-    assert EmbeddingCache().info().entries == 0
+    assert EmbeddingCache().info()["entries"] == 0
     assert score(preds, "--no-cache", "--cache-dir", folder).exit_code == 2
 
 
@@ -871,18 +871,18 @@ def test_cache_info_and_clear(preds, tmp_path, colours):
     assert not folder.exists()
     assert score(preds, *arguments).exit_code == 0
     shown = capscore_("cache", "info", *arguments).stdout
-    (stored,) = EmbeddingCache(folder).info().backbones
-    assert re.search(rf"colours@w00000000 +{stored.fingerprint[:12]} +5 ", shown)
+    (stored,) = EmbeddingCache(folder).info()["backbones"]
+    assert re.search(rf"colours@w00000000 +{stored['fingerprint'][:12]} +5 ", shown)
     assert json.loads(capscore_("cache", "info", "--json", *arguments).stdout)["entries"] == 5
 
     result = capscore_("cache", "clear", *arguments)
     assert result.exit_code == 2
     assert "this would remove 5 embeddings" in result.stderr and "--yes" in result.stderr
     assert "0 backbones in" in capscore_("cache", "clear", "zz", "--yes", *arguments).stderr
-    assert capscore_("cache", "clear", stored.fingerprint[:6], "--yes", *arguments).stdout.startswith(
+    assert capscore_("cache", "clear", stored["fingerprint"][:6], "--yes", *arguments).stdout.startswith(
         "removed 5 embeddings"
     )
-    assert EmbeddingCache(folder).info().entries == 0
+    assert EmbeddingCache(folder).info()["entries"] == 0
     assert score(preds, *arguments).exit_code == 0
     assert capscore_("cache", "clear", "--yes", *arguments).stdout.startswith("removed 5 embeddings")
     assert "holds no embeddings" in capscore_("cache", "clear", *arguments).stdout
@@ -895,7 +895,7 @@ def test_cache_clear_asks_in_a_terminal(preds, tmp_path, colours, monkeypatch):
     monkeypatch.setattr("capscore.cli.cache.sys", terminal)
     result = capscore_("cache", "clear", "--cache-dir", folder, input="n\n")
     assert "Remove 5 embeddings" in result.stdout and "nothing was removed" in result.stdout
-    assert EmbeddingCache(folder).info().entries == 5
+    assert EmbeddingCache(folder).info()["entries"] == 5
     assert "removed 5" in capscore_("cache", "clear", "--cache-dir", folder, input="y\n").stdout
 
 

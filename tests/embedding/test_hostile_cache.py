@@ -129,4 +129,4 @@ def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypa
 def test_a_name_of_a_backbone_that_is_not_text(tmp_path):
     cache = EmbeddingCache(tmp_path)
     cache.put("f00d", ["text:a"], ROWS[:1], name="model\udcff")
-    assert cache.info().backbones[0].name == "model\\udcff"
+    assert cache.info()["backbones"][0]["name"] == "model\\udcff"
