@@ -63,7 +63,6 @@ class LoadOptions:
         name, prefix, languages, device, dtype: As in `Backbone`; "" and None for what the folder says.
         revision: Commit of the weights; "" for a digest of the folder.
         image_tower: Image tower for a text tower without one; None for the one that it was made for.
-        trust_remote_code: Whether Python code that comes with the weights may run.
         load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and bases.
     """
 
@@ -74,7 +73,6 @@ class LoadOptions:
     device: str = "cpu"
     dtype: str = "float32"
     image_tower: str | Backbone | None = None
-    trust_remote_code: bool = False
     load_backbone: Callable[..., Backbone] = field(default=_no_loader, repr=False, compare=False)
 
     def refuse_image_tower(self) -> None:
@@ -447,14 +445,11 @@ def without_addresses(description: str) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", description)
 
 
-def settings_digest(folder: Path, *, code: bool = False) -> str:
-    """Digest of the files in a folder that say how its weights are used; of Python files if `code` may run.
-
-    The folder's place, and how the weights are split into files, do not matter.
-    """
+def settings_digest(folder: Path) -> str:
+    """Digest of the files in a folder that say how its weights are used, wherever the folder is."""
     import xxhash
 
-    endings = {".json", ".txt", ".model"} | ({".py"} if code else set())
+    endings = (".json", ".txt", ".model")
     files = sorted(
         (path.relative_to(folder).as_posix(), path)
         for path in folder.rglob("*")

@@ -30,11 +30,13 @@ from ..errors import (
 )
 from ..files.sizes import CONFIG_BYTES, readable_size
 from ..text.languages import language_code
+from .base import tensors_digest
 
 if TYPE_CHECKING:
     import torch
 
-TUNED_FILES = ("capscore_tuned.json", "model.safetensors")
+WEIGHTS = "model.safetensors"
+TUNED_FILES = ("capscore_tuned.json", WEIGHTS)
 STUDENT_MARKER = "capscore_student.json"
 OPEN_CLIP_CONFIG = "open_clip_config.json"
 # Best first. model.safetensors comes last: beside open_clip weights it belongs to another library.
@@ -132,7 +134,7 @@ def _leads_out(name: str) -> bool:
     return name.startswith("/") or ".." in name.split("/")
 
 
-def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str]:
+def needed_files(files: Sequence[str]) -> list[str]:
     """The files of a repository that a backbone reads: configuration, tokenizer, and one copy of the weights.
 
     Weights are safetensors if a folder has them, otherwise PyTorch's. Of fine-tuned towers, only what they
@@ -152,7 +154,6 @@ def needed_files(files: Sequence[str], *, remote_code: bool = False) -> list[str
     chosen: set[str] = set()
     for folder, names in folders.items():
         chosen.update(name for name in names if name.endswith(CONFIGURATION))
-        chosen.update(name for name in names if remote_code and name.endswith(".py"))
         if folder == PurePosixPath() and OPEN_CLIP_CONFIG in names:
             chosen.update(open_clip_weights(names)[:1])
             continue
@@ -207,11 +208,7 @@ def inside(folder: Path, name: Any, named_by: Path) -> Path:
 def read_marker(
     path: Path, version: int, fields: Mapping[str, tuple[type, ...]], content: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The JSON file that marks a folder as written by capscore, with this "format" and fields of these types.
-
-    Raises:
-        BackboneUnavailable: the file is missing or damaged, of another format, or a field is wrong.
-    """
+    """The JSON file that marks a folder as written by capscore, of this format, its fields of these types."""
     marker = read_json(path) if content is None else content
     if marker.get("format") != version:
         raise BackboneUnavailable(
@@ -232,27 +229,84 @@ def read_marker(
     return marker
 
 
-@contextmanager
-def replacing_files(folder: Path, marker: str, what: str) -> Iterator[Path]:
-    """A scratch folder whose files replace those of a folder when the block ends without an error.
+def read_checkpoint(
+    folder: Path, marker: str, version: int, fields: Mapping[str, tuple[type, ...]]
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """What `write_checkpoint` wrote: content of the marker, and tensors; otherwise `BackboneUnavailable`."""
+    content = read_marker(folder / marker, version, {**fields, "weights": (str,), "notes": (dict,)})
+    state = read_state_dict(folder)
+    if tensors_digest(state) != content["weights"]:
+        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {marker}; was saving interrupted?")
+    return content, state
 
-    The marker file is removed first and comes last: a folder without it is not finished. Other files stay.
-    Any error becomes a `ResultWriteError`.
+
+def write_checkpoint(
+    folder: Path,
+    marker: str,
+    content: Mapping[str, Any],
+    tensors: Mapping[str, torch.Tensor],
+    what: str,
+    save_more: Callable[[Path], None] = lambda folder: None,
+) -> None:
+    """Write model.safetensors and the marker, a JSON file, in place of those of a folder, all or nothing.
+
+    The old marker is removed first and the new one comes last: a folder without it is not finished. Other
+    files stay.
+
+    Args:
+        folder: Folder to write, created if needed.
+        marker: Name of the marker.
+        content: Content of the marker; its "weights", if it has any, become the digest of the tensors.
+        tensors: Named tensors on any device.
+        what: What is saved, for error messages.
+        save_more: Function that writes further files to a folder.
+
+    Raises:
+        CapscoreError: the content is not ready for JSON, or a weight is not finite.
+        ResultWriteError: the folder could not be written.
     """
+    import torch
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CapscoreError(f"{name} of {what} is not finite as {tensor.dtype}: nothing was saved")
+    try:
+        if "weights" in content:
+            content = {**content, "weights": tensors_digest(tensors)}
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as error:
+        raise CapscoreError(f"what is recorded of {what} must be ready for JSON: {error}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:
             scratch = Path(name)
-            yield scratch
-            files = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
+            save_more(scratch)
+            save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
+            (scratch / marker).write_text(text, encoding="utf-8")
             readable = (scratch / marker).stat().st_mode
             (folder / marker).unlink(missing_ok=True)
+            files = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
             for file in sorted(files, key=lambda file: file == Path(marker)):
                 (scratch / file).chmod(readable)  # safetensors makes files that only their owner can read
                 (folder / file).parent.mkdir(exist_ok=True)
                 os.replace(scratch / file, folder / file)
     except Exception as error:  # on a full disk every library raises its own
         raise ResultWriteError(f"{what} could not be saved to {folder}: {in_one_line(error)}") from error
+
+
+def refuse_other_models(folder: Path, kind: str) -> None:
+    """Raise `CapscoreError` if a folder to be written holds a model of another kind."""
+    names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
+    others = [
+        name for name in needed_files(names) if name == "config.json" or not name.endswith(CONFIGURATION)
+    ]
+    if others and folder_kind(folder) != kind:
+        raise CapscoreError(
+            f"{folder} already holds {', '.join(others)} of another model: use another folder, or delete "
+            "them if they are left over from an earlier attempt"
+        )
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -365,18 +419,12 @@ def load_strictly(
     return model.eval()
 
 
-def load_folder_strictly(
-    auto_class: Any, folder: Path, *, allow_unused: bool = False, **arguments: Any
-) -> Any:
-    """`load_strictly` for a class such as `AutoModel`, with further arguments of `from_pretrained`.
-
-    `allow_unused` accepts weights that the model does not use.
-    """
-    arguments = {"trust_remote_code": False, "local_files_only": True, "weights_only": True, **arguments}
+def load_folder_strictly(auto_class: Any, folder: Path, config: Any) -> Any:
+    """`load_strictly` for a class such as `AutoModel`; weights that the model does not use are accepted."""
     safe = weight_files(folder)[0].suffix == ".safetensors"
-    model, report = _loaded(auto_class, folder, folder, use_safetensors=safe, **arguments)
-    unused = () if allow_unused else report["unexpected_keys"]
-    refuse_misfit(folder, report["missing_keys"], unused, report["mismatched_keys"])
+    where = {"local_files_only": True, "trust_remote_code": False, "weights_only": True}
+    model, report = _loaded(auto_class, folder, folder, config=config, use_safetensors=safe, **where)
+    refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
     return model.eval()
 
 

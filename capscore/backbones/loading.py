@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,7 +38,6 @@ def load_backbone(
     dtype: str | None = None,
     revision: str | None = None,
     image_tower: str | None = None,
-    trust_remote_code: bool = False,
 ) -> Backbone:
     """Load a backbone.
 
@@ -61,7 +59,6 @@ def load_backbone(
         dtype: "float32" (None), "bfloat16" or "float16".
         revision: Commit, branch or tag on the Hub; None for the pinned one, or `main` where none is pinned.
         image_tower: Any spec, for text towers that have no image tower of their own.
-        trust_remote_code: Whether transformers may run Python code that comes with the weights.
 
     Raises:
         BackboneUnavailable: the weights are not available. The message says what was asked for, the reason,
@@ -88,7 +85,6 @@ def load_backbone(
         device=resolve_device(device),
         dtype=resolve_dtype(dtype),
         image_tower=image_tower,
-        trust_remote_code=trust_remote_code,
         load_backbone=load_backbone,
     )
     try:
@@ -192,8 +188,7 @@ def _load_pair(pair: str, options: LoadOptions) -> Backbone:
 
 
 def _load_from_hub(repo: str, options: LoadOptions) -> Backbone:
-    choose = partial(needed_files, remote_code=options.trust_remote_code)
-    folder, commit = fetch(repo, options.revision, choose)
+    folder, commit = fetch(repo, options.revision, needed_files)
     return _load_folder(folder, replace(options, revision=commit))
 
 

@@ -428,7 +428,7 @@ def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
         clean = get_clean_fn(settings.pop("clean", "whitespace"))
         strip_sep = settings.pop("strip_sep_token", False)
         language = settings.pop("language", None)
-        tokenizer = load_tokenizer(source, settings=settings)
+        tokenizer = load_tokenizer(source, **settings)
         if language is not None:
             tokenizer.set_src_lang_special_tokens(language)
         return _HubTokenizer(tokenizer, clean, context_length, strip_sep)

@@ -6,7 +6,6 @@ student is a text tower that learned a CLIP text tower's embeddings in other lan
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import nn
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError, Setting
@@ -125,11 +123,10 @@ class PairedBackbone(Backbone):
                 Setting("image_tower", "ViT-B-32-quickgelu/openai"),
             )
         self.device, self.dtype = options.device, options.dtype
-        # Trusting the text tower's code does not mean trusting that of an image tower that it names.
         image, spec = image_tower, ""
         if isinstance(image, str):
             spec = image
-            image = options.load_backbone(spec, device=self.device, dtype=self.dtype, trust_remote_code=False)
+            image = options.load_backbone(spec, device=self.device, dtype=self.dtype)
         if text.dim != image.dim:
             raise CapscoreError(
                 f"the towers do not share one space: {options.name} has {text.dim} numbers per text, "
@@ -254,11 +251,11 @@ def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
     sizes = {"numDims": projection.out_features, "transformerDimensions": projection.in_features}
     if any(settings.get(key, size) != size for key, size in sizes.items()):
         raise BackboneUnavailable(f"{named} does not fit the weights, which have {sizes}")
-    tokenizer = load_tokenizer(folder, config, trust_remote_code=options.trust_remote_code)
+    tokenizer = load_tokenizer(folder, config)
     return PairedBackbone(
         MeanPooledTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer)),
         options,
-        settings=base.settings_digest(folder, code=options.trust_remote_code),
+        settings=base.settings_digest(folder),
     )
 
 
@@ -312,16 +309,16 @@ class StudentTextTower(MeanPooledTower):
         Raises:
             ResultWriteError: the student could not be written; an earlier one in the folder is unharmed.
         """
-        marker: dict[str, Any] = {"format": _STUDENT_FORMAT}
-        marker |= {field: getattr(self, field) for field in _STUDENT_FIELDS}
-        marker["languages"] = None if self.languages is None else sorted(self.languages)
-        with checkpoint.replacing_files(Path(folder), checkpoint.STUDENT_MARKER, "the student") as scratch:
-            self.encoder.config.save_pretrained(scratch)
-            self.tokenizer.save_pretrained(scratch)
-            tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in self.state_dict().items()}
-            save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
-            text = json.dumps(marker, indent=2, ensure_ascii=False) + "\n"
-            (scratch / checkpoint.STUDENT_MARKER).write_text(text, encoding="utf-8")
+        content: dict[str, Any] = {"format": _STUDENT_FORMAT}
+        content |= {field: getattr(self, field) for field in _STUDENT_FIELDS}
+        content["languages"] = None if self.languages is None else sorted(self.languages)
+
+        def save_more(folder: Path) -> None:
+            self.encoder.config.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+
+        marker, tensors = checkpoint.STUDENT_MARKER, self.state_dict()
+        checkpoint.write_checkpoint(Path(folder), marker, content, tensors, "the student", save_more)
 
     @classmethod
     def from_pretrained(cls, folder: str | Path) -> StudentTextTower:
@@ -381,8 +378,7 @@ def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
     except ImportError:
         name = "sentence-transformers"
         raise MissingExtraError(name, name, f"the text tower in {folder}") from None
-    trusted = options.trust_remote_code
-    first, *others = _checked_modules(folder, trusted)
+    first, *others = _checked_modules(folder)
     require_vocabulary(first)
     # Read first, so that a damaged file, or one that would run code, is refused before the library opens it.
     state, *_ = map(checkpoint.read_state_dict, (first, *others))
@@ -393,7 +389,7 @@ def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
         "ignore_mismatched_sizes": True,
     }
     arguments["use_safetensors"] = checkpoint.weight_files(first)[0].suffix == ".safetensors"
-    where: dict[str, Any] = {"device": "cpu", "local_files_only": True, "trust_remote_code": trusted}
+    where: dict[str, Any] = {"device": "cpu", "local_files_only": True, "trust_remote_code": False}
     with checkpoint.refusing(f"the modules in {folder}"):
         model: Any = SentenceTransformer(str(folder), model_kwargs=arguments, **where).eval()
     # The library does not report weights of the encoder that were missing and drawn at random. So load an
@@ -409,31 +405,26 @@ def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
     return PairedBackbone(
         SentenceTransformerTower(model),
         replace(options, prefix=options.prefix + prompt),
-        settings=base.settings_digest(folder, code=trusted),
+        settings=base.settings_digest(folder),
     )
 
 
-def _checked_modules(folder: Path, trusted: bool) -> list[Path]:
-    """Folders of the modules with weights; refused are untrusted code, and modules of no text tower."""
+def _checked_modules(folder: Path) -> list[Path]:
+    """Folders of the modules with weights; code of other packages, and towers of no texts, are refused."""
     path = folder / "modules.json"
-    kinds, code, places = [], False, []
+    kinds, places = [], []
     for module in checkpoint.read_json(path, list):
         kind, place = str(module["type"]), checkpoint.inside(folder, module["path"], path)
         foreign = not kind.startswith("sentence_transformers.")
-        kinds.append("…" if foreign else kind.rpartition(".")[2])
+        kinds.append(kind.rpartition(".")[2])
         if kinds[-1] == "Dense":
             # The library would replace a function that it does not trust by Tanh and only warn.
             function = checkpoint.read_json(place / "config.json").get("activation_function", "torch.nn.")
-            foreign = not str(function).startswith("torch.nn.")
-        code |= foreign
+            foreign |= not str(function).startswith("torch.nn.")
+        if foreign:
+            raise CapscoreError(f"{folder} lists code of its own ({kind!r:.80}), which never runs")
         if kinds[-1] in ("Transformer", "Dense"):
             places.append(place)
-    if code and not trusted:
-        raise CapscoreError(
-            f"{folder} lists code of its own, which runs only with ",
-            Setting("trust_remote_code", True),
-            ": set it if you have read that code and trust it",
-        )
-    if kinds[:1] != ["Transformer"] or not {*kinds[1:]} <= {*_AFTER_TRANSFORMER, "…"}:
+    if kinds[:1] != ["Transformer"] or not {*kinds[1:]} <= {*_AFTER_TRANSFORMER}:
         raise CapscoreError(f"{path} lists {kinds}; expected a Transformer and any of {_AFTER_TRANSFORMER}")
     return places

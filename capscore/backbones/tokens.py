@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
@@ -49,27 +49,20 @@ def require_vocabulary(folder: Path) -> None:
         raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
 
 
-def load_tokenizer(
-    folder: Path,
-    config: Any = None,
-    *,
-    trust_remote_code: bool = False,
-    settings: Mapping[str, Any] | None = None,
-) -> Any:
-    """The tokenizer of a checkpoint folder.
+def load_tokenizer(folder: Path, config: Any = None, **settings: Any) -> Any:
+    """The tokenizer of a checkpoint folder; code that comes with it does not run.
 
     A tokenizer.json without any configuration is taken for a RoBERTa variant's, as in LAION's repositories.
 
     Args:
         folder: Folder with tokenizer.json or another vocabulary.
         config: Config of the model, if transformers does not know its config.json.
-        trust_remote_code: Whether transformers may run the tokenizer's own code.
-        settings: Further arguments of the tokenizer's class; they cannot make code run.
+        **settings: Further arguments of the tokenizer's class.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     require_vocabulary(folder)
-    settings, file = dict(settings or {}), folder / "tokenizer.json"
+    file = folder / "tokenizer.json"
     configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
     with refusing(f"the tokenizer in {folder}"):
         if config is None and not configured and file.is_file():
@@ -81,7 +74,7 @@ def load_tokenizer(
         if config is not None:
             settings["config"] = config
         # Always set, and last: otherwise transformers asks on the terminal whether it may run code.
-        settings |= {"local_files_only": True, "trust_remote_code": trust_remote_code}
+        settings |= {"local_files_only": True, "trust_remote_code": False}
         return AutoTokenizer.from_pretrained(folder, **settings)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ import transformers
 from tokenizers.normalizers import Lowercase
 from torch import nn
 
-from ..errors import CapscoreError, Setting
+from ..errors import CapscoreError
 from . import base
 from .base import Backbone, LoadOptions, Tokens
-from .checkpoint import load_config, load_folder_strictly, load_strictly, read_json, refusing
+from .checkpoint import load_config, load_strictly, read_json, refusing
 from .tokens import (
     Piece,
     context_length,
@@ -34,28 +34,12 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-class _TextInput(NamedTuple):
-    """How a kind of text tower reads a batch."""
-
-    # whether it attends in both directions; a causal tower pools at the end token, before the padding
-    masked: bool = False
-    # whether it was trained on texts padded to the whole context, and reads the padding
-    full: bool = False
-    # whether it was trained on lower-cased texts
-    lowercase: bool = False
-
-
-_FAMILY = {
-    "clip": _TextInput(),
-    "metaclip_2": _TextInput(),
-    "altclip": _TextInput(masked=True),
-    "chinese_clip": _TextInput(masked=True),
-    "siglip": _TextInput(full=True, lowercase=True),
-    "siglip2": _TextInput(full=True, lowercase=True),
-}
-# A tower with its own code, of which nothing is known: always the same padding, and masked.
-_FOREIGN = _TextInput(masked=True, full=True)
+# Types of models whose text tower is read out at the end token, before the padding; attends in both
+# directions, so that padding is masked; was trained on lower-cased texts that fill the whole context.
 _CAUSAL = ("clip", "metaclip_2")
+_MASKED = ("altclip", "chinese_clip")
+_PADDED = ("siglip", "siglip2")
+_FAMILY = sorted((*_CAUSAL, *_MASKED, *_PADDED))
 # SigLIP 2 was trained on lower-cased texts, but its checkpoints name Gemma's tokenizer, which keeps capitals.
 # transformers' own Siglip2Tokenizer lower-cases first, too.
 _LOWERCASE = Lowercase()
@@ -66,47 +50,29 @@ _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") e
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a checkpoint folder of the family, with model, tokenizer and preprocessor_config.json.
-
-    Raises:
-        CapscoreError: another kind of model, or one whose code is not trusted.
-    """
+    """Load a checkpoint folder of the family, with model, tokenizer and preprocessor_config.json."""
     options.refuse_image_tower()
-    trusted = options.trust_remote_code
-    raw = read_json(folder / "config.json")
-    kind = raw.get("model_type", "")
-    if isinstance(kind, str) and kind in _FAMILY:
-        config = load_config(folder)
-        model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
-    elif not raw.get("auto_map"):
+    kind = read_json(folder / "config.json").get("model_type", "")
+    if kind not in _FAMILY:
         raise CapscoreError(
-            f"{folder / 'config.json'} describes a model of type {kind!r:.60}; "
-            f"supported types are {', '.join(sorted(_FAMILY))}"
+            f"{folder / 'config.json'} describes a model of type {kind!r:.60}; supported types are "
+            f"{', '.join(_FAMILY)}, and code that comes with weights never runs"
         )
-    elif not trusted:
-        raise CapscoreError(
-            f"{folder} contains code ({raw['auto_map']}), which runs only with ",
-            Setting("trust_remote_code", True),
-            ": set it if you have read that code and trust it",
-        )
-    else:
-        kind = ""
-        model = load_folder_strictly(transformers.AutoModel, folder, trust_remote_code=True)
-    tokenizer = load_tokenizer(folder, model.config, trust_remote_code=trusted and not kind)
+    config = load_config(folder)
+    model = load_strictly(transformers.MODEL_MAPPING[type(config)], config, folder)
+    tokenizer = load_tokenizer(folder, config)
     with refusing(f"the image processor in {folder}"):
         image_processor = transformers.AutoImageProcessor.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=trusted, **_TORCHVISION
+            folder, local_files_only=True, trust_remote_code=False, **_TORCHVISION
         )
-    settings = base.settings_digest(folder, code=trusted)
+    settings = base.settings_digest(folder)
     return TransformersClip(model, tokenizer, image_processor, options, kind=kind, settings=settings)
 
 
 class TransformersClip(Backbone):
-    """A model of transformers with `get_text_features` and `get_image_features`, in float32.
+    """A model of transformers' CLIP family, in float32.
 
-    `kind` is its `model_type`; "" for one with its own code. `settings` is the digest of the files that say
-    how the weights are used. `CapscoreError` if tokenizer and text tower disagree about the token that ends a
-    text.
+    `kind` is its `model_type`, `settings` the digest of the files that say how the weights are used.
     """
 
     def __init__(
@@ -119,40 +85,38 @@ class TransformersClip(Backbone):
         kind: str,
         settings: str,
     ):
-        self._kind, self._text_input = kind, _FAMILY.get(kind, _FOREIGN)
+        self._kind = kind
         self._tokenizer, self._image_processor = tokenizer, image_processor
         self._pad_id = pad_id_of(tokenizer)
         self._model, self._settings = model, settings
         text_config = getattr(model.config, "text_config", model.config)
         self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
         self.device, self.dtype = options.device, options.dtype
-        self.max_tokens = context_length(text_config, getattr(model, "text_model", model), tokenizer)
+        self.max_tokens = context_length(text_config, model.text_model, tokenizer)
         scale = getattr(model, "logit_scale", None)
         self.logit_scale = 1.0 if scale is None else float(scale.detach().float().exp())
         if kind in _CAUSAL:
             self._check_end_token(text_config.eos_token_id)
         self._identify(options.revision)
         self._model = model.to(self.device, getattr(torch, self.dtype)).eval().requires_grad_(False)
-        self._text = _TextSide(model) if kind else None
+        self._text = _TextSide(model)
         with torch.inference_mode():
             self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
 
     def _identify(self, revision: str) -> None:
         digest = base.fingerprint_of(base.weights_digest(self._model), self._settings)
         self.revision = revision or f"w{digest[:8]}"
+        drop = ("_processor_class", "processor_class", "image_processor_type", "feature_extractor_type")
+        settings = {key: value for key, value in self._image_processor.to_dict().items() if key not in drop}
+        preprocessing = json.dumps(settings, sort_keys=True, default=str)
         self.fingerprint = base.fingerprint_of(
             "transformers_clip",
             digest,
             base.architecture_digest(self._model),
             self.dtype,
             self.max_tokens,
-            self._describe_preprocessing(),
+            type(self._image_processor).__name__ + preprocessing,
         )
-
-    def _describe_preprocessing(self) -> str:
-        drop = ("_processor_class", "processor_class", "image_processor_type", "feature_extractor_type")
-        settings = {key: value for key, value in self._image_processor.to_dict().items() if key not in drop}
-        return type(self._image_processor).__name__ + json.dumps(settings, sort_keys=True, default=str)
 
     def _check_end_token(self, pooled_id: int) -> None:
         # A causal tower is read out at its end token, or at the first token if it finds none: with the
@@ -167,11 +131,10 @@ class TransformersClip(Backbone):
             )
 
     def text_network(self) -> nn.Module:
-        # Of a model that runs its own code it is unknown which weights belong to the text tower.
-        return super().text_network() if self._text is None else self._text
+        return self._text
 
     def network(self) -> nn.Module:
-        return super().network() if self._text is None else self._model
+        return self._model
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → (3, height, width); for SigLIP 2 NaFlex → (patches + 1, values per patch).
@@ -211,17 +174,17 @@ class TransformersClip(Backbone):
 
     def _cased(self, texts: Sequence[str]) -> Sequence[str]:
         # SigLIP's own tokenizer handles capitals itself.
-        if self._text_input.lowercase and type(self._tokenizer).__name__ != "SiglipTokenizer":
+        if self._kind in _PADDED and type(self._tokenizer).__name__ != "SiglipTokenizer":
             return [_LOWERCASE.normalize_str(text) for text in texts]
         return texts
 
     def token_features(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         if not len(ids):
             return torch.zeros(0, self.dim, device=self.device)
-        masked, length, side = self._text_input.masked, None, "right"
-        if self._text_input.full:
+        masked, length, side = self._kind in _MASKED, None, "right"
+        if self._kind in _PADDED:
             # SigLIP was trained without a mask, so its tokenizers do not list one among their outputs.
-            masked = masked or "attention_mask" in self._tokenizer.model_input_names
+            masked = "attention_mask" in self._tokenizer.model_input_names
             length, side = self.max_tokens, self._tokenizer.padding_side
         tokens, mask = base.pad_batch(ids, self._pad_id, length, side)
         inputs = {"input_ids": tokens.to(self.device)}

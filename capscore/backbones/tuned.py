@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import save_file
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
@@ -29,8 +28,8 @@ Towers = Literal["text", "both"]
 # Fields of the marker and their types.
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("base", "base_revision", "base_tokens", "image_tower"), (str,)),
-    **dict.fromkeys(("prefix", "weights", "recipe"), (str,)),
-    **dict.fromkeys(("base_text", "notes"), (dict,)),
+    **dict.fromkeys(("prefix", "recipe"), (str,)),
+    "base_text": (dict,),
     "parts": (dict, type(None)),
     "languages": (list, type(None)),
 }
@@ -87,8 +86,7 @@ def save_tuned(
             the folder holds another model.
         ResultWriteError: the folder could not be written.
     """
-    folder = Path(folder)
-    stored = resolve_dtype(dtype)
+    folder, stored = Path(folder), resolve_dtype(dtype)
     if stored == "bfloat16":
         raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
     parts = _check_pair(backbone, base, towers)
@@ -109,20 +107,14 @@ def save_tuned(
         "parts": parts,
         "prefix": backbone.prefix,
         "languages": None if languages is None else sorted(languages),
-        "weights": tensors_digest(tensors),
+        "weights": "",
         "recipe": recipe,
         **({"towers": towers} if towers != "text" else {}),
         **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
-    try:
-        text = json.dumps(marker, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise CapscoreError(f"notes and parts must be ready for JSON: {error}") from None
-    _refuse_other_models(folder)
-    with checkpoint.replacing_files(folder, MARKER, "the fine-tuned tower") as scratch:
-        save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
-        (scratch / MARKER).write_text(text, encoding="utf-8")
+    checkpoint.refuse_other_models(folder, "tuned")
+    checkpoint.write_checkpoint(folder, MARKER, marker, tensors, "the fine-tuned tower")
 
 
 def load_folder(folder: Path, options: LoadOptions) -> Backbone:
@@ -169,13 +161,10 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
 
 def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """What `save_tuned` wrote to a folder: the content of its marker, and the tensors that differ."""
-    folder = Path(folder)
-    marker = {"towers": "text", "rated_from": ""} | checkpoint.read_marker(folder / MARKER, _FORMAT, _FIELDS)
+    marker, state = checkpoint.read_checkpoint(Path(folder), MARKER, _FORMAT, _FIELDS)
+    marker = {"towers": "text", "rated_from": ""} | marker
     if marker["towers"] not in ("text", "both") or not isinstance(marker["rated_from"], str):
-        raise BackboneUnavailable(f"{folder / MARKER}: 'towers' or 'rated_from' is damaged")
-    state = checkpoint.read_state_dict(folder)
-    if tensors_digest(state) != marker["weights"]:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {MARKER}; was saving interrupted?")
+        raise BackboneUnavailable(f"{Path(folder) / MARKER}: 'towers' or 'rated_from' is damaged")
     return marker, state
 
 
@@ -224,11 +213,7 @@ def _changed(
     }
     if not changed:
         raise CapscoreError("nothing was trained: every weight equals the base's")
-    stored = {name: tensor.contiguous().clone() for name, tensor in _cast(changed, dtype).items()}
-    for name, tensor in stored.items():
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} of the network is not finite as {dtype}")
-    return stored
+    return _cast(changed, dtype)
 
 
 def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -264,16 +249,6 @@ def _portable(spec: str, folder: Path) -> str:
 
 def _tokens_digest(backbone: Backbone) -> str:
     return fingerprint_of(backbone.tokenize(_PROBES).ids)
-
-
-def _refuse_other_models(folder: Path) -> None:
-    names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-    others = [name for name in checkpoint.needed_files(names) if not name.endswith(checkpoint.CONFIGURATION)]
-    if others and checkpoint.folder_kind(folder) != "tuned":
-        raise CapscoreError(
-            f"{folder} already holds weights ({', '.join(others)}) without a {MARKER}: use another folder, "
-            "or delete them if they are left over from an earlier attempt"
-        )
 
 
 def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict[str, torch.Tensor]) -> None:

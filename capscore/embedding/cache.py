@@ -136,9 +136,9 @@ class EmbeddingCache:
         """Count the contents of the cache, without changing it.
 
         Returns:
-            "folder", "entries", "bytes" (on disk, with a damaged file that was set aside), "readable" (False if
-            the file is damaged or locked), and "backbones", the one that was stored last first, each with
-            "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (ISO 8601, in UTC).
+            "folder", "entries", "bytes" (on disk, with a damaged file that was set aside), "readable" (False
+            for a file that is damaged or locked), and "backbones", the one that was stored last first, each
+            with "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
         names = ("name", "fingerprint", "entries", "bytes", "last_stored")
         found: list[dict[str, Any]] = []

@@ -274,10 +274,8 @@ class Detector(RegionFinder):
             )
         if getattr(config, "use_pretrained_backbone", False):
             config.use_pretrained_backbone = False  # the weights are complete: do not download a part
-        # Unused weights are harmless: published detectors contain some from their training.
-        network = checkpoint.load_folder_strictly(
-            transformers.AutoModelForObjectDetection, folder, allow_unused=True, config=config
-        )
+        auto = transformers.AutoModelForObjectDetection
+        network = checkpoint.load_folder_strictly(auto, folder, config)
         with checkpoint.refusing(f"the processor in {folder}"):
             self._processor: Any = transformers.AutoImageProcessor.from_pretrained(
                 folder, local_files_only=True, trust_remote_code=False

@@ -49,7 +49,6 @@ def load(
     cache: bool | str | Path | EmbeddingCache | None = None,
     revision: str | None = None,
     image_tower: str | None = None,
-    trust_remote_code: bool = False,
     allow_urls: bool = False,
     allow_private_urls: bool = False,
     progress: bool | None = None,
@@ -67,7 +66,6 @@ def load(
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
         revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
         image_tower: Image tower to go with a text tower that was published alone.
-        trust_remote_code: Permission to run Python code that comes with weights.
         allow_urls: Permission to fetch images from http(s) addresses.
         allow_private_urls: Permission to fetch images from hosts that are not public, such as localhost.
         progress: Whether a progress bar is shown. Default: for long work in a terminal.
@@ -93,7 +91,6 @@ def load(
         "cache": cache,
         "revision": revision,
         "image_tower": image_tower,
-        "trust_remote_code": trust_remote_code,
         "allow_urls": allow_urls,
         "allow_private_urls": allow_private_urls,
         "progress": progress,

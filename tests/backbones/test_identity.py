@@ -45,7 +45,6 @@ def test_digests_stay_as_they_are(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"x")
     (tmp_path / "model.py").write_text("pass")
     assert settings_digest(tmp_path) == "cf09ac50a0c03ec2f13ab97234a9c796"
-    assert settings_digest(tmp_path, code=True) == "148c4e9cf43db37694237ada10773d6e"
 
 
 CONFIG = "open_clip_config.json"
@@ -141,7 +140,7 @@ def test_digests_see_what_they_should(tmp_path):
     (tmp_path / "model.py").write_text("a = 1")
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "weights.bin").write_bytes(b"1")
-    before, with_code = settings_digest(tmp_path), settings_digest(tmp_path, code=True)
+    before = settings_digest(tmp_path)
     (tmp_path / "weights.bin").write_bytes(b"2")
     (tmp_path / "model.safetensors.index.json").write_text("{}")
     (tmp_path / ".git" / "a").mkdir(parents=True)
@@ -149,7 +148,7 @@ def test_digests_see_what_they_should(tmp_path):
     (tmp_path / ".cache.json").write_text("{}")
     assert settings_digest(tmp_path) == before
     (tmp_path / "model.py").write_text("a = 2")
-    assert settings_digest(tmp_path) == before and settings_digest(tmp_path, code=True) != with_code
+    assert settings_digest(tmp_path) == before
     (tmp_path / "config.json").write_text('{"a": 1}')
     assert settings_digest(tmp_path) != before
 
@@ -220,9 +219,7 @@ def test_a_text_tower_of_open_clip_cannot_bring_code(tmp_path, monkeypatch):
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library must not ask"))
-    for trusted in (False, True):
-        backbone = load_backbone(str(folder), device="cpu", trust_remote_code=trusted)
-        assert backbone.fingerprint == plain.fingerprint
+    assert load_backbone(str(folder), device="cpu").fingerprint == plain.fingerprint
     assert not (tmp_path / "ran").exists()
 
 

@@ -163,8 +163,8 @@ def _vision():
 @pytest.mark.parametrize("kind", loading.LOADERS)
 def test_each_kind_of_folder_goes_to_its_loader(kind, monkeypatch, tmp_path):
     calls = _fake_folders(monkeypatch, kind)
-    assert load_backbone(tmp_path, device="cpu", image_tower="x/y", trust_remote_code=True) == "loaded"
-    assert calls == [LoadOptions(tmp_path.name, image_tower="x/y", trust_remote_code=True)]
+    assert load_backbone(tmp_path, device="cpu", image_tower="x/y") == "loaded"
+    assert calls == [LoadOptions(tmp_path.name, image_tower="x/y")]
 
 
 def _fake_folders(monkeypatch, kind="transformers"):
@@ -408,7 +408,6 @@ def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
     load_backbone("org/text", device="cpu", image_tower="/a/folder")
     assert [call.image_tower for call in calls] == ["ViT-B-32-quickgelu/openai", "/a/folder"]
     assert calls[0].languages == {"de", "en"} and calls[0].revision == commit
-    assert calls[0].trust_remote_code is False
 
 
 def test_errors_of_a_backend_become_a_reason(monkeypatch, tmp_path):
@@ -535,7 +534,6 @@ def test_of_two_copies_the_safe_one_and_of_many_runtimes_ours():
         "vocab.txt",
     ]
     assert needed_files(files) == chosen
-    assert set(needed_files(files, remote_code=True)) - set(chosen) == {"modeling_own.py"}
 
 
 def test_pickles_only_where_nothing_else_is_and_shards_together():

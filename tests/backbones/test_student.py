@@ -173,7 +173,7 @@ def test_a_save_that_fails_leaves_the_old_student_whole(folder, tmp_path, monkey
         Path(path).write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(text_towers, "save_file", full_disk)
+    monkeypatch.setattr("safetensors.torch.save_file", full_disk)
     with pytest.raises(ResultWriteError):
         make_student(tmp_path / "tokenizer").save_pretrained(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

