@@ -140,7 +140,7 @@ class ScorerLoader:
         from ..embedding.embedder import Embedder, check_batch_size
 
         check_batch_size(self.options.get("batch_size"))  # before the backbone is loaded, which takes seconds
-        of_backbone = ("device", "dtype", "revision", "image_tower", "trust_remote_code")
+        of_backbone = ("device", "dtype", "revision", "image_tower")
         of_embedder = ("batch_size", *_WITH_IMAGES, "progress")
         return Embedder(
             loading.load_backbone(backbone, **self._given(of_backbone)),
