@@ -332,9 +332,8 @@ class InfoMetIC(BackboneScorer):
             for columns in _blocks([len(piece) for piece in pieces], _BLOCK):
                 states = self._text_states(columns, texts, pieces, contexts)
                 for block, images in encoded:
-                    both = self.aligner.all_pairs(images, states, chunk)
-                    for matrix, values in zip(matrices, both, strict=True):
-                        matrix[np.ix_(block, columns)] = values.float().cpu().numpy()
+                    both = torch.stack(self.aligner.all_pairs(images, states, chunk))
+                    matrices[np.ix_((0, 1), block, columns)] = both.float().cpu().numpy()
                     advance(len(block) * len(columns))
         self._check_finite(matrices.sum(axis=0))
         return matrices
@@ -410,7 +409,7 @@ class InfoMetIC(BackboneScorer):
             contexts = self.contexts(batch.captions, batch.words, batch.pieces)
         n_pairs = len(batch.regions)
         recall, precision = np.zeros((2, n_pairs))
-        region_scores, token_scores = np.empty((2, n_pairs), dtype=object)
+        token_scores: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of regions, and of pieces
         rows_of: dict[int, list[int]] = {}
         for row, regions in enumerate(batch.regions):
             rows_of.setdefault(id(regions), []).append(row)
@@ -428,18 +427,15 @@ class InfoMetIC(BackboneScorer):
                     found = self.aligner.pairs(states, texts, index, range(len(part)))
                     recall[part] = found.recall.double().cpu().numpy()
                     precision[part] = found.precision.double().cpu().numpy()
-                    of_regions, of_tokens = (
-                        found.region_scores.double().cpu(),
-                        found.token_scores.double().cpu(),
-                    )
-                    for number, row in enumerate(part):
-                        region_scores[row] = of_regions[number].numpy()
-                        token_scores[row] = of_tokens[number].numpy()
+                    both = found.region_scores.double().cpu(), found.token_scores.double().cpu()
+                    scores = zip(*(values.numpy() for values in both), strict=True)
+                    token_scores.update(zip(part, scores, strict=True))
         self._check_finite(recall + precision)
         photos, texts_ = self._unit(batch.photos), self._unit(batch.texts)
         marks, names = self._marks(batch, photos, texts_)
-        columns = zip(region_scores, token_scores, marks, names, strict=True)
-        details = [self._detail(batch, row, *parts) for row, parts in enumerate(columns)]
+        details = [
+            self._detail(batch, row, *token_scores[row], marks[row], names[row]) for row in range(n_pairs)
+        ]
         return [np.einsum("nd,nd->n", photos, texts_), recall, precision], details
 
     def _check_finite(self, scores: np.ndarray) -> None:

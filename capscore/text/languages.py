@@ -82,12 +82,12 @@ def _code(language: str) -> str:
     meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
     if meant is None:
         try:
-            if langcodes.tag_is_valid(tag):
-                primary = langcodes.Language.get(tag).prefer_macrolanguage().language
-                if primary and primary not in ("und", "mul", "zxx", "mis"):
-                    return "no" if primary in ("nb", "nn") else primary
+            valid = langcodes.tag_is_valid(tag)
+            primary = langcodes.Language.get(tag).prefer_macrolanguage().language if valid else None
         except langcodes.LanguageTagError:
-            pass
+            primary = None
+        if primary and primary not in ("und", "mul", "zxx", "mis"):
+            return "no" if primary in ("nb", "nn") else primary
         close = difflib.get_close_matches(lowered, _BY_NAME, n=1)
         meant = _BY_NAME[close[0]] if close else None
     hint = f"; did you mean {meant!r}?" if meant else ""

@@ -31,7 +31,6 @@ from importlib.metadata import version
 from types import ModuleType
 
 from ..errors import InputError, MissingExtraError
-from . import ptb
 from .languages import NAMES, language_code
 from .spaced_words import INVISIBLE, SPACED, counted_words, spaced_words
 
@@ -99,7 +98,9 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     """
     segmenter = _segmenter(language)
     check_texts(texts)
-    if segmenter.name == ptb.NAME:
+    if _segmented_code(language) == "en":
+        from . import ptb
+
         return ptb.tokenize_all(texts, whole=whole)
     found = {text: segmenter.tokens(text) for text in dict.fromkeys(texts)}
     return [found[text].copy() for text in texts]
@@ -212,21 +213,14 @@ def _load(code: str) -> Segmenter:
     if code in SEGMENTERS:
         return SEGMENTERS[code]()
     if code == "en":
+        from . import ptb
+
         return Segmenter(ptb.NAME, ptb.tokenize)
     return Segmenter(SPACED, lambda text: spaced_words(text, code))
 
 
 def _package(module: str, package: str, extra: str) -> ModuleType:
-    """Import a module of a segmenter.
-
-    Args:
-        module: Name of the module.
-        package: Name of its package on PyPI.
-        extra: Extra of capscore that installs it, which is the language code.
-
-    Raises:
-        MissingExtraError: the package is not installed.
-    """
+    """Import a module of a segmenter, from a package of the extra named like the language."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -236,11 +230,7 @@ def _package(module: str, package: str, extra: str) -> ModuleType:
 
 
 def chinese_simplifier() -> Callable[[str], str]:
-    """OpenCC's conversion of traditional to simplified characters.
-
-    Raises:
-        MissingExtraError: OpenCC is not installed.
-    """
+    """OpenCC's conversion of traditional to simplified characters, or MissingExtraError."""
     return _package("opencc", "opencc", "zh").OpenCC("t2s").convert
 
 

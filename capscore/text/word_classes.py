@@ -185,10 +185,7 @@ def _spacy_tagger(code: str) -> Tagger:
 
 
 def _in_own_words(text: str, code: str, parts: Sequence[Word]) -> list[Word]:
-    """capscore's words of a text with the classes of spaCy's, which splits some, such as T-shirt.
-
-    A word of several parts has the class of its last part with a class.
-    """
+    """capscore's words of a text, each with the class of its last part that has one for spaCy (T-shirt)."""
     tokens = placed_tokens(text, code)
     classes, index = [], 0
     for start, end in tokens.spans:
