@@ -272,7 +272,6 @@ def run_benchmark(
     image_dir: str | Path | None = None,
     metrics: Mapping[str, Callable[[], Scorer]] | None = None,
     scores: Mapping[str, str | Path] | None = None,
-    score_column: str = "score",
     options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
@@ -290,7 +289,6 @@ def run_benchmark(
             the latter as further rows, where the benchmark has ratings of them.
         scores: Name → file of scores that others computed (see `score_table.read_scores`). A name such as
             `mcs@BACKBONE` picks the published figures to compare with.
-        score_column: Column of the scores in those files.
         options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
         partial: Whether to score only the rows whose photos (and references) are available, and say how many.
         compare: Whether to test every metric against the first, paired by photo, where the benchmark has
@@ -320,7 +318,7 @@ def run_benchmark(
         task.check_takes_scores(slug)
     run, rows = start_run(builder, split, options or TaskOptions())
     # what cannot be read or run is reported before the long work starts
-    theirs = [_take(run, task, rows, name, Path(path), score_column) for name, path in scores.items()]
+    theirs = [_take(run, task, rows, name, Path(path)) for name, path in scores.items()]
     ready = {}
     for name in metrics:
         with _skipping(run, name, keep_going):
@@ -421,11 +419,11 @@ def _measure(
     return results
 
 
-def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path, column: str) -> MetricResult:
+def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
     """The benchmark's numbers for scores from a file; "mcs@BACKBONE" names their backbone."""
     queries = task.queries(rows)
     start = time.perf_counter()
-    table = read_scores(path, queries, column=column, missing=run.options.missing)
+    table = read_scores(path, queries, missing=run.options.missing)
     try:
         with heard() as said:
             outcome = task.outcome(rows, table.scores, run.options)
@@ -437,7 +435,7 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path,
     result = MetricResult(
         metric=name,
         backbone="",
-        signature=f"{path.name}, column {column}, rows matched by {table.matched_by}",
+        signature=f"{path.name}, column score, rows matched by {table.matched_by}",
         outcome=outcome,
         n_rows=len(rows),
         n_queries=len(queries),

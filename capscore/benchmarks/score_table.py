@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,32 +17,23 @@ _CAPTION_NAMES = ("caption", "candidate", "prediction")
 _IMAGE_NAMES = ("image_id", "image", "image_path", "file_name")
 
 
-@dataclass(frozen=True)
-class ScoreTable:
-    """Scores from a file, one per query.
-
-    Attributes:
-        scores: float64 (q,) in the order of the queries; NaN for a missing score.
-        matched_by: How rows were matched, in words.
-        notes: Remarks on rows without a query and queries without a row.
-    """
+class ScoreTable(NamedTuple):
+    """Scores of the queries, float64 (q,) with NaN for a missing one; how rows were matched; remarks."""
 
     scores: np.ndarray
     matched_by: str
     notes: tuple[str, ...] = ()
 
 
-def read_scores(
-    path: str | Path, queries: Queries, *, column: str = "score", missing: str = "raise"
-) -> ScoreTable:
+def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -> ScoreTable:
     """Read the scores of all queries from a file, and match its rows.
 
     Args:
-        path: JSONL, JSON, CSV, TSV or Parquet file with one score per row. Rows are matched by `id` if they
-            have it (as in `Queries.to_rows`), else by photo and caption, else by their order. Only the file
-            names of photos count; blanks and Unicode composition in captions are ignored.
+        path: JSONL, JSON, CSV, TSV or Parquet file with a column `score`; null, NaN or an empty cell is a
+            missing score. Rows are matched by `id` if they have it (as in `Queries.to_rows`), else by photo
+            and caption, else by their order. Only the file names of photos count; blanks and Unicode
+            composition in captions are ignored.
         queries: Queries of the benchmark.
-        column: Column of the scores; null, NaN or an empty cell is a missing score.
         missing: "raise" requires a row for every query; with "skip", a query without a row has no score, and
             a note says how many.
 
@@ -56,18 +46,19 @@ def read_scores(
     path = Path(path)
     source = open_rows(path)
     columns = source.columns
-    if column not in columns:
-        raise InputError(f"{path} has no column {column!r}; it has {', '.join(columns)}", field="scores")
+    if "score" not in columns:
+        raise InputError(f"{path} has no column 'score'; it has {', '.join(columns)}", field="scores")
     caption = next((name for name in _CAPTION_NAMES if name in columns), None)
     image = next((name for name in _IMAGE_NAMES if name in columns), None)
     rows = [row for chunk in source.chunks(4096) for row in chunk.dicts()]
-    values = [_number(row.get(column), index, path) for index, row in enumerate(rows)]
+    values = [number_in(row.get("score")) for row in rows]
+    if math.inf in map(abs, values):
+        index = [*map(abs, values)].index(math.inf)
+        given = rows[index]["score"]
+        raise InputError(f"{path}: {given!r:.40} is not a finite number", row=index, field="score")
     if "id" in columns:
-        matched_by, keys, wanted = (
-            "id",
-            ["" if row.get("id") is None else str(row["id"]) for row in rows],
-            queries.ids,
-        )
+        matched_by, wanted = "id", queries.ids
+        keys = ["" if row.get("id") is None else str(row["id"]) for row in rows]
         if "" in keys:
             raise InputError(f"{path}: the id is missing", row=keys.index(""), field="id")
     elif caption is not None and image is not None:
@@ -95,13 +86,6 @@ def read_scores(
     if spare := [key for key in scores if key not in asked]:
         notes.append(f"{path.name} has {len(spare):,} rows without a query, such as {_shown(spare[0])}")
     return ScoreTable(np.array([scores.get(key, math.nan) for key in wanted]), matched_by, tuple(notes))
-
-
-def _number(value: Any, row: int, path: Path) -> float:
-    number = number_in(value)
-    if math.isinf(number):
-        raise InputError(f"{path}: {value!r:.40} is not a finite number", row=row, field="score")
-    return number
 
 
 def _pair(image: Any, caption: Any) -> str:

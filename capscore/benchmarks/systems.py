@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -29,7 +29,7 @@ from ..registry import METRICS
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
 from .data.annotation_files import KeptReadings
-from .protocols.results import counted, notes_by_config
+from .protocols.results import notes_by_config
 from .run import heard, open_benchmark, scored_by, start_run
 from .tasks import TaskOptions, captioned_sets
 
@@ -40,26 +40,8 @@ _PHOTO_COLUMNS = ("image_id", *FAMILIAR["image"])
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 
 
-class PlacedCaption(NamedTuple):
-    """A caption, and the place of its row in a file, in words."""
-
-    text: str
-    place: str
-
-
-@dataclass(frozen=True)
-class SystemCaptions:
-    """What one system says.
-
-    Attributes:
-        path: File that was read.
-        captions: Language → photo (file name without folder and suffix) → caption.
-        n_elsewhere: Number of rows in languages that were not asked for.
-    """
-
-    path: Path
-    captions: Mapping[str, Mapping[str, PlacedCaption]] = field(repr=False)
-    n_elsewhere: int = 0
+# language → photo (file name without folder and suffix) → caption, and the place of its row in words
+Captions = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
 class _Photo(NamedTuple):
@@ -217,7 +199,7 @@ def run_systems(
     for name, path in systems.items():
         say(f"{slug}: {path}")
         read[name] = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
-    spoken = [code for code in chosen if configs or any(code in system.captions for system in read.values())]
+    spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
     opens_images = any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics)
@@ -248,21 +230,13 @@ def run_systems(
         metrics=measured,
         notes=(
             *notes_by_config([(run.config, note) for run in runs for note in run.notes]),
-            *_notes(read, matched),
+            *(
+                f"{part.code}: {len(part.photos):,} of {part.n_photos:,} photos, those that all have"
+                for part in matched
+                if len(part.photos) < part.n_photos
+            ),
         ),
     )
-
-
-def _notes(systems: Mapping[str, SystemCaptions], matched: Sequence[_Language]) -> Iterator[str]:
-    """What was left out."""
-    for name, system in systems.items():
-        if system.n_elsewhere:
-            yield f"{name}: {counted(system.n_elsewhere, 'row')} in other languages left out"
-    for found in matched:
-        if len(found.photos) < found.n_photos:
-            yield f"{found.code}: {len(found.photos):,} of {found.n_photos:,} photos, those that all have"
-    if len(systems) == 1:
-        yield "1 system: there is nothing to compare it with"
 
 
 # ---- captions, and the photos that they are of ----
@@ -274,13 +248,13 @@ def read_captions(
     *,
     known: Sequence[str] | None = None,
     may_be_empty: bool = False,
-) -> SystemCaptions:
+) -> Captions:
     """Read the captions of a system.
 
     Args:
         path: File, or saved data set, with one caption per photo and language. Of a photo's name, folder and
             suffix do not count. Without a column of languages, all captions are in the one that is asked for.
-        languages: Languages that are asked for; rows in others are counted and left out.
+        languages: Languages that are asked for; rows in others are left out.
         known: Languages that a row may have; None for `languages`.
         may_be_empty: Whether a caption may be empty.
 
@@ -301,19 +275,20 @@ def read_captions(
                 f"{path} has no column of {what}: expected one of {', '.join(names)}",
                 *((", or one language by ", Setting("config")) if what == "languages" else ()),
             )
-    found: dict[str, dict[str, PlacedCaption]] = {}
-    n_elsewhere = 0
+    found: dict[str, dict[str, tuple[str, str]]] = {}
     for chunk in source.chunks(CHUNK_ROWS, [column for column in columns if column is not None]):
         cells = [[languages[0]] * len(chunk) if c is None else chunk.values(c) for c in columns]
         for row, (image, text, tag) in enumerate(zip(*cells, strict=True)):
             try:
-                code = _known_code(tag, languages if known is None else known)
+                code = "" if tag in (None, "") else language_code(tag)
+                if code not in (known or languages):
+                    listed = ", ".join(known or languages)
+                    raise InputError(f"there are no references in {code!r}; there are in {listed}")
                 if code not in languages:
-                    n_elsewhere += 1
                     continue
                 key, of_language = _photo_in(image, columns[0] or ""), found.setdefault(code, {})
                 if key in of_language:
-                    first = of_language[key].place
+                    first = of_language[key][1]
                     raise InputError(
                         f"a second caption of the photo {key!r:.80} in {code!r}; the first is in {first}"
                     )
@@ -323,15 +298,8 @@ def read_captions(
                     raise InputError(*empty_caption(text).parts)
             except InputError as error:
                 raise source.at(error, chunk, row) from None
-            of_language[key] = PlacedCaption(text, source.place(chunk, row))
-    return SystemCaptions(Path(path), found, n_elsewhere)
-
-
-def _known_code(tag: Any, known: Sequence[str]) -> str:
-    code = "" if tag in (None, "") else language_code(tag)
-    if code not in known:
-        raise InputError(f"there are no references in {code!r}; there are in {', '.join(known)}")
-    return code
+            of_language[key] = text, source.place(chunk, row)
+    return found
 
 
 def _photo_in(cell: Any, column: str) -> str:
@@ -382,7 +350,7 @@ def _match(
     code: str,
     where: str,
     rows: Sequence[tuple[str, Mapping[str, Any]]],
-    systems: Mapping[str, SystemCaptions],
+    systems: Mapping[str, Captions],
     common_rows: bool,
 ) -> tuple[list[_Photo], int]:
     """The photos that all systems caption, in the set's order, and the number of all photos of the set.
@@ -393,21 +361,20 @@ def _match(
     for _, row in rows:
         key = photo_key(row["image_id"])
         photos.setdefault(key, _Photo(key, row["image"], [], {})).references.extend(row["references"])
-    for name, system in systems.items():
-        captions = system.captions.get(code, {})
-        for key, caption in captions.items():
+    for name, captions in ((name, system.get(code, {})) for name, system in systems.items()):
+        for key, (text, place) in captions.items():
             if key not in photos:
-                raise InputError(f"{caption.place}: {where} has no photo {key!r:.80}")
-            photos[key].captions[name] = caption.text
+                raise InputError(f"{place}: {where} has no photo {key!r:.80}")
+            photos[key].captions[name] = text
         lacking = [key for key in photos if key not in captions]
         if lacking and not common_rows:
             raise InputError(
-                f"{system.path} has no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos "
+                f"{name} has no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos "
                 f"of {where}, such as {lacking[0]}; ",
                 Setting("common_rows", True),
                 " compares systems on the languages and photos that they have in common",
             )
-    present = [name for name, system in systems.items() if code in system.captions]
+    present = [name for name, system in systems.items() if code in system]
     both = [photo for photo in photos.values() if present and len(photo.captions) == len(present)]
     if not both:
         raise InputError(f"no photo of {where} has a caption by {' and '.join(present) or 'any system'}")

@@ -65,7 +65,6 @@ def benchmark(
     image_dir: options.ImageDir = None,
     split: options.TestSplit = None,
     scores: Scores = None,
-    score_column: Annotated[str, option("Column of the scores. Default: score.")] = "score",
     write_queries: Annotated[Path | None, option("Write what to score, as .jsonl.")] = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
@@ -118,7 +117,7 @@ def benchmark(
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
     if taken := makers.keys() & files.keys():
         raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
-    how |= {"compare": compare, "scores": files, "score_column": score_column}
+    how |= {"compare": compare, "scores": files}
     return _compare_metrics(makers, targets, suite, data_dir, how, show)
 
 

@@ -65,8 +65,8 @@ def test_a_query_without_a_row_is_left_to_missing(tmp_path, queries):
 
 
 def test_by_order(tmp_path, queries):
-    path = write(tmp_path / "s.jsonl", [{"s": 1}, {"s": None}, {"s": 3}])
-    found = read_scores(path, queries, column="s")
+    path = write(tmp_path / "s.jsonl", [{"score": 1}, {"score": None}, {"score": 3}])
+    found = read_scores(path, queries)
     assert found.matched_by == "order"
     assert np.array_equal(found.scores, [1, np.nan, 3], equal_nan=True)
 

@@ -114,7 +114,7 @@ def test_bad_files_are_told_with_file_and_row(folder, tmp_path):
     result = compare(folder, "--systems", small, less)
     assert result.exit_code == 1
     told = words(result.stderr)
-    assert f"{less} has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd" in told
+    assert "less has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd" in told
     assert "; --common-rows compares systems on the languages and photos that they have in common" in told
     result = compare(folder, "--systems", small, tmp_path / "none.jsonl")
     assert result.exit_code == 2 and "no such file" in words(result.stderr)

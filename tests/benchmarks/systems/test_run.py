@@ -130,23 +130,19 @@ def test_several_metrics_and_one_language(folder, tmp_path):
     assert quechua.comparison.means["small"] == pytest.approx(
         np.mean([1, np.exp(1 - 3), np.exp(1 - 3 / 2), 1]), abs=1e-6
     )
-    assert "small: 4 rows in other languages left out" in found.notes
 
 
 def test_one_system_is_scored_and_not_compared(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small"))
     german = found.metrics["cider"]["de"].comparison
     assert german.means["small"] == pytest.approx(2.506365383, abs=1e-6) and german.differences == ()
-    assert "1 system: there is nothing to compare it with" in found.notes
 
 
 def test_photos_and_languages_in_common(folder, tmp_path):
     systems = write_systems(tmp_path, "small", "large")
     rows = [row for row in rows_of("large") if row["language"] == "de" and row["image_id"] != "11bb"]
     systems["large"] = write_rows(tmp_path / "part.jsonl", rows)
-    with pytest.raises(
-        InputError, match=r"part.jsonl has no caption in 'de' of 1 of the 4 photos .* as 11bb"
-    ):
+    with pytest.raises(InputError, match=r"large has no caption in 'de' of 1 of the 4 photos .* as 11bb"):
         run(folder, systems)
     found = run(folder, systems, common_rows=True)
     german, quechua = (part.comparison for part in found.metrics["cider"].values())
@@ -165,7 +161,7 @@ def test_a_language_that_one_system_lacks(folder, tmp_path):
     systems = write_systems(tmp_path, "small", "large")
     rows = [row for row in rows_of("large") if row["language"] == "de"]
     systems["large"] = write_rows(tmp_path / "german.jsonl", rows)
-    with pytest.raises(InputError, match=r"german.jsonl has no caption in 'qu' of 4 of the 4"):
+    with pytest.raises(InputError, match=r"large has no caption in 'qu' of 4 of the 4"):
         run(folder, systems)
 
 
