@@ -202,7 +202,7 @@ def dot_drops(group: Group, metric: str, kinds: Sequence[str]) -> list[Drop]:
             statistic = results[0].statistics.get(name)
             low, high = (statistic and statistic.interval) or (None, None)
         else:
-            drops = [result.parts[kind].drop for result in results if kind in result.parts]
+            drops = [result.value(name) for result in results]
             values = [drop for drop in drops if drop is not None]
             low, high = (min(values), max(values)) if mean is not None else (None, None)
         found.append(Drop(mean, low, high, published))

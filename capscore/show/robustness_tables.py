@@ -140,36 +140,37 @@ def robustness_reports(runs: Sequence[RobustnessRun]) -> list[Report]:
 
 def drop_rows(group: Group, metric: str, *, unseen: bool = False) -> list[tuple[str, ...]]:
     """Means, drops, intervals and published drops of a metric in each language, and their averages."""
-    names = ["original", *group.kinds(unseen=unseen), "average_unseen" if unseen else "average"]
+    names = [*group.kinds(unseen=unseen), "average_unseen" if unseen else "average"]
     rows: list[tuple[str, ...]] = []
     for run, result in group.results(metric):
-        values = {name: statistic.value for name, statistic in result.statistics.items()}
         published = {name: figure.measured_unit for name, figure in result.published.items()}
-        rows += _means_and_drops(run.language, names, values)
-        drops = [result.statistics.get(f"drop_{name}") for name in names[1:]]
-        intervals = [None if drop is None else drop.interval for drop in drops]
-        for end, word in enumerate(("from", "to")) if any(intervals) else ():
-            cells = [_percent(interval[end] if interval else None) for interval in intervals]
-            rows.append(("", f"{level_text(CONFIDENCE)} {word}", "", *cells))
-        rows += _published_drops(names, published)
+        values = {name: statistic.value for name, statistic in result.statistics.items()}
+        intervals = {name: statistic.interval for name, statistic in result.statistics.items()}
+        rows += _rows(run.language, names, values, intervals, published)
     if len(group.runs) > 1:
         both = averages(group, metric)
-        rows += _means_and_drops("all", names, {name: measured for name, (measured, _) in both.items()})
-        rows += _published_drops(names, {name: published for name, (_, published) in both.items()})
+        means, published_means = ({name: pair[index] for name, pair in both.items()} for index in (0, 1))
+        rows += _rows("all", names, means, {}, published_means)
     return rows
 
 
-def _means_and_drops(
-    language: str, names: Sequence[str], values: Mapping[str, float | None]
+def _rows(
+    language: str,
+    names: Sequence[str],
+    values: Mapping[str, float | None],
+    intervals: Mapping[str, tuple[float, float] | None],
+    published: Mapping[str, float | None],
 ) -> list[tuple[str, ...]]:
-    means = [fixed(values.get(f"mean_{name}"), 4, "") for name in names]
-    drops = [_percent(values.get(f"drop_{name}")) for name in names[1:]]
-    return [(language, "mean", *means), ("", "drop %", "", *drops)]
-
-
-def _published_drops(names: Sequence[str], values: Mapping[str, float | None]) -> list[tuple[str, ...]]:
-    drops = [_percent(values.get(f"drop_{name}")) for name in names[1:]]
-    return [("", "published", fixed(values.get("mean_original"), 4, ""), *drops)] if any(drops) else []
+    means = [fixed(values.get(f"mean_{name}"), 4, "") for name in ("original", *names)]
+    drops = [f"drop_{name}" for name in names]
+    rows = [(language, "mean", *means), ("", "drop %", "", *(_percent(values.get(name)) for name in drops))]
+    ends = [intervals.get(name) or (None, None) for name in drops]
+    for end, word in enumerate(("from", "to")) if any(low is not None for low, _ in ends) else ():
+        rows.append(("", f"{level_text(CONFIDENCE)} {word}", "", *(_percent(pair[end]) for pair in ends)))
+    printed = [_percent(published.get(name)) for name in drops]
+    if any(printed):
+        rows.append(("", "published", fixed(published.get("mean_original"), 4, ""), *printed))
+    return rows
 
 
 def kept_rows(group: Group) -> list[tuple[str, ...]]:

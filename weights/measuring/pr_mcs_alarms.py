@@ -152,8 +152,8 @@ def measure_set(title: str, captions: CaptionSet, towers: Sequence[Tower]) -> di
     styles: dict[str, Any] = plain(styled.rows)
     results: dict[str, Any] = {}
     for result, moved in zip(run.results, every.results, strict=True):
-        drops = {name: part.drop for name, part in result.parts.items()}
-        drops["every"] = moved.parts["substitution"].drop if "substitution" in moved.parts else None
+        drops = {kind: result.value(f"drop_{kind}") for kind in run.unchanged}
+        drops["every"] = moved.value("drop_substitution")
         results[result.metric] = {
             "drops": drops,
             "average": result.value("drop_average"),

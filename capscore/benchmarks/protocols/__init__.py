@@ -31,7 +31,7 @@ from .accuracy import (
 )
 from .correlation import thumb
 from .recall import retrieval
-from .results import PerturbationDrop, ProtocolResult, Statistic
+from .results import ProtocolResult, Statistic
 from .words import captokeneval, localisation
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "VALSE_PHENOMENA",
     "VALSE_PIECES",
     "XVNLI_LABELS",
-    "PerturbationDrop",
     "ProtocolResult",
     "Statistic",
     "captokeneval",

@@ -50,27 +50,6 @@ class ProtocolResult:
         return [(name.replace("_", " "), value, n) for name, value, _, n in self.statistics]
 
 
-@dataclass(frozen=True)
-class PerturbationDrop:
-    """What one perturbation does to the mean score.
-
-    Attributes:
-        n: Number of captions whose scores are compared.
-        original, perturbed: Mean score of the original and of the perturbed captions.
-        drop: (perturbed − original) / original, negative if the score falls, −1 if it falls to 0; None if
-            undefined.
-        n_unchanged: Number of captions known to be left unchanged by the perturbation.
-        n_missing: Number of captions left out because a score is missing.
-    """
-
-    n: int
-    original: float | None
-    perturbed: float | None
-    drop: float | None
-    n_unchanged: int
-    n_missing: int
-
-
 def ends(interval: Interval | None) -> tuple[float, float] | None:
     """The ends of an interval, for `Statistic`."""
     return None if interval is None else (interval.low, interval.high)

@@ -24,7 +24,7 @@ from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen
 from ...statistics.bootstrap import bootstrap_intervals, check_sampling
 from ...statistics.columns import plain
 from ..protocols.recall import retrieval
-from ..protocols.results import PerturbationDrop, Statistic, counted, ends
+from ..protocols.results import Statistic, counted, ends
 from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
@@ -82,7 +82,6 @@ class MetricRobustness:
         metric: Name of the metric, as given.
         backbone: Name of its backbone.
         signature: Everything the numbers depend on.
-        parts: Kind → its effect, the published kinds first.
         statistics: Name → number: "mean_original"; "mean_<kind>", "drop_<kind>" and their plain means
             "mean_average" and "drop_average" over the published kinds, "mean_average_unseen" and
             "drop_average_unseen" over the others; "original_of_first", the original mean as a share of the
@@ -98,7 +97,6 @@ class MetricRobustness:
     metric: str
     backbone: str
     signature: str
-    parts: dict[str, PerturbationDrop]
     statistics: dict[str, Statistic]
     published: dict[str, Published]
     notes: tuple[str, ...]
@@ -113,22 +111,20 @@ class MetricRobustness:
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""
-        statistics = [
-            {
-                "name": name,
-                "measured": value,
-                "interval": None if interval is None else list(interval),
-                "n": n,
-                "published": _published_entry(self.published.get(name)),
-            }
-            for name, value, interval, n in self.statistics.values()
-        ]
         return {
             "metric": self.metric,
             "backbone": self.backbone,
             "signature": self.signature,
-            "statistics": statistics,
-            "perturbations": plain(self.parts),
+            "statistics": [
+                {
+                    "name": name,
+                    "measured": value,
+                    "interval": plain(interval),
+                    "n": n,
+                    "published": _published_entry(self.published.get(name)),
+                }
+                for name, value, interval, n in self.statistics.values()
+            ],
             "notes": list(self.notes),
             "warnings": list(self.warnings),
             "seconds": round(self.seconds, 3),
@@ -304,24 +300,22 @@ def _measure(
         )
     scores = by_kind.pop("")
     original = float(scores.mean())
-    parts = {kind: _drop(original, by_kind[kind], part) for kind, part in perturbed.items()}
     intervals, notes = _intervals(scores, by_kind, captions.image_ids, options)
     share = 1.0 if first is None and original else original / first if first else None
     statistics = [
         Statistic("mean_original", original, None, n),
-        *_means_and_drops(parts),
+        *_means_and_drops(original, by_kind),
         Statistic("original_of_first", share, None, n),
         *_retrieval(scorer, captions, embedder),
     ]
-    for kind, part in parts.items():
-        if part.n_unchanged:
-            notes.append(f"{kind}: left {part.n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
-    notes += [f"{kind}: there is no drop to give" for kind, part in parts.items() if part.drop is None]
+    for kind, part in perturbed.items():
+        if n_unchanged := int(part.unchanged.sum()):
+            notes.append(f"{kind}: left {n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
+    notes += [] if original else ["the mean of the original captions is 0: there is no drop to give"]
     return MetricRobustness(
         metric=name,
         backbone=scorer.backbone.name,
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed)}),
-        parts=parts,
         statistics={item.name: item._replace(interval=intervals.get(item.name)) for item in statistics},
         published=_published(captions, name.partition("@")[0]),
         notes=tuple(notes),
@@ -342,23 +336,17 @@ def _perturbation_settings(perturbed: Mapping[str, Perturbed]) -> dict[str, obje
     return settings
 
 
-def _drop(original: float, scores: np.ndarray, perturbed: Perturbed) -> PerturbationDrop:
-    mean = float(scores.mean())
-    drop = (mean - original) / original if original else None
-    return PerturbationDrop(len(scores), original, mean, drop, int(perturbed.unchanged.sum()), 0)
-
-
-def _means_and_drops(parts: Mapping[str, PerturbationDrop]) -> list[Statistic]:
+def _means_and_drops(original: float, perturbed: Mapping[str, np.ndarray]) -> list[Statistic]:
     """Mean and drop under each kind, and their plain means over the published and over the other kinds."""
     found = []
     for suffix, is_published in (("", True), ("_unseen", False)):
-        group = {kind: part for kind, part in parts.items() if (kind in KINDS) == is_published}
-        total = sum(part.n for part in group.values())
-        for prefix, name in (("mean", "perturbed"), ("drop", "drop")) if group else ():
-            values = {kind: getattr(part, name) for kind, part in group.items()}
-            found += [Statistic(f"{prefix}_{kind}", values[kind], None, group[kind].n) for kind in group]
+        means = {kind: float(perturbed[kind].mean()) for kind in perturbed if (kind in KINDS) == is_published}
+        drops = {kind: (mean - original) / original if original else None for kind, mean in means.items()}
+        for prefix, values in (("mean", means), ("drop", drops)) if means else ():
+            counts = {kind: len(perturbed[kind]) for kind in values}
+            found += [Statistic(f"{prefix}_{kind}", values[kind], None, counts[kind]) for kind in values]
             mean = None if None in values.values() else float(np.mean([*values.values()]))
-            found.append(Statistic(f"{prefix}_average{suffix}", mean, None, total))
+            found.append(Statistic(f"{prefix}_average{suffix}", mean, None, sum(counts.values())))
     return found
 
 

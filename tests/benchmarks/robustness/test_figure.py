@@ -27,7 +27,7 @@ def test_whiskers_are_the_interval_of_one_language(captions, scorer):
     run = run_robustness(captions, {"mcs": scorer}, RobustnessOptions(bootstrap=50))
     result = run.results[0]
     for drop, kind in zip(dot_drops(groups([run])[0], "mcs", KINDS), KINDS, strict=True):
-        assert drop.mean == pytest.approx(result.parts[kind].drop)
+        assert drop.mean == pytest.approx(result.value(f"drop_{kind}"))
         assert (drop.low, drop.high) == result.statistics[f"drop_{kind}"].interval
         assert drop.published is None
 
@@ -37,7 +37,7 @@ def test_whiskers_are_the_range_over_languages(captions, scorer):
     other = replace(published, language="de", captions=[text[::-1] for text in published.captions])
     options = RobustnessOptions(bootstrap=0, kinds=("masking", "jumble"))
     runs = [run_robustness(each, {"mcs": scorer}, options) for each in (published, other)]
-    drops = [[run.results[0].parts[kind].drop for run in runs] for kind in KINDS]
+    drops = [[run.results[0].value(f"drop_{kind}") for run in runs] for kind in KINDS]
     for drop, values in zip(dot_drops(groups(runs)[0], "mcs", KINDS), drops, strict=True):
         assert drop.mean == pytest.approx(sum(values) / 2)
         assert (drop.low, drop.high) == (min(values), max(values))
