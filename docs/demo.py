@@ -418,6 +418,28 @@ def write_page(path: Path, **content: Any) -> None:
 # ---- the command ----
 
 
+def print_tables(
+    console: Console,
+    photos: Photos,
+    scores: Mapping[str, np.ndarray],
+    facts: Sequence[tuple[str, str]],
+    languages: Sequence[str],
+    perturbed: Mapping[str, np.ndarray],
+    explained: Sequence[ExplainedCaption],
+) -> None:
+    """Print all tables, each with what it says in a sentence."""
+    for metric, values in scores.items():
+        console.print(caption_table(photos, metric, values))
+    console.print("* scores above a better caption\n\nOf all pairs of photo and language:")
+    for number, counted in facts:
+        console.print(f"  {number}  {counted}")
+    console.print()
+    console.print(perturbation_table(languages, perturbed))
+    console.print("\n".join(perturbation_facts(perturbed)) + "\n")
+    console.print(planted_table(explained))
+    console.print(f"{planted_fact(explained)}\n")
+
+
 def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
     """Score, print and write the page."""
 
@@ -437,17 +459,8 @@ def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
         perturbed, perturbed_signatures = score_perturbed(photos, captions, compared)
         explained, beta, signature = explain_planted(photos, backbone_of("infometic"))
 
-    for metric, values in scores.items():
-        console.print(caption_table(photos, metric, values))
     facts = caption_facts(scores)
-    console.print("* scores above a better caption\n\nOf all pairs of photo and language:")
-    for number, counted in facts:
-        console.print(f"  {number}  {counted}")
-    console.print()
-    console.print(perturbation_table(list(captions), perturbed))
-    console.print("\n".join(perturbation_facts(perturbed)) + "\n")
-    console.print(planted_table(explained))
-    console.print(f"{planted_fact(explained)}\n")
+    print_tables(console, photos, scores, facts, list(captions), perturbed, explained)
     all_signatures = {
         **{LABELS[metric]: text for metric, text in signatures.items()},
         **{f"{LABELS[metric]}, perturbed": text for metric, text in perturbed_signatures.items()},
@@ -455,6 +468,10 @@ def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
     }
     for label, text in all_signatures.items():
         console.print(f"{label} signature: {text}", soft_wrap=True, style="dim")
+    further = [
+        (in_percent(drops(values)[:, -1].mean()), f"{LABELS[metric]}: change of the score by perturbed words")
+        for metric, values in perturbed.items()
+    ]
 
     end = bars_end(explained)
     labels = [label for noun, _ in PLANTED.values() for label in ("right", f"planted: {noun}")]
@@ -464,16 +481,7 @@ def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
         photos=shown_photos(photos, scores),
         languages=list(photos[PLANTED_IN]["captions"]),
         tops={metric: top_of(values) for metric, values in scores.items()},
-        facts=[
-            *facts,
-            *(
-                (
-                    in_percent(drops(values)[:, -1].mean()),
-                    f"{LABELS[metric]}: change of the score by perturbed words",
-                )
-                for metric, values in perturbed.items()
-            ),
-        ],
+        facts=[*facts, *further],
         perturbations=shown_perturbations(captions, perturbed),
         perturbation_facts=" ".join(perturbation_facts(perturbed)),
         explained=explained_cards(photo, explained, end, labels=labels, name="explained-photo"),

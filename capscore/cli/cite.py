@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from ..errors import CapscoreError, InputError
-from .options import AsJson, Data, argument
-from .terminal import as_usage, print_json, say
+from .options import Data, argument
+from .terminal import as_usage, say
 
 
-def cite(
-    signature: Annotated[str, argument("SIGNATURE")], data: Data = None, as_json: AsJson = False
-) -> None:
+def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) -> None:
     """Print BibTeX for a result: library, metric, backbone and benchmark.
 
     SIGNATURE is what stands beside a number, in quotation marks, or a result file of `capscore benchmark`.
@@ -25,18 +23,12 @@ def cite(
     from ..show import citations
 
     is_file = "|" not in signature and Path(signature).is_file()
-    entries: list[str] = []
-    notes: list[str] = []
+    signatures = _signatures_of(Path(signature)) if is_file else [(signature, [])]
     with as_usage(InputError):
-        for cited, benchmarks in _signatures_of(Path(signature)) if is_file else [(signature, [])]:
-            found, told = citations.cite(cited, [*benchmarks, *(data or ())])
-            entries += found
-            notes += told
-    entries, notes = list(dict.fromkeys(entries)), list(dict.fromkeys(notes))
-    if as_json:
-        return print_json({"bibtex": entries, "notes": notes})
-    print("\n\n".join(entries))
-    for note in notes:  # on the other stream, so that a file of entries stays one
+        cited = [citations.cite(text, [*benchmarks, *(data or ())]) for text, benchmarks in signatures]
+    print("\n\n".join(dict.fromkeys(entry for entries, _ in cited for entry in entries)))
+    # on the other stream, so that a file of entries stays one
+    for note in dict.fromkeys(note for _, notes in cited for note in notes):
         say(f"note: {note}")
 
 

@@ -40,8 +40,9 @@ def entries() -> dict[str, str]:
     '@inproceedings{lin-2004-rouge,'
     """
     text = files(__package__).joinpath("citations.bib").read_text(encoding="utf-8")
-    found = (part.strip() for part in re.split(r"(?m)^(?=@)", text))
-    return {part[part.index("{") + 1 : part.index(",")]: part for part in found if part}
+    return {
+        entry[1]: entry[0].strip() for entry in re.finditer(r"^@\w+\{([^,]+),.*?(?=^@|\Z)", text, re.M | re.S)
+    }
 
 
 def keys_of_backbone(name: str) -> tuple[str, ...]:
@@ -102,9 +103,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
     for slug in benchmarks:
         from ..benchmarks.data.load import builder_class
 
-        own = builder_class(slug).citation()
-        if own:
-            found.append(own)
-        else:
-            notes.append(f"no citation is known for the benchmark {slug}: see its own card")
+        citation = builder_class(slug).citation()
+        found += [citation] if citation else []
+        notes += [] if citation else [f"no citation is known for the benchmark {slug}: see its own card"]
     return list(dict.fromkeys(found)), notes

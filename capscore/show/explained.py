@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..metrics.base import Scores
 
 MAX_MISSED = 3
-"""Default maximum of missed regions shown; all of them would hide the photo."""
+"""Maximum of missed regions shown; all of them would hide the photo."""
 _NOTHING_LIKE_IT = 0.03  # right words that are marked by mistake are mostly more probable than that
 SCORES = {"precision": "Text precision", "recall": "Vision recall", "overall": "Overall"}
 
@@ -189,8 +189,8 @@ class ShownRegion:
         return f"{'✓' if self.mentioned else '✗'} {self.number} {label}".rstrip()
 
 
-def shown_regions(explanation: Mapping[str, Any], max_missed: int = MAX_MISSED) -> list[ShownRegion]:
-    """Mentioned regions, best score first; then at most `max_missed` missed ones, the most confident first.
+def shown_regions(explanation: Mapping[str, Any]) -> list[ShownRegion]:
+    """Mentioned regions, best score first; then at most `MAX_MISSED` missed ones, the most confident first.
 
     Of regions that have one name and overlap, the one with the highest confidence is shown.
     """
@@ -198,7 +198,7 @@ def shown_regions(explanation: Mapping[str, Any], max_missed: int = MAX_MISSED) 
     mentioned, missed = _distinct(regions)
     mentioned.sort(key=lambda index: -(regions[index].get("p_mentioned") or regions[index]["score"]))
     shown = []
-    for number, index in enumerate([*mentioned, *missed[:max_missed]], 1):
+    for number, index in enumerate([*mentioned, *missed[:MAX_MISSED]], 1):
         region = regions[index]
         left, top, right, bottom = map(float, region["box"])
         label, p = region.get("name") or region["label"], region.get("p_mentioned")
@@ -243,7 +243,7 @@ def _distinct(regions: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int
     return mentioned, [index for index in kept if not regions[index]["mentioned"]]
 
 
-def notes(caption: ExplainedCaption, max_missed: int = MAX_MISSED) -> list[str]:
+def notes(caption: ExplainedCaption) -> list[str]:
     """Sentences besides the marks: words that were cut off, regions that are not drawn, the null token."""
     explanation = caption.explanation
     regions = explanation["regions"]
@@ -258,8 +258,8 @@ def notes(caption: ExplainedCaption, max_missed: int = MAX_MISSED) -> list[str]:
         found.append("No region was found in the photo")
     elif not mentioned:
         found.append("The caption mentions none of the regions")
-    if len(missed) > max_missed:
-        found.append(f"Missed regions that are not drawn: {len(missed) - max_missed:,}")
+    if len(missed) > MAX_MISSED:
+        found.append(f"Missed regions that are not drawn: {len(missed) - MAX_MISSED:,}")
     doubles = len(regions) - len(mentioned) - len(missed)
     if doubles:
         found.append(f"Regions that show the same as one of these: {doubles:,}")

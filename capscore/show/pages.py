@@ -19,7 +19,6 @@ from markupsafe import Markup
 from ..errors import visible
 from ..text.languages import NAMES
 from .explained import (
-    MAX_MISSED,
     Box,
     ExplainedCaption,
     ShownRegion,
@@ -128,7 +127,6 @@ def explain_page(
     title: str = "",
     signature: str = "",
     beta: float | None = None,
-    max_missed: int = MAX_MISSED,
 ) -> str:
     """A page about captions of a photo: marked words, regions on the photo, and scores.
 
@@ -138,7 +136,6 @@ def explain_page(
         title: Heading of the page, such as the photo's name.
         signature: Everything that the scores depend on; shown at the foot.
         beta: Threshold of words and regions, for the legend; None with a mark calibration.
-        max_missed: Maximum number of missed regions drawn.
     """
     end = bars_end(captions)
     return render(
@@ -147,7 +144,7 @@ def explain_page(
         signature=signature,
         beta=beta,
         end=end,
-        explained=explained_cards(image, captions, end, max_missed=max_missed),
+        explained=explained_cards(image, captions, end),
     )
 
 
@@ -157,7 +154,6 @@ def explained_cards(
     end: float,
     *,
     labels: Sequence[str] = (),
-    max_missed: int = MAX_MISSED,
     name: str = "photo",
 ) -> dict[str, Any]:
     """What the macro `cards` of the template explained.html shows: one card per caption of a photo.
@@ -167,13 +163,12 @@ def explained_cards(
         captions: At least one caption.
         end: End of the bars of precision and recall, from `bars_end`.
         labels: One label per caption, shown beside its language; or none.
-        max_missed: Maximum number of missed regions drawn.
         name: Id of the photo's pixels, unique in the page: letters, digits and "-".
     """
     cards, field = [], photo_field(image.size)
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]
-        shown, drawn = representatives(regions), shown_regions(caption.explanation, max_missed)
+        shown, drawn = representatives(regions), shown_regions(caption.explanation)
         pieces = [
             piece if piece.region is None else replace(piece, region=shown[piece.region])
             for piece in segments(caption)
@@ -191,7 +186,7 @@ def explained_cards(
                 "wrong_because": wrong_because(wrong),
                 "bars": score_bars(caption, end),
                 "regions": drawn,
-                "notes": notes(caption, max_missed),
+                "notes": notes(caption),
                 "field": field,
                 "drawn": _drawn(drawn, image.size, field),
             }
