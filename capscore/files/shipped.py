@@ -98,22 +98,21 @@ def weights_folder(name: str) -> Path:
     ['model.safetensors']
     """
     distributions = _weight_distributions()
-    matches = {
+    offers = {
         distribution: folder
         for distribution, (_, folders) in distributions.items()
         for folder in folders
         if folder.name == name
     }
-    version = distributions[DISTRIBUTION][0] if DISTRIBUTION in distributions else None
-    fits = version is None or version.split(".")[:2] == __version__.split(".")[:2]
-    if len(matches) == 1 and (fits or DISTRIBUTION not in matches):
-        return next(iter(matches.values()))
-    if len(matches) > 1:
-        problem = f"{' and '.join(matches)} both have them: uninstall one of the two"
-    elif version is None:
+    version = distributions.get(DISTRIBUTION, ("",))[0]
+    fits = not version or version.split(".")[:2] == __version__.split(".")[:2]
+    if len(offers) == 1 and (fits or DISTRIBUTION not in offers):
+        return next(iter(offers.values()))
+    problem = f"version {version} is installed, and capscore {__version__} needs its own: {INSTALL}"
+    if len(offers) > 1:
+        problem = f"{' and '.join(offers)} both have them: uninstall one of the two"
+    elif not version:
         problem = f"it is not installed: {INSTALL}"
-    else:
-        problem = f"version {version} is installed, and capscore {__version__} needs its own: {INSTALL}"
     raise MissingWeightsError(
         f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), and "
         f"{problem}; ",

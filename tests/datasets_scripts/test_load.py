@@ -107,9 +107,7 @@ def test_a_split_as_datasets_has_them(folder, rows):
 
 @pytest.mark.parametrize("split", ["test[:2]", "test+test", "all"])
 def test_a_stream_is_of_one_whole_split(folder, split):
-    with pytest.raises(
-        capscore.InputError, match=r"a stream is of one whole split, of test; .* take and skip"
-    ):
+    with pytest.raises(capscore.InputError, match=r"a stream is of one whole split, of test; take and skip"):
         capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=split, streaming=True)
 
 

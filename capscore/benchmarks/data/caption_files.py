@@ -82,11 +82,7 @@ def token_captions(source: AnnotationSource) -> Iterator[TokenCaption]:
 
 
 def listed_photos(source: AnnotationSource) -> list[str]:
-    """The photos that a list of Flickr8k's names: what stands before the first tab of each line.
-
-    Raises:
-        AnnotationError: the file is missing or damaged, or names no photo.
-    """
+    """The photos that a list of Flickr8k's names before the first tab of each line; else AnnotationError."""
     photos = []
     for line, text in source.lines():
         photo = text.partition("\t")[0].strip()
@@ -99,7 +95,7 @@ def listed_photos(source: AnnotationSource) -> list[str]:
     return photos
 
 
-def photos_with_captions(source: AnnotationSource) -> Iterator[tuple[Row, list[Row]]]:
+def photos_with_captions(source: AnnotationSource) -> list[tuple[Row, list[Row]]]:
     """(entry of `images`, its entries of `annotations`) of every photo of a file in COCO's format, in order.
 
     Args:
@@ -113,37 +109,30 @@ def photos_with_captions(source: AnnotationSource) -> Iterator[tuple[Row, list[R
     images = list(document.rows("images"))
     names: set[str] = set()
     for image in images:
-        identity, name = image.integer("id"), image.identifier("file_name")
-        if identity in captions or name in names:
-            raise image.error(f"the id {identity} or the name {name!r} appears twice")
+        number, name = image.integer("id"), image.identifier("file_name")
+        if number in captions or name in names:
+            raise image.error(f"the id {number} or the name {name!r} appears twice")
         names.add(name)
-        captions[identity] = []
+        captions[number] = []
     seen: set[int] = set()
     for annotation in document.rows("annotations"):
-        identity, photo = annotation.integer("id"), annotation.integer("image_id")
-        if identity in seen:
-            raise annotation.error(f"the id {identity} appears twice")
+        number, photo = annotation.integer("id"), annotation.integer("image_id")
+        if number in seen:
+            raise annotation.error(f"the id {number} appears twice")
         if photo not in captions:
             raise annotation.wrong("image_id", "the id of one of its photos")
-        seen.add(identity)
+        seen.add(number)
         annotation.caption("caption")
         captions[photo].append(annotation)
-    for image in images:
-        yield image, captions[image["id"]]
+    return [(image, captions[image["id"]]) for image in images]
 
 
 def references_of(
     builder: CaptionBenchmark, photos: Collection[str], files: Mapping[str, AnnotationFile]
 ) -> dict[str, list[str]]:
-    """The captions of photos, from the first of these files that are there.
+    """Photo → its captions, in the file's order, from those of a benchmark's files that are there.
 
-    Args:
-        builder: the benchmark, whose FILES have these files.
-        photos: file names.
-        files: looked for in this order; the next one is read only if photos are left.
-
-    Returns:
-        Photo → captions, in the file's order. {} if no file is there: a `BenchmarkWarning` says so.
+    The next file is read only if photos are left. {} if no file is there: a `BenchmarkWarning` says so.
 
     Raises:
         AnnotationError: a file is damaged, or there are files and none has the captions of a photo.
@@ -151,11 +140,9 @@ def references_of(
     found = [source for name in files if (source := builder.find(name)) is not None]
     left = set(photos)
     captions: dict[str, list[str]] = {}
-    for source in found if left else ():
-        captions |= photo_captions(source, left)
+    for source in found:
+        captions |= photo_captions(source, left) if left else {}
         left -= captions.keys()
-        if not left:
-            break
     if left and found:
         read = " or ".join(map(str, found))
         raise found[-1].error(
@@ -171,14 +158,14 @@ def references_of(
 
 
 def photo_captions(source: AnnotationSource, photos: Collection[str]) -> dict[str, list[str]]:
-    """Photo → its captions in a caption file: `photo#0⇥caption` lines, COCO's JSON, or Karpathy's.
-
-    Raises:
-        AnnotationError: the file is damaged, or is none of these.
-    """
+    """Photo → its captions in a file of `photo#0⇥caption` lines, COCO's JSON, or Karpathy's."""
     is_json = (source.member or source.path.name).endswith(".json")
+    tokens = (
+        (token.photo, source.row({"caption": token.text}, line=token.line))
+        for token in (() if is_json else token_captions(source))
+    )
     captions: dict[str, list[str]] = {}
-    for photo, row in _json_captions(source) if is_json else _token_rows(source):
+    for photo, row in _json_captions(source) if is_json else tokens:
         if photo in photos:
             captions.setdefault(photo, []).append(row.caption("raw" if "raw" in row else "caption"))
     return captions
@@ -191,11 +178,6 @@ def letters_and_digits(caption: str) -> str:
     True
     """
     return "".join(character for character in caption.casefold() if character.isalnum())
-
-
-def _token_rows(source: AnnotationSource) -> Iterator[tuple[str, Row]]:
-    for line, _, photo, text in token_captions(source):
-        yield photo, source.row({"caption": text}, line=line)
 
 
 def _json_captions(source: AnnotationSource) -> Iterator[tuple[str, Row]]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from .annotation_files import AnnotationSource
@@ -38,8 +39,7 @@ class Phrase:
     types: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class EntityCaption:
+class EntityCaption(NamedTuple):
     """A caption, its tokens separated by single blanks; its phrases; its line in the file, from 1."""
 
     text: str
@@ -47,8 +47,7 @@ class EntityCaption:
     line: int
 
 
-@dataclass(frozen=True)
-class EntityObject:
+class EntityObject(NamedTuple):
     """An object of a photo's annotations.
 
     Attributes:
@@ -67,8 +66,7 @@ class EntityObject:
     has_no_box: bool = False
 
 
-@dataclass(frozen=True)
-class EntityAnnotation:
+class EntityAnnotation(NamedTuple):
     """A photo's annotations: its width and height in pixels, and its objects, in the file's order."""
 
     width: int
@@ -110,12 +108,11 @@ def read_sentences(source: AnnotationSource) -> tuple[EntityCaption, ...]:
         AnnotationError: the file is missing, damaged or has no caption, or a phrase does not end.
     """
     captions = []
-    for number, line in source.lines():
-        if line.strip():
-            try:
-                captions.append(EntityCaption(*parse_sentence(line), number))
-            except ValueError as error:
-                raise source.error(str(error), line=number) from None
+    for number, line in ((number, line) for number, line in source.lines() if line.strip()):
+        try:
+            captions.append(EntityCaption(*parse_sentence(line), number))
+        except ValueError as error:
+            raise source.error(str(error), line=number) from None
     if not captions:
         raise source.error("has no caption")
     return tuple(captions)
@@ -164,25 +161,16 @@ def box_error(source: AnnotationSource, thing: EntityObject, annotation: EntityA
 
 
 def listed_photos(source: AnnotationSource) -> list[str]:
-    """The numbers of photos on Flickr that a split's list names, in its order.
-
-    Raises:
-        AnnotationError: the file is missing or damaged, or a line is no number.
-    """
-    photos = []
-    for line, text in source.lines():
-        if text.strip() and not text.strip().isdigit():
+    """The numbers of photos on Flickr that a split's list names, in its order; else AnnotationError."""
+    lines = [(line, text.strip()) for line, text in source.lines() if text.strip()]
+    for line, text in lines:
+        if not text.isdigit():
             raise source.error(f"{text!r:.60} is no photo's number", line=line)
-        photos += [text.strip()] if text.strip() else []
-    return photos
+    return [text for _, text in lines]
 
 
 def unrelated_captions(source: AnnotationSource) -> dict[str, list[int]]:
-    """Photo → numbers of its captions, from 0, that have nothing to do with it; [] for any other photo.
-
-    Raises:
-        AnnotationError: the file is missing or damaged, or a line names no caption.
-    """
+    """Photo → numbers of its captions, from 0, that have nothing to do with it; [] for any other photo."""
     found: dict[str, list[int]] = defaultdict(list)
     for line, text in source.lines():
         parts = text.partition("#")[0].split()

@@ -69,15 +69,8 @@ def load_benchmark(
     >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
     1164
     """
-    builder = benchmark_builder(
-        slug,
-        config,
-        data_dir=data_dir,
-        images=images,
-        image_dir=image_dir,
-        cache_dir=cache_dir,
-        options=options,
-    )
+    where: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "cache_dir": cache_dir}
+    builder = benchmark_builder(slug, config, images=images, options=options, **where)
     if split is not None:
         _check_split(builder, split, streaming)
     if streaming:
@@ -105,11 +98,8 @@ def benchmark_builder(
         raise InputError("is empty, expected a folder, or None", field="data_dir")
     if images not in (None, True, False):
         raise InputError(f"{images!r}: expected None, True or False", field="images")
-    chosen: dict[str, Any] = {
-        "images": images,
-        "image_dir": None if image_dir is None else os.fspath(image_dir),
-        **(options or {}),
-    }
+    image_dir = None if image_dir is None else os.fspath(image_dir)
+    chosen: dict[str, Any] = {"images": images, "image_dir": image_dir, **(options or {})}
     try:
         return kind(
             cache_dir=None if cache_dir is None else os.fspath(cache_dir),
@@ -144,48 +134,41 @@ def config_name(slug: str, config: str | None) -> str:
         config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:
         given = "needs a configuration" if config is None else f"has no configuration {config!r}"
-        raise InputError(
-            f"{slug} {given}: expected one of {', '.join(names)}",
-            field="config",
-        )
+        raise InputError(f"{slug} {given}: expected one of {', '.join(names)}", field="config")
     return config
 
 
 def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
-    own = known.options()
+    defaults = known.options()
     for name, value in options.items():
-        if name not in own:
-            has = f"its options are {', '.join(own)}" if own else "it has none"
+        if name not in defaults:
+            has = f"its options are {', '.join(defaults)}" if defaults else "it has none"
             raise InputError(f"{slug} has no option {name!r}: {has}", field="options")
-        if type(value) is not type(own[name]):
-            raise InputError(
-                Setting(name, value),
-                f": expected {type(own[name]).__name__}, such as {own[name]!r}",
-                field="options",
-            )
+        default = defaults[name]
+        if type(value) is not type(default):
+            expected = f": expected {type(default).__name__}, such as {default!r}"
+            raise InputError(Setting(name, value), expected, field="options")
 
 
-def _check_split(builder: CaptionBenchmark, split: str, streaming: bool) -> None:
+def _check_split(builder: CaptionBenchmark, split: Any, streaming: bool) -> None:
     from datasets import ReadInstruction
 
     if isinstance(split, ReadInstruction) and not streaming:
         return
     names = builder.splits()
-    where = f"{builder.name} ({builder.config.name})"
-    for part in str(split).split("+"):
-        name = part.partition("[")[0].strip()
-        if name not in (*names, "all"):
-            raise InputError(f"{where} has no split {name!r}: one of {', '.join(names)}", field="split")
-    if streaming and str(split) not in names:
-        raise InputError(
-            f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; its methods take and skip "
-            "give parts of it",
-            field="split",
-        )
-    try:
-        ReadInstruction.from_spec(str(split))
-    except (AssertionError, ValueError) as error:
-        raise InputError(f"{split!r}: {error}; expected such as 'test[:10%]'", field="split") from error
+    asked = [part.partition("[")[0].strip() for part in str(split).split("+")]
+    unknown = [name for name in asked if name not in (*names, "all")]
+    problem = f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; take and skip give parts"
+    if unknown:
+        where = f"{builder.name} ({builder.config.name})"
+        problem = f"{where} has no split {unknown[0]!r}: one of {', '.join(names)}"
+    elif not streaming or str(split) in names:
+        try:
+            ReadInstruction.from_spec(str(split))
+            return
+        except (AssertionError, ValueError) as error:
+            problem = f"{split!r}: {error}; expected such as 'test[:10%]'"
+    raise InputError(problem, field="split")
 
 
 def _code_digest(slug: str) -> str:
