@@ -354,9 +354,9 @@ class Row:
             number = float("nan") if isinstance(value, bool) else float(value)
         except (TypeError, ValueError, OverflowError):
             number = float("nan")
-        if not low <= number <= high:
-            raise self.wrong(name, f"a number from {low:g} to {high:g}")
-        return number
+        if low <= number <= high:
+            return number
+        raise self.wrong(name, f"a number from {low:g} to {high:g}")
 
     def integer(self, name: str, low: int = 0, high: int = 2**53) -> int:
         """A whole number from low to high."""
@@ -404,19 +404,14 @@ class Row:
 
     def caption(self, name: str) -> str:
         """A text with something in it; blanks in a row become one."""
-        text = _single_spaced(self[name])
-        if not text:
-            raise self.wrong(name, "a caption")
-        return text
+        return self._caption(name, self[name])
 
     def captions(self, name: str) -> list[str]:
         """A list of texts, each as `caption` reads them."""
-        texts = [_single_spaced(value) for value in self.array(name)]
-        if not all(texts):
-            value = self[name][texts.index("")]
-            raise self.error(f"{name!r} holds {value!r:.60}, expected captions")
-        return texts
+        return [self._caption(name, value) for value in self.array(name)]
 
-
-def _single_spaced(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else ""
+    def _caption(self, name: str, value: Any) -> str:
+        text = " ".join(value.split()) if isinstance(value, str) else ""
+        if not text:
+            raise self.error(f"{name!r} is {value!r:.60}, expected a caption")
+        return text

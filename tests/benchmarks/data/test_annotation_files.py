@@ -345,7 +345,7 @@ def test_whole_numbers_flags_names_lists_and_captions(write):
         ("rows", [1], r"entry a\[0\]: expected a JSON object"),
         ("caption", "\u00a0", "expected a caption"),
         ("caption", None, "expected a caption"),
-        ("captions", ["a", " "], "expected captions"),
+        ("captions", ["a", " "], "expected a caption"),
     ],
 )
 def test_values_that_are_something_else(write, method, value, message):
