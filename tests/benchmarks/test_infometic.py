@@ -493,7 +493,7 @@ def test_pairs_that_cannot_be_scored():
     photo = picture(RED, BLUE)
     with pytest.raises(InputError, match="row 1, candidate: expected a caption, got an empty string"):
         scorer.score_matrix(["red", ""], [photo])
-    with pytest.raises(InputError, match="there are no captions"):
+    with pytest.raises(InputError, match="there are no rows"):
         scorer.score_matrix([], [photo])
     with pytest.raises(InputError, match="there are no images"):
         scorer.score_matrix(["red"], [])
