@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -10,20 +9,18 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import save
 
-from ..backbones.base import resolve_dtype, tensors_digest
+from ..backbones.base import resolve_dtype
 from ..backbones.checkpoint import (
     fetch,
     in_one_line,
+    read_checkpoint,
     read_json,
-    read_marker,
-    read_state_dict,
     refuse_misfit,
     refuse_oversized,
+    write_checkpoint,
 )
 from ..errors import BackboneUnavailable, CapscoreError, Setting
-from ..files.write import whole_file, write_text
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -67,9 +64,9 @@ def write_folder(
 
     Args:
         folder: Folder to write, created if needed; refused if it holds another model. Other files stay.
-        network: Network whose state is written, as "float32", or as "float16" for half the size.
+        network: Network whose state is written.
         record: Content of config.json, with the "model_type".
-        dtype: "float32" or "float16".
+        dtype: "float32", or "float16" for half the size.
 
     Raises:
         CapscoreError: another dtype or model, a weight that is not finite, or a record not ready for JSON.
@@ -78,48 +75,32 @@ def write_folder(
     folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
     if stored == "bfloat16":
         raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
-    state = network.state_dict()
-    tensors = {
-        name: tensor.detach().to("cpu", getattr(torch, stored)).contiguous() for name, tensor in state.items()
-    }
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise CapscoreError(f"{name} holds numbers that are not finite as {stored}: nothing was saved")
-    content = {**record, "dtype": stored, "weights": tensors_digest(tensors)}
-    try:
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise CapscoreError(f"notes must be ready for JSON: {in_one_line(error)}") from None
     there = read_json(folder / CONFIG).get("model_type") if (folder / CONFIG).is_file() else None
     if there != record["model_type"] and ((folder / CONFIG).is_file() or (folder / WEIGHTS).is_file()):
         raise CapscoreError(f"{folder} already holds a model of type {there!r}: use another folder")
-    with whole_file(folder / WEIGHTS, "weights", make_folders=True) as file:
-        file.write(save(tensors, metadata={"format": "pt"}))
-    write_text(folder / CONFIG, text + "\n", "config")
+    tensors = {name: tensor.to(getattr(torch, stored)) for name, tensor in network.state_dict().items()}
+    content = {**record, "dtype": stored, "weights": ""}
+    write_checkpoint(folder, CONFIG, content, tensors, f"the weights of {record['model_type']}")
 
 
-def read_config(folder: Path, model_type: str, version: int) -> dict[str, Any]:
-    """The content of config.json; BackboneUnavailable if it is missing, damaged, or of another model."""
-    path = folder / CONFIG
-    content = read_json(path)
-    if content.get("model_type") != model_type:
-        raise BackboneUnavailable(
-            f"{path} describes a model of type {content.get('model_type')!r}, not {model_type!r}"
-        )
-    return read_marker(path, version, {"weights": (str,), "notes": (dict,)}, content)
+def read_folder(
+    folder: Path, model_type: str, version: int
+) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    """Content of config.json, and weights; BackboneUnavailable if missing, damaged, or of another model."""
+    kind = read_json(folder / CONFIG).get("model_type")
+    if kind != model_type:
+        raise BackboneUnavailable(f"{folder / CONFIG} describes a model of type {kind!r}, not {model_type!r}")
+    return read_checkpoint(folder, CONFIG, version, {})
 
 
-def read_weights(
-    folder: Path, digest: str, sizes: Mapping[str, Any], build: Callable[[], _Network]
+def built(
+    folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, Any], build: Callable[[], _Network]
 ) -> _Network:
     """The network with the weights of a folder, in float32 and eval mode, on the CPU.
 
-    `digest` and `sizes` come from config.json; `build` makes a new network of these sizes. Raises
-    BackboneUnavailable if the weights are missing, damaged, or not those of such a network.
+    `sizes` come from config.json; `build` makes a new network of these sizes. Raises BackboneUnavailable if
+    the weights are not those of such a network.
     """
-    state = read_state_dict(folder)
-    if tensors_digest(state) != digest:
-        raise BackboneUnavailable(f"{folder}: {WEIGHTS} does not belong to {CONFIG}; was saving interrupted?")
     refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()))
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were

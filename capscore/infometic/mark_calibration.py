@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..files.shipped import weights_folder
-from .folders import CONFIG, find_folder, read_config, read_weights, write_folder
+from .folders import CONFIG, built, find_folder, read_folder, write_folder
 
 MODEL_TYPE = "capscore_mark_calibration"
 LEARNED, PUBLISHED = "learned", "published"
@@ -512,12 +512,12 @@ def load_mark_calibration(
     the calibration is not for `backbone`, which None does not check.
     """
     folder = Path(folder).expanduser()
-    content = read_config(folder, MODEL_TYPE, _FORMAT)
+    content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
     try:
         config = MarkNetworkConfig(**content["sizes"])
         curves = content["calibration"]
         calibration = MarkCalibration(
-            network=read_weights(folder, content["weights"], asdict(config), lambda: MarkNetwork(config)),
+            network=built(folder, state, asdict(config), lambda: MarkNetwork(config)),
             **{name: _read_curves(curves[name]) for name in _CURVES},
             nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
             backbone=str(content["backbone"]),

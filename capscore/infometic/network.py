@@ -31,7 +31,7 @@ from .alignment import (
     products,
     softmax_over,
 )
-from .folders import CONFIG, find_folder, read_config, read_weights, write_folder
+from .folders import CONFIG, built, find_folder, read_folder, write_folder
 
 MODEL_TYPE = "infometic"
 INFO_CLIP = "info_clip"
@@ -484,7 +484,7 @@ class InfoMetIC(Aligner):
             CapscoreError: the weights are for another backbone.
         """
         folder, name, commit = find_folder(spec, revision)
-        content = read_config(folder, MODEL_TYPE, _FORMAT)
+        content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
         try:
             config = InfoMetICConfig.from_dict(
                 {name: value for name, value in content.items() if name not in _RECORD}
@@ -493,7 +493,7 @@ class InfoMetIC(Aligner):
             raise BackboneUnavailable(f"{folder / CONFIG}: ", *error.parts) from None
         if backbone is not None:
             config.check_backbone(backbone)
-        model = read_weights(folder, content["weights"], asdict(config), lambda: cls(config))
+        model = built(folder, state, asdict(config), lambda: cls(config))
         model.name, model.notes = name, content["notes"]
         model.loaded_fingerprint = model.fingerprint()
         model.revision = commit or f"w{model.loaded_fingerprint[:8]}"

@@ -100,8 +100,8 @@ def test_nothing_half_written_is_left(folder, monkeypatch):
     def full_disk(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "replace", full_disk)
-    with pytest.raises(ResultWriteError, match=r"the weights .* could not be written: No space left"):
+    monkeypatch.setattr("safetensors.torch.save_file", lambda *_, **__: full_disk())
+    with pytest.raises(ResultWriteError, match=r"the weights .* could not be saved .*No space left"):
         tiny_model().save_pretrained(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -121,19 +121,15 @@ def test_weights_that_cannot_be_saved(tmp_path):
     model = tiny_model()
     with pytest.raises(CapscoreError, match="dtype='bf16': weights are stored as float32 or float16"):
         model.save_pretrained(tmp_path, dtype="bf16")
-    with pytest.raises(CapscoreError, match="notes must be ready for JSON"):
+    with pytest.raises(CapscoreError, match="must be ready for JSON"):
         model.save_pretrained(tmp_path, notes={"x": float("nan")})
     with torch.no_grad():
         model.region_key.weight[0, 0] = 1e6
-    with pytest.raises(
-        CapscoreError, match=r"region_key\.weight holds numbers that are not finite as float16"
-    ):
+    with pytest.raises(CapscoreError, match=r"region_key\.weight of .* is not finite as torch.float16"):
         model.save_pretrained(tmp_path, dtype="float16")
     with torch.no_grad():
         model.region_key.weight[0, 0] = float("nan")
-    with pytest.raises(
-        CapscoreError, match=r"region_key\.weight holds numbers that are not finite as float32"
-    ):
+    with pytest.raises(CapscoreError, match=r"region_key\.weight of .* is not finite as torch.float32"):
         model.save_pretrained(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
