@@ -26,7 +26,6 @@ was; 130 interrupted.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -158,7 +157,6 @@ def _captions(
         return file_captions(file, **columns, **where)
     sets = []
     for slug, name, folder in options.benchmark_targets(data, configs, data_dir):
-        _say_to_a_person(f"reading {slug}")
         sets += benchmark_captions(slug, name, data_dir=folder, **where)
     return sets
 
@@ -188,7 +186,6 @@ def _measure(
         against[label] = (scorer, load("mcs", plains[label]), f"mcs@{plains[label]}")
     found: dict[str, list[Any]] = {"runs": [], "styles": [], "degrees": []}
     for captions in sets:
-        _say_to_a_person(f"{captions.data} ({captions.language}): {len(captions):,} captions")
         found["runs"].append(run_robustness(captions, scorers, noise, **how))
         if styles:
             found["styles"].append(run_alarms(captions, against, **how))
@@ -196,11 +193,6 @@ def _measure(
             kinds = [kind for kind in noise.kinds if kind in KINDS]
             found["degrees"].append(run_degrees(captions, scorers, kinds=kinds, seed=noise.seed, **how))
     return found
-
-
-def _say_to_a_person(line: str) -> None:
-    if sys.stderr.isatty():
-        say(line)
 
 
 def _show(

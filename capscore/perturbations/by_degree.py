@@ -53,20 +53,13 @@ def by_degree(
     seed: int = 0,
     objects: Sequence[Sequence[Object]] | None = None,
 ) -> DegreePerturbed:
-    """Perturb a share of the words of each caption.
+    """Perturb a share of the words of each caption, rounded, and at least one.
 
-    The kinds are those of `capscore.perturbations.perturb`, where each word is drawn with a probability; here
-    a fixed number is: the share of the words, rounded, and at least one.
-
-    - repetition writes the drawn words twice.
-    - removal leaves out the drawn words, but never all. (As published, removal with p = 0.4 keeps 40 percent
-      of the words: that is degree 0.6.)
-    - masking writes `[MASK]` for the drawn words; a word that is `[MASK]` already is not drawn.
-    - jumble exchanges the drawn words, at least two, so that each stands in another place.
-    - substitution does the same with the share of the caption's objects, rounded up, at least two.
-
-    A caption is unchanged if it lacks two different words (jumble), two words (removal) or two different
-    objects (substitution), or if every word is `[MASK]` (masking).
+    As `capscore.perturbations.perturb`, which draws each word with a probability instead; but removal leaves
+    out the drawn words, never all (as published, p = 0.4 keeps 40 percent: that is degree 0.6), jumble
+    exchanges at least two drawn words so that each stands in another place, and substitution does so with the
+    share of the objects, rounded up. A caption is unchanged if it lacks two different words (jumble), two
+    words (removal) or two different objects (substitution), or if every word is `[MASK]` (masking).
 
     Args:
         captions: n texts in one language.

@@ -221,10 +221,7 @@ _ENGLISH_PAST = dict(
 
 
 def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
-    """Ne … pas around the verb and its pronoun; ne pas before an infinitive.
-
-    Only pas before a participle, or before a preposition if there is no verb.
-    """
+    """Ne … pas around a verb, ne pas before an infinitive, pas before a participle or, without a verb, in."""
     index = _first_verb(tagged, code)
     if index is None:
         return _before_preposition(caption, code, "pas") or caption
@@ -255,10 +252,7 @@ def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
 
 
 def _chinese(caption: str, code: str, tagged: Sequence[Word]) -> str:
-    """没有 before the first verb or the mark of its continuous form, 不 before 是 and 在.
-
-    In simplified or traditional characters, like the caption.
-    """
+    """没有 (沒有) before the first verb or the mark of its continuous form, 不 before 是 and 在."""
     have_not = "没有" if chinese_simplifier()(caption) == caption else "沒有"
     for word, after in zip(tagged, [*tagged[1:], None], strict=True):
         if word.text == "正在":

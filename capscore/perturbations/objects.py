@@ -206,10 +206,7 @@ def exchange_objects(
 
 
 def _shuffled(names: list[str], rng: random.Random) -> list[int]:
-    """For each place, the place that its new text comes from: shuffled until the texts differ (Algorithm 1).
-
-    At least one shuffle in two changes the texts, since they are not all equal.
-    """
+    """For each place, where its new text comes from: shuffled until the texts differ (Algorithm 1)."""
     sources = list(range(len(names)))
     while [names[source] for source in sources] == names:
         rng.shuffle(sources)
@@ -217,11 +214,8 @@ def _shuffled(names: list[str], rng: random.Random) -> list[int]:
 
 
 def _all_moved(names: list[str], rng: random.Random) -> list[int]:
-    """The same with another text at every place, as far as there are enough other texts.
-
-    Places are ordered at random, with equal texts side by side, and texts move on by as many places as the
-    most frequent text has, so that a place keeps its text only if that cannot be avoided.
-    """
+    """The same with another text at every place, as far as there are enough other texts."""
+    # equal texts stand side by side in a random line, and move on by as many places as the most frequent has
     groups: dict[str, list[int]] = {}
     for number, name in enumerate(names):
         groups.setdefault(name, []).append(number)

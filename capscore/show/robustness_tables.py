@@ -112,30 +112,29 @@ def averages_dict(runs: Sequence[RobustnessRun]) -> dict[str, Any]:
     }
 
 
-def metric_heading(group: Group, metric: str) -> str:
-    """A metric with its backbone."""
-    return metric if "@" in metric else f"{metric} ({group.results(metric)[0][1].backbone})"
-
-
 def robustness_reports(runs: Sequence[RobustnessRun]) -> list[Report]:
     """For each data set: drops of each metric, what is kept of original captions, sources and remarks."""
     found = []
     for group in groups(runs):
-        parts: list[Table | str] = []
-        for metric in group.metrics:
-            for unseen in (False, True):
-                kinds = group.kinds(unseen=unseen)
-                if kinds:
-                    never = ", kinds that PR-MCS does not train on" if unseen else ""
-                    headings = ("language", "", "original", *kinds, "average")
-                    rows = drop_rows(group, metric, unseen=unseen)
-                    parts.append(_table(headings, rows, f"{metric_heading(group, metric)}{never}"))
+        parts: list[Table | str] = [
+            _drop_table(group, metric, unseen)
+            for metric in group.metrics
+            for unseen in (False, True)
+            if group.kinds(unseen=unseen)
+        ]
         headings = ("language", "metric", "of first", "R@1", "R@5", "R@10")
         parts += [_table(headings, kept_rows(group), "Kept"), _DROPS]
         split = group.runs[0].captions.split
         title = f"{group.name} ({split})" if split else group.name
         found.append(Report(title, [*parts, *_sources(group), *_remarks(group)]))
     return found
+
+
+def _drop_table(group: Group, metric: str, unseen: bool) -> Table:
+    title = metric if "@" in metric else f"{metric} ({group.results(metric)[0][1].backbone})"
+    title += ", kinds that PR-MCS does not train on" if unseen else ""
+    headings = ("language", "", "original", *group.kinds(unseen=unseen), "average")
+    return _table(headings, drop_rows(group, metric, unseen=unseen), title)
 
 
 def drop_rows(group: Group, metric: str, *, unseen: bool = False) -> list[tuple[str, ...]]:

@@ -88,7 +88,6 @@ def run_alarms(
     metrics: Mapping[str, tuple[BackboneScorer, BackboneScorer, str]],
     *,
     plain_embedders: Mapping[str, Embedder] | None = None,
-    styles: Sequence[str] = STYLES,
 ) -> VersionsRun:
     """Score right captions in each style with metrics and with their plain metrics.
 
@@ -96,10 +95,9 @@ def run_alarms(
         captions: n captions of one language.
         metrics: Name → the metric, the plain metric it is held against, and the name of this.
         plain_embedders: As in `run_robustness`.
-        styles: Names of styles.
     """
     restyled, skipped = made_or_skipped(
-        styles, lambda style: restyle(captions.captions, style, captions.language, photos=captions.image_ids)
+        STYLES, lambda style: restyle(captions.captions, style, captions.language, photos=captions.image_ids)
     )
     versions = {style: (part.captions, part.rows) for style, part in restyled.items()}
     rows = {}
@@ -160,7 +158,6 @@ def run_degrees(
     *,
     plain_embedders: Mapping[str, Embedder] | None = None,
     kinds: Sequence[str] = KINDS,
-    degrees: Sequence[float] = DEGREES,
     seed: int = 0,
 ) -> VersionsRun:
     """Score captions as they are and perturbed to each degree.
@@ -168,14 +165,13 @@ def run_degrees(
     Args:
         captions, scorers, plain_embedders: As in `run_robustness`.
         kinds: Names of published perturbations.
-        degrees: Shares of the words, ascending.
         seed: Seed for all random draws.
     """
 
     def perturbed(kind: str) -> list[Any]:
         how: dict[str, Any] = {"seed": seed, "objects": captions.objects if kind == "substitution" else None}
         return [
-            by_degree(captions.captions, kind, captions.language, degree=degree, **how) for degree in degrees
+            by_degree(captions.captions, kind, captions.language, degree=degree, **how) for degree in DEGREES
         ]
 
     by_kind, skipped = made_or_skipped(kinds, perturbed)
@@ -192,7 +188,6 @@ def run_degrees(
                 scores[""],
                 [scores[f"{kind} {index}"] for index in range(len(parts))],
                 [part.touched for part in parts],
-                degrees,
             )
             for kind, parts in by_kind.items()
         }
