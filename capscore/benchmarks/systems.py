@@ -428,8 +428,8 @@ def _score(
             signature = signature or scores.signature
     seconds = time.perf_counter() - start
     # empty captions that the scorer leaves out have no score
-    scored = ~np.isnan(list(systems.values())).any(axis=0)
-    if not scored.any():
+    scored: list[bool] = np.isfinite(np.array([*systems.values()])).all(axis=0).tolist()
+    if not any(scored):
         raise CapscoreError(f"{metric} has no score of any photo of {slug} · {found.config}")
     comparison = compare_means(
         systems,

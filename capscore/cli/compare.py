@@ -148,7 +148,7 @@ def _write_report(path: Path, rows: SystemRows, compared: Compared, images: Path
         ReportedMetric(name, scores, rows.signatures.get(name, ""), [*difference_sentences(compared[name])])
         for name, scores in rows.scores.items()
     ]
-    n_rows = len(next(iter(metrics[0].scores.values())))
+    n_rows = len(rows.numbers[first])
     systems = " and ".join(sources) if len(sources) == 2 else f"{len(sources)} systems"
     write_score_report(
         path,

@@ -236,8 +236,9 @@ class _System:
                     message = f"the column {column!r} holds {cells[column][row]!r:.40}"
                     raise InputError(f"{self.place(row)}: {message}; expected a finite number")
         for what in shared:
-            rows = zip(*(cells[column] for column in self.columns[what]), strict=True)
-            self.cells[what] = [" | ".join(sorted(_texts(row))) for row in rows]
+            self.cells[what] = [
+                *map(_name_of, zip(*(cells[column] for column in self.columns[what]), strict=True))
+            ]
         for row, code in enumerate(self.cells.get("language", ())):
             try:
                 self.cells["language"][row] = language_code(code) if code else ""
@@ -389,12 +390,12 @@ def _without_photo(value: Any) -> Any:
     return value
 
 
-def _texts(cells: Iterable[Any]) -> list[str]:
-    """What names a row, in one column or several, as lists or as text."""
+def _name_of(cells: Iterable[Any]) -> str:
+    """What names a row, in one column or several, as lists or as text; "" if nothing does."""
     found: list[str] = []
     for cell in cells:
         found += map(str, cell if isinstance(cell, (list, tuple)) else () if is_missing(cell) else [cell])
-    return found
+    return " | ".join(sorted(found))
 
 
 def _match(systems: Sequence[_System], shared: Collection[str], how: str) -> str:
@@ -428,11 +429,7 @@ def _shorten_photos(systems: Sequence[_System]) -> None:
 def _same_rows(
     systems: Sequence[_System], matched_by: str, common_rows: bool
 ) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Numbers of the shared rows in each file, in the order of the first; number of rows left out of each.
-
-    Raises:
-        InputError: not all rows are shared, and they should be; or none is.
-    """
+    """Numbers of the shared rows in each file, in the order of the first; number of rows left out of each."""
     kept = set.intersection(*(set(system.keys) for system in systems))
     n_left = {system.name: len(system.keys) - len(kept) for system in systems}
     if any(n_left.values()) and (not common_rows or not kept):
@@ -463,11 +460,7 @@ def _shown(key: tuple[str, str, int]) -> str:
 def _photos_of_rows(
     systems: Sequence[_System], shared: Collection[str], numbers: Mapping[str, Sequence[int]], how: str
 ) -> list[str] | None:
-    """The photo of each shared row; where references match rows, those stand for the photo.
-
-    Raises:
-        InputError: two systems have different photos in one row.
-    """
+    """The photo of each shared row, the same in all files; references that match rows stand for photos."""
     first = systems[0]
     if how == "references":
         return [first.keys[row][0] for row in numbers[first.name]]

@@ -79,8 +79,7 @@ def resample(
     Args:
         values: Function from a draw, (n_units, b), to numbers (k, b).
         draw: `multiplicities` or `coin_flips`.
-        n_units: Number of units to draw from.
-        n_samples: Number of samples.
+        n_units, n_samples: Number of units to draw from, and of samples.
         seed: Seed for the samples, which don't depend on how many are computed at once.
         n_rows: Number of rows, to which the work for one sample is proportional.
         label: Text of the progress bar.
@@ -115,11 +114,8 @@ def percentile_interval(samples: np.ndarray, confidence: float) -> Interval | No
 def two_sided_p(null: np.ndarray, observed: float) -> float:
     """(1 + number of samples at least as far from 0 as the observed value) / (1 + samples); never 0.
 
-    The observed value counts as one sample of its own null hypothesis (Davison and Hinkley 1997, chapter 4).
-
-    Args:
-        null: Samples under the null hypothesis, without NaN.
-        observed: Observed value.
+    The observed value counts as one sample of its own null hypothesis (Davison and Hinkley 1997, chapter 4);
+    `null` has the samples under it, without NaN.
 
     >>> two_sided_p(np.array([0.1, -0.3, 0.2]), -0.2)
     0.75
@@ -165,18 +161,6 @@ def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, 
         raise InputError(setting, ": expected a share between 0 and 1, such as 0.95", field="confidence")
 
 
-def coarseness(n_samples: int, confidence: float) -> str | None:
-    """A note if samples are too few for the ends of an interval; else None.
-
-    >>> coarseness(10, 0.95)
-    '10 samples are too few for a 95% interval: take 40 or more'
-    """
-    needed = math.ceil(round(2 / (1 - confidence), 6))
-    if n_samples >= needed:
-        return None
-    return f"{n_samples} samples are too few for a {100 * confidence:.4g}% interval: take {needed} or more"
-
-
 # number of bootstrap samples (0 makes no intervals), share of them inside an interval, seed
 Sampling = tuple[int, float, int]
 
@@ -218,8 +202,10 @@ def sampling_notes(
     unit: str, n_samples: int, confidence: float, intervals: Mapping[str, Interval | None]
 ) -> list[str]:
     """What a reader of bootstrap intervals has to know."""
-    coarse = coarseness(n_samples, confidence)
-    notes = [] if coarse is None else [coarse]
+    notes, needed = [], math.ceil(round(2 / (1 - confidence), 6))
+    if n_samples < needed:
+        level = f"{100 * confidence:.4g}%"
+        notes.append(f"{n_samples} samples are too few for a {level} interval: take {needed} or more")
     if unit not in ("image", "group"):
         notes.append(f"no image ids: resampled by {unit}; intervals are too narrow if images recur")
     return notes + [

@@ -27,7 +27,6 @@ from .bootstrap import (
 from .columns import as_list, left_out, number_column, plain, present_rows, units_of
 
 ALL = "all"
-UNSTATED = "unstated"
 
 
 @dataclass(frozen=True)
@@ -199,14 +198,14 @@ def compare_means_by_language(
         return found
     scores = _scores(systems)
     complete = ~np.isnan(np.array(list(scores.values()))).any(axis=0)
-    codes = [code or UNSTATED for code in as_list(languages, "languages", len(complete))]
-    spoken = np.array(codes, dtype=object)
+    rows_of: dict[str, list[int]] = {}
+    for row, code in enumerate(as_list(languages, "languages", len(complete))):
+        if complete[row]:
+            rows_of.setdefault(code or "unstated", []).append(row)
     ids = None if images is None else as_list(images, "images")
-    names = sorted(set(spoken[complete]))
-    for language in names if len(names) > 1 else ():
-        chosen = np.flatnonzero(complete & (spoken == language))
-        of_language = {name: column[chosen] for name, column in scores.items()}
-        photos = None if ids is None else [ids[row] for row in chosen]
+    for language, rows in sorted(rows_of.items()) if len(rows_of) > 1 else ():
+        of_language = {name: column[rows] for name, column in scores.items()}
+        photos = None if ids is None else [ids[row] for row in rows]
         found.append(compare_means(of_language, images=photos, **{**options, "rows": language}))
     return found
 
@@ -214,9 +213,10 @@ def compare_means_by_language(
 def _scores(systems: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The scores of each system, as many as the first one has."""
     columns: dict[str, np.ndarray] = {}
+    n = None
     for name, values in systems.items():
-        n = len(next(iter(columns.values()))) if columns else None
         columns[name] = number_column(values, name, n)
+        n = len(columns[name])
     return columns
 
 

@@ -10,11 +10,11 @@ from capscore.statistics import bootstrap
 from capscore.statistics.bootstrap import (
     Interval,
     check_sampling,
-    coarseness,
     coin_flips,
     multiplicities,
     percentile_interval,
     resample,
+    sampling_notes,
     two_sided_p,
 )
 
@@ -111,6 +111,7 @@ def test_what_is_refused(arguments, message):
 
 
 def test_too_few_samples_are_named():
-    assert coarseness(40, 0.95) is None
-    assert "39 samples are too few for a 95% interval" in coarseness(39, 0.95)
-    assert "take 200 or more" in coarseness(100, 0.99)
+    assert sampling_notes("image", 40, 0.95, {}) == []
+    (note,) = sampling_notes("image", 39, 0.95, {})
+    assert note == "39 samples are too few for a 95% interval: take 40 or more"
+    assert "take 200 or more" in sampling_notes("image", 100, 0.99, {})[0]
