@@ -350,23 +350,6 @@ def _cut(
     return Tokens(cut, tokens.truncated | long)
 
 
-def count_weights(backbone: Backbone) -> int:
-    """Number of weights of all networks of a backbone, each once, with capscore's own frozen tables."""
-    import torch
-
-    package = __name__.partition(".")[0] + "."
-    sizes: dict[int, int] = {}
-    waiting = list(vars(backbone).values())
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Backbone):
-            waiting += vars(value).values()
-        elif isinstance(value, torch.nn.Module):
-            buffers = value.buffers() if type(value).__module__.startswith(package) else ()
-            sizes.update((tensor.data_ptr(), tensor.numel()) for tensor in (*value.parameters(), *buffers))
-    return sum(sizes.values())
-
-
 def resolve_device(device: str | torch.device | None) -> str:
     """None → "cuda" if there is such a device, otherwise "cpu"; any other value is checked and returned."""
     import torch

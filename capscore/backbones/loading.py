@@ -115,7 +115,9 @@ def _load(name: str, options: LoadOptions) -> Backbone:
     if isinstance(source, Known):
         return _load_known(source, plain, options)
     if source == "pair":
-        return _load_pair(plain, options)
+        from .open_clip import load_open_clip
+
+        return load_open_clip(plain, options)
     if source == "folder":
         _refuse(name, revision=options.revision)
         folder = _expanded(name)
@@ -173,18 +175,11 @@ def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:
         return _load_from_hub(plain, replace(options, name=plain))
     options = replace(options, revision=options.revision or known.revision)
     if known.kind == "open_clip":
-        return _load_pair(known.name, options)
+        from .open_clip import load_open_clip
+
+        return load_open_clip(known.name, options)
     tower = options.image_tower or known.image_tower or None
     return _load_from_hub(known.model, replace(options, image_tower=tower))
-
-
-def _load_pair(pair: str, options: LoadOptions) -> Backbone:
-    from .open_clip import load_open_clip
-
-    model, _, pretrained = pair.partition("/")
-    if not pretrained:
-        raise CapscoreError(Setting("backbone", f"open_clip:{pair}"), ": expected open_clip:MODEL/TAG")
-    return load_open_clip(model, pretrained, options)
 
 
 def _load_from_hub(repo: str, options: LoadOptions) -> Backbone:
@@ -220,12 +215,6 @@ def is_downloaded(known: Known) -> bool:
         return False
     tower = find(known.image_tower)
     return not known.image_tower or (tower is not None and is_downloaded(tower))
-
-
-def find_known(spec: str) -> Known | None:
-    """The registry entry of a spec of `load_backbone`, whatever its spelling; None if it has none."""
-    name = _split_revision(spec.strip(), None)[0]
-    return find(name) or find(_plain(name))
 
 
 def check_spec(spec: str) -> None:

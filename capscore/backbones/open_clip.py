@@ -324,18 +324,21 @@ def tag_config(model: str, tag: str) -> dict[str, Any]:
     return config
 
 
-def load_open_clip(model: str, pretrained: str, options: LoadOptions) -> OpenClipBackbone:
-    """Load an architecture that open_clip knows, such as "ViT-B-32-quickgelu", with weights.
+def load_open_clip(pair: str, options: LoadOptions) -> OpenClipBackbone:
+    """Load "MODEL/TAG", an architecture that open_clip knows, such as "ViT-B-32-quickgelu/openai".
 
-    `pretrained` is a tag of open_clip, such as "openai", or a file or folder with weights. Weights whose tag
-    says that they were trained with QuickGELU use it: without it the numbers are wrong. The name becomes
-    MODEL/TAG, where TAG is the last part of a path.
+    The tag may also be a file or folder with weights. Weights whose tag says that they were trained with
+    QuickGELU use it: without it the numbers are wrong. The name becomes MODEL/TAG, where TAG is the last part
+    of a path.
     """
+    model, _, pretrained = pair.partition("/")
+    if not pretrained:
+        raise CapscoreError(Setting("backbone", f"open_clip:{pair}"), ": expected open_clip:MODEL/TAG")
     model_cfg = open_clip.get_model_config(model)
     if model_cfg is None:
         raise CapscoreError(f"open_clip has no architecture {model!r}; `open_clip.list_models()` lists them")
     local = Path(os.path.expanduser(pretrained))
-    if pretrained and local.exists():
+    if local.exists():
         if options.revision:
             raise CapscoreError(
                 Setting("revision", options.revision), f" does not go with local weights: {local}"

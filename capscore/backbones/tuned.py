@@ -94,11 +94,14 @@ def save_tuned(
         checkpoint.without_rebuilt(_network(model, towers).state_dict()) for model in (base, backbone)
     )
     tensors = _changed(before, after, getattr(torch, stored), grown=parts is not None)
+    base_spec, commit = os.fspath(base_spec).strip(), base.revision.partition("+")[0]
+    if _COMMIT.fullmatch(commit) and "@" not in base_spec and not _is_folder(base_spec):
+        base_spec = f"{base_spec}@{commit}"  # the text tower came from the Hub
     languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
     image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
     marker = {
         "format": _FORMAT,
-        "base": _portable(_pinned(base_spec, base.revision), folder),
+        "base": _portable(base_spec, folder),
         "base_revision": base.revision,
         # A tower is cast when it is loaded, so there is a digest to check for every dtype.
         "base_text": {name: tensors_digest(_cast(before, getattr(torch, name))) for name in DTYPES},
@@ -129,23 +132,23 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     marker, state = read_tuned(folder)
     if folder.resolve() in _loading.get():
         raise BackboneUnavailable(f"{folder / MARKER} says that {folder} was fine-tuned from itself")
-    name = marker["base"]
+    base_name = marker["base"]
     token = _loading.set((*_loading.get(), folder.resolve()))
     try:
         base = options.load_backbone(
-            resolved(name, folder),
+            resolved(base_name, folder),
             device=options.device,
             dtype=options.dtype,
             image_tower=options.image_tower or resolved(marker["image_tower"], folder) or None,
         )
     except BackboneUnavailable as error:
-        raise BackboneUnavailable(f"{folder} was fine-tuned from {name}: ", *error.parts) from error
+        raise BackboneUnavailable(f"{folder} was fine-tuned from {base_name}: ", *error.parts) from error
     finally:
         _loading.reset(token)
     found = tensors_digest(checkpoint.without_rebuilt(_network(base, marker["towers"]).state_dict()))
     if found != marker["base_text"].get(base.dtype) or _tokens_digest(base) != marker["base_tokens"]:
         raise BackboneUnavailable(
-            f"{folder} was fine-tuned from {name} @ {marker['base_revision']}, but {name} is now "
+            f"{folder} was fine-tuned from {base_name} @ {marker['base_revision']}, but that is now "
             f"@ {base.revision}, with another text network or tokenizer"
         )
     _put_in(folder, base, marker, state)
@@ -153,7 +156,11 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     if languages is None and marker["languages"] is not None:
         languages = frozenset(map(language_code, marker["languages"]))
     own = fingerprint_of(base.revision, marker["weights"], json.dumps(marker["parts"], sort_keys=True))
-    tuned = base.remade(name=_name(base, marker, options), revision=options.revision or f"w{own[:8]}")
+    name = options.name
+    if isinstance(base, PairedBackbone) and options.image_tower not in (None, "", marker["image_tower"]):
+        if marker["image_tower"] or not base.as_made:  # another image tower than in training
+            name = f"{name}+{base.image_name}"
+    tuned = base.remade(name=name, revision=options.revision or f"w{own[:8]}")
     tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
     tuned.recipe, tuned.rated_from = marker["recipe"], marker["rated_from"]
     return tuned
@@ -222,14 +229,6 @@ def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, 
     }
 
 
-def _pinned(spec: str, revision: str) -> str:
-    """The spec with the text tower's commit, if it came from the Hub and the spec names no revision."""
-    spec = os.fspath(spec).strip()
-    commit = revision.partition("+")[0]
-    pin = _COMMIT.fullmatch(commit) and "@" not in spec and not _is_folder(spec)
-    return f"{spec}@{commit}" if pin else spec
-
-
 def _is_folder(spec: str) -> bool:
     return find(spec) is None and Path(os.path.expanduser(spec)).is_dir()
 
@@ -265,11 +264,3 @@ def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict
         mismatched=(name for name in state if name in expected and state[name].shape != expected[name].shape),
     )
     network.load_state_dict(_cast(state, torch.float32), strict=False)
-
-
-def _name(base: Backbone, marker: dict[str, Any], options: LoadOptions) -> str:
-    """The given name, followed by the image tower's if that is not the one from training."""
-    if not isinstance(base, PairedBackbone) or options.image_tower in (None, "", marker["image_tower"]):
-        return options.name
-    another = bool(marker["image_tower"]) or not base.as_made
-    return f"{options.name}+{base.image_name}" if another else options.name

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import os
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -76,26 +75,6 @@ class EmbeddedRows:
     verdicts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.float32))
 
 
-@dataclass
-class EncodingTimes:
-    """Distinct images and texts that the towers (not a cache) encoded, and the seconds with decoding."""
-
-    images: int = 0
-    texts: int = 0
-    image_seconds: float = 0.0
-    text_seconds: float = 0.0
-
-    @property
-    def images_per_second(self) -> float | None:
-        """Images per second; None if none were encoded."""
-        return self.images / self.image_seconds if self.images and self.image_seconds else None
-
-    @property
-    def texts_per_second(self) -> float | None:
-        """Texts per second; None if none were encoded."""
-        return self.texts / self.text_seconds if self.texts and self.text_seconds else None
-
-
 class ImageReader(Protocol):
     """What is shown the decoded images themselves, besides their embeddings."""
 
@@ -147,9 +126,6 @@ class Embedder:
         allow_private_urls: Permission to fetch them from hosts that are not public, such as localhost.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
 
-    Attributes:
-        encoded: What the towers have encoded so far, and how long it took.
-
     Raises:
         InputError: `batch_size` is not a whole number of at least 1.
     """
@@ -177,7 +153,6 @@ class Embedder:
         self.progress = progress
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
-        self.encoded = EncodingTimes()
         self._lock = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
         # identity of an image that a reader looks at → its key, and the backbone and feature map of it if any
@@ -191,7 +166,6 @@ class Embedder:
         other.backbone = backbone
         other.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         other._memory = OrderedDict()
-        other.encoded = EncodingTimes()
         return other
 
     def __getstate__(self) -> dict[str, Any]:
@@ -255,12 +229,9 @@ class Embedder:
             group = SHOWN_AT_ONCE if wanted else self.image_batch
             # two batches are decoded ahead while the tower works on one; whole images take more memory
             ahead = min(2 * self.image_batch, SHOWN_AT_ONCE) if wanted else 2 * self.image_batch
-            start = time.perf_counter()
             with closing(_bounded_map(pool, decode, todo, ahead)) as decoded:
                 groups = iter(lambda: list(islice(decoded, group)), [])
                 self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
-            self.encoded.images += len(missing) - len(records.missing)
-            self.encoded.image_seconds += time.perf_counter() - start if missing else 0.0
         broken = {keys[row]: error for row, error in failures.items()}
         for row, key in enumerate(keys if failures else ()):
             if key and key in broken:
@@ -320,11 +291,8 @@ class Embedder:
             records = self._look_up(keys.values(), self.backbone.verdict_width)
             missing = [text for text, key in keys.items() if key in records.missing]
             if missing:
-                start = time.perf_counter()
                 prefixed = [prefix + text for text in missing]
                 self._embed_texts(prefixed, [keys[text] for text in missing], records, quiet)
-                self.encoded.texts += len(missing)
-                self.encoded.text_seconds += time.perf_counter() - start
         return records.embedded([keys[text] for text in texts], {})
 
     def _image_keys(

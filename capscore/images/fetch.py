@@ -95,9 +95,8 @@ class Downloads:
             ImageError: The URL could not be fetched.
         """
         url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
-        if not (self._allowed and isinstance(url, str)):
-            return image
-        if not url.lower().startswith(("http://", "https://")):
+        is_url = isinstance(url, str) and url.lower().startswith(("http://", "https://"))
+        if not self._allowed or not is_url:
             return image
         with self._lock:
             lock = self._locks.setdefault(url, threading.Lock())

@@ -199,7 +199,7 @@ def _read_path(text: str, name: str) -> tuple[str, bytes]:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
             raise image_error(f"{name} is a folder or no regular file; expected one image file")
-        _check_size(name, about.st_size)
+        _checked(name, b"", about.st_size)
         with open(path, "rb") as file:
             # one more than the limit tells whether the file has grown since
             return name, _checked(name, file.read(IMAGE_BYTES.bytes + 1))
@@ -240,16 +240,14 @@ def _read_data_uri(uri: str, name: str) -> bytes:
     return data
 
 
-def _checked(name: str, data: bytes) -> bytes:
-    _check_size(name, len(data))
-    return data
-
-
-def _check_size(name: str, size: int) -> None:
+def _checked(name: str, data: bytes, size: int | None = None) -> bytes:
+    """The data, if their size (or that of their file) is allowed."""
+    size = len(data) if size is None else size
     if not size:
         raise image_error(f"{name} is empty (0 bytes)")
     if size > IMAGE_BYTES.bytes:
         raise image_error(f"{name} has {readable_size(size)}; {IMAGE_BYTES}")
+    return data
 
 
 # ---- encoded bytes or pixels → RGB ----

@@ -14,7 +14,6 @@ from transformers import M2M100Config
 
 from capscore import load_backbone
 from capscore.backbones import registry
-from capscore.backbones.base import count_weights
 from capscore.backbones.text_towers import encoder_config
 
 from . import tiny_transformers as tiny
@@ -121,7 +120,8 @@ def test_text_case_is_what_the_loaders_do(tmp_path):
     embedded = load_backbone("embedded-free", device="cpu")
     assert embedded.tokenize(["A DOG"]).ids != embedded.tokenize(["a dog"]).ids
     assert registry()["embedded-free"].text_case == "kept"
-    assert count_weights(embedded) == registry()["embedded-free"].parameters
+    tensors = [*embedded.text.state_dict().values(), *embedded.image.state_dict().values()]
+    assert sum(tensor.numel() for tensor in tensors) == registry()["embedded-free"].parameters
 
 
 def test_an_nllb_text_tower_embeds_as_open_clip_does(tmp_path):
@@ -160,4 +160,3 @@ def test_an_nllb_text_tower_embeds_as_open_clip_does(tmp_path):
     with torch.no_grad():
         expected = model.encode_text(padded, normalize=True).numpy()
     np.testing.assert_allclose(backbone.encode_texts(texts), expected, atol=1e-6)
-    assert count_weights(backbone) == sum(parameter.numel() for parameter in model.parameters())

@@ -279,7 +279,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(folders, backbones, tmp_
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((folders["xlmr"] / "config.json").read_text())
     monkeypatch.setitem(text_towers._ENCODERS, "tiny-roberta", known)
-    backbone = load_open_clip("tiny-roberta-ViT", str(folder), LoadOptions(""))
+    backbone = load_open_clip(f"tiny-roberta-ViT/{folder}", LoadOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     assert backbone.tokenize(TEXTS).ids == backbones["xlmr"].tokenize(TEXTS).ids
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), backbones["xlmr"].encode_texts(TEXTS), atol=1e-5)
@@ -325,13 +325,13 @@ def _edit(folder, key, value):
 
 def test_misspelt_architectures_and_tags_list_what_there_is():
     with pytest.raises(CapscoreError):
-        load_open_clip("ViT-B-33", "openai", LoadOptions(""))
+        load_open_clip("ViT-B-33/openai", LoadOptions(""))
     with pytest.raises(CapscoreError):
-        load_open_clip("ViT-B-32", "opnai", LoadOptions(""))
+        load_open_clip("ViT-B-32/opnai", LoadOptions(""))
     with pytest.raises(CapscoreError):
-        load_open_clip("ViT-B-32", "", LoadOptions(""))
+        load_open_clip("ViT-B-32/", LoadOptions(""))
     with pytest.raises(CapscoreError):
-        load_open_clip("ViT-B-32", "~nobody-at-all/x.pt", LoadOptions(""))
+        load_open_clip("ViT-B-32/~nobody-at-all/x.pt", LoadOptions(""))
 
 
 def test_it_brings_its_own_image_tower(folders):
