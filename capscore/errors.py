@@ -35,9 +35,8 @@ def visible(text: str, *, keep: str = "") -> str:
     """
 
     def escape(found: re.Match[str]) -> str:
-        character = found[0]
-        escaped = character.encode("unicode_escape", "surrogatepass").decode("ascii")
-        return character if character in keep else escaped
+        escaped = found[0].encode("unicode_escape", "surrogatepass").decode("ascii")
+        return found[0] if found[0] in keep else escaped
 
     return _CONTROLS.sub(escape, text)
 
@@ -106,15 +105,12 @@ class Setting:
     name: str
     value: Any = ...  # no value
 
-    @property
-    def has_value(self) -> bool:
-        """Whether a value goes with the name."""
-        return self.value is not ...
-
     def __str__(self) -> str:
+        if self.value is ...:
+            return self.name
         if isinstance(self.value, Path):
             return f"{self.name}={str(self.value)!r}"  # whole: a path is there to be copied
-        return f"{self.name}={self.value!r:.60}" if self.has_value else self.name
+        return f"{self.name}={self.value!r:.60}"
 
 
 Part = str | Setting

@@ -16,7 +16,8 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -77,7 +78,7 @@ def score(
 ) -> int | None:
     """Score the captions, and write and print the scores."""
     from ..files.image_folder import ImageFolder
-    from ..files.row_source import check_names_are_free
+    from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
     from ..metrics.calibration import read_calibrations
     from ..metrics.score_file import ScoringRun, result_columns
@@ -99,7 +100,8 @@ def score(
     if output is not None:
         check_names_are_free(source, [*new])
         output = check_output(output, source, force=force)
-    scorers = _load(metrics, language, metric_options, quiet, source)
+    # over many chunks there is one bar for all of them
+    scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
     run = ScoringRun(
         source, names, folder, scorers, language=language, on_error=on_error, spell=terminal.spell
     )
@@ -188,21 +190,13 @@ def _find_columns(
 
 
 def _load(
-    metrics: Sequence[str],
-    language: str | None,
-    metric_options: Mapping[str, Any],
-    quiet: bool,
-    source: RowSource,
+    metrics: Sequence[str], language: str | None, metric_options: Mapping[str, Any], has_bar: bool
 ) -> list[Scorer]:
     """One scorer per metric, which all can score the language."""
-    from ..files.row_source import CHUNK_ROWS
-    from ..metrics import load_together
+    from ..metrics.loading import ScorerLoader
 
     code = options.language_of(language)
-    # over many chunks there is one bar for all of them
-    shown = {"progress": False} if quiet or source.n_rows > CHUNK_ROWS else {}
-    shown = shown if any(METRICS.get(metric).takes_backbone for metric in metrics) else {}
-    scorers = load_together(metrics, **metric_options, **shown)
+    scorers = [*map(ScorerLoader({**metric_options, "progress": None if has_bar else False}), metrics)]
     for scorer in scorers:
         problem = None if code is None else scorer.language_problem(code)
         if problem:
@@ -251,19 +245,16 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
         metrics[name] = {"mean": whole.pop(name), **whole}
         if name in placed:
             metrics[name]["calibration"] = placed[name].to_dict()
-    versions: dict[str, str | None] = {"capscore": __version__, "python": platform.python_version()}
-    for package in ("torch", "numpy"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:  # metrics that compare texts run without torch
-            versions[package] = None
-    failures = terminal.listed_failures(run.failures)
+    # metrics that compare texts run without torch
+    installed = {name: version(name) if find_spec(name) else None for name in ("torch", "numpy")}
     return {
         **about,
         "rows": run.source.n_rows,
         "metrics": metrics,
-        "failures": failures,
-        "versions": versions,
+        "failures": [
+            {"row": row, "line": line, "error": error} for row, (line, error) in sorted(run.failures.items())
+        ],
+        "versions": {"capscore": __version__, "python": platform.python_version(), **installed},
     }
 
 

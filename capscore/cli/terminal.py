@@ -154,7 +154,7 @@ def spell(setting: Setting) -> str:
     >>> spell(Setting("n_regions", 5)), spell(Setting("force", True)), spell(Setting("cache", False))
     ('--n-regions 5', '--force', '--no-cache')
     """
-    if not setting.has_value:
+    if setting.value is ...:
         return _flag(setting.name)
     if setting.name in _POSITIONAL:
         return str(setting.value)
@@ -296,11 +296,6 @@ def print_failures(
         print(f"  {in_one_line(f'{place(row, line)}: {error}')}", file=sys.stderr)
     if len(failures) > 5:
         print(f"  and {len(failures) - 5:,} more, which the summary lists", file=sys.stderr)
-
-
-def listed_failures(failures: dict[int, tuple[int | None, str]]) -> list[dict[str, Any]]:
-    """Failed rows for a summary, ready for JSON."""
-    return [{"row": row, "line": line, "error": error} for row, (line, error) in sorted(failures.items())]
 
 
 def speaks_unicode() -> bool:

@@ -37,6 +37,8 @@ PRESETS = {
 
 # Options of the embedder that only metrics with images take
 _WITH_IMAGES = ("allow_urls", "allow_private_urls")
+_OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
+_OF_EMBEDDER = ("batch_size", *_WITH_IMAGES, "progress")
 
 
 def load(
@@ -83,19 +85,8 @@ def load(
     >>> bleu.components["bleu_1"].round(4).tolist()
     [0.7165]
     """
-    options |= {
-        "backbone": backbone,
-        "device": device,
-        "dtype": dtype,
-        "batch_size": batch_size,
-        "cache": cache,
-        "revision": revision,
-        "image_tower": image_tower,
-        "allow_urls": allow_urls,
-        "allow_private_urls": allow_private_urls,
-        "progress": progress,
-    }
-    return load_together([metric], **options)[0]
+    given = {name: value for name, value in locals().items() if name not in ("metric", "options")}
+    return load_together([metric], **given, **options)[0]
 
 
 def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
@@ -140,16 +131,12 @@ class ScorerLoader:
         from ..embedding.embedder import Embedder, check_batch_size
 
         check_batch_size(self.options.get("batch_size"))  # before the backbone is loaded, which takes seconds
-        of_backbone = ("device", "dtype", "revision", "image_tower")
-        of_embedder = ("batch_size", *_WITH_IMAGES, "progress")
-        return Embedder(
-            loading.load_backbone(backbone, **self._given(of_backbone)),
-            cache=resolve_cache(self.options.get("cache")),
-            **self._given(of_embedder),
+        of_backbone, of_embedder = (
+            {name: self.options[name] for name in names if name in self.options}
+            for names in (_OF_BACKBONE, _OF_EMBEDDER)
         )
-
-    def _given(self, names: Sequence[str]) -> dict[str, Any]:
-        return {name: self.options[name] for name in names if name in self.options}
+        cache = resolve_cache(self.options.get("cache"))
+        return Embedder(loading.load_backbone(backbone, **of_backbone), cache=cache, **of_embedder)
 
 
 def default_backbone(metric: str) -> str:

@@ -119,7 +119,7 @@ def as_flag(setting: Setting) -> str:
     ('--kinds jumble masking', '--no_dropout')
     """
     name = _NAMES.get(setting.name, setting.name)
-    if not setting.has_value or setting.value is True:
+    if setting.value is ... or setting.value is True:
         return f"--{name}"
     if setting.value is False:
         return f"--no_{name}"

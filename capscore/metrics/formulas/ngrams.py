@@ -40,12 +40,7 @@ class TokenRows:
         references: Sequence[Sequence[str]],
         tokenize: Callable[[list[str]], list[list[str]]],
     ) -> TokenRows:
-        """Tokenise each distinct text once.
-
-        Args:
-            candidates: n captions.
-            references: n lists of at least one reference.
-            tokenize: Function from distinct texts to their tokens, in the same order; called once.
+        """Tokenise each distinct text once: `tokenize` gets all of them, and returns their tokens in order.
 
         >>> rows = TokenRows.build(["a cat", "a dog"], [["a cat", "one cat"], ["a dog"]],
         ...                        lambda texts: [text.split() for text in texts])
@@ -121,8 +116,6 @@ class NGrams:
         >>> grams = NGrams.count([["to", "be", "or", "to", "be"], ["be"]])
         >>> grams.words, grams.firsts.tolist()
         (['to', 'be', 'or'], [0, 3, 6, 9, 11])
-        >>> grams.ids(slice(0, 5)).tolist(), grams.counts[:5].tolist()  # to, be, or, "to be", "be or"
-        ([0, 1, 2, 3, 4], [2, 2, 1, 2, 1])
         """
         known, words = number_words(texts)
         sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
@@ -219,9 +212,8 @@ class Documents:
         """
         sizes = np.diff(offsets)
         n_texts = int(references.max(initial=0)) + 1
-        lists = np.zeros(
-            len(sizes), dtype=np.int64
-        )  # a number for the part of each list that was read so far
+        # a number for the part of each list that was read so far
+        lists = np.zeros(len(sizes), dtype=np.int64)
         used = 1
         for index in range(int(sizes.max(initial=0))):
             longer = np.flatnonzero(sizes > index)
@@ -242,15 +234,13 @@ class Documents:
         return np.diff(self.offsets)
 
     def entries(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (d,): number of entries of all references of each document."""
+        """int64 (d,): number of n-grams of all references of each document."""
         return np.diff(starts(ngrams.sizes[self.references])[self.offsets])
 
     def most(self, ngrams: NGrams, documents: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Highest counts of n-grams in the references of consecutive documents.
+        """Highest count of each n-gram in one of a document's references, for consecutive documents.
 
-        Returns:
-            keys: int64, (document − the first) · g + n-gram, for each n-gram of its references; ascending.
-            counts: Highest count of the n-gram in one of the document's references.
+        Returns the keys (document − the first) · g + n-gram, ascending, and the counts.
         """
         texts = self.references[self.offsets[documents.start] : self.offsets[documents.stop]]
         document = np.repeat(np.arange(documents.stop - documents.start), self.sizes[documents])
@@ -272,12 +262,7 @@ class Documents:
 
 
 def number_words(texts: Sequence[Sequence[str]]) -> tuple[dict[str, int], np.ndarray]:
-    """Tokens of texts → each distinct token's number, and all tokens as numbers, text after text: int64.
-
-    >>> known, words = number_words([["to", "be"], ["be"]])
-    >>> known, words.tolist()
-    ({'to': 0, 'be': 1}, [0, 1, 1])
-    """
+    """Tokens of texts → each distinct token's number, and all tokens as numbers, text after text: int64."""
     tokens = list(chain.from_iterable(texts))
     known = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     return known, np.fromiter(map(known.__getitem__, tokens), dtype=np.int64, count=len(tokens))
@@ -311,11 +296,7 @@ def look_up(keys: np.ndarray, values: np.ndarray, wanted: np.ndarray) -> np.ndar
 
 
 def blocks(sizes: np.ndarray, limit: int = BLOCK) -> Iterator[slice]:
-    """Cut consecutive items into runs of at most `limit` elements; a larger item is a run of its own.
-
-    >>> list(blocks(np.array([3, 3, 3, 9, 1]), limit=6))
-    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None), slice(4, 5, None)]
-    """
+    """Cut consecutive items into runs of at most `limit` elements; a larger item is a run of its own."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
