@@ -99,15 +99,16 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
         InputError: there is no file, or one is not of the schema; names the file and the place in it.
         MissingExtraError: jsonschema is not installed.
     """
-    numbers: list[ReportedNumber] = []
+    files: list[Path] = []
     for path in map(Path, paths):
-        files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-        if not files or not all(file.is_file() for file in files):
+        found = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+        if not found or not all(file.is_file() for file in found):
             raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
-        for file in files:
-            for run in runs_of(check_document(read_json(file), str(file))):
-                for result in run["results"]:
-                    numbers += _numbers(file.name, run, result)
+        files += found
+    numbers: list[ReportedNumber] = []
+    for file in files:
+        for run in runs_of(check_document(read_json(file), str(file))):
+            numbers += [number for result in run["results"] for number in _numbers(file.name, run, result)]
     return sorted(numbers, key=attrgetter("benchmark", "config", "statistic", "metric", "backbone", "file"))
 
 

@@ -225,10 +225,8 @@ def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str
     return rows
 
 
-def start_run(
-    builder: CaptionBenchmark, split: str, options: TaskOptions, *notes: str
-) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read a benchmark's rows: an empty run with what reading them said and further notes, and the rows."""
+def start_run(builder: CaptionBenchmark, split: str, options: TaskOptions) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read a benchmark's rows: an empty run with what reading them said, and the rows."""
     with heard() as said:
         rows = read_rows(builder, split)
     run = BenchmarkRun(
@@ -239,7 +237,7 @@ def start_run(
         files={path.name: source.sha256() for path, source in builder.files_read.items()},
         n_rows=len(rows),
         options=options,
-        notes=(*said, *notes),
+        notes=tuple(said),
     )
     return run, rows
 
@@ -387,7 +385,7 @@ def _measure(
     asked: Collection[str],
 ) -> list[MetricResult]:
     """What the benchmark says about a metric and its components that nobody asked for, from one scoring."""
-    plain, sign, suffix = name.partition("@")
+    _, sign, suffix = name.partition("@")
     metric, component = scored_by(name)
     wanted = {name: component}
     for further, part in ({} if component else task.reported(METRICS.get(metric))).items():
@@ -396,26 +394,28 @@ def _measure(
     with heard() as said:
         scorer = make()
         measured = task.measure(rows, scorer, wanted.values(), run.options)
-    tower = getattr(scorer, "backbone", None)
-    backbone = "" if tower is None else tower.name
+    backbone = getattr(getattr(scorer, "backbone", None), "name", "")
     results = []
     for label, part in wanted.items():
-        plain = label.partition("@")[0]
-        known_as = plain.replace(metric, scorer.known_as, 1)
-        result = MetricResult(
-            metric=label,
-            backbone=backbone,
-            signature=f"{measured.signature}|component:{part}" if part else measured.signature,
-            outcome=measured.outcomes[part],
-            n_rows=len(rows),
-            n_queries=len(task.queries(rows)),
-            seconds=measured.seconds,
-            warnings=tuple(said) if label == name else (),
-            rows=rows,
-            scores=measured.scores.get(part),
+        plain_name = label.partition("@")[0]
+        known_as = plain_name.replace(metric, scorer.known_as, 1)
+        notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
+        results.append(
+            _beside_published(
+                run,
+                task,
+                (known_as, backbone),
+                notes,
+                metric=label,
+                backbone=backbone,
+                signature=f"{measured.signature}|component:{part}" if part else measured.signature,
+                outcome=measured.outcomes[part],
+                seconds=measured.seconds,
+                warnings=tuple(said) if label == name else (),
+                rows=rows,
+                scores=measured.scores.get(part),
+            )
         )
-        notes = [] if known_as == plain else [f"with these settings it is {known_as}"]
-        results.append(_beside_published(run, task, result, known_as, backbone, notes))
     return results
 
 
@@ -432,33 +432,35 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
     metric, _, backbone = name.partition("@")
-    result = MetricResult(
+    return _beside_published(
+        run,
+        task,
+        (metric, backbone),
+        table.notes,
         metric=name,
         backbone="",
         signature=f"{path.name}, column score, rows matched by {table.matched_by}",
         outcome=outcome,
-        n_rows=len(rows),
-        n_queries=len(queries),
         seconds=time.perf_counter() - start,
         warnings=tuple(said),
         rows=rows,
         scores=table.scores,
     )
-    return _beside_published(run, task, result, metric, backbone, table.notes)
 
 
 def _beside_published(
-    run: BenchmarkRun, task: Task, result: MetricResult, metric: str, backbone: str, notes: Collection[str]
+    run: BenchmarkRun, task: Task, known_as: tuple[str, str], notes: Collection[str], **fields: Any
 ) -> MetricResult:
-    """A result with the published figures to compare it with, best match first, and further notes.
+    """A result with its published figures, best match first, and further notes; `fields` are its attributes.
 
     Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
-    backbone are also compared with scores of an unknown one.
+    backbone are also compared with scores of an unknown one. `known_as` is the metric and its backbone.
     """
-    languages = {row["language"] for _, row in result.rows}
+    rows, outcome, (metric, backbone) = fields["rows"], fields["outcome"], known_as
+    languages = {row["language"] for _, row in rows}
     found: dict[str, list[Published]] = {}
     of_backbones = False
-    for statistic in result.outcome.statistics:
+    for statistic in outcome.statistics:
         config, name, settings = task.published_as(statistic.name, run.config)
         same = [
             figure
@@ -471,16 +473,17 @@ def _beside_published(
         found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
         of_backbones = of_backbones or len(found[statistic.name]) < len(same)
     more = [*notes]
-    if any(found.values()) and not task.measured_as_published(result.rows, run.options):
+    if any(found.values()) and not task.measured_as_published(rows, run.options):
         found = {name: [] for name in found}
         setting = f"raters={run.options.raters!r}"
         more.append(f"no published figures are shown: they are for single ratings, and here {setting}")
-    if any(found.values()) and result.n_rows < run.n_rows:
+    if any(found.values()) and len(rows) < run.n_rows:
         more.append(f"published figures are for all {run.n_rows:,} rows")
     if of_backbones:
         more.append(f"call the scores {metric}@BACKBONE to see published figures of {metric} with a backbone")
-    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *more))
-    return dataclasses.replace(result, outcome=outcome, published=found)
+    fields["outcome"] = dataclasses.replace(outcome, notes=(*outcome.notes, *more))
+    n_queries = len(task.queries(rows))
+    return MetricResult(**fields, n_rows=len(rows), n_queries=n_queries, published=found)
 
 
 @contextmanager

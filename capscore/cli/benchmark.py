@@ -104,10 +104,9 @@ def benchmark(
         return _compare_systems(systems, more or [], makers, data or [], config, how, show)
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
-    if suite is not None:
-        _refuse("suite", {**where, **of_scores, "config": config})
-        if data_dir is None:
-            raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
+    _refuse("suite", {**where, **of_scores, "config": config} if suite else {})
+    if suite is not None and data_dir is None:
+        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
         return _write_queries(write_queries, targets, where)
@@ -115,8 +114,6 @@ def benchmark(
     makers = _makers(metric or (["mcs"] if backbone and not files else []), backbone, metric_options)
     if not makers and not files:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    if taken := makers.keys() & files.keys():
-        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
     how |= {"compare": compare, "scores": files}
     return _compare_metrics(makers, targets, suite, data_dir, how, show)
 
@@ -221,6 +218,8 @@ def _compare_metrics(
     def done(run: BenchmarkRun) -> None:
         show.print(benchmark_report(run))
 
+    if taken := makers.keys() & how["scores"].keys():
+        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
     found = SuiteRun()
     if suite:
         found = run_suite(suite, str(data_dir), makers, done=done, **how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,13 +103,7 @@ def thumb(
             )
     if machine.all():
         notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
-    means = {"score": values, **ratings}
-    columns = {name: means_by(column[present], codes[present]).tolist() for name, column in means.items()}
-    scored, sizes = np.unique(codes[present], return_counts=True)
-    by_system = {
-        str(names[code]): {"n": int(size), **{name: column[index] for name, column in columns.items()}}
-        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
-    }
+    by_system = _means({"score": values, **ratings}, codes, names, present)
     counts = {"captions": len(units), "human captions": int((~machine).sum()), "systems": len(by_system)}
     return ProtocolResult(
         tuple(statistics),
@@ -116,3 +111,15 @@ def thumb(
         (*left_out(present, "captions"), *notes),
         {"systems": by_system},
     )
+
+
+def _means(
+    columns: Mapping[str, np.ndarray], codes: np.ndarray, names: Sequence[Any], present: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Number of captions and mean of each column, for each system that has any."""
+    means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
+    scored, sizes = np.unique(codes[present], return_counts=True)
+    return {
+        str(names[code]): {"n": int(size), **{name: column[index] for name, column in means.items()}}
+        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
+    }

@@ -6,7 +6,7 @@ R@5 and R@10 in both directions. Works on slices: memory does not grow with imag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,20 +86,6 @@ def retrieval(
         "image_to_text": _direction(ranks[0][:, image_asks], n_texts, of_images),
         "text_to_image": _direction(ranks[1][:, text_asks], n_images, of_texts),
     }
-    notes = []
-    if n_silent := int((sizes == 0).sum()):
-        notes.append(f"{counted(n_silent, 'image')} without a text: not a query, but ranked by the texts")
-    if n_missing:
-        notes.append(f"{counted(n_missing, 'pair')} without a similarity left out")
-    for direction, part in parts.items():
-        words = direction.replace("_", " ")
-        if not part["n_queries"]:
-            notes.append(f"{words}: no queries, no recall")
-        if part["n_tied"]:
-            tied = counted(part["n_tied"], "query", "queries")
-            notes.append(f"{words}: {tied} with a wrong answer that ties with the right one, ranked above it")
-        if trivial := [f"R@{k}" for k in ks if k >= part["n_candidates"]]:
-            notes.append(f"{words}: {', '.join(trivial)} is trivial: there are no more candidates")
     return ProtocolResult(
         tuple(
             Statistic(f"{direction}_r@{k}", value, None, part["n_queries"])
@@ -112,9 +98,25 @@ def retrieval(
             "tied": sum(part["n_tied"] for part in parts.values()),
             "left out": n_missing,
         },
-        tuple(notes),
+        tuple(_notes(parts, int((sizes == 0).sum()), n_missing)),
         parts,
     )
+
+
+def _notes(parts: dict[str, dict[str, Any]], n_silent: int, n_missing: int) -> Iterator[str]:
+    if n_silent:
+        yield f"{counted(n_silent, 'image')} without a text: not a query, but ranked by the texts"
+    if n_missing:
+        yield f"{counted(n_missing, 'pair')} without a similarity left out"
+    for direction, part in parts.items():
+        words = direction.replace("_", " ")
+        if not part["n_queries"]:
+            yield f"{words}: no queries, no recall"
+        if part["n_tied"]:
+            tied = counted(part["n_tied"], "query", "queries")
+            yield f"{words}: {tied} with a wrong answer that ties with the right one, ranked above it"
+        if trivial := [f"R@{k}" for k in part["at"] if k >= part["n_candidates"]]:
+            yield f"{words}: {', '.join(trivial)} is trivial: there are no more candidates"
 
 
 # first image, last image → their similarities with all texts, (images, texts), as a new array
