@@ -7,6 +7,7 @@ An annotation file is an object with the lists `images` (`id`, `file_name`) and 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,12 +211,9 @@ def _matched(
 
 def _keys_of_files(annotations: CocoAnnotations) -> dict[str, str]:
     """Image by the name of its file, whatever folder it is in; names that two images have are left out."""
-    keys: dict[str, str] = {}
-    shared = set()
-    for key, name in annotations.file_names.items():
-        if keys.setdefault(os.path.basename(name), key) != key:
-            shared.add(os.path.basename(name))
-    return {name: key for name, key in keys.items() if name not in shared}
+    names = Counter(map(os.path.basename, annotations.file_names.values()))
+    keys = {os.path.basename(name): key for key, name in annotations.file_names.items()}
+    return {name: key for name, key in keys.items() if names[name] == 1}
 
 
 class CocoRows(NamedTuple):

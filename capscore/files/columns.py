@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import InputError, Setting
 from .image_folder import ImageFolder, find_images
@@ -142,8 +142,7 @@ def _listed(columns: Sequence[str]) -> str:
     return (", ".join(f"{name!r:.40}" for name in columns[:20]) or "none") + more
 
 
-@dataclass(frozen=True)
-class ChunkInputs:
+class ChunkInputs(NamedTuple):
     """Cells of a chunk as a scorer takes them.
 
     Attributes:
@@ -217,12 +216,9 @@ def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
         references = None
     if isinstance(references, list):
         return references
-    problems.setdefault(
-        row,
-        InputError(
-            f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
-            "column per reference: reference_1, reference_2, …",
-            field="references",
-        ),
+    problem = (
+        f'the cell holds {text!r:.60}; expected a JSON list such as ["A cat.", "A small cat."], or one '
+        "column per reference: reference_1, reference_2, …"
     )
+    problems.setdefault(row, InputError(problem, field="references"))
     return None

@@ -75,15 +75,16 @@ class ImageFolder:
 
     def _images_by_name(self, folder: Path) -> dict[str | int, list[str]]:
         """Images of a folder by their names without suffix, and by the number that COCO's names have."""
-        if folder not in self._names:
-            found = self._names.setdefault(folder, {})
-            for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-                stem, suffix = os.path.splitext(name)
+        if folder in self._names:
+            return self._names[folder]
+        found = self._names.setdefault(folder, {})
+        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+            stem, suffix = os.path.splitext(name)
+            number = _COCO_NAME.fullmatch(stem)
+            for key in (stem, int(number[1])) if number else (stem,):
                 if suffix.lower() in IMAGE_SUFFIXES:
-                    found.setdefault(stem, []).append(name)
-                    if numbered := _COCO_NAME.fullmatch(stem):
-                        found.setdefault(int(numbered[1]), []).append(name)
-        return self._names[folder]
+                    found.setdefault(key, []).append(name)
+        return found
 
 
 def find_images(

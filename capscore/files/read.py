@@ -189,13 +189,14 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
     assert schema is not None
 
     def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
-        for part in parts:
-            try:
+        part = path
+        try:
+            for part in parts:
                 with pq.ParquetFile(part, pre_buffer=False) as file:
-                    for batch in file.iter_batches(batch_size=size, columns=columns):
-                        yield pa.Table.from_batches([batch])
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(f"{part} cannot be read to its end: {error}") from None
+                    batches = file.iter_batches(batch_size=size, columns=columns)
+                    yield from (pa.Table.from_batches([batch]) for batch in batches)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"{part} cannot be read to its end: {error}") from None
 
     row_bytes = n_bytes / max(n_rows, 1)
     return RowSource(path, schema.names, n_rows, tables=tables, arrow_schema=schema, row_bytes=row_bytes)

@@ -58,11 +58,7 @@ def benchmark_slugs() -> list[str]:
 
 
 def calibration_files() -> list[Path]:
-    """Files of calibrations that ship with the library; see `capscore.metrics.calibration`.
-
-    >>> [path.name for path in calibration_files()]
-    ['embedded.json']
-    """
+    """Files of calibrations that ship with the library; see `capscore.metrics.calibration`."""
     return sorted((_PACKAGE / "metrics" / "calibrations").glob("*.json"))
 
 
@@ -122,16 +118,11 @@ def weights_folder(name: str) -> Path:
 
 
 def has_weights(name: str) -> bool:
-    """Whether `weights_folder` finds a folder.
-
-    >>> has_weights("pr_mcs"), has_weights("nothing")
-    (True, False)
-    """
+    """Whether `weights_folder` finds a folder."""
     try:
-        weights_folder(name)
+        return bool(weights_folder(name))
     except MissingWeightsError:
         return False
-    return True
 
 
 def offered_weights() -> list[str]:

@@ -91,12 +91,12 @@ def _check(builder: CaptionBenchmark) -> CheckedBenchmark:
         checked.counts[split] = builder.count(rows)
         published = builder.published(split)
         for what, number in checked.counts[split].items():
-            level, beside = OK, "as published"
+            level, beside = OK, ", as published"
             if what not in published:
-                level, beside = NOTE, "and no number is published"
+                level, beside = NOTE, "; no number is published"
             elif number != published[what]:
-                level, beside = PROBLEM, f"and {published[what]:,} were published"
-            findings.append(Finding(level, split, f"{number:,} {what}, {beside}"))
+                level, beside = PROBLEM, f", and {published[what]:,} were published"
+            findings.append(Finding(level, split, f"{number:,} {what}{beside}"))
         for row, column in ((row, column) for row in rows for column in builder.IMAGE_COLUMNS):
             names = row.get(column) or [row[f"{column}_id"]]
             if not isinstance(names, dict) and names[0] not in photos:

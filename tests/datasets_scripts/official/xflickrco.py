@@ -15,7 +15,7 @@ _TEST = {
     "ja": [(["犬が走る。"], "111", "111.jpg")],
 }
 _TRAIN = {
-    "train_100": [(["Ein Ball."], "555", "555.jpg")],
+    "train_1": [(["Ein Ball."], "555", "555.jpg")],
     "train_100x5": [(["Ein Ball.", "Ball", "Roter Ball", "Der Ball", "Kugel"], "555", "555.jpg")],
 }
 
@@ -55,7 +55,7 @@ PHOTOS = [
 
 ROWS = {
     ("de", "test"): 3,
-    ("de", "train_100"): 1,
+    ("de", "train_1"): 1,
     ("de", "train_100x5"): 1,
     ("en", "test"): 2,
     ("ja", "test"): 1,
@@ -76,7 +76,7 @@ FIRST = {
     },
 }
 
-VARIANTS = [("the repository", write_repository, {("de", "test"): 3, ("de", "train_100"): 1})]
+VARIANTS = [("the repository", write_repository, {("de", "test"): 3, ("de", "train_1"): 1})]
 
 DAMAGE = [
     ("en", "en/test.jsonl", None),
