@@ -223,13 +223,12 @@ def file_captions(
         InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
     source = open_rows(path, split=split)
-    fields = find_columns(
-        source.columns,
-        image=image_column,
-        candidate=candidate_column,
-        language=language_column,
-        with_images=not stand_in,
-    )
+    named: dict[str, Any] = {
+        "image": image_column,
+        "candidate": candidate_column,
+        "language": language_column,
+    }
+    fields = find_columns(source.columns, with_images=not stand_in, **named)
     if stand_in and STAND_IN not in source.columns:
         raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
     if fields.language is None:
@@ -307,18 +306,15 @@ def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> list
         if about.stand_ins is not None:
             kept, more = _others_than_stand_ins(kept)
             notes += more
-        sets.append(
-            replace(
-                about,
-                language=language,
-                captions=[row.caption for row in kept],
-                image_ids=[row.image_id for row in kept],
-                images=[row.image for row in kept],
-                stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
-                objects=None if about.objects is None else [row.objects for row in kept],
-                notes=(*about.notes, *notes),
-            )
+        part = replace(
+            about,
+            captions=[row.caption for row in kept],
+            image_ids=[row.image_id for row in kept],
+            images=[row.image for row in kept],
+            stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
+            objects=None if about.objects is None else [row.objects for row in kept],
         )
+        sets.append(replace(part, language=language, notes=(*about.notes, *notes)))
     return sets
 
 
