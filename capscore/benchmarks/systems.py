@@ -214,6 +214,10 @@ def run_systems(
         is_whole = builder.published(part).get("rows") == len(rows)
         photos, n_photos = _match(code, f"{slug} · {chosen[code]}", rows, read, common_rows)
         matched.append(_Language(code, chosen[code], photos, n_photos, is_whole))
+    notes = notes_by_config([(run.config, note) for run in runs for note in run.notes])
+    for found in matched:
+        if (n_photos := len(found.photos)) < found.n_photos:
+            notes.append(f"{found.code}: {n_photos:,} of {found.n_photos:,} photos, those that all have")
     measured: dict[str, dict[str, LanguageScores]] = {}
     for name, make in metrics.items():
         scorer, measured[name] = make(), {}
@@ -228,14 +232,7 @@ def run_systems(
         systems={name: Path(path) for name, path in systems.items()},
         options=options,
         metrics=measured,
-        notes=(
-            *notes_by_config([(run.config, note) for run in runs for note in run.notes]),
-            *(
-                f"{part.code}: {len(part.photos):,} of {part.n_photos:,} photos, those that all have"
-                for part in matched
-                if len(part.photos) < part.n_photos
-            ),
-        ),
+        notes=tuple(notes),
     )
 
 
@@ -276,30 +273,41 @@ def read_captions(
                 *((", or one language by ", Setting("config")) if what == "languages" else ()),
             )
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for chunk in source.chunks(CHUNK_ROWS, [column for column in columns if column is not None]):
-        cells = [[languages[0]] * len(chunk) if c is None else chunk.values(c) for c in columns]
-        for row, (image, text, tag) in enumerate(zip(*cells, strict=True)):
-            try:
-                code = "" if tag in (None, "") else language_code(tag)
-                if code not in (known or languages):
-                    listed = ", ".join(known or languages)
-                    raise InputError(f"there are no references in {code!r}; there are in {listed}")
-                if code not in languages:
-                    continue
-                key, of_language = _photo_in(image, columns[0] or ""), found.setdefault(code, {})
-                if key in of_language:
-                    first = of_language[key][1]
-                    raise InputError(
-                        f"a second caption of the photo {key!r:.80} in {code!r}; the first is in {first}"
-                    )
-                if not isinstance(text, str):
-                    raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
-                if is_empty(text) and not may_be_empty:
-                    raise InputError(*empty_caption(text).parts)
-            except InputError as error:
-                raise source.at(error, chunk, row) from None
-            of_language[key] = text, source.place(chunk, row)
+    given = [column for column in columns if column is not None]
+    rows = (
+        (chunk, row, cells)
+        for chunk in source.chunks(CHUNK_ROWS, given)
+        for row, cells in enumerate(zip(*(chunk.values(column) for column in given), strict=True))
+    )
+    for chunk, row, (image, text, *tag) in rows:
+        try:
+            code = _language_in(tag[0], known or languages) if tag else languages[0]
+            if code in languages:
+                captions, key = found.setdefault(code, {}), _photo_in(image, given[0])
+                _add_caption(captions, key, text, source.place(chunk, row), may_be_empty)
+        except InputError as error:
+            raise source.at(error, chunk, row) from None
     return found
+
+
+def _language_in(tag: Any, known: Sequence[str]) -> str:
+    code = "" if tag in (None, "") else language_code(tag)
+    if code not in known:
+        raise InputError(f"there are no references in {code!r}; there are in {', '.join(known)}")
+    return code
+
+
+def _add_caption(
+    captions: dict[str, tuple[str, str]], key: str, text: Any, place: str, may_be_empty: bool
+) -> None:
+    """Add the caption of a photo; an InputError if it is none, or the photo has one."""
+    if key in captions:
+        raise InputError(f"a second caption of the photo {key!r:.80}; the first is in {captions[key][1]}")
+    if not isinstance(text, str):
+        raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
+    if is_empty(text) and not may_be_empty:
+        raise InputError(*empty_caption(text).parts)
+    captions[key] = text, place
 
 
 def _photo_in(cell: Any, column: str) -> str:

@@ -43,7 +43,7 @@ ROW = {"image_id": "00aa", "language": "de", "caption": "ein Hund"}
     [
         (
             [ROW, {**ROW, "image_id": "x/00aa.jpg"}],
-            r"a second caption of the photo '00aa' in 'de'; the first is in ",
+            r"a second caption of the photo '00aa'; the first is in ",
         ),
         ([ROW, {**ROW, "language": "xx"}], r"language: unknown language code 'xx'"),
         ([ROW, {**ROW, "language": "ta"}], r"there are no references in 'ta'; there are in de, qu, en"),
