@@ -329,8 +329,7 @@ def compared(uploads: list[str]) -> str:
             raise CapscoreError("upload the files of at least two systems, each with a name of its own")
         rows = read_systems(systems)
     report = comparison_report(rows.compare(n=SAMPLES), rows.signatures)
-    remarks = [*report.remarks, *(f"note: {note}" for note in rows.notes)]
-    return render("tables.html", tables=report.tables, remarks=remarks)
+    return render("tables.html", parts=[*report.parts, *(f"note: {note}" for note in rows.notes)])
 
 
 # ---- what a visitor gives ----

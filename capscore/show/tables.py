@@ -97,9 +97,8 @@ class Table:
     @property
     def columns(self) -> list[int]:
         """Columns that have a cell; empty ones are not shown."""
-        return [
-            column for column in range(len(self.headings)) if any(row[column] for row in self.rows)
-        ] or list(range(len(self.headings)))
+        every = range(len(self.headings))
+        return [column for column in every if any(row[column] for row in self.rows)] or list(every)
 
     def print(self, console: Console) -> None:
         """Print the table, in several blocks where the terminal is too narrow. No number is cut."""
@@ -189,16 +188,6 @@ class Report:
 
     title: str
     parts: Sequence[Table | str]
-
-    @property
-    def tables(self) -> list[Table]:
-        """The tables alone."""
-        return [part for part in self.parts if isinstance(part, Table)]
-
-    @property
-    def remarks(self) -> list[str]:
-        """The sentences alone."""
-        return [part for part in self.parts if isinstance(part, str)]
 
     def print(self, console: Console) -> None:
         """Print everything within the width of the console."""

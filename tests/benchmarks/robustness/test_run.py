@@ -153,7 +153,9 @@ def test_published_figures_stand_beside(captions, scorer):
     assert printed == [["1.4177", "−37.9", "−78.1", "−99.2", "−97.0", "−82.1", "−78.9"]]
     (report,) = robustness_reports([run])
     assert any(
-        text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7") for text in report.remarks
+        text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7")
+        for text in report.parts
+        if isinstance(text, str)
     )
 
 
@@ -163,7 +165,8 @@ def test_a_kind_that_a_language_has_no_rules_for_is_left_out_and_told(captions, 
     assert list(run.skipped) == ["negation"] and "no rules for 'negation'" in run.skipped["negation"]
     assert list(run.unchanged) == ["jumble"]
     assert any("was not trained on sw" in warning for warning in run.results[0].warnings)
-    assert any(line.strip().startswith("negation: not run.") for line in robustness_reports([run])[0].remarks)
+    lines = [part for part in robustness_reports([run])[0].parts if isinstance(part, str)]
+    assert any(line.strip().startswith("negation: not run.") for line in lines)
     with pytest.raises(CapscoreError, match="no rules for 'negation'"):
         run_robustness(swahili, {"mcs": scorer}, replace(quick, kinds=("negation",)))
 
