@@ -215,11 +215,9 @@ def benchmark_targets(
     with as_usage():
         for slug in dict.fromkeys(data):
             known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
-            home = data_dir
-            if data_dir is not None and len(data) > 1:
-                home = benchmark_home(data_dir, slug)
-                if home is None:
-                    raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
+            home = benchmark_home(data_dir, slug) if data_dir and len(data) > 1 else data_dir
+            if data_dir is not None and home is None:
+                raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
             names: list[str | None] = [None] if not configs else [*configs]
             if configs and "all" in configs and "all" not in known:
                 names = [*known]

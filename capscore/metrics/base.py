@@ -405,11 +405,8 @@ class Scorer(ABC):
         """Check rows and measure each of them alone; arguments and errors as in `score`."""
         rows = check_rows(self, candidates, images, references, language, on_error, extra)
         measured = self.measure(rows, on_error)
-        kept = rows.kept()
-        details = None
-        if measured.details is not None:
-            found = iter(measured.details)
-            details = [next(found) if is_kept else None for is_kept in kept]
+        kept, found = rows.kept(), iter(measured.details or ())
+        details = None if measured.details is None else [next(found) if fine else None for fine in kept]
         errors = [""] * len(rows)
         for row, error in rows.failures.items():
             errors[row] = error.message_with_field()

@@ -148,17 +148,17 @@ def _meteor(command: list[str], rows: list[_Row]) -> list[float]:
             for candidate, references in rows:
                 counts = ask(" ||| ".join(["SCORE", *references, candidate]))
                 # the second line is the score over all counts of the line, of which there is one
-                score = ask(f"EVAL ||| {counts}", n_lines=2)
-                if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", score):
-                    raise CapscoreError(f"METEOR answered {score!r} for {candidate!r}; expected a number")
-                scores.append(float(score))
+                scores.append(ask(f"EVAL ||| {counts}", n_lines=2))
         except BrokenPipeError:
             raise _failed("METEOR", process.wait(), errors) from None
         finally:
             process.kill()
             with suppress(OSError):  # text that was not sent
                 stdin.close()
-    return scores
+    for score, (candidate, _) in zip(scores, rows, strict=True):
+        if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", score):
+            raise CapscoreError(f"METEOR answered {score!r} for {candidate!r}; expected a number")
+    return [*map(float, scores)]
 
 
 def _spice(command: list[str], rows: list[_Row]) -> list[float]:
