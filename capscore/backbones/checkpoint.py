@@ -205,11 +205,9 @@ def inside(folder: Path, name: Any, named_by: Path) -> Path:
     return folder / name
 
 
-def read_marker(
-    path: Path, version: int, fields: Mapping[str, tuple[type, ...]], content: dict[str, Any] | None = None
-) -> dict[str, Any]:
+def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]) -> dict[str, Any]:
     """The JSON file that marks a folder as written by capscore, of this format, its fields of these types."""
-    marker = read_json(path) if content is None else content
+    marker = read_json(path)
     if marker.get("format") != version:
         raise BackboneUnavailable(
             f"{path} is of format {marker.get('format')!r:.60}; this capscore reads format {version}"

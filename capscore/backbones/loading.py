@@ -90,14 +90,11 @@ def load_backbone(
     try:
         return _load(name, options)
     except OSError as error:
-        reason: tuple[Part, ...] = (in_one_line(error),)
-        kind: type[BackboneUnavailable] = BackboneUnavailable
-        if isinstance(error, BackboneUnavailable):
-            reason, kind = error.parts, type(error)
+        inner = error if isinstance(error, BackboneUnavailable) else BackboneUnavailable(in_one_line(error))
         advice: tuple[Part, ...] = ()
         if not isinstance(error, MissingWeightsError) and "Instead: " not in str(error):
             advice = ". Instead: ", Setting("backbone", FREE), ", or a local folder with the model"
-        raise kind(f"backbone {asked!r} is not available: ", *reason, *advice) from error
+        raise type(inner)(f"backbone {asked!r} is not available: ", *inner.parts, *advice) from error
 
 
 def _check_torch(asked: str) -> None:

@@ -56,11 +56,7 @@ _NOT_FOR_FILES = frozenset(
 
 
 class _ClipTokenizer:
-    """CLIP's English byte-pair encoding.
-
-    Both tokenizers give the `Tokens` of open_clip's own, but without padding, and have `context_length`, the
-    ids of padding and end, `pads_left`, and `description`, which changes with vocabulary and cleaning.
-    """
+    """CLIP's English byte-pair encoding; its `description` changes with vocabulary and cleaning."""
 
     pads_left = False
 
@@ -258,9 +254,7 @@ class _TextSide(torch.nn.Module):
 def _padding_is_free(model: Any, tokenizer: _Tokenizer) -> bool:
     """Whether padding to the longest text of a batch gives the same numbers as padding to the whole context.
 
-    It does if padding is masked (transformers' towers), or if it only follows the text (causal attention,
-    pooled at a token of the text); not if it is attended to (SigLIP), or the last position is pooled (CoCa's
-    too).
+    It does if padding is masked, or only follows the text; not if it is attended to, or the end is pooled.
     """
     if tokenizer.pads_left:
         return False

@@ -306,11 +306,7 @@ def _check_pixels(pixels: int, name: str) -> None:
 
 
 def _scale_png_transparency(image: Image.Image, bits: int) -> None:
-    """Scale a PNG's transparent colour like its pixels.
-
-    Pillow stretches 2- and 4-bit greys to 0…255 and keeps the upper byte of 16-bit colours, but does not
-    scale the transparent colour, which then matches no pixel.
-    """
+    """Scale a PNG's transparent colour as Pillow scales 2-, 4- and 16-bit pixels, so that it matches some."""
     transparent = image.info.get("transparency")
     if image.mode == "L" and bits in (2, 4) and isinstance(transparent, int):
         image.info["transparency"] = transparent * 255 // (2**bits - 1)
