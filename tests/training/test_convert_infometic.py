@@ -116,7 +116,7 @@ WRONG = {
     ),
     "not finite": (
         {**STATE, "ln.bias": torch.full((16,), torch.nan)},
-        "norms.all.bias holds numbers that are",
+        "norms.all.bias of .* is not finite",
     ),
     "integers": ({**STATE, "ln.bias": torch.zeros(16).long()}, "'ln.bias' should be a tensor of numbers"),
     "no tensor": ({**STATE, "ln.bias": [0.0] * 16}, "'ln.bias' should be a tensor of numbers, not list"),
