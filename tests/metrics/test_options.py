@@ -1,6 +1,7 @@
 """The options of metrics: what load, the modules and the commands take is what the classes document."""
 
 import inspect
+import math
 import subprocess
 import sys
 
@@ -76,6 +77,8 @@ def test_a_misspelt_option(metric, given, message):
         ("clip_cider", "clip", "clip"),
         ("infometic", "n_regions", 2.0),
         ("infometic", "beta", 1),
+        ("infometic", "beta", math.inf),
+        ("infometic", "beta", math.nan),
     ],
 )
 def test_a_wrong_value_names_its_option(metric, option, wrong):

@@ -76,8 +76,6 @@ _WRONG = [
     ("batch size of text", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "many"), ["--batch-size"]),
     ("batch size of 5,000 digits", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "9" * 5_000), ["--batch-size"]),
     ("batch size of 0", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "0"), ["--batch-size"]),
-    ("beta that is not a number", (_FILES, "score", "{}/in.jsonl", "-m", "infometic", "--beta", "nan"), ["--beta"]),
-    ("infinite beta", (_FILES, "score", "{}/in.jsonl", "-m", "infometic", "--beta", "inf"), ["--beta"]),
     ("unknown choice", _score("--on-error", "ignore"), ["--on-error"]),
     ("column that is not there", _score("--candidate-column", "text"), ["--candidate-column"]),
     ("column of escape sequences", _score("--candidate-column", "\x1b[31mred"), ["--candidate-column"]),
