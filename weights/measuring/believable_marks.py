@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from capscore.errors import InputError
+import numpy as np
+
+from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
 from training.engine.config import main as run_as_command
-from weights.making.mark_calibration.curves import expected_calibration_error
 
 from .figures import mean, percent, study_parser, table, write_results
 from .planted_words import LANGUAGES
@@ -226,6 +227,23 @@ def report(cases: LanguageCases, scored: Mapping[Row, Scored]) -> dict[str, Any]
         "lower_recall": mean(recall),
         "lower_precision": mean(precision),
     }
+
+
+def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float:
+    """Calibration error with 10 bins (Naeini et al. 2015): mean |share right − mean p|.
+
+    What is right and what is wrong count half each.
+
+    >>> round(expected_calibration_error([0.9, 0.9, 0.1, 0.1], [True, True, False, False]), 3)
+    0.1
+    """
+    values, truth = np.asarray(p, np.float64), np.asarray(right, bool)
+    if truth.all() or not truth.any():
+        raise CapscoreError("a calibration error needs what is right and what is wrong")
+    weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
+    bins = np.minimum((values * 10).astype(int), 9)
+    gap = np.bincount(bins, weights=weight * (truth - values), minlength=10)
+    return float(np.abs(gap).sum())
 
 
 def _probabilities(detail: Mapping[str, Any], words: Sequence[Mapping[str, Any]]) -> list[float]:

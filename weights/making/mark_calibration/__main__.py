@@ -17,6 +17,7 @@ import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from torch import nn
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.errors import CapscoreError, InputError, Setting
+from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import (
     MARKED_CLASSES,
@@ -42,13 +43,17 @@ from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
-from weights.making.mark_calibration.calibrate import Embed, calibrate, logits_of
+from weights.making.mark_calibration.calibrate import calibrate, logits_of
 from weights.making.mark_calibration.draws import WordDraws, common_nouns
-from weights.making.mark_calibration.features import MarkFeatures, prepare
+from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
 from weights.making.mark_calibration.loss import MarkLoss
-from weights.making.mark_calibration.mentions import mention_curve, naming_photos, read_boxes
-from weights.making.mark_calibration.naming import train_naming
-from weights.making.mark_calibration.objects import object_regions
+from weights.making.mark_calibration.objects import (
+    mention_curve,
+    naming_photos,
+    object_regions,
+    read_boxes,
+    train_naming,
+)
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
@@ -63,7 +68,7 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     folder = Path(settings.features).expanduser() if settings.features else out / "features"
     features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
     splits = {name: np.flatnonzero(features.split == name) for name in ("train", "calibrate")}
-    boxes = _boxes(settings, features)
+    boxes = read_boxes(settings.boxes, features.files)
     network = new_network(settings, features)
     draws = WordDraws(
         features,
@@ -117,7 +122,8 @@ def finish(
     naming_loss = train_naming(
         network, features, things, naming_photos(boxes, settings.seed), backbone, settings.seed
     )
-    alone, words, fits = calibrate(network, features, splits["calibrate"], by_length(backbone), settings.seed)
+    embed = partial(embed_texts, backbone)
+    alone, words, fits = calibrate(network, features, splits["calibrate"], embed, settings.seed)
     mentions = mention_curve(network, features, boxes, things, backbone, settings.seed)
     notes = {
         "recipe": "mark_calibration",
@@ -153,20 +159,6 @@ def finish(
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 
-def by_length(backbone: Backbone, at_once: int = 256) -> Embed:
-    """A function that embeds texts, those of like length together."""
-
-    def embed(texts: Sequence[str]) -> np.ndarray:
-        rows = np.zeros((len(texts), backbone.dim), np.float32)
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
-        for start in range(0, len(order), at_once):
-            part = order[start : start + at_once]
-            rows[part] = backbone.encode_texts([texts[place] for place in part])
-        return rows
-
-    return embed
-
-
 def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
     """An untrained network with the reduction of the features, and photos as its background."""
     weight, bias = features.reducer
@@ -191,16 +183,6 @@ def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> Ma
         network.thing.bias.zero_()
     network.dropout = settings.dropout
     return network
-
-
-def _boxes(settings: MarkCalibrationSettings, features: MarkFeatures) -> dict[int, np.ndarray]:
-    if not settings.boxes:
-        raise CapscoreError("boxes is missing: a file of weights.making.mark_calibration.boxes")
-    try:
-        content = json.loads(Path(settings.boxes).read_text(encoding="utf-8"))
-        return read_boxes(content, features.files)
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{settings.boxes} is no file of boxes: {error}", field="boxes") from None
 
 
 def _digest(settings: MarkCalibrationSettings) -> str:

@@ -27,8 +27,7 @@ from capscore.infometic.mark_calibration import MARKED_CLASSES
 from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
 from weights.making.image_tower.rows import LABELLED
-from weights.making.mark_calibration.rows import THINGS, read_mark_rows
-from weights.making.mark_calibration.vocabulary import names_of_things
+from weights.making.mark_calibration.rows import THINGS, names_of_things, read_mark_rows
 
 # Most windows of a photo; only photos more than three times as wide as high have more.
 MOST_WINDOWS = 40
@@ -84,15 +83,10 @@ class MarkFeatures:
 def prepare(
     rows_file: Path, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
 ) -> MarkFeatures:
-    """Features of the rows, from the folder if they were computed before, else computed and stored there.
+    """Features of a file of `mark_calibration.rows`, with `reduced` channels of the backbone's feature map.
 
-    Args:
-        rows_file: File of `weights.making.mark_calibration.rows`.
-        backbone: Backbone with a feature map.
-        reduced: Channels of the map to keep.
-        folder: Folder of the features; it is replaced as a whole.
-        say: Function that takes a sentence about the progress.
-
+    They are read from the folder if they were computed before, else computed and stored there; then it is
+    replaced as a whole.
     """
     rows = read_mark_rows(rows_file)
     digest = xxhash.xxh3_128(rows_file.read_bytes())
@@ -222,21 +216,7 @@ def _read(
     ]
     sources = [source for row in rows for *_, source in row["captions"]]
     named = [source in _NAMES for source in sources]
-    labelled = np.array([_is_labelled(row) for row in rows])
-    complete = np.array([any(source == THINGS for *_, source in row["captions"]) for row in rows])
-    # a tagger needs sentences; the names of things are nouns
-    tagged: list[list[tuple[str, str]]] = [
-        [(name, "noun") for name in _names(caption, language)] if is_name else []
-        for (_, caption, language), is_name in zip(listed, named, strict=True)
-    ]
-    for language in sorted({item[2] for item, is_name in zip(listed, named, strict=True) if not is_name}):
-        own = [place for place, item in enumerate(listed) if item[2] == language and not named[place]]
-        say(f"words of {len(own):,} captions in {language}")
-        found = caption_words([listed[place][1] for place in own], language)
-        for place, words in zip(own, found, strict=True):
-            tagged[place] = [
-                (word.text.lower(), word.word_class) for word in words if word.word_class in MARKED_CLASSES
-            ]
+    tagged = _tagged(listed, named, say)
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
     for (_, _, language), own_words in zip(listed, tagged, strict=True):
@@ -255,18 +235,14 @@ def _read(
         if is_name and language == "en" and (place := places[language, own_words[-1][0]]) not in emoji:
             emoji.add(place)
             vocabulary.append({language: place})
-
-    def embed(texts: Sequence[str], name: str) -> np.ndarray:
-        out = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float16, (len(texts), backbone.dim))
-        order = iter(sorted(range(len(texts)), key=lambda place: len(texts[place])))
-        while part := list(islice(order, _TEXTS)):
-            out[part] = backbone.encode_texts([texts[place] for place in part])
-        out.flush()
-        return out
-
     say(f"{len(listed):,} captions and {len(places):,} words to embed")
-    embed([caption for _, caption, _ in listed], "texts")
-    embeddings = torch.from_numpy(np.array(embed([text for _, text in places], "embeddings"))).float()
+    texts = {"texts": [caption for _, caption, _ in listed], "embeddings": [text for _, text in places]}
+    for name, own in texts.items():
+        shape = len(own), backbone.dim
+        out = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float16, shape)
+        embed_texts(backbone, own, out)
+        out.flush()
+    embeddings = torch.from_numpy(np.array(out)).float()
     _support(embeddings, np.array(word), np.array(starts), photo_of_caption, len(rows), folder)
     np.savez(
         folder / "arrays.npz",
@@ -276,8 +252,8 @@ def _read(
         start=np.array(starts, np.int64),
         word=np.array(word, np.int64),
         word_class=np.array(classes, np.int8),
-        labelled=labelled,
-        complete=complete,
+        labelled=np.array([_is_labelled(row) for row in rows]),
+        complete=np.array([any(source == THINGS for *_, source in row["captions"]) for row in rows]),
         of_things=np.array([source == THINGS for source in sources]),
         **seen,
     )
@@ -289,6 +265,34 @@ def _read(
         "vocabulary": vocabulary,
     }
     (folder / "index.json").write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
+
+
+def _tagged(
+    listed: Sequence[tuple[int, str, str]], named: Sequence[bool], say: Callable[[str], None]
+) -> list[list[tuple[str, str]]]:
+    """(word in lower case, class) of each caption; a tagger needs sentences, so names of things are nouns."""
+    tagged: list[list[tuple[str, str]]] = [
+        [(name, "noun") for name in _names(caption, language)] if is_name else []
+        for (_, caption, language), is_name in zip(listed, named, strict=True)
+    ]
+    for language in sorted({item[2] for item, is_name in zip(listed, named, strict=True) if not is_name}):
+        own = [place for place, item in enumerate(listed) if item[2] == language and not named[place]]
+        say(f"words of {len(own):,} captions in {language}")
+        found = caption_words([listed[place][1] for place in own], language)
+        for place, words in zip(own, found, strict=True):
+            tagged[place] = [
+                (word.text.lower(), word.word_class) for word in words if word.word_class in MARKED_CLASSES
+            ]
+    return tagged
+
+
+def embed_texts(backbone: Backbone, texts: Sequence[str], out: np.ndarray | None = None) -> np.ndarray:
+    """Embeddings of texts, (n, d), those of like length together, in `out` or in a new array of float32."""
+    out = np.zeros((len(texts), backbone.dim), np.float32) if out is None else out
+    order = iter(sorted(range(len(texts)), key=lambda place: len(texts[place])))
+    while part := list(islice(order, _TEXTS)):
+        out[part] = backbone.encode_texts([texts[place] for place in part])
+    return out
 
 
 def _names(caption: str, language: str) -> list[str]:

@@ -1,18 +1,32 @@
-"""Objects that a detector finds in photos: embeddings of their regions, their names, and what names them."""
+"""Objects that a detector finds in photos → which word names which region, and what a caption mentions.
+
+A detector says what a box shows, and captions say what the photo shows. A noun that is like the name of the
+box's thing, in the space of the backbone, names the box, and its caption mentions it; one that is unlike it
+does not. What lies in between teaches nothing.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import torch
 import xxhash
+from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
+from capscore.errors import CapscoreError, InputError
 from capscore.files.write import whole_file
+from capscore.images.boxes import overlaps
+from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork
+from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
+from weights.making.mark_calibration.draws import PhotoWords
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
+from weights.making.mark_calibration.loss import padded
 
 # Most boxes of a photo, the most confident first.
 MOST = 10
@@ -32,6 +46,23 @@ THINGS = (
 ).split(", ")
 # A person is a man, a woman or a child in captions.
 _PEOPLE = ("person", "man", "woman", "child", "boy", "girl", "people")
+_STEPS, _AT_ONCE = 800, 96
+# Most nouns of a photo's own captions, and nouns of other photos, which mostly do not name what it shows.
+_OWN, _STRANGE = 24, 24
+# What a photo's captions say, or nearly say, is no noun of another photo.
+_UNLIKE = 0.5
+_DROPOUT = 0.2
+# Examples that training needs, of words or captions and regions that fit and of such that do not.
+_LEAST = 100
+_TOO_FEW = "too few boxes of things that captions mention, or do not mention: give more boxes"
+# Overlap with a box from which a window shows its thing.
+_SHOWN = 0.5
+# Captions of each photo, one of which is another photo's.
+_CAPTIONS = 3
+# Of the photos with things, this share teaches which words name them; the rest, what a caption mentions.
+_NAMING = 0.8
+# Of the latter photos, this share is for the curve.
+_CURVE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +87,7 @@ def object_regions(
     file: Path,
     say: Callable[[str], None],
 ) -> ObjectRegions:
-    """Embeddings of the boxes, from the file (.npz) if it holds those of the same boxes, else written there.
-
-    `boxes` maps a photo to its boxes (k, 6): left, top, right, bottom as shares, thing, confidence.
-    """
+    """Embeddings of the boxes, from the file (.npz) if it holds those of these boxes, else written there."""
     kept = {
         photo: own[np.argsort(-own[:, 5], kind="stable")[:MOST]]
         for photo, own in sorted(boxes.items())
@@ -118,3 +146,243 @@ def alike_objects(features: MarkFeatures, backbone: Backbone) -> np.ndarray:
             part = found[start : start + 4096, thing]
             np.maximum(part, cosines[:, index], out=part)
     return found
+
+
+# ------------------------------------------------------------------ which word names which region
+
+
+def train_naming(
+    network: MarkNetwork,
+    features: MarkFeatures,
+    things: ObjectRegions,
+    photos: Sequence[int],
+    backbone: Backbone,
+    seed: int,
+) -> float:
+    """Train the layers in place; returns the mean loss of the last tenth of the steps."""
+    like = alike_objects(features, backbone)
+    nouns = nouns_of_photos(features)
+    with_both = np.array([photo for photo in photos if len(nouns[photo])], np.int64)
+    chance = np.random.default_rng([seed, 4])
+    layers = [network.named_word.weight, network.named_region.weight, network.named_cosine]
+    for parameter in layers:
+        parameter.requires_grad_(True)
+    optimiser = torch.optim.AdamW(layers, lr=2e-3, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 2e-3, total_steps=_STEPS)
+    losses, counted = [], np.zeros(2)
+    network.train()
+    before, network.dropout = network.dropout, _DROPOUT
+    try:
+        for _ in range(_STEPS if len(with_both) else 0):
+            drawn = chance.choice(with_both, min(_AT_ONCE, len(with_both)), replace=False)
+            words, labels, regions = _batch(features, things, nouns, like, drawn, chance)
+            counted += [(labels == 1).sum(), (labels == 0).sum()]
+            right, wrong = (torch.from_numpy(labels == value).float() for value in (1, 0))
+            if not (right.any() and wrong.any()):
+                continue
+            whole = torch.from_numpy(features.whole[drawn].astype(np.float32))
+            logits = network.naming_logits(words, regions, whole)
+            weight = 0.5 * right / right.sum() + 0.5 * wrong / wrong.sum()
+            loss = (F.binary_cross_entropy_with_logits(logits, right, reduction="none") * weight).sum()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            losses.append(loss.item())
+    finally:
+        network.dropout = before
+        network.eval()
+    if counted.min() < _LEAST:
+        raise CapscoreError(_TOO_FEW)
+    return float(np.mean(losses[-max(1, len(losses) // 10) :]))
+
+
+def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
+    """For each photo the distinct nouns of its captions, int64 (m,)."""
+    of_word = np.repeat(features.photo, np.diff(features.start))
+    is_noun = features.word_class == MARKED_CLASSES.index("noun")
+    pairs = np.unique(np.stack([of_word[is_noun], features.word[is_noun]], axis=1), axis=0)
+    ends = np.searchsorted(pairs[:, 0], np.arange(len(features.photos) + 1))
+    return [pairs[start:stop, 1] for start, stop in pairwise(ends.tolist())]
+
+
+def _batch(
+    features: MarkFeatures,
+    things: ObjectRegions,
+    nouns: Sequence[np.ndarray],
+    like: np.ndarray,
+    photos: np.ndarray,
+    chance: np.random.Generator,
+) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
+    """Words (n, m, d), labels (n, m, k): 1, 0, or -1 for unknown, and regions (n, k, d)."""
+    dim = features.whole.shape[1]
+    parts = [things.of_photo(photo) for photo in photos.tolist()]
+    most = max(part.stop - part.start for part in parts)
+    words = np.zeros((len(photos), _OWN + _STRANGE), np.int64)
+    labels = np.full((len(photos), _OWN + _STRANGE, most), -1, np.int8)
+    regions = np.zeros((len(photos), most, dim), np.float32)
+    strange = [nouns[other] for other in chance.permutation(photos).tolist()]
+    for place, (photo, part) in enumerate(zip(photos.tolist(), parts, strict=True)):
+        regions[place, : part.stop - part.start] = things.rows[part]
+        own = chance.permutation(nouns[photo])[:_OWN]
+        rest = strange[place][features.support[strange[place], photo] < _UNLIKE * 255]
+        rest = chance.permutation(rest)[:_STRANGE]
+        value = like[np.concatenate([own, rest])][:, things.thing[part]]
+        known = np.full(value.shape, -1, np.int8)
+        known[value >= NAMED] = 1
+        known[value <= OTHER] = 0
+        # a noun of another photo names nothing here
+        known[len(own) :][known[len(own) :] == 1] = -1
+        words[place, : len(value)] = np.concatenate([own, rest])
+        labels[place, : len(value), : part.stop - part.start] = known
+    rows = torch.from_numpy(features.embeddings[words].astype(np.float32))
+    return rows, labels, torch.from_numpy(regions)
+
+
+# ------------------------------------------------------------------ what a caption mentions
+
+
+def mention_curve(
+    network: MarkNetwork,
+    features: MarkFeatures,
+    boxes: Mapping[int, np.ndarray],
+    things: ObjectRegions,
+    backbone: Backbone,
+    seed: int,
+) -> MarkCurve:
+    """Train the layer that tells what is mentioned, and calibrate it, on photos that `naming_photos` leaves.
+
+    The network is in eval mode, with trained layers for naming; boxes are those of `read_boxes`.
+    """
+    chance = np.random.default_rng([seed, 2])
+    chosen = sorted(set(_with_boxes(boxes)) - set(naming_photos(boxes, seed)))
+    inputs, labels, of_photo = _mentions(network, features, boxes, things, backbone, chosen, chance)
+    right = torch.from_numpy(np.concatenate(labels).astype(np.float32)) if labels else torch.zeros(0)
+    if min(int(right.sum()), int((1 - right).sum())) < _LEAST:
+        raise CapscoreError(_TOO_FEW)
+    rows_of = torch.cat(inputs).clone()
+    for_curve = chance.choice(chosen, max(1, int(_CURVE * len(chosen))), replace=False)
+    held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
+    fit_layers(network.mention, network.mention_logits, rows_of[~held], right[~held])
+    with torch.inference_mode():
+        logits = network.mention_logits(rows_of[held])
+    return fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
+
+
+def _mentions(
+    network: MarkNetwork,
+    features: MarkFeatures,
+    boxes: Mapping[int, np.ndarray],
+    things: ObjectRegions,
+    backbone: Backbone,
+    chosen: Sequence[int],
+    chance: np.random.Generator,
+) -> tuple[list[torch.Tensor], list[np.ndarray], list[np.ndarray]]:
+    """Per caption drawn for these photos: the layer's inputs, labels (1, 0), and the photo of each."""
+    names, noun = names_of_objects(backbone), MARKED_CLASSES.index("noun")
+    order = np.argsort(features.photo, kind="stable")
+    ends = np.searchsorted(features.photo[order], np.arange(len(features.photos) + 1))
+    captioned = np.flatnonzero(~features.labelled[features.photo])
+    pairs: list[tuple[int, int]] = []
+    for photo in chosen:
+        own = order[ends[photo] : ends[photo + 1]]
+        picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
+        picked.append(int(chance.choice(captioned)))
+        pairs += [(photo, caption) for caption in picked]
+    inputs, labels, of_photo = [], [], []
+    for start in range(0, len(pairs), 256):
+        photos, captions = map(list, zip(*pairs[start : start + 256], strict=True))
+        rows = [_row(features, photo, caption) for photo, caption in zip(photos, captions, strict=True)]
+        index, classes, _, there = padded(rows)
+        words = torch.from_numpy(features.embeddings[index.numpy()].astype(np.float32))
+        texts = torch.from_numpy(features.texts[captions].astype(np.float32))
+        regions, shares, known = _regions(features, things, photos)
+        whole = torch.from_numpy(features.whole[photos].astype(np.float32))
+        with torch.inference_mode():
+            shown = torch.from_numpy(regions)
+            naming = network.naming_logits(words, shown, whole)
+            found = network.mention_features(
+                shown, torch.from_numpy(shares), whole, texts, words, there, classes == noun, naming
+            )
+        for place, row in enumerate(rows):
+            nouns = features.embeddings[row.words[row.classes == noun]].astype(np.float32)
+            label = window_labels(shares[place], boxes[row.photo], likeness(nouns, names))
+            label[~known[place]] = -1
+            inputs.append(found[place][torch.from_numpy(label >= 0)])
+            labels.append(label[label >= 0])
+            of_photo.append(np.full(len(labels[-1]), row.photo))
+    return inputs, labels, of_photo
+
+
+def naming_photos(boxes: Mapping[int, np.ndarray], seed: int) -> list[int]:
+    """Photos with things that teach which words name them."""
+    photos = _with_boxes(boxes)
+    kept = np.random.default_rng([seed, 5]).random(len(photos)) < _NAMING
+    return [photo for photo, keep in zip(photos, kept.tolist(), strict=True) if keep]
+
+
+def _with_boxes(boxes: Mapping[int, np.ndarray]) -> list[int]:
+    return sorted(photo for photo, own in boxes.items() if len(own))
+
+
+def _regions(
+    features: MarkFeatures, things: ObjectRegions, photos: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Windows and things of photos: embeddings (n, k, d), shares (n, k, 4), and where they are, (n, k)."""
+    n, dim = features.windows.shape[1], features.whole.shape[1]
+    rows = np.zeros((len(photos), n + MOST, dim), np.float32)
+    shares = np.zeros((len(photos), n + MOST, 4), np.float32)
+    there = np.zeros((len(photos), n + MOST), bool)
+    rows[:, :n], shares[:, :n] = features.windows[list(photos)], features.boxes[list(photos)]
+    there[:, :n] = features.there[list(photos)]
+    for place, photo in enumerate(photos):
+        part = things.of_photo(photo)
+        own = slice(n, n + part.stop - part.start)
+        rows[place, own], shares[place, own], there[place, own] = things.rows[part], things.shares[part], True
+    return rows, shares, there
+
+
+def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> np.ndarray:
+    """Whether a caption mentions what each window (k, 4) shows, int8 (k,): 1 yes, 0 no, −1 unknown.
+
+    Boxes are (m, 6), as for `mention_curve`; `alike` is the `likeness` of the caption's nouns.
+
+    >>> alike = np.full(80, 0.1); alike[16] = 0.9
+    >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5, 16, 0.9], [0.5, 0.5, 1.0, 1.0, 2, 0.9]])
+    >>> window_labels(np.array([[0, 0, 0.5, 0.4], [0.5, 0.5, 1, 1], [0, 0.5, 0.5, 1]]), boxes, alike).tolist()
+    [1, 0, -1]
+    """
+    labels = np.full(len(shares), -1, np.int8)
+    if not len(boxes):
+        return labels
+    common = overlaps(shares, boxes[:, :4])
+    nearest = common.argmax(axis=1)
+    shown = common.max(axis=1) >= _SHOWN
+    value = alike[boxes[nearest, 4].astype(int)]
+    labels[shown & (value >= NAMED)] = 1
+    labels[shown & (value <= OTHER)] = 0
+    return labels
+
+
+def _row(features: MarkFeatures, photo: int, caption: int) -> PhotoWords:
+    part = features.words_of(caption)
+    kinds = features.word_class[part].astype(np.int64)
+    return PhotoWords(photo, features.word[part], kinds, np.ones(len(kinds), np.float32))
+
+
+def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
+    """A file of `weights.making.mark_calibration.boxes` → place of a photo → its boxes (k, 6).
+
+    Columns are left, top, right, bottom as shares, thing, confidence.
+    """
+    if not path:
+        raise InputError("boxes is missing: a file of weights.making.mark_calibration.boxes", field="boxes")
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        return {
+            index: np.array(content[file], np.float64).reshape(-1, 6)
+            for index, file in enumerate(files)
+            if file in content
+        }
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} is no file of boxes: {error}", field="boxes") from None

@@ -6,7 +6,7 @@
 In: official caption files, texts of `weights.making.package_texts`, folders of photos, and files of
 `image_tower.labelled` and `image_tower.marked_objects` beside it. Out: JSONL, one photo a row: `photo`,
 `file`, `split`, and `captions`, a list of [caption, language, source]. Captions of the sources "labelled" and
-"things" are names of what a photo shows, in all languages that `vocabulary` knows; of
+"things" are names of what a photo shows, in all languages that `names_of_things` knows; of
 "things" they are complete, so no other of COCO's things is there. A photo with a label is of "train". The
 split of another photo follows from its number alone:
 
@@ -26,6 +26,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -40,7 +41,6 @@ from weights.making.held_out import TESTED, HeldOut, held_out_photos
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
 from weights.making.jsonl import read_lines, require_settings, sources_file, write_lines, write_sources
-from weights.making.mark_calibration.vocabulary import names_of_things
 from weights.making.package_texts import read_texts
 from weights.making.photo_names import Photo, photo_of
 
@@ -51,6 +51,38 @@ OF_NUMBERS = ("jsts",)
 THINGS = "things"
 SPLITS = ("train", "calibrate", "measure")
 Split = Literal["train", "calibrate", "measure"]
+# Blocks of emoji that picture things: food and drink, plants, sports and places, animals, clothes, tools,
+# furniture and devices, traffic, newer animals, food, clothes and tools.
+_EMOJI_OF_THINGS = (
+    (0x1F32D, 0x1F37F),
+    (0x1F380, 0x1F393),
+    (0x1F399, 0x1F39E),
+    (0x1F3A0, 0x1F3C0),
+    (0x1F3CD, 0x1F3F8),
+    (0x1F3F9, 0x1F43E),
+    (0x1F451, 0x1F462),
+    (0x1F48A, 0x1F48E),
+    (0x1F4A1, 0x1F4A3),
+    (0x1F4B8, 0x1F4BF),
+    (0x1F4DE, 0x1F4FF),
+    (0x1F525, 0x1F52D),
+    (0x1F56F, 0x1F57A),
+    (0x1F680, 0x1F6FC),
+    (0x1F950, 0x1F9C3),
+    (0x1F9E2, 0x1F9FF),
+    (0x1FA70, 0x1FADF),
+)
+# What people do and feel, and what signs say, is no thing.
+_NO_THING = frozenset(
+    "face faces person people man woman hand hands button symbol sign heart hearts moon arrow mark suit "
+    "volume mode bars clock paw prints no non restroom room lavatory control potable walking running "
+    "litter smoking bathing customs claim".split()
+)
+# One word, of letters alone.
+_WORD = re.compile(r"[^\W\d_]{2,}")
+# Languages in which a name is one word without blanks, however long.
+_UNSPACED = frozenset(("zh", "ja"))
+_MOST_UNSPACED = 5
 
 
 @dataclass
@@ -153,6 +185,39 @@ def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
                 "split": "train",
                 "captions": [[name, language, LABELLED] for name, language in names_in_all_languages(things)],
             }
+
+
+@cache
+def names_of_things() -> tuple[dict[str, str], ...]:
+    """For each thing: language → its name, in lower case; only names of one word, always one in English.
+
+    >>> violin, = (names for names in names_of_things() if names["en"] == "violin")
+    >>> violin["de"], violin["zh"]
+    ('geige', '小提琴')
+    """
+    import emoji
+
+    languages = [code for code in emoji.LANGUAGES if code != "alias"]
+    for code in languages:
+        emoji.config.load_language(code)
+    found = []
+    for sign, about in emoji.EMOJI_DATA.items():
+        points = [point for point in map(ord, sign) if point != 0xFE0F]
+        if len(points) != 1 or not any(first <= points[0] <= last for first, last in _EMOJI_OF_THINGS):
+            continue
+        names = {code: name for code in languages if (name := _plain(about.get(code), code))}
+        if names.get("en") and names["en"] not in _NO_THING:
+            found.append(names)
+    unique = {names["en"]: names for names in found}
+    return tuple(unique[name] for name in sorted(unique))
+
+
+def _plain(name: str | None, code: str) -> str:
+    """ ":Name:" → "name"; "" if it is more than one word."""
+    plain = (name or "").strip(":").lower()
+    if not _WORD.fullmatch(plain) or (code in _UNSPACED and len(plain) > _MOST_UNSPACED):
+        return ""
+    return plain
 
 
 def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ from scipy.optimize import minimize
 
 from capscore.errors import CapscoreError
 from capscore.infometic.mark_calibration import RATES
-from weights.making.mark_calibration.curves import expected_calibration_error, fit_curve
+from weights.making.mark_calibration.calibrate import fit_curve
+from weights.measuring.believable_marks import expected_calibration_error
 
 
 def _logits():

@@ -13,18 +13,21 @@ from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, load_mark_calibration
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
-from weights.making.mark_calibration import calibrate, mentions, naming
+from weights.making.mark_calibration import calibrate, objects
 from weights.making.mark_calibration.boxes import SIDE, decoded, fitted
 from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, common_nouns, rare_things
 from weights.making.mark_calibration.features import load, prepare, reduction
 from weights.making.mark_calibration.loss import cell_boxes, overlaps_of, padded
-from weights.making.mark_calibration.mentions import naming_photos, read_boxes, window_labels
 from weights.making.mark_calibration.objects import (
     THINGS,
     alike_objects,
     likeness,
     names_of_objects,
+    naming_photos,
     object_regions,
+    read_boxes,
+    train_naming,
+    window_labels,
 )
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
@@ -314,9 +317,8 @@ def test_likeness_of_all_words(features, embedded):
 
 
 def test_a_word_learns_to_name_its_region(rows, features, embedded, small, monkeypatch, tmp_path):
-    monkeypatch.setattr(naming, "_STEPS", 150)
-    content = json.loads(rows.with_name("boxes.json").read_text())
-    boxes = read_boxes(content, features.files)
+    monkeypatch.setattr(objects, "_STEPS", 150)
+    boxes = read_boxes(str(rows.with_name("boxes.json")), features.files)
     things = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
     written = (tmp_path / "things.npz").stat().st_mtime_ns
     again = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
@@ -325,7 +327,7 @@ def test_a_word_learns_to_name_its_region(rows, features, embedded, small, monke
     judge = recipe.new_network(settings(rows, tmp_path), features)
     photos = naming_photos(boxes, 0)
     assert 12 <= len(photos) < 24
-    naming.train_naming(judge, features, things, photos, embedded, 0)
+    train_naming(judge, features, things, photos, embedded, 0)
     nouns = [features.place_of["en", name] for name in ("dog", "car", "boat", "horse")]
     words = torch.from_numpy(features.embeddings[nouns].astype(np.float32))
     found = judge.naming_logits(
@@ -350,9 +352,8 @@ def settings(rows, out, **given):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(calibrate, "LEAST", 8)
-    monkeypatch.setattr(mentions, "_LEAST", 2)
-    monkeypatch.setattr(naming, "_LEAST", 2)
-    monkeypatch.setattr(naming, "_STEPS", 20)
+    monkeypatch.setattr(objects, "_LEAST", 2)
+    monkeypatch.setattr(objects, "_STEPS", 20)
 
 
 def test_the_recipe(rows, tmp_path, small, embedded):
