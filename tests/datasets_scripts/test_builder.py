@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -205,6 +206,16 @@ def test_a_folder_that_cannot_be_read(folder, cache, monkeypatch):
     monkeypatch.setattr(benchmark_builder.os, "scandir", locked)
     with pytest.raises(capscore.MissingImages, match=r"images cannot be read \(Permission denied"):
         load(folder, cache)
+
+
+# ----------------------------------------------------------------------- other processes
+
+
+def test_a_builder_is_sent_to_a_process_that_has_not_loaded_its_script(folder, cache):
+    stream = build(folder, cache).as_streaming_dataset(split="test")
+    sent = pickle.dumps(stream)
+    del sys.modules["capscore_benchmarks.tiny"]
+    assert list(pickle.loads(sent)) == list(stream)
 
 
 def test_nothing_is_left_beside_the_scripts(folder, cache):

@@ -38,7 +38,7 @@ def test_counts(data_dir):
 def test_counts_are_the_groups_of_the_protocol(data_dir):
     rows = capscore.load_benchmark("marvl", "zh", data_dir=data_dir, split="test")
     found = marvl([0.5] * 7, [0.25] * 7, rows["label"], rows["caption"], rows["id"])
-    assert found.details["n_groups"] == 1
+    assert [(name, n) for name, _, n in found.table()] == [("accuracy 1", 4), ("accuracy 2", 1)]
     assert [group["ids"] for group in found.details["irregular"]] == [["zh-4", "zh-5", "zh-6"]]
 
 

@@ -244,7 +244,7 @@ def test_languages_of_rows(load):
         ({"n_regions": 0}, "n_regions=0: expected a whole number of at least 1"),
         ({"regions": "window"}, "expected 'things', 'windows'"),
         ({"weights": "./nowhere"}, "nowhere"),
-        ({"variant": "paper"}, "infometic takes no variant"),
+        ({"variant": "paper"}, "an option of cider, not of infometic"),
     ],
 )
 def test_a_wrong_option_is_said_at_load(load, options, message):

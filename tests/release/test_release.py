@@ -12,9 +12,7 @@ from .archives import check_contents, requirements
 from .licences import not_free
 
 MODULES = [
-    *("docs.handbook.command_pages", "docs.handbook.idea_pictures", "docs.handbook.recipe_pages"),
-    "docs.handbook.python_pages",
-    *("docs.measured", "tests.golden.releases", "tests.release.licences"),
+    *("docs.handbook.made_pages", "docs.measured", "tests.golden.releases", "tests.release.licences"),
 ]
 
 

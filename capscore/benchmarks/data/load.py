@@ -6,6 +6,7 @@ on all of them.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import importlib.util
 import inspect
@@ -211,8 +212,21 @@ def builder_class(slug: str) -> type[CaptionBenchmark]:
                 raise
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, GeneratorBasedBuilder) and value.__module__ == name:
+            copyreg.pickle(value, _pickled)  # type: ignore[arg-type]
             return cast("type[CaptionBenchmark]", value)
     raise CapscoreError(f"{path} has no builder class")
+
+
+def _pickled(builder: CaptionBenchmark) -> tuple[Any, ...]:
+    return _unpickled, (builder.name, builder.__getstate__())
+
+
+def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
+    """A builder as it arrives in another process, where its script may not be loaded yet."""
+    kind = builder_class(slug)
+    builder = object.__new__(kind)
+    builder.__setstate__(state)
+    return builder
 
 
 def _importable(script: Path) -> Path:

@@ -8,6 +8,7 @@ from ..case import accepted, cases, refused
 
 _LINE = json.dumps({"caption": "a b", "references": ["a b"]})
 _FILES = {"in.jsonl": _LINE, "other.jsonl": _LINE}
+_PHOTO = {"in.jsonl": json.dumps({"caption": "a b", "image": "a.png"})}
 _SCORED = "".join(
     json.dumps({"id": number, "caption": "a b", "references": ["a b"], "rouge_l": score}) + "\n"
     for number, score in enumerate((1.0, 0.5, 0.25))
@@ -76,6 +77,8 @@ _WRONG = [
     ("batch size of text", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "many"), ["--batch-size"]),
     ("batch size of 5,000 digits", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "9" * 5_000), ["--batch-size"]),
     ("batch size of 0", (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "0"), ["--batch-size"]),
+    ("beta that is not a number", (_PHOTO, "score", "{}/in.jsonl", "-m", "infometic", "--beta", "nan"), ["--beta"]),
+    ("infinite beta", (_PHOTO, "score", "{}/in.jsonl", "-m", "infometic", "--beta", "inf"), ["--beta"]),
     ("unknown choice", _score("--on-error", "ignore"), ["--on-error"]),
     ("column that is not there", _score("--candidate-column", "text"), ["--candidate-column"]),
     ("column of escape sequences", _score("--candidate-column", "\x1b[31mred"), ["--candidate-column"]),
