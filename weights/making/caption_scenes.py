@@ -59,13 +59,11 @@ class Scenes:
             if "person" in of and not of & {"baby", "collective"}
         }
         outdoor = frozenset(data["outdoor"].split())
-        groups = {concept: frozenset(words.split()) for concept, words in data["places"].items()}
-        self._groups = groups
+        groups = self._groups = {name: frozenset(words.split()) for name, words in data["places"].items()}
         self._open_air = {concept for concept, words in groups.items() if words & outdoor}
         self._times = data["times"]
-        self._companions = list(data["companions"])
+        self._companions, self._views = list(data["companions"]), list(data["views"])
         self._outdoor_views = {concept for concept, words in data["views"].items() if words}
-        self._views = list(data["views"])
 
         def places(names: str) -> list[str]:
             return [concept for concept, words in groups.items() if words & set(names.split())]
@@ -77,23 +75,14 @@ class Scenes:
         self._often: dict[str, list[float]] = {kind: [] for kind, _ in _KIND_SHARES}  # cumulative
         self._by_kind: dict[str, list[str]] = {kind: [] for kind, _ in _KIND_SHARES}
         for action, rule in data["actions"].items():
-            subjects = [concept for concept, words in classes.items() if words & set(rule["by"].split())]
             self._actions[action] = {
                 "places": places(rule["at"]),
                 "clothing": having("clothing", rule.get("wear", "")),
                 "things": having("things", rule.get("objects", "")),
                 "companions": self._companions if rule.get("with") else [],
             }
-            for kind, _ in _KIND_SHARES:
-                own = [concept for concept in subjects if self._kind_of[concept] == kind]
-                self._actions[action][kind] = own
-                if own:
-                    self._by_kind[kind].append(action)
-                    # Actions with more variants are drawn more often, else half of all captions would be
-                    # repeats.
-                    rule_now = self._actions[action]
-                    size = len(own) * (1 + len(rule_now["places"])) * (1 + len(rule_now["things"]))
-                    self._often[kind].append(size**0.5 + (self._often[kind] or [0.0])[-1])
+            by = set(rule["by"].split())
+            self._add_subjects(action, [concept for concept, words in classes.items() if words & by])
         self._static = [
             (concept, places(at))
             for name, at in data["static"].items()
@@ -111,6 +100,16 @@ class Scenes:
         ]
         self._holders = [(holder, having("things", names)) for holder, names in data["holders"].items()]
         self._everyday = having("clothing", "any")
+
+    def _add_subjects(self, action: str, subjects: Sequence[str]) -> None:
+        """Actions with more variants are drawn more often, else half of all captions would be repeats."""
+        rule = self._actions[action]
+        for kind, _ in _KIND_SHARES:
+            own = rule[kind] = [concept for concept in subjects if self._kind_of[concept] == kind]
+            if own:
+                self._by_kind[kind].append(action)
+                size = len(own) * (1 + len(rule["places"])) * (1 + len(rule["things"]))
+                self._often[kind].append(size**0.5 + (self._often[kind] or [0.0])[-1])
 
     def draw(self) -> Scene:
         """The next scene."""

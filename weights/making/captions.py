@@ -178,11 +178,10 @@ def training_captions(
         for _, _, image, caption in token_captions(tokens):
             if image in training:
                 yield "flickr8k", image, "en", caption
-    for language, splits in XFLICKRCO.items() if "xflickrco" in sources else ():
-        for split in splits:
-            for image, references in _references("xflickrco", language, split, data):
-                for caption in references:
-                    yield "xflickrco", image, language, caption
+    parts = [(language, split) for language, splits in XFLICKRCO.items() for split in splits]
+    for language, split in parts if "xflickrco" in sources else ():
+        for image, references in _references("xflickrco", language, split, data):
+            yield from (("xflickrco", image, language, caption) for caption in references)
 
 
 def package_captions(

@@ -75,17 +75,20 @@ def _command(recipe: str) -> str:
     return f"python -m weights.making.{recipe} --config {SETTINGS}"
 
 
-def _shown(settings: Any, *besides: str) -> dict[str, Any]:
-    left_out = (*_NOT_ON_CARD, *besides)
-    return {name: value for name, value in asdict(settings).items() if name not in left_out}
-
-
-def _counted(origin: Origin) -> list[DataSource]:
-    return [source for source in origin.described() if source.rows != 0]
-
-
-def _name(settings: Any) -> str:
-    return settings.name or Path(settings.out).resolve().name
+def _card(settings: Any, recipe: str, files: Sequence[str] = (), **others: Any) -> ModelCard:
+    """A card with what the settings say; the data are those of the files of rows."""
+    origins = [Origin(path, Path(path).name, "unknown") for path in files]
+    hidden = (*_NOT_ON_CARD, "texts") if recipe == "noise_gate" else _NOT_ON_CARD
+    shown = {name: value for name, value in asdict(settings).items() if name not in hidden}
+    others["settings"] = {**shown, **others.get("settings", {})}
+    if files:
+        data = [source for origin in origins for source in origin.described() if source.rows != 0]
+        others["data"] = [*data, *others.get("data", ())]
+        held_out = dict.fromkeys(origin.held_out for origin in origins if origin.held_out)
+        others["held_out"] = "; ".join([*held_out, others["held_out"]])
+    name = settings.name or Path(settings.out).resolve().name
+    made = {"name": name, "recipe": recipe, "license": settings.license, "command": _command(recipe)}
+    return ModelCard(**{**made, **{key: value for key, value in others.items() if value or key not in made}})
 
 
 # ----------------------------------------------------------------------- recipes
@@ -95,14 +98,9 @@ def image_tower_card(
     settings: ImageTowerSettings, *, w: float, languages: Sequence[str], **others: Any
 ) -> ModelCard:
     """The card of an image tower; others: further fields of `ModelCard`, of which `data` is needed."""
-    return ModelCard(
-        recipe="eye",
-        base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
-        languages=languages,
-        license=settings.license,
-        settings={**_shown(settings), "w": w},
-        **{"name": _name(settings), "command": _command("image_tower"), **others},
-    )
+    base = "EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free"
+    about = {"recipe": "eye", "base": base, "languages": languages, "settings": {"w": w}}
+    return _card(settings, "image_tower", **about, **others)
 
 
 def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[DataSource]:
@@ -135,21 +133,16 @@ def noise_gate_card(
     settings: NoiseGateSettings, *, command: str, results: Sequence[Result], compute: str
 ) -> ModelCard:
     """The card of a noise gate; without a command, it has one with the run's own settings file."""
-    origins = [Origin(path, Path(path).name, "unknown") for path in settings.texts]
-    held_out = list(dict.fromkeys(origin.held_out for origin in origins if origin.held_out))
     share = f"{settings.validation_share:.0%}"
-    held_out.append(f"the captions of {share} of the photos, for the validation below")
     is_rated = any(result.metric.startswith("kendall_tau") for result in results)
-    return ModelCard(
-        name=_name(settings),
-        recipe="noise_gate",
+    return _card(
+        settings,
+        "noise_gate",
+        settings.texts,
         base=settings.base,
         languages=sorted(settings.language_shares),
-        license=settings.license,
-        command=command or _command("noise_gate"),
-        settings=_shown(settings, "texts"),
-        data=[source for origin in origins for source in _counted(origin)],
-        held_out="; ".join(held_out),
+        command=command,
+        held_out=f"the captions of {share} of the photos, for the validation below",
         results=results,
         not_measured=[] if is_rated else ["Agreement with human ratings."],
         compute=compute,
@@ -176,12 +169,6 @@ def mark_calibration_card(
     settings: MarkCalibrationSettings, notes: Mapping[str, Any], *, command: str, compute: str
 ) -> ModelCard:
     """The card of a mark calibration; notes: what `weights.making.mark_calibration` records of it."""
-    origin = Origin(settings.rows, Path(settings.rows).name, "unknown")
-    held_out = [origin.held_out] if origin.held_out else []
-    held_out.append(
-        f"{notes['photos']['calibrate']:,} of the held-out photos set the thresholds; nothing is measured on "
-        "them"
-    )
     results = [
         Result(
             "calibration captions",
@@ -195,16 +182,16 @@ def mark_calibration_card(
         for language, classes in notes["found"].items()
         for word_class, found in classes.items()
     ]
-    return ModelCard(
-        name=_name(settings),
-        recipe="mark_calibration",
+    n = notes["photos"]["calibrate"]
+    return _card(
+        settings,
+        "mark_calibration",
+        [settings.rows],
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
-        license=settings.license,
-        command=command or _command("mark_calibration"),
-        settings=_shown(settings),
-        data=[*_counted(origin), _DETECTOR, _NAMES],
-        held_out="; ".join(held_out),
+        command=command,
+        data=[_DETECTOR, _NAMES],
+        held_out=f"{n:,} of the held-out photos set the thresholds; nothing is measured on them",
         results=results,
         not_measured=[],
         compute=compute,

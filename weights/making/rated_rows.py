@@ -27,6 +27,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -132,12 +133,10 @@ def captions(
                 yield _row(photos, names[photo.number], found["text"], "zh")
     for language in TRANSLATED:
         builder = benchmark_builder("multi30k", language, data_dir=data / "multi30k", images=False)
-        for part in ("train", "validation"):
-            for _, row in builder.checked_rows(part):
-                photo = photo_of(row["image_id"])
-                if photo is not None and photo.number in names:
-                    for text in row["references"]:
-                        yield _row(photos, names[photo.number], text, language)
+        for _, row in chain.from_iterable(map(builder.checked_rows, ("train", "validation"))):
+            photo = photo_of(row["image_id"])
+            for text in row["references"] if photo is not None and photo.number in names else ():
+                yield _row(photos, names[photo.number], text, language)
 
 
 def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: str) -> None:

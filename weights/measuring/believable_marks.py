@@ -302,11 +302,9 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
         photos.update((instances, file) for file in files)
         scores = scorer.score(captions, files, boxes=boxes, language="en")
         for detail, own in zip(scores.details, labels, strict=True):
-            for region, is_named in zip(detail["regions"], own, strict=True):
-                if is_named is True:
-                    named.append(region["mentioned"])
-                elif is_named is False:
-                    unnamed.append(not region["mentioned"])
+            regions = list(zip((region["mentioned"] for region in detail["regions"]), own, strict=True))
+            named += [mentioned for mentioned, is_named in regions if is_named is True]
+            unnamed += [not mentioned for mentioned, is_named in regions if is_named is False]
     found, left = mean(named), mean(unnamed)
     return {
         "photos": len(photos),

@@ -187,12 +187,11 @@ def _tokens(text: str) -> list[re.Match[str]]:
 def _index(table: tuple[Concept, ...], language: str) -> dict[str, list[tuple[Concept, str, str]]]:
     """Lower-cased form → its concept, slot and measure words."""
     index: dict[str, list[tuple[Concept, str, str]]] = {}
-    for concept in table:
-        for variant in concept.variants[language]:
-            for slot, form in variant.forms.items():
-                places = index.setdefault(form.lower(), [])
-                if variant.replaced:
-                    places.append((concept, slot, variant.measures))
+    for concept, variant in ((each, item) for each in table for item in each.variants[language]):
+        for slot, form in variant.forms.items():
+            places = index.setdefault(form.lower(), [])
+            if variant.replaced:
+                places.append((concept, slot, variant.measures))
     return index
 
 

@@ -20,8 +20,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import capscore
 from capscore.backbones.base import Backbone
 from capscore.benchmarks.data.annotation_files import AnnotationSource
@@ -39,15 +37,15 @@ from weights.making.package_texts import source_named, source_texts
 from weights.making.photo_names import photo_of
 from weights.making.rated_rows import plain, rated_split
 
-from .figures import Share, share_of_sums, study_parser, table, write_results
+from .figures import Share, percent, share_of_sums, study_parser, table, write_results
 from .retrieval import available, embedded_photos, flickr8k_captions, rank_photos, recall
 
 CHINESE = "flickr8k-cn-test"
 TRANSLATED = ("de", "fr")
 KS = (1, 5)
+_UNDEFINED = Share(None)
 SIGNS = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ"}
 
-Interval = tuple[float, float, float]  # a value and the ends of its interval, NaN without one
 Translations = dict[str, dict[str, str]]  # language → English caption, as `plain` has it → translation
 
 
@@ -69,16 +67,13 @@ class RatedCaptions:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: a number before and after training, times 100, and the difference.
-
-    `n` counts captions; None is an undefined number; `missing` says why nothing is measured.
-    """
+    """A line of the table: a number of n captions before and after training, or why there is none."""
 
     title: str
     n: int = 0
-    before: Interval | None = None
-    after: Interval | None = None
-    difference: Interval | None = None
+    before: Share = _UNDEFINED
+    after: Share = _UNDEFINED
+    difference: Share = _UNDEFINED
     missing: str = ""
 
 
@@ -98,10 +93,8 @@ def translations(data: Path, packages: Path | None) -> Translations:
             for code in ("en", language)
         )
         for split in (split for split in here.splits() if split in there.splits()):
-            pairs = zip(here.checked_rows(split), there.checked_rows(split), strict=True)
-            for (_, row), (_, other) in pairs:
-                for text, translated in zip(row["references"], other["references"], strict=True):
-                    found[language][plain(text)] = translated
+            for (_, row), (_, other) in zip(*(own.checked_rows(split) for own in (here, there)), strict=True):
+                found[language].update(zip(map(plain, row["references"]), other["references"], strict=True))
     return found
 
 
@@ -179,9 +172,9 @@ def measure_ratings(rated: RatedCaptions, embedders: Sequence[Embedder], options
             for scores in (base, own)
         )
         apart = compare(own, base, rated.ratings, statistic=name, n=options.bootstrap, **about)
-        both = [_interval(part.values[name], part.intervals[name]) for part in (before, after)]
+        both = [_share(part.values[name], part.intervals[name]) for part in (before, after)]
         title = f"{rated.title}, {SIGNS[name]}"
-        lines.append(Line(title, len(rated.captions), *both, _interval(apart.difference, apart.interval)))
+        lines.append(Line(title, len(rated.captions), *both, _share(apart.difference, apart.interval)))
     return lines
 
 
@@ -213,9 +206,9 @@ def measure_search(
             continue
         both = [rank_photos(*tower, captions) for tower in zip(embedders, images, strict=True)]
         for k in KS:
-            shares = [_of_share(recall(ranked, k, options)) for ranked in both]
+            shares = [recall(ranked, k, options) for ranked in both]
             (before, wholes), (after, _) = (ranked.counts(k) for ranked in both)
-            apart = _of_share(share_of_sums(after - before, wholes, options))
+            apart = share_of_sums(after - before, wholes, options)
             title = f"search among {len(names)} photos, {language}, R@{k}"
             lines.append(Line(title, len(captions), *shares, apart))
     return lines
@@ -227,10 +220,8 @@ def measure_valse(data: Path, photos: Path, backbones: Sequence[Backbone]) -> li
     lines = []
     for first, second in zip(*(result.outcome.statistics for result in both), strict=True):
         if first.value is not None and second.value is not None:
-            values = [_interval(value, None) for value in (first.value, second.value)]
-            apart = _interval(second.value - first.value, None)
-            title = f"VALSE, {first.name}, {both[0].n_rows} rows with photos"
-            lines.append(Line(title, first.n, *values, apart))
+            shares = map(Share, (first.value, second.value, second.value - first.value))
+            lines.append(Line(f"VALSE, {first.name}, {both[0].n_rows} rows with photos", first.n, *shares))
     return lines
 
 
@@ -261,7 +252,7 @@ def measure(
 def markdown(lines: Sequence[Line], base: Backbone, rated: Backbone) -> str:
     """The table.
 
-    >>> line = Line("τ_c", 9, (40.0, 38.0, 42.0), (43.0, 41.0, 45.0), (3.0, -1.0, 4.0))
+    >>> line = Line("τ_c", 9, *map(Share, (0.4, 0.43, 0.03), ((0.38, 0.42), (0.41, 0.45), (-0.01, 0.04))))
     >>> print(markdown([line], *(2 * [type("B", (), {"name": "b", "revision": "w1"})])).splitlines()[2])
     | τ_c | 9 | 40.0 [38.0, 42.0] | 43.0 [41.0, 45.0] | +3.0 [−1.0, +4.0] |
     """
@@ -276,26 +267,16 @@ def markdown(lines: Sequence[Line], base: Backbone, rated: Backbone) -> str:
     return f"{table(['measure', 'n', *heads, 'difference'], rows, 1)}\n\n{note}\n"
 
 
-def _cell(found: Interval | None, sign: str = "") -> str:
-    if found is None:
-        return "undefined"
-    value, *ends = (f"{number:{sign}.1f}".replace("-", "−") for number in found)
-    return value if np.isnan(found[1]) else f"{value} [{', '.join(ends)}]"
-
-
-def _interval(value: float | None, interval: Any) -> Interval | None:
-    """Times 100; interval: with ends `low` and `high`, or None."""
-    if value is None:
-        return None
-    low, high = (np.nan, np.nan) if interval is None else (interval.low, interval.high)
-    return 100 * value, 100 * low, 100 * high
-
-
-def _of_share(share: Share) -> Interval | None:
+def _cell(share: Share, sign: str = "") -> str:
     if share.value is None:
-        return None
-    low, high = share.interval or (np.nan, np.nan)
-    return 100 * share.value, 100 * low, 100 * high
+        return "undefined"
+    value, *ends = (percent(number, sign) for number in (share.value, *(share.interval or ())))
+    return f"{value} [{', '.join(ends)}]" if ends else value
+
+
+def _share(value: float | None, interval: Any) -> Share:
+    """A share; the interval has ends `low` and `high`, or is None."""
+    return Share(value, None if value is None or interval is None else (interval.low, interval.high))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

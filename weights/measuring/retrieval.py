@@ -84,10 +84,11 @@ def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
     """{language: {photo: [captions]}}."""
     captions: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     if path.suffix == ".json":
-        for photo, by_language in json.loads(path.read_text(encoding="utf-8")).items():
-            for language, texts in by_language.items():
-                if isinstance(texts, list):  # such files also name the split of a photo
-                    captions[language][photo].extend(texts)
+        content = json.loads(path.read_text(encoding="utf-8"))
+        for photo, language in ((photo, language) for photo, own in content.items() for language in own):
+            texts = content[photo][language]
+            if isinstance(texts, list):  # such files also name the split of a photo
+                captions[language][photo].extend(texts)
     else:
         for _, _, photo, caption in token_captions(AnnotationSource(path)):
             captions["en"][photo].append(caption)

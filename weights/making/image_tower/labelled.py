@@ -6,7 +6,7 @@
         --label 'n[0-9]+_(.+)[.]JPEG$' --out imagenet.jsonl --name ImageNet --license "for research only"
 
 In: a folder inside the folder of photos. The label is the photo's own folder, or what --label finds in its
-path; --names gives odd ones plain names. Out: JSONL rows of file, caption and language for the recipe's
+path. Out: JSONL rows of file, caption and language for the recipe's
 setting `labelled`, two per photo, and their source for the card in `….sources.json`. Captioned photos show
 people, dogs and kitchens; of most other things only photos such as these have any.
 """
@@ -14,9 +14,8 @@ people, dogs and kitchens; of most other things only photos such as these have a
 from __future__ import annotations
 
 import argparse
-import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,18 +37,12 @@ def labelled_photos(
     folder: str,
     *,
     label: str = _OF_FOLDER,
-    names: Mapping[str, str] | None = None,
-    without: Collection[str] = (),
     most: int | None = None,
 ) -> dict[str, str]:
-    """Path of each photo under `photos` → its label, in alphabetical order.
+    """Path of each photo of a folder in `photos` → its label, with spaces for underscores, in this order.
 
     Args:
-        photos: Folder of the photos.
-        folder: A folder in it.
         label: Regular expression that is searched in the path under `folder`; its first group is the label.
-        names: Label → plain name, for labels that are none; others stay, with spaces for underscores.
-        without: Labels to leave out.
         most: Most photos of a label, evenly spread over them; None for all.
     """
     pattern = re.compile(label)
@@ -60,9 +53,8 @@ def labelled_photos(
         found = pattern.search(path.relative_to(photos / folder).as_posix())
         if found is None or not found.group(1):
             raise InputError(f"{path}: --label {label!r:.80} finds nothing in its path", field="label")
-        if found[1] not in without:
-            name = (names or {}).get(found[1], found[1].replace("_", " ").strip())
-            by_label.setdefault(name, []).append(path.relative_to(photos).as_posix())
+        name = found[1].replace("_", " ").strip()
+        by_label.setdefault(name, []).append(path.relative_to(photos).as_posix())
     if not by_label:
         raise InputError(f"{photos / folder} has no photo ({', '.join(PHOTO_SUFFIXES)})", field="folder")
     kept = {}
@@ -119,22 +111,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--label", default=_OF_FOLDER, help="regular expression; its first group is the label"
     )
-    parser.add_argument("--names", type=Path, help="JSON object of labels and their plain names")
-    parser.add_argument("--without", nargs="*", default=[], metavar="LABEL", help="labels to leave out")
     parser.add_argument("--most", type=int, help="most photos of a label")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     parser.add_argument("--name", help="name of the collection for the card")
     parser.add_argument("--license", default="unknown", help="licence of the photos")
     parser.add_argument("--url", default="", help="address of the collection")
     options = parser.parse_args(argv)
-    labels = labelled_photos(
-        options.photos,
-        options.folder,
-        label=options.label,
-        names=json.loads(options.names.read_text(encoding="utf-8")) if options.names else {},
-        without=options.without,
-        most=options.most,
-    )
+    labels = labelled_photos(options.photos, options.folder, label=options.label, most=options.most)
     source = {"name": options.name or options.folder, "license": options.license, "url": options.url}
     write_sources(options.out, [{**source, "rows": len(labels)}])
     write_lines(options.out, rows_of(labels))

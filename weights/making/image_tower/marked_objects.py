@@ -3,11 +3,10 @@
     python -m weights.making.image_tower.marked_objects --labels instances_train2014.json --data DATA \
         --out objects.jsonl
 
-In: COCO's official annotations of instances, or a JSON object {file name of a photo: [names of things]}. Out:
-JSONL rows of photo, caption and language for the recipe's setting `coco`, two per photo, with its things in
-two orders, and their source for the card in `objects.jsonl.sources.json`. With --data, the folder of official
-files, photos that are held out are left out; without it the recipe refuses the first of them. Most photos of
-COCO come here without captions; what is in them is worth learning all the same.
+In: COCO's official annotations of instances. Out: JSONL rows of photo, caption and language for the recipe's
+setting `coco`, two per photo, with its things in two orders, and their source for the card in
+`objects.jsonl.sources.json`. With --data, the folder of official files, photos that are held out are left
+out; without it the recipe refuses the first of them. Most photos of COCO come here without captions.
 """
 
 from __future__ import annotations
@@ -24,33 +23,20 @@ from capscore.errors import InputError
 from training.engine.config import main as run_as_command
 from weights.making.held_out import held_out_photos
 from weights.making.jsonl import write_lines, write_sources
-from weights.making.photo_names import Photo, photo_of
-
-_EXPECTED = "COCO's annotations of instances, or an object {file name: [names of things]}"
+from weights.making.photo_names import Photo
 
 
 def things_of(path: Path) -> dict[int, list[str]]:
-    """Number of each COCO photo → the names of its things, each once, in alphabetical order.
-
-    Raises:
-        InputError: the file is of another form; names what is wrong.
-    """
+    """Number of each COCO photo → the names of its things, each once, in alphabetical order."""
     found: dict[int, set[str]] = {}
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        if "annotations" in read:
-            names = {category["id"]: category["name"] for category in read["categories"]}
-            for entry in read["annotations"]:
-                found.setdefault(entry["image_id"], set()).add(names[entry["category_id"]])
-        else:
-            for file, things in read.items():
-                photo = photo_of(file)
-                is_of_coco = photo is not None and photo.collection == "coco"
-                if not is_of_coco or not isinstance(things, list) or not all(map(str.strip, things)):
-                    raise ValueError(f"{file!r:.60}: {things!r:.60}")
-                found.setdefault(photo.number, set()).update(map(str.strip, things))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path}: {type(error).__name__}: {error}; expected {_EXPECTED}") from None
+        names = {category["id"]: category["name"] for category in read["categories"]}
+        for entry in read["annotations"]:
+            found.setdefault(entry["image_id"], set()).add(names[entry["category_id"]])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        said = f"{path}: {type(error).__name__}: {error}; expected COCO's annotations of instances"
+        raise InputError(said) from None
     return {number: sorted(names) for number, names in sorted(found.items())}
 
 
@@ -80,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--labels", type=Path, required=True, help=f"JSON file: {_EXPECTED}")
+    parser.add_argument("--labels", type=Path, required=True, help="COCO's annotations of instances")
     parser.add_argument("--data", type=Path, help="folder of the official files of what is held out")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     options = parser.parse_args(argv)

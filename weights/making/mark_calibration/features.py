@@ -257,13 +257,8 @@ def _read(
         of_things=np.array([source == THINGS for source in sources]),
         **seen,
     )
-    index = {
-        "photos": [row["photo"] for row in rows],
-        "files": [row["file"] for row in rows],
-        "captions": [caption for _, caption, _ in listed],
-        "words": list(places),
-        "vocabulary": vocabulary,
-    }
+    index: dict[str, list] = {f"{name}s": [row[name] for row in rows] for name in ("photo", "file")}
+    index |= {"captions": texts["texts"], "words": list(places), "vocabulary": vocabulary}
     (folder / "index.json").write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
 
 

@@ -41,8 +41,6 @@ def test_the_label_is_the_folder_or_what_the_expression_finds(photos):
     ]
     assert len(found) == 6
     assert set(labelled_photos(photos, "things", label="^(...)").values()) == {"fir", "Owl"}
-    named = labelled_photos(photos, "things", names={"fire_engine": "red car"}, without=["Owl"])
-    assert set(named.values()) == {"red car"} and len(named) == 5
 
 
 def test_the_most_photos_are_spread_over_a_label(photos):
@@ -51,14 +49,12 @@ def test_the_most_photos_are_spread_over_a_label(photos):
 
 
 def test_the_command_writes_rows_and_their_source(photos, tmp_path, capsys):
-    names = tmp_path / "names.json"
-    names.write_text('{"Owl": "owl"}')
     out = tmp_path / "rows.jsonl"
-    options = ["--names", str(names), "--most", "1", "--name", "Drawn", "--license", "CC0 1.0"]
+    options = ["--most", "1", "--name", "Drawn", "--license", "CC0 1.0"]
     rows = run(photos, out, *options)
     assert [row["caption"] for row in rows] == [
-        "an owl",
-        "A photo of an owl.",
+        "an Owl",
+        "A photo of an Owl.",
         "a fire engine",
         "A photo of a fire engine.",
     ]
@@ -71,7 +67,8 @@ def test_the_command_writes_rows_and_their_source(photos, tmp_path, capsys):
 def test_equal_files_are_one_photo(photos, tmp_path):
     shutil.copy(photos / "things" / "Owl" / "0.png", photos / "things" / "Owl" / "1.png")
     out = tmp_path / "rows.jsonl"
-    run(photos, out, "--without", "fire_engine")
+    shutil.rmtree(photos / "things" / "fire_engine")
+    run(photos, out)
     captions, files = labelled_captions(out, photos)
     assert len(captions) == 4 and len({one.photo for one in captions}) == 1
     assert list(files.values()) == ["things/Owl/0.png"]
@@ -82,7 +79,7 @@ def test_equal_files_are_one_photo(photos, tmp_path):
     "options, message",
     [
         (["--label", "(Owl)"], "fire_engine/0.jpg: --label '.Owl.*' finds nothing in its path"),
-        (["--without", "Owl", "fire_engine"], "things has no photo"),
+        (["--folder", "nothing"], "nothing has no photo"),
     ],
 )
 def test_what_cannot_be_labelled_is_an_error(photos, tmp_path, options, message):

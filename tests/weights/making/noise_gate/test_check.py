@@ -11,8 +11,7 @@ import torch
 from capscore import CapscoreError, load_backbone
 from capscore.backbones.embedded.noise_gate import GateLogits
 from weights.making.caption_grammar import generate
-from weights.making.noise_gate.check import NoiseGateCheck, curved
-from weights.making.noise_gate.loss import NoiseGateLoss, marks, null_direction
+from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, marks, null_direction
 from weights.making.noise_gate.samples import Sample
 
 from .marked_texts import CAPTIONS
