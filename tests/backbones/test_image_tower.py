@@ -20,7 +20,7 @@ from capscore.backbones.embedded.image_tower import (
     align_weights,
 )
 from capscore.errors import CapscoreError
-from weights.making.image_tower.trunk_halves import folded
+from weights.making.image_tower.features import folded
 
 from .tiny_eye import SMALL, random_eye
 

@@ -191,14 +191,9 @@ def package_captions(
     held: Collection[str],
     chance: random.Random,
 ) -> Iterator[Text]:
-    """Random texts of the packages: some names of emoji, then descriptions of pictures, then sentences.
+    """Random texts of `package_texts`: some names of emoji, then descriptions of pictures, then sentences.
 
-    Args:
-        folder: Folder of `weights.making.package_texts`.
-        counts: Number of texts per language.
-        photos: Row number in Multi30k's validation split → its photo, for Dutch descriptions.
-        held: Photos whose descriptions are left out.
-        chance: Random generator.
+    `photos` maps row numbers in Multi30k's validation split to its photos, for Dutch descriptions.
     """
     english: dict[str, str] = {}
     for row in _rows(folder, "en"):

@@ -75,19 +75,19 @@ def _command(recipe: str) -> str:
     return f"python -m weights.making.{recipe} --config {SETTINGS}"
 
 
-def _card(settings: Any, recipe: str, files: Sequence[str] = (), **others: Any) -> ModelCard:
-    """A card with what the settings say; the data are those of the files of rows."""
+def _card(given: Any, module: str, files: Sequence[str] = (), **others: Any) -> ModelCard:
+    """A card with what the given settings say; the data are those of the files of rows."""
     origins = [Origin(path, Path(path).name, "unknown") for path in files]
-    hidden = (*_NOT_ON_CARD, "texts") if recipe == "noise_gate" else _NOT_ON_CARD
-    shown = {name: value for name, value in asdict(settings).items() if name not in hidden}
+    hidden = (*_NOT_ON_CARD, "texts") if module == "noise_gate" else _NOT_ON_CARD
+    shown = {name: value for name, value in asdict(given).items() if name not in hidden}
     others["settings"] = {**shown, **others.get("settings", {})}
     if files:
         data = [source for origin in origins for source in origin.described() if source.rows != 0]
         others["data"] = [*data, *others.get("data", ())]
         held_out = dict.fromkeys(origin.held_out for origin in origins if origin.held_out)
         others["held_out"] = "; ".join([*held_out, others["held_out"]])
-    name = settings.name or Path(settings.out).resolve().name
-    made = {"name": name, "recipe": recipe, "license": settings.license, "command": _command(recipe)}
+    name = given.name or Path(given.out).resolve().name
+    made = {"name": name, "recipe": module, "license": given.license, "command": _command(module)}
     return ModelCard(**{**made, **{key: value for key, value in others.items() if value or key not in made}})
 
 

@@ -15,15 +15,9 @@ T = TypeVar("T")
 
 
 def read_lines(path: str | Path, convert: Callable[[Any], T], field: str, expected: str) -> Iterator[T]:
-    """The rows of a JSONL file, converted.
+    """The rows of a JSONL file, converted; an error of `convert` means that a line is malformed.
 
-    Args:
-        path: The file.
-        convert: Function of a parsed line; a ValueError, KeyError or TypeError means another form.
-        field, expected: Setting that names the file, and description of a row, for errors.
-
-    Raises:
-        InputError: the file cannot be read, or a line is malformed; names the line.
+    `field` is the setting that names the file, `expected` describes a row, for InputError.
     """
     number = 0
     try:

@@ -39,9 +39,9 @@ from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import write_settings
 from weights.making.cards import image_tower_card, image_tower_data
 from weights.making.image_tower.data import prepare, rows_of
+from weights.making.image_tower.features import folded
 from weights.making.image_tower.fit import Fitted, fit
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.image_tower.trunk_halves import folded
 
 
 def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:

@@ -132,12 +132,6 @@ def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, se
     Learned by contrast of two captions of one photo, with a penalty on its size, and then made smaller: of
     the whole step, English alone gains the most, but languages with few captions in the training lose; half
     of it helps nearly all of them (docs/training.md has the numbers).
-
-    Args:
-        draws: Captions; rows with two or more take part.
-        dim: Length of an embedding.
-        share: Share of the learned matrix that is kept; 0 for none, and nothing is learned.
-        seed: Seed of the batches.
     """
     rows = [np.flatnonzero(own.counts > 1) for own in draws]
     ends = np.cumsum([len(own) for own in rows])

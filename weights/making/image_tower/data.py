@@ -19,7 +19,7 @@ from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
 from weights.making.held_out import HeldOut, held_out_photos
 from weights.making.image_tower.captions import CaptionEmbeddings, caption_embeddings
-from weights.making.image_tower.features import photo_features
+from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import (
     LABELLED,
@@ -30,7 +30,6 @@ from weights.making.image_tower.rows import (
     training_rows,
 )
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.image_tower.trunk_halves import FrozenHalf, blocks_of_stages
 from weights.making.photo_names import photo_of
 
 _SIDE = 16

@@ -2,7 +2,8 @@
 
 A view is a file `view-0.npy` of (photos, channels, height, width) in float16, with `view-0.json` beside it,
 which is written last: the photos, the settings and the digest of the frozen half. A run that is killed
-computes the view again that it was at.
+computes the view again that it was at. The trunk's other half shares its layers, so that the trunk is trained
+with it.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import nn
+from torch.nn import functional as F
 
 from capscore.backbones.base import weights_digest
-from capscore.backbones.embedded.image_tower import photo_pixels
+from capscore.backbones.embedded.image_tower import (
+    EfficientNetLite2,
+    FoldedBlock,
+    FoldedTrunk,
+    Stage,
+    photo_pixels,
+)
 from capscore.errors import CapscoreError, ImageError, InputError
 from capscore.files.console import progress_bar
 from capscore.files.write import write_text
@@ -61,22 +70,11 @@ class ViewSettings:
 def photo_features(
     rows: Sequence[PhotoRow], network: nn.Module, folder: Path, views: int, settings: ViewSettings
 ) -> list[np.ndarray]:
-    """The features of all views, computed where they are not on disk.
+    """The features of all views, computed where they are not in the folder, by the frozen half of the trunk.
 
-    Args:
-        rows: Photos with pixels.
-        network: Frozen half of the trunk: pixels (n, 3, side, side) in [−1, 1] → (n, channels, height,
-            width).
-        folder: Where the files are.
-        views: Number of views: the whole photo and `views` − 1 random ones.
-        settings: How photos become features.
-
-    Returns:
-        Per view a memory-mapped array (photos, channels, height, width) of float16, which cannot be written.
-
-    Raises:
-        CapscoreError: the folder holds features of other photos, settings or weights.
-        InputError: a photo cannot be read, or its features are not finite; names it.
+    Per view, the whole photo and `views` − 1 random ones, a memory-mapped array (photos, channels, height,
+    width) of float16. CapscoreError if the folder holds features of other photos, settings or weights;
+    InputError if a photo cannot be read, or its features are not finite.
     """
     network = network.eval().to(memory_format=torch.channels_last)
     described = {
@@ -176,3 +174,76 @@ def _crop(width: int, height: int, chance: np.random.Generator) -> tuple[float, 
     down = area / across
     left, top = chance.uniform(0, 1 - across), chance.uniform(0, 1 - down)
     return left * width, top * height, (left + across) * width, (top + down) * height
+
+
+# ------------------------------------------------------------------ the two halves of the trunk
+
+
+class FrozenHalf(nn.Module):
+    """Pixels (n, 3, side, side) → what the first blocks give, (n, 88, side / 16, side / 16) after four."""
+
+    def __init__(self, trunk: FoldedTrunk, blocks: int):
+        super().__init__()
+        self.stem, self.blocks = trunk.stem, trunk.blocks[:blocks]
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.blocks(F.relu6(self.stem(pixels)))
+
+
+class TrainedHalf(nn.Module):
+    """What `FrozenHalf` gives → the feature map of the trunk, (n, features, h, w)."""
+
+    def __init__(self, trunk: FoldedTrunk, blocks: int, *, train_depthwise: bool = True):
+        super().__init__()
+        self.blocks, self.last = trunk.blocks[blocks:], trunk.last
+        if not train_depthwise:
+            for block in self.blocks:
+                block.depthwise.requires_grad_(False)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            rows = _strided(block, rows) if block.depthwise.stride != (1, 1) else block(rows)
+        return F.relu6(self.last(rows))
+
+
+def _strided(block: FoldedBlock, rows: torch.Tensor) -> torch.Tensor:
+    """A block with a stride, in float32: in bfloat16 its gradient takes CPUs a hundred times as long."""
+    inner = rows if block.expand is None else F.relu6(block.expand(rows))
+    with torch.autocast(rows.device.type, enabled=False):
+        inner = F.relu6(block.depthwise(inner.float()))
+    return block.project(inner)
+
+
+def blocks_of_stages(stages: Sequence[Stage], frozen: int) -> int:
+    """Number of blocks in the first `frozen` stages.
+
+    >>> from capscore.backbones.embedded.image_tower import STAGES
+    >>> blocks_of_stages(STAGES, 4)
+    11
+    """
+    return sum(stage[0] for stage in stages[:frozen])
+
+
+def folded(network: EfficientNetLite2) -> FoldedTrunk:
+    """The trunk of a network with its batch norms, as in eval mode, folded into the convolutions; a copy."""
+    trunk = FoldedTrunk().to(network.conv_stem.weight)
+    # convolution to fill, convolution and batch norm to fill it from
+    pairs: list[tuple[Any, Any, Any]] = [(trunk.stem, network.conv_stem, network.bn1)]
+    stages: Any = network.blocks
+    blocks = [block for stage in stages for block in stage]
+    for own, block in zip(trunk.blocks, blocks, strict=True):
+        if hasattr(block, "conv_pwl"):
+            pairs += [
+                (own.expand, block.conv_pw, block.bn1),
+                (own.depthwise, block.conv_dw, block.bn2),
+                (own.project, block.conv_pwl, block.bn3),
+            ]
+        else:
+            pairs += [(own.depthwise, block.conv_dw, block.bn1), (own.project, block.conv_pw, block.bn2)]
+    pairs.append((trunk.last, network.conv_head, network.bn2))
+    with torch.no_grad():
+        for target, convolution, norm in pairs:
+            factor = norm.weight / (norm.running_var + norm.eps).sqrt()
+            target.weight.copy_(convolution.weight * factor.view(-1, 1, 1, 1))
+            target.bias.copy_(norm.bias - norm.running_mean * factor)
+    return trunk

@@ -1,11 +1,18 @@
 """Rows, features and embeddings of captions → a trained image tower.
 
 The trunk's frozen half is read from disk. First the adapter of the text side is learned from captions alone;
-then the trunk's other half and the head are trained with it fixed.
+then the trunk's other half and the head are trained with it fixed, by contrast: photos against the captions
+of all photos, and captions against recent photos.
+
+The text encoder knows which captions say nearly the same, and the image tower learns from it: part of the
+target is spread over all captions by their similarity to those of the photo. A hard target alone pushes a
+photo away from captions that fit it as well, and agrees less with people.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +20,7 @@ import numpy as np
 import torch
 import xxhash
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.image_tower import ImageTower
@@ -21,14 +29,13 @@ from capscore.errors import CapscoreError, Setting
 from capscore.files.write import whole_file
 from training.data.batches import ShuffledBatches
 from training.engine.loop import RunResult, run
-from training.engine.processes import main_process_first, say
+from training.engine.processes import Gather, main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
 from weights.making.image_tower.captions import CaptionDraws, learned_adapter
-from weights.making.image_tower.contrast import ContrastLoss, Learner
 from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.image_tower.trunk_halves import TrainedHalf
 
 # Settings that do not change the weights, or that the digest of the data covers.
 _NO_IDENTITY = (
@@ -46,6 +53,8 @@ _NO_IDENTITY = (
 # Photos that the scale of cosines is measured on.
 _SCALE_PHOTOS = 1000
 _AT_ONCE = 64
+# Smallest and largest side of a random region, as a share of the photo's.
+_SIDES = (0.35, 0.95)
 
 
 @dataclass(frozen=True)
@@ -156,3 +165,169 @@ def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photo
         )
         raise CapscoreError(said, ": train longer, or with another ", Setting("learning_rate"))
     return texts / images
+
+
+# ------------------------------------------------------------------ the loss
+
+
+class Learner(nn.Module):
+    """The tower, and the photos of the last steps, which checkpoints hold with it."""
+
+    recent: Tensor  # (recent, dim), embeddings of photos, the last first
+    recent_rows: Tensor  # (recent,) int64, their numbers; −1 where there is none yet
+
+    def __init__(self, tower: ImageTower, recent: int):
+        super().__init__()
+        self.tower = tower
+        self.register_buffer("recent", torch.zeros(recent, tower.config.dim))
+        self.register_buffer("recent_rows", torch.full((recent,), -1, dtype=torch.int64))
+
+    @torch.no_grad()
+    def remember(self, photos: Tensor, rows: Tensor) -> None:
+        """Put the photos of a step before the others."""
+        kept = len(self.recent)
+        self.recent.copy_(torch.cat([photos.detach(), self.recent])[:kept])
+        self.recent_rows.copy_(torch.cat([rows, self.recent_rows])[:kept])
+
+
+class ContrastLoss:
+    """The loss of a batch of photos, given by their numbers; the text adapter of `data.tower` is fixed.
+
+    `shares` (n, classes) are those of ImageNet's classes in each photo, needed with `names_weight`;
+    `captioned` (n,) are the numbers of the photos with a caption, those to train on.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        half: TrainedHalf,
+        draws: CaptionDraws,
+        settings: ImageTowerSettings,
+        shares: np.ndarray | None = None,
+    ):
+        self.shares = shares
+        self.data, self.half, self.draws, self.settings = data, half, draws, settings
+        self.captioned = np.flatnonzero(draws.counts > 0)
+        # number of a photo → its place among the captioned
+        self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
+        self.place_of[self.captioned] = np.arange(len(self.captioned))
+        with torch.no_grad():
+            device = _device(data.tower)
+            means = draws.means(self.captioned).to(device)
+            self.means = data.tower.text.adapted(F.normalize(means, dim=-1))
+            # the adapter is fixed, so every caption has its place before the first step
+            # the head's own names are trained, and these stay
+            self.names = F.normalize(data.tower.head.names.detach().clone(), dim=-1)
+            self.captions = data.tower.text.adapted(draws.at(np.arange(len(draws.matrix))).to(device))
+
+    def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
+        settings, learner = self.settings, average.model
+        tower, chance = learner.tower, chance_of_step()
+        device = _device(tower)
+        views = chance.integers(len(self.data.views), size=len(rows))
+        features = self._features(rows, views, chance)
+        captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
+        # rows of float16 are read as they are, and computed with in the precision of the loop
+        read = torch.from_numpy(features).to(device).float()
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps):
+            maps = self.half(read.contiguous(memory_format=torch.channels_last))
+            photos = tower.embed(maps).float()
+            if settings.region_weight:
+                boxes = _random_boxes(len(rows), chance).to(device)
+                regions = tower.head(maps, boxes).squeeze(1).float()
+        # cosines are compared in full precision
+        own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
+        near = settings.logit_scale * captions @ self.means[own].T * settings.softness
+        target = self._target(F.one_hot(own, len(captions)), near.T)
+        logits = settings.logit_scale * photos @ captions.T
+        losses = {"photo": _cross_entropy(logits, target)}
+        losses["caption"] = self._of_captions(learner, gather(photos), gather(own), own, captions)
+        loss = (losses["photo"] + losses["caption"]) / 2
+        if settings.region_weight:
+            losses["region"] = _cross_entropy(settings.logit_scale * regions @ captions.T, target)
+            loss = loss + settings.region_weight * losses["region"]
+        if settings.names_weight and self.shares is not None:
+            shares = torch.from_numpy(self.shares[np.asarray(rows)].astype(np.float32)).to(device)
+            near = settings.logit_scale * settings.softness * photos @ self.names.T
+            # what the trunk is sure of counts: of people, say, ImageNet has no class
+            sure = 1.0 + (shares * (shares + 1e-9).log()).sum(dim=-1) / math.log(shares.shape[1])
+            losses["names"] = (sure * -(shares * near.log_softmax(dim=-1)).sum(dim=-1)).mean()
+            loss = loss + settings.names_weight * losses["names"]
+        if settings.pair_weight:
+            losses["pair"] = _of_pairs(logits, target)
+            loss = loss + settings.pair_weight * losses["pair"]
+        return {"loss": loss, **losses}
+
+    def _features(self, rows: Sequence[int], views: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+        """Features of views (n, channels, h, w): a random part of each, as often as not mirrored.
+
+        A part of the map is nearly the map of a part of the photo, and costs no pass through the frozen half.
+        """
+        whole = [self.data.views[view][row] for view, row in zip(views, rows, strict=True)]
+        if self.settings.least_part >= 1:
+            return np.stack(whole)
+        _, height, width = whole[0].shape
+        # the parts of one batch have one size, so that they are computed together
+        h, w = (round(side * chance.uniform(self.settings.least_part, 1.0)) for side in (height, width))
+        tops = chance.integers(height - h + 1, size=len(rows))
+        lefts = chance.integers(width - w + 1, size=len(rows))
+        steps = np.where(chance.random(len(rows)) < 0.5, -1, 1)
+        return np.stack(
+            [
+                item[:, top : top + h, left : left + w][:, :, ::step]
+                for item, top, left, step in zip(whole, tops, lefts, steps, strict=True)
+            ]
+        )
+
+    def _of_captions(
+        self, learner: Learner, photos: Tensor, places: Tensor, own: Tensor, captions: Tensor
+    ) -> Tensor:
+        """Captions of the batch against its photos and those of the last steps, which it then joins."""
+        settings = self.settings
+        known = learner.recent_rows >= 0
+        others = torch.cat([photos, learner.recent[known]])
+        rows = torch.cat([places, learner.recent_rows[known]])
+        # a photo that was seen some steps ago is no negative of its own caption, and its right place is the
+        # newest
+        same = rows == own[:, None]
+        first = F.one_hot(same.int().argmax(dim=1), len(rows)).bool()
+        twice = same & ~first
+        own_captions = captions[own]
+        near = settings.logit_scale * settings.softness * own_captions @ self.means[rows].T
+        target = self._target(first, near.masked_fill(twice, -torch.inf))
+        logits = settings.logit_scale * own_captions @ others.T
+        learner.remember(photos, places)
+        return _cross_entropy(logits.masked_fill(twice, -1e4), target)
+
+    def _target(self, hard: Tensor, near: Tensor) -> Tensor:
+        share = self.settings.soft_share
+        return (1.0 - share) * hard + share * near.softmax(dim=-1)
+
+
+def _of_pairs(logits: Tensor, target: Tensor) -> Tensor:
+    """Contrast of the wanted pairs (n, captions) with all of them at once.
+
+    The contrast of one photo's captions does not change when all its logits grow; this one compares photos.
+    """
+    wanted = (target * logits).sum(dim=-1).mean()
+    return logits.logsumexp(dim=(0, 1)) - math.log(len(logits)) - wanted
+
+
+def chance_of_step() -> np.random.Generator:
+    """A generator that follows torch's, which the loop seeds at each step."""
+    return np.random.default_rng(int(torch.randint(2**31, ())))
+
+
+def _random_boxes(n: int, chance: np.random.Generator) -> Tensor:
+    """One box per photo, (n, 1, 4), left, top, right, bottom as shares of its sides."""
+    sides = chance.uniform(*_SIDES, size=(n, 2))
+    corner = chance.uniform(size=(n, 2)) * (1.0 - sides)
+    return torch.from_numpy(np.hstack([corner, corner + sides]).astype(np.float32)).unsqueeze(1)
+
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return -(target * logits.log_softmax(dim=-1)).sum(dim=-1).mean()
+
+
+def _device(tower: ImageTower) -> torch.device:
+    return next(tower.parameters()).device

@@ -116,11 +116,7 @@ def read_captions(
 ) -> list[Caption]:
     """The captions of all sources, held out or not; raises InputError if a source has none.
 
-    Args:
-        data: Folder with the folders flickr8k, multi30k and xflickrco.
-        texts: Folder of `weights.making.package_texts`; None for none.
-        coco: Files of captions of COCO's photos, as `coco_captions` reads them.
-        sources: Official sources to read, among `SOURCES`.
+    `data` holds the official files, `texts` those of `package_texts`; `coco` are files for `coco_captions`.
     """
     captions: list[Caption] = []
     for source in sources:
@@ -202,17 +198,10 @@ def training_rows(
     most_photos: int | None = None,
     captionless: bool = False,
 ) -> TrainingRows:
-    """Captions and photos → rows, without what is held out.
+    """Captions and photos → rows, without what is held out; with `captionless`, of photos without one too.
 
-    Args:
-        captions: Captions of all sources.
-        photos: Photos that are there.
-        held: Photos that may not be trained on.
-        most_photos: Most photos with pixels, evenly spread over them; None for all.
-        captionless: Whether photos without a caption are rows too, for a teacher that looks at photos.
-
-    Raises:
-        InputError: no photo has a caption, or a file made for the training has one of a photo held out.
+    Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption, or a file made
+    for the training has one of a photo held out.
     """
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}
     left_out: Counter[tuple[str, str]] = Counter()

@@ -35,11 +35,7 @@ _POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 class NoiseGateLoss:
-    """The loss on samples, as `training.engine.loop.run` calls it.
-
-    Args:
-        kind_weight, touched_weight: Weights of L_kind and L_touched.
-    """
+    """The loss on samples, as `training.engine.loop.run` calls it, with the weights a and b."""
 
     def __init__(self, kind_weight: float, touched_weight: float):
         self.kind_weight, self.touched_weight = kind_weight, touched_weight
@@ -94,11 +90,6 @@ def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str], l
 
     Neither captions nor photos lie there. Photos lie where captions lie, so their cosines with it are as
     small: on `embedded`, 0.01 with a standard deviation of 0.006, measured on 400 photos.
-
-    Args:
-        backbone: Backbone whose space it is.
-        captions: Captions in its languages, several thousand.
-        lean: Part of the opposite of their mean, beside 1 of the direction.
     """
     rows = torch.from_numpy(backbone.encode_texts(captions)).double()
     _, vectors = torch.linalg.eigh(rows.T @ rows)

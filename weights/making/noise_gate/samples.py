@@ -79,13 +79,9 @@ class SampleBatches:
     what they are about.
 
     Args:
-        texts: Captions to draw from.
-        tokenizer: Tokenizer of the text encoder.
         language_shares: Language → how often it is drawn; InputError if it has no captions.
         source_shares: Data set → weight of each of its captions, 1 for those not named.
-        batch_size: Texts per batch.
         steps: Number of batches per epoch.
-        seed: Seed of all draws.
     """
 
     def __init__(

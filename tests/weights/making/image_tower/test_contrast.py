@@ -9,8 +9,8 @@ from torch import nn
 
 from capscore.backbones.embedded.image_tower import ImageTower
 from weights.making.image_tower.captions import CaptionDraws
-from weights.making.image_tower.contrast import ContrastLoss, Learner
-from weights.making.image_tower.trunk_halves import TrainedHalf
+from weights.making.image_tower.features import TrainedHalf
+from weights.making.image_tower.fit import ContrastLoss, Learner
 
 from . import test_fit
 

@@ -15,10 +15,10 @@ from capscore.errors import CapscoreError
 from weights.making.image_tower import fit as fitting
 from weights.making.image_tower.captions import CaptionDraws, CaptionEmbeddings
 from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.fit import fit
 from weights.making.image_tower.rows import PhotoRow, TrainingRows
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.image_tower.trunk_halves import TrainedHalf
 from weights.making.photo_names import Photo
 
 SMALL = ImageTowerConfig(

@@ -116,7 +116,7 @@ def test_the_card_says_what_it_was_made_of_and_what_was_held_out(made):
 def test_the_frozen_half_and_the_published_trunk_agree(made):
     from capscore.backbones.embedded.backbone import load_efficientnet
     from capscore.backbones.embedded.image_tower import STAGES
-    from weights.making.image_tower.trunk_halves import FrozenHalf, TrainedHalf, blocks_of_stages, folded
+    from weights.making.image_tower.features import FrozenHalf, TrainedHalf, blocks_of_stages, folded
 
     trunk = folded(load_efficientnet())
     blocks = blocks_of_stages(STAGES, 4)
