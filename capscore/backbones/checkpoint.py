@@ -317,9 +317,9 @@ def weight_files(folder: Path) -> list[Path]:
             with refusing(f"{index}"):
                 names = set(read_json(index)["weight_map"].values())
                 files = [inside(folder, name, index) for name in sorted(names)]
-                if files and all(file.is_file() for file in files):
-                    return files
-            raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
+            if not files or not all(file.is_file() for file in files):
+                raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
+            return files
     raise BackboneUnavailable(
         f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is in it"
     )

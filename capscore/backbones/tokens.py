@@ -67,9 +67,10 @@ def load_tokenizer(folder: Path, config: Any = None, **settings: Any) -> Any:
     with refusing(f"the tokenizer in {folder}"):
         if config is None and not configured and file.is_file():
             tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), **settings)
-            for role, token in _ROBERTA_TOKENS.items():
-                if token in tokenizer.get_vocab() and role not in settings:
-                    setattr(tokenizer, role, token)
+            known = tokenizer.get_vocab()
+            roles = {role: token for role, token in _ROBERTA_TOKENS.items() if token in known}
+            for role in roles.keys() - settings.keys():
+                setattr(tokenizer, role, roles[role])
             return tokenizer
         if config is not None:
             settings["config"] = config

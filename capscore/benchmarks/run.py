@@ -343,8 +343,8 @@ def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
     except (CapscoreError, RuntimeError, MemoryError) as error:  # such as a full device
         if not keep_going:
             raise
-        known = isinstance(error, CapscoreError)
-        run.skipped[name] = error if known else CapscoreError(f"{type(error).__name__}: {error}")
+        wrapped = CapscoreError(f"{type(error).__name__}: {error}")
+        run.skipped[name] = error if isinstance(error, CapscoreError) else wrapped
 
 
 def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
@@ -521,8 +521,10 @@ def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> Benchmar
         rows = [row for row in first.rows if row[0] in both]
         tests: list[dict[str, Any]] = []
         if rows and first.scores is not None and result.scores is not None:
-            columns = [np.concatenate([part[key] for key, _ in rows]) for part in (first_scores, scores)]
-            tests = task.compare(rows, *columns, run.options)
+            before, after = (
+                np.concatenate([part[key] for key, _ in rows]) for part in (first_scores, scores)
+            )
+            tests = task.compare(rows, before, after, run.options)
         if not tests:
             why = f"there is no paired test for {run.benchmark}" if both else "no row was scored by both"
             notes.append(f"{pair} are not compared: {why}")

@@ -101,21 +101,28 @@ def benchmark(
         _refuse("systems", {"suite": suite, "figure": figure, "compare": compare, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
-        return _compare_systems(systems, more or [], makers, data or [], config, how, show)
-    if (suite is None) == (not data):
-        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
-    _refuse("suite", {**where, **of_scores, "config": config} if suite else {})
-    if suite is not None and data_dir is None:
-        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
+        _compare_systems(systems, more or [], makers, data or [], config, how, show)
+        return None
+    if suite is not None:
+        _refuse("suite", {**where, **of_scores, "config": config})
+    _check_target(suite, data, data_dir)
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
-        return _write_queries(write_queries, targets, where)
+        _write_queries(write_queries, targets, where)
+        return None
     files = options.named_files(scores or ())
     makers = _makers(metric or (["mcs"] if backbone and not files else []), backbone, metric_options)
     if not makers and not files:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
     how |= {"compare": compare, "scores": files}
     return _compare_metrics(makers, targets, suite, data_dir, how, show)
+
+
+def _check_target(suite: str | None, data: list[str] | None, data_dir: Path | None) -> None:
+    if (suite is None) == (not data):
+        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
+    if suite is not None and data_dir is None:
+        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
 
 
 class _Shown(NamedTuple):

@@ -72,8 +72,7 @@ def calibrate(
     terminal.check_result_files(force, output=output)
     if output is None and not as_json:
         raise terminal.UsageError(Setting("output"), ": expected a file for the percentiles (or --json)")
-    given = (image_column, candidate_column, references_column, language_column)
-    columns = dict(zip(options.COLUMNS, given, strict=True))
+    columns = options.columns(image_column, candidate_column, references_column, language_column)
     with_references = any(METRICS.get(slug).needs_references for slug, _ in chosen)
     rows = _rows(input, split, images, columns, with_references, metric_options.get("allow_urls", False))
     load = ScorerLoader({**metric_options, "progress": False if quiet else None})

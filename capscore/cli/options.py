@@ -56,6 +56,11 @@ def complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
 
 
+def columns(*named: str | None) -> dict[str, str | None]:
+    """The columns that options name, by what they hold."""
+    return dict(zip(("image", "candidate", "references", "language"), named, strict=True))
+
+
 def metrics_option(help: str) -> Any:
     """The option --metric, which may be repeated; a shell completes the names."""
     return option(
@@ -77,7 +82,6 @@ CandidateColumn = Annotated[str | None, column_option("Default: caption, candida
 ReferencesColumn = Annotated[str | None, column_option("Default: references, refs, reference_1, ….")]
 LanguageColumn = Annotated[str | None, column_option("Default: language, lang.")]
 
-COLUMNS = ("image", "candidate", "references", "language")
 
 Data = Annotated[list[str] | None, option("Benchmark, such as xvnli; repeatable.", "--data", "-d")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.", "--config", "-c")]

@@ -169,8 +169,8 @@ def _publish(plan: Plan, repo_id: str, dry_run: bool, options: dict[str, Any]) -
     for note in plan.notes:
         say(f"note: {note}")
     if dry_run:
-        size = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
-        return print_line(console, f"dry run: {size}, would go to {repo_id} in one commit")
+        files = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
+        return print_line(console, f"dry run: {files}, would go to {repo_id} in one commit")
     pushed = push(plan, repo_id, **options)
     if pushed.changed:
         made = "created and filled" if pushed.created else "pushed to"

@@ -80,17 +80,11 @@ def score(
     from ..files.image_folder import ImageFolder
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
-    from ..metrics.calibration import read_calibrations
     from ..metrics.score_file import ScoringRun, result_columns
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
-    terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
-    terminal.check_result_files(force, report=report)
-    if calibration is not None:
-        with terminal.as_usage():
-            read_calibrations(calibration)
-    given = (image_column, candidate_column, references_column, language_column)
-    columns = dict(zip(options.COLUMNS, given, strict=True))
+    _check_files(output, report, calibration, force)
+    columns = options.columns(image_column, candidate_column, references_column, language_column)
     source = _open(input, photo, caption, reference, references, split, image_column)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
@@ -102,9 +96,8 @@ def score(
         output = check_output(output, source, force=force)
     # over many chunks there is one bar for all of them
     scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
-    run = ScoringRun(
-        source, names, folder, scorers, language=language, on_error=on_error, spell=terminal.spell
-    )
+    how: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
+    run = ScoringRun(source, names, folder, scorers, **how)
     about = {"input": input and str(input), "output": output and str(output)}
     summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:
@@ -114,9 +107,20 @@ def score(
     elif not quiet:
         _print(run, placed, calibration, output, report)
     if run.failures and not quiet:
-        what = f"of {source.n_rows:,} rows could not be scored"
-        terminal.print_failures(run.failures, what, source.short_place)
+        terminal.print_failures(
+            run.failures, f"of {source.n_rows:,} rows could not be scored", source.short_place
+        )
     return terminal.SKIPPED if run.failures else None
+
+
+def _check_files(output: Path | None, report: Path | None, calibration: Path | None, force: bool) -> None:
+    from ..metrics.calibration import read_calibrations
+
+    terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
+    terminal.check_result_files(force, report=report)
+    if calibration is not None:
+        with terminal.as_usage():
+            read_calibrations(calibration)
 
 
 def _open(

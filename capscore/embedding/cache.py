@@ -146,9 +146,10 @@ class EmbeddingCache:
         try:
             if self.path.exists():
                 with self._connect() as connection:
-                    for *row, stored in connection.execute(_CONTENTS):
-                        when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
-                        found.append(dict(zip(names, (*row, when), strict=True)))
+                    rows = connection.execute(_CONTENTS).fetchall()
+                for *row, stored in rows:
+                    when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
+                    found.append(dict(zip(names, (*row, when), strict=True)))
         except (*_ERRORS, TypeError, ValueError, OverflowError) as error:
             readable, found = "no such table" in str(error), []  # of a file that nothing was stored in yet
         return {

@@ -280,15 +280,15 @@ def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -
                     raise _too_long(f"{path}, line {number}", limit)
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                text = None
-                with suppress(UnicodeDecodeError):
-                    text = raw.decode("utf-8")
-                if text is None or (number == 1 and "\0" in text):
-                    raise InputError(
-                        f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name "
-                        f"its encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
-                    )
+                text = raw.decode("utf-8")
+                if number == 1 and "\0" in text:
+                    raise UnicodeError
                 yield number, text
+    except UnicodeError:
+        raise InputError(
+            f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name its "
+            f"encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
+        ) from None
     except (OSError, EOFError, zlib.error) as error:  # a torn gzip file raises any of them
         raise InputError(f"{path} cannot be read after line {number}: {error}") from None
 

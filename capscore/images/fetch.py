@@ -95,8 +95,9 @@ class Downloads:
             ImageError: The URL could not be fetched.
         """
         url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
-        is_url = isinstance(url, str) and url.lower().startswith(("http://", "https://"))
-        if not self._allowed or not is_url:
+        if not self._allowed or not isinstance(url, str):
+            return image
+        if not url.lower().startswith(("http://", "https://")):
             return image
         with self._lock:
             lock = self._locks.setdefault(url, threading.Lock())

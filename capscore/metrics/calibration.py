@@ -418,7 +418,7 @@ def calibrate(
             "percentiles; give fixed ",
             Setting("document_frequencies"),
         )
-    languages = {}
+    languages: dict[str, dict[str, Any]] = {}
     for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
         languages[language] = {}
         for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):

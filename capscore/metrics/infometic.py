@@ -333,7 +333,7 @@ class InfoMetIC(BackboneScorer):
                 states = self._text_states(columns, texts, pieces, contexts)
                 for block, images in encoded:
                     both = torch.stack(self.aligner.all_pairs(images, states, chunk))
-                    matrices[np.ix_((0, 1), block, columns)] = both.float().cpu().numpy()
+                    matrices[:, np.array(block)[:, None], columns] = both.float().cpu().numpy()
                     advance(len(block) * len(columns))
         self._check_finite(matrices.sum(axis=0))
         return matrices

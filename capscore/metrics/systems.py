@@ -280,18 +280,11 @@ def read_systems(
     """
     given = {"id": id_column, "photo": image_column, "language": language_column}
     systems = [_System(name, Path(path), given) for name, path in files.items()]
-    options = [("id_column", id_column), ("image_column", image_column), ("language_column", language_column)]
-    for option, column in (*options, *(("metric", metric) for metric in metrics or ())):
-        for system in systems:
-            if column is not None:
-                check_column(option, column, system.source.columns, f" (in {system.source.path})")
+    named = [("id_column", id_column), ("image_column", image_column), ("language_column", language_column)]
+    _check_columns(systems, [*named, *(("metric", metric) for metric in metrics or ())])
     known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
     first = systems[0]
-    common = [
-        column
-        for column in first.source.columns
-        if all(column in system.source.columns for system in systems)
-    ]
+    common = [name for name in first.source.columns if all(name in s.source.columns for s in systems)]
     columns = [*dict.fromkeys(metrics)] if metrics else [column for column in common if column in known]
     if not columns:
         raise InputError(
@@ -330,6 +323,14 @@ def read_systems(
         numbers=numbers,
         image_column=next(iter(first.columns["photo"]), None),
     )
+
+
+def _check_columns(systems: Sequence[_System], options: Sequence[tuple[str, str | None]]) -> None:
+    """Check that every system's file has the columns that options name."""
+    for option, column in options:
+        for system in systems:
+            if column is not None:
+                check_column(option, column, system.source.columns, f" (in {system.source.path})")
 
 
 def _summary(path: Path) -> dict[str, dict[str, Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -295,10 +296,10 @@ class AnnotationSource:
         count = 0
         try:
             with self.open() as stream, parquet.ParquetFile(stream) as table:
-                for batch in table.iter_batches(batch_size=64):
-                    for number, values in enumerate(batch.to_pylist(), count):
-                        yield Row(values, self, entry=number)
-                    count += batch.num_rows
+                batches = table.iter_batches(batch_size=64)
+                for values in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
+                    yield Row(values, self, entry=count)
+                    count += 1
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0]
             raise self.error(f"is not Parquet, or cut short: {reason}") from error

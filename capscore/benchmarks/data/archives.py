@@ -77,20 +77,22 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
         return _bounded(stream)
 
 
+def _checked_size(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    if entry.size > UNPACKED_BYTES.bytes:
+        raise PackedFileError(f"unpacks to more than it may: {UNPACKED_BYTES}")
+    return entry
+
+
 def _tar_member(path: Path, member: str) -> bytes:
     with open(path, "rb") as file, _errors():
-        mode = "r:gz" if file.read(2) == _GZIP else "r:"
+        is_gzip = file.read(2) == _GZIP
         file.seek(0)
-        with tarfile.open(fileobj=file, mode=mode) as archive:
-            entries = []
-            for entry in archive:
-                if entry.size > UNPACKED_BYTES.bytes:
-                    raise PackedFileError(f"unpacks to more than it may: {UNPACKED_BYTES}")
-                entries.append(entry)
+        with tarfile.open(fileobj=file, mode="r:gz" if is_gzip else "r:") as archive:
+            entries = [entry for entry in map(_checked_size, archive) if not entry.isdir()]
             while archive.fileobj.read(1 << 20):  # at its end, gzip checks what it unpacked
                 pass
-            name = _find([entry.name for entry in entries if not entry.isdir()], member)
-            entry = next(entry for entry in entries if entry.name == name and not entry.isdir())
+            name = _find([entry.name for entry in entries], member)
+            entry = next(entry for entry in entries if entry.name == name)
             if not entry.isreg() or entry.issparse():
                 kind = "a link" if entry.issym() or entry.islnk() else "of another kind"
                 raise PackedFileError(f"{name!r:.200} in the archive is {kind}, not a file")
@@ -107,7 +109,7 @@ def _gunzipped(data: bytes) -> bytes:
         return _bounded(stream)
 
 
-def _bounded(stream: IO[bytes]) -> bytes:
+def _bounded(stream: IO[bytes] | gzip.GzipFile) -> bytes:
     data = stream.read(UNPACKED_BYTES.bytes + 1)
     if len(data) > UNPACKED_BYTES.bytes:
         raise PackedFileError(f"unpacks to more than it may: {UNPACKED_BYTES}")
