@@ -1,9 +1,10 @@
 """Which photos no weights may be trained on: official files of the test sets → photos, each with its sets.
 
 A photo is held out by its number, in whatever data set or language it turns up: a Chinese caption of a photo
-that a German test has is left out too. The files are those of the benchmarks, in one folder: `flickr8k`,
-`multi30k`, `xflickrco`, `composite`, `vicr`, `thumb`, `capeval1k`, `pascal50s`, `valse`, `xvnli`; and, if it
-is there, `coco/captions_val2014.json`.
+that a German test has is left out too. Data sets name one photo in many ways: `1000268201_693b08cb0e.jpg`,
+`1000268201.jpg#2`, `COCO_train2014_000000000009.jpg`, `val2017/000000000139.jpg`. The files are those of the
+benchmarks, in one folder: `flickr8k`, `multi30k`, `xflickrco`, `composite`, `vicr`, `thumb`, `capeval1k`,
+`pascal50s`, `valse`, `xvnli`; and, if it is there, `coco/captions_val2014.json`.
 
 COCO's val2014 is held out as a whole. Its photos are known by their names (`COCO_val2014_…`). Names of 2017
 do not tell: val2017 and a third of train2017 are of val2014. So a COCO photo is trained on only if some name
@@ -12,21 +13,81 @@ shows that it is of train2014, or if COCO's own list of val2014 is there and lac
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
 from capscore.errors import InputError
-from weights.making.photo_names import Photo, coco_split, photo_of
 
+_COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
+# COCO's names since 2017; the folder tells the split
+_COCO_2017 = re.compile(r"(?:.*?(train|val|test)2017/)?(?:.*/)?(\d{12})(?:\.\w+)?")
+_VOC = re.compile(r"(20(?:0[7-9]|1[0-2]))_(\d{6})(?!\d)")
+_FLICKR = re.compile(r"(\d+)(?:_[0-9a-z]+)?(?:\.\w+)*")
+_TITLES = {"flickr": "Flickr", "coco": "COCO", "voc": "VOC", "labelled": "labelled photo"}
 MULTI30K_TESTS = ("test_2016_flickr", "test_2017_flickr", "test_2017_mscoco", "test_2018_flickr")
 VAL2014 = "COCO val2014"
 VAL2014_FILE = Path("coco") / "captions_val2014.json"
+
+
+class Photo(NamedTuple):
+    """A photo, whatever a data set calls it: its collection and its number there.
+
+    The number is, of VOC, the year and the number in one (2008003849); of a labelled photo, which has none, a
+    digest of its file.
+    """
+
+    collection: Literal["flickr", "coco", "voc", "labelled"]
+    number: int
+
+    def __str__(self) -> str:
+        return f"{_TITLES[self.collection]} {self.number}"
+
+
+def photo_of(name: str) -> Photo | None:
+    """The photo that a file name or caption id names; None if it names none.
+
+    >>> str(photo_of("1000268201_693b08cb0e.jpg#zhc#0")), str(photo_of("1000268201.jpg"))
+    ('Flickr 1000268201', 'Flickr 1000268201')
+    >>> str(photo_of("COCO_train2014_000000000009.jpg#367178")), str(photo_of("train2017/000000000009.jpg"))
+    ('COCO 9', 'COCO 9')
+    >>> str(photo_of("VOC2012/JPEGImages/2008_003849.jpg")), photo_of("sunset.jpg")
+    ('VOC 2008003849', None)
+    """
+    path = name.partition("#")[0].strip()
+    last = path.rpartition("/")[2]
+    if coco := _COCO.match(last):
+        return Photo("coco", int(coco[3]))
+    if coco := _COCO_2017.fullmatch(path):
+        return Photo("coco", int(coco[2]))
+    if voc := _VOC.match(last):
+        return Photo("voc", int(voc[1] + voc[2]))
+    flickr = _FLICKR.fullmatch(last)
+    return Photo("flickr", int(flickr[1])) if flickr else None
+
+
+def coco_split(name: str) -> str:
+    """The split of 2014 that the file name of a COCO photo tells; "" if it tells none.
+
+    The photos of val2017 are all of val2014. Those of train2017 are of train2014 or of val2014, so their
+    names tell nothing.
+
+    >>> coco_split("COCO_train2014_000000000009.jpg"), coco_split("val2017/000000000139.jpg")
+    ('train2014', 'val2014')
+    >>> coco_split("train2017/000000000009.jpg"), coco_split("1000268201_693b08cb0e.jpg")
+    ('', '')
+    """
+    path = name.partition("#")[0].strip()
+    if coco := _COCO.match(path.rpartition("/")[2]):
+        return f"{coco[1].lower()}{coco[2]}"
+    coco = _COCO_2017.fullmatch(path)
+    return {"val": "val2014", "test": "test2017"}.get(coco[1] or "", "") if coco else ""
 
 
 class HeldOutSet(NamedTuple):

@@ -36,10 +36,9 @@ from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import benchmark_builder, load_benchmark
 from capscore.errors import InputError
 from training.engine.config import main as run_as_command
-from weights.making.held_out import HeldOut, held_out_photos
+from weights.making.held_out import HeldOut, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
 from weights.making.package_texts import source_named, source_texts
-from weights.making.photo_names import Photo, photo_of
 
 Row = dict[str, Any]
 RATINGS = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
@@ -60,14 +59,6 @@ class RatedSplit:
     training: frozenset[int]
     held_out: frozenset[int]
 
-    def refuse_held_out(self, names: Iterable[str], source: str) -> None:
-        """Raise InputError if a row's photo, given by its name, is held out; names photo and row."""
-        for row, name in enumerate(names):
-            photo = _flickr_photo(name, row, source)
-            if photo.number in self.held_out:
-                said = f"{photo} ({name}) may not be trained on: its ratings are measured on. Remove the row"
-                raise InputError(said, row=row, field=source)
-
 
 def split_numbers(numbers: Iterable[int], n_training: int = N_TRAINING) -> RatedSplit:
     """Split Flickr numbers by the rule above; raises InputError if none would be held out.
@@ -85,10 +76,10 @@ def split_numbers(numbers: Iterable[int], n_training: int = N_TRAINING) -> Rated
 def rated_split(flickr8k: Path) -> RatedSplit:
     """The split of the rated photos in Flickr8k's files."""
     names = [name for file in RATINGS for name in listed_photos(AnnotationSource(flickr8k / file))]
-    return split_numbers(_flickr_photo(name, row, "rated photos").number for row, name in enumerate(names))
+    return split_numbers(_photo(name, row, "rated photos").number for row, name in enumerate(names))
 
 
-def _flickr_photo(name: str, row: int, source: str) -> Photo:
+def _photo(name: str, row: int | None = None, source: str | None = None) -> Photo:
     photo = photo_of(name)
     if photo is None or photo.collection != "flickr":
         raise InputError(f"{name!r:.80} has no Flickr number", row=row, field=source)
@@ -141,12 +132,14 @@ def captions(
 
 def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: str) -> None:
     """Raise InputError if a row has a photo that is measured on; names photo and row."""
-    split.refuse_held_out((row["id"] for row in rows), source)
     for number, row in enumerate(rows):
-        photo = _photo(row["id"])
-        reason = held.reason(photo, row["id"])
-        if reason and photo.number not in split.training:
-            raise InputError(f"{photo} may not be trained on: {reason}", row=number, field=source)
+        photo = _photo(row["id"], number, source)
+        reason = "" if photo.number in split.training else held.reason(photo, row["id"])
+        if photo.number in split.held_out:
+            reason = "its ratings are measured on"
+        if reason:
+            said = f"{photo} ({row['id']}) may not be trained on: {reason}. Remove the row"
+            raise InputError(said, row=number, field=source)
 
 
 def write_rows(
@@ -215,13 +208,6 @@ def plain(text: str) -> str:
     True
     """
     return re.sub(r"[^\w]|_", "", text.lower())
-
-
-def _photo(name: str) -> Photo:
-    photo = photo_of(name)
-    if photo is None:
-        raise InputError(f"{name!r:.80} names no photo")
-    return photo
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -27,8 +27,8 @@ from pathlib import Path
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from training.engine.config import main as run_as_command
+from weights.making.held_out import Photo, photo_of
 from weights.making.jsonl import write_lines
-from weights.making.photo_names import Photo, photo_of
 
 # Sources of training captions whose ids name no photo.
 _OF_NO_PHOTO = ("grammar", "tatoeba", "cldr-annotations", "cldr-annotations-derived", "tuxpaint-stamps")

@@ -48,7 +48,7 @@ from capscore.perturbations import KINDS, UNSEEN_KINDS
 from capscore.perturbations.styles import STYLES
 from capscore.statistics.columns import plain
 from training.engine.config import main as run_as_command
-from weights.making.photo_names import photo_of
+from weights.making.held_out import photo_of
 
 from .figures import percent, study_parser, table, write_results
 from .held_out import described_photo

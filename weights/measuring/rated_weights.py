@@ -33,8 +33,8 @@ from capscore.metrics.backbone_scorer import MCS
 from capscore.statistics.agreement import agreement, compare
 from training.engine.config import main as run_as_command
 from training.engine.valse_check import valse_result
+from weights.making.held_out import photo_of
 from weights.making.package_texts import source_named, source_texts
-from weights.making.photo_names import photo_of
 from weights.making.rated_rows import plain, rated_split
 
 from .figures import Share, percent, share_of_sums, study_parser, table, write_results

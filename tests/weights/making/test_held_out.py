@@ -9,9 +9,17 @@ import re
 import pytest
 
 from capscore.errors import CapscoreError, InputError
-from weights.making import held_out, photo_names
-from weights.making.held_out import SETS, TESTED, HeldOut, TrainingPhoto, held_out_photos
-from weights.making.photo_names import Photo, coco_split, photo_of
+from weights.making import held_out
+from weights.making.held_out import (
+    SETS,
+    TESTED,
+    HeldOut,
+    Photo,
+    TrainingPhoto,
+    coco_split,
+    held_out_photos,
+    photo_of,
+)
 
 from .image_tower.sources import write_data
 from .test_captions import HELD
@@ -186,7 +194,7 @@ def test_a_name_without_a_number_names_no_photo(name):
 
 
 def test_examples():
-    for module in (held_out, photo_names):
+    for module in (held_out,):
         found = doctest.testmod(module)
         assert found.attempted and not found.failed
 

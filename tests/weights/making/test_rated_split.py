@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from capscore.errors import InputError
-from weights.making.rated_rows import RATINGS, rated_split, split_numbers
+from weights.making.held_out import HeldOut
+from weights.making.rated_rows import RATINGS, check_rows, rated_split, split_numbers
 
 
 def write(folder: Path, numbers) -> Path:
@@ -40,15 +41,20 @@ def test_neither_order_nor_repetition_moves_a_photo():
 
 def test_a_held_out_photo_among_training_rows_is_an_error():
     split = split_numbers(range(10), 7)
-    split.refuse_held_out([f"{number}_ab.jpg" for number in split.training], "ratings")
+    nothing = HeldOut({})
+
+    def check(names):
+        check_rows([{"id": name} for name in names], split, nothing, "ratings")
+
+    check([f"{number}_ab.jpg" for number in split.training])
     held = min(split.held_out)
     first, second = sorted(split.training)[:2]
     rows = [f"{first}_ab.jpg", f"{second}.jpg", f"{held}.jpg#1"]
     with pytest.raises(InputError, match=f"Flickr {held} .*may not be trained on") as caught:
-        split.refuse_held_out(rows, "ratings")
+        check(rows)
     assert "row 2" in str(caught.value)
     with pytest.raises(InputError, match=r"'sunset\.jpg' has no Flickr number"):
-        split.refuse_held_out(["sunset.jpg"], "ratings")
+        check(["sunset.jpg"])
 
 
 def test_too_few_photos_are_an_error():

@@ -17,7 +17,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
-from weights.making.held_out import HeldOut, held_out_photos
+from weights.making.held_out import HeldOut, held_out_photos, photo_of
 from weights.making.image_tower.captions import CaptionEmbeddings, caption_embeddings
 from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
 from weights.making.image_tower.labelled import labelled_captions
@@ -30,7 +30,6 @@ from weights.making.image_tower.rows import (
     training_rows,
 )
 from weights.making.image_tower.settings import ImageTowerSettings
-from weights.making.photo_names import photo_of
 
 _SIDE = 16
 # Two versions of one photo correlate more: halved and saved again as JPEG, each of 300 kept 0.9987 or more.

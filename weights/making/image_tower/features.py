@@ -35,8 +35,8 @@ from capscore.errors import CapscoreError, ImageError, InputError
 from capscore.files.console import progress_bar
 from capscore.files.write import write_text
 from capscore.images.load import load_image
+from weights.making.held_out import Photo
 from weights.making.image_tower.rows import PhotoRow
-from weights.making.photo_names import Photo
 
 _FORMAT = 1
 # Smallest share of the photo's area in a crop.
@@ -51,20 +51,12 @@ GREY_SHARE = 0.1
 
 @dataclass(frozen=True)
 class ViewSettings:
-    """How photos become features.
+    """How photos become features."""
 
-    Attributes:
-        side: Height and width of a view in pixels.
-        seed: Seed for the random views.
-        batch_size: Photos at once.
-        half_precision: Whether the random views are computed in bfloat16, which CPUs that have it do about
-            twice as fast. The whole photo is always in float32.
-    """
-
-    side: int = 256
-    seed: int = 0
+    side: int = 256  # pixels
+    seed: int = 0  # of the random views
     batch_size: int = 32
-    half_precision: bool = True
+    half_precision: bool = True  # random views in bfloat16; the whole photo is always in float32
 
 
 def photo_features(

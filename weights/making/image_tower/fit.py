@@ -12,7 +12,7 @@ photo away from captions that fit it as well, and agrees less with people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -107,15 +107,24 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
 def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Tensor:
     """The text adapter; read from `out` where a run that is continued has learned it."""
     key = xxhash.xxh3_64_hexdigest(f"{data.digest} {settings.adapter_share} {settings.seed}".encode())
-    path = out / f"adapter-{key}.npy"
-    if not path.exists():
+
+    def learned() -> np.ndarray:
         # as much English as any other language, because the adapter is for all of them
         even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
         say("learning the text adapter")
-        found = learned_adapter(even, data.tower.config.dim, settings.adapter_share, seed=settings.seed)
-        with whole_file(path, "text adapter", make_folders=True) as stream:
-            np.save(stream, found.numpy())
-    return torch.from_numpy(np.load(path))
+        dim = data.tower.config.dim
+        return learned_adapter(even, dim, settings.adapter_share, seed=settings.seed).numpy()
+
+    return torch.from_numpy(_stored(out / f"adapter-{key}.npy", learned))
+
+
+def _stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
+    """An array from its file, which is written first where a run that is continued has not written it."""
+    if not path.exists():
+        found = computed()
+        with whole_file(path, path.stem, make_folders=True) as stream:
+            np.save(stream, found)
+    return np.load(path)
 
 
 def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
@@ -123,11 +132,10 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
 
     Learned from captions alone, the image tower forgets what no caption mentions; these shares keep it.
     """
-    path = out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy"
-    if not path.exists():
+
+    def computed() -> np.ndarray:
         say("the classes of the photos, by the trunk as published")
-        found = []
-        device = next(data.tower.parameters()).device
+        found, device = [], _device(data.tower)
         for start in range(0, len(data.views[0]), _AT_ONCE):
             rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
             with (
@@ -137,9 +145,9 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
                 maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
                 logits = data.tower.head.classes(maps.mean(dim=(2, 3))).float()
             found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
-        with whole_file(path, "classes of the photos", make_folders=True) as stream:
-            np.save(stream, np.concatenate(found))
-    return np.load(path)
+        return np.concatenate(found)
+
+    return _stored(out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy", computed)
 
 
 def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
@@ -149,7 +157,7 @@ def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photo
     whole photos that were trained on; an error if they are no nearer to their captions than chance.
     """
     tower, chance = data.tower, np.random.default_rng(0)
-    device = next(tower.parameters()).device
+    device = _device(tower)
     with torch.inference_mode():
         first, second = (tower.text.adapted(rows.to(device)) for rows in draws.two(photos, chance))
         cosines = []

@@ -23,10 +23,10 @@ from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.errors import InputError
 from capscore.images.load import content_key
 from training.engine.config import main as run_as_command
+from weights.making.held_out import Photo
 from weights.making.image_tower.marked_objects import described
 from weights.making.image_tower.rows import LABELLED, PHOTO_SUFFIXES, Caption, stated_caption
 from weights.making.jsonl import write_lines, write_sources
-from weights.making.photo_names import Photo
 
 # The name of the folder that a photo lies in.
 _OF_FOLDER = r"([^/]+)/[^/]+$"

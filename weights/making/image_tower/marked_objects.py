@@ -21,9 +21,8 @@ import numpy as np
 
 from capscore.errors import InputError
 from training.engine.config import main as run_as_command
-from weights.making.held_out import held_out_photos
+from weights.making.held_out import Photo, held_out_photos
 from weights.making.jsonl import write_lines, write_sources
-from weights.making.photo_names import Photo
 
 
 def things_of(path: Path) -> dict[int, list[str]]:

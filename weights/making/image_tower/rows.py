@@ -21,9 +21,8 @@ from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
-from weights.making.held_out import HeldOut, TrainingPhoto
+from weights.making.held_out import HeldOut, Photo, TrainingPhoto, photo_of
 from weights.making.package_texts import read_texts
-from weights.making.photo_names import Photo, photo_of
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
 PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "coco-cn-extension": "zh"}

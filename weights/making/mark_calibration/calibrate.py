@@ -8,9 +8,8 @@ from the other half.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -46,17 +45,6 @@ _STEPS = 600
 _RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
 
 Embed = Callable[[Sequence[str]], np.ndarray]
-
-
-@dataclass
-class _Logits:
-    right: list[np.ndarray] = field(default_factory=list)
-    wrong: list[np.ndarray] = field(default_factory=list)
-
-    def curve(self, prior: np.ndarray | None = None) -> MarkCurve | None:
-        """The curve, if there are enough logits; `prior` as in `fit_curve`."""
-        right, wrong = (np.concatenate(part) if part else np.zeros(0) for part in (self.right, self.wrong))
-        return None if min(len(right), len(wrong)) < LEAST else fit_curve(right, wrong, prior)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +88,9 @@ def calibrate(
     for code in (*sorted(set(language.tolist())), SHARED):
         here = (language[of_case] == code) | (code == SHARED)
         for number, name in enumerate(MARKED_CLASSES):
-            of_class = kinds == number
-            own = here & of_class
-            prior = logits[of_class & (labels == _RIGHT)]
-            curve_of = _Logits([logits[own & (labels == _RIGHT)]], [logits[own & (labels == _WRONG)]]).curve(
-                None if code == SHARED else prior
-            )
-            if curve_of is not None:
+            right, wrong = ((kinds == number) & (labels == label) for label in (_RIGHT, _WRONG))
+            prior = None if code == SHARED else logits[right]
+            if (curve_of := _curve(logits[here & right], logits[here & wrong], prior)) is not None:
                 words.setdefault(code, {})[name] = curve_of
     if "noun" not in words[SHARED]:
         raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
@@ -119,10 +103,9 @@ def calibrate(
     for code in (*sorted(set(language.tolist())), SHARED):
         here = (language == code) | (code == SHARED)
         # captions with a wrong word must be judged word by word, but the rate is that of right ones
-        curve_of = _Logits([logits[here & (kind == "right")]], [logits[here & (kind == "other")]]).curve(
-            None if code == SHARED else logits[kind == "right"]
-        )
-        if curve_of is not None:
+        right, wrong = kind == "right", kind == "other"
+        prior = None if code == SHARED else logits[right]
+        if (curve_of := _curve(logits[here & right], logits[here & wrong], prior)) is not None:
             captions[code] = curve_of
     if SHARED not in captions:
         raise CapscoreError(f"fewer than {LEAST} captions to calibrate on: more photos are needed")
@@ -133,18 +116,18 @@ def curves_of_words_alone(
     network: MarkNetwork, features: MarkFeatures, draws: WordDraws, seed: int
 ) -> dict[str, MarkCurve]:
     """Class → curve of its words alone, in all languages."""
-    found: dict[int, _Logits] = defaultdict(_Logits)
+    found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     chance = np.random.default_rng(seed)
     for start in range(0, len(draws.photos), _PHOTOS):
         rows = draws.draw(draws.photos[start : start + _PHOTOS], chance)
         for row, own in zip(rows, logits_of(network, features, rows), strict=True):
-            for kind in np.unique(row.classes).tolist():
-                found[kind].right.append(own[(row.classes == kind) & (row.right > 0)])
-                found[kind].wrong.append(own[(row.classes == kind) & (row.right == 0)])
+            found.append((row.classes, row.right, own))
+    kinds, right, logits = map(np.concatenate, zip(*found, strict=True)) if found else np.zeros((3, 0))
     curves = {
         MARKED_CLASSES[kind]: curve
-        for kind, own in sorted(found.items())
-        if (curve := own.curve()) is not None
+        for kind in np.unique(kinds).tolist()
+        if (curve := _curve(logits[(kinds == kind) & (right > 0)], logits[(kinds == kind) & (right == 0)]))
+        is not None
     }
     if "noun" not in curves:
         raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
@@ -362,6 +345,11 @@ def fit_layers(
 
 
 # ------------------------------------------------------------------ curves
+
+
+def _curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve | None:
+    """`fit_curve`, if there are enough logits."""
+    return None if min(len(right), len(wrong)) < LEAST else fit_curve(right, wrong, prior)
 
 
 def fit_curve(right: np.ndarray, wrong: np.ndarray, prior: np.ndarray | None = None) -> MarkCurve:

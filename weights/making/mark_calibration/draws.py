@@ -44,15 +44,11 @@ class WordDraws:
     """Batches of photos with words; a pure function of seed, epoch and step.
 
     Args:
-        features: Features.
-        photos: Photos to draw from.
-        batch_size: Photos per batch.
         captions: Captions per photo.
         others: Words of other photos per right word.
         rare: Rare things per photo.
         labelled: Share of the labelled photos that an epoch draws.
         weights: Language → how likely its captions are drawn; 1 for languages that are not named.
-        seed: Seed for all draws.
     """
 
     def __init__(
@@ -75,10 +71,8 @@ class WordDraws:
         has_words = np.diff(features.start) > 0
         self.own: dict[int, np.ndarray] = {}
         self.chances: dict[int, np.ndarray] = {}
-        order = np.argsort(features.photo, kind="stable")
-        ends = np.searchsorted(features.photo[order], np.arange(len(features.photos) + 1))
         for photo in self.photos.tolist():
-            own = order[ends[photo] : ends[photo + 1]]
+            own = features.captions_of[photo]
             own = own[has_words[own]]
             if len(own):
                 chance = np.array(

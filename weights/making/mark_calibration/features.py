@@ -75,6 +75,12 @@ class MarkFeatures:
         """(language, word in lower case) → its place among the distinct words."""
         return {word: index for index, word in enumerate(self.words)}
 
+    @cached_property
+    def captions_of(self) -> list[np.ndarray]:
+        """For each photo its captions, int64 (m,)."""
+        order = np.argsort(self.photo, kind="stable")
+        return np.split(order, np.searchsorted(self.photo[order], np.arange(1, len(self.photos))))
+
     def words_of(self, caption: int) -> slice:
         """Where the words of a caption lie."""
         return slice(int(self.start[caption]), int(self.start[caption + 1]))

@@ -280,12 +280,10 @@ def _mentions(
 ) -> tuple[list[torch.Tensor], list[np.ndarray], list[np.ndarray]]:
     """Per caption drawn for these photos: the layer's inputs, labels (1, 0), and the photo of each."""
     names, noun = names_of_objects(backbone), MARKED_CLASSES.index("noun")
-    order = np.argsort(features.photo, kind="stable")
-    ends = np.searchsorted(features.photo[order], np.arange(len(features.photos) + 1))
     captioned = np.flatnonzero(~features.labelled[features.photo])
     pairs: list[tuple[int, int]] = []
     for photo in chosen:
-        own = order[ends[photo] : ends[photo + 1]]
+        own = features.captions_of[photo]
         picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
         picked.append(int(chance.choice(captioned)))
         pairs += [(photo, caption) for caption in picked]

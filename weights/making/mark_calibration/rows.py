@@ -37,12 +37,11 @@ from capscore.errors import InputError
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from weights.making.captions import HELD_OUT, describe, photo_captions
-from weights.making.held_out import TESTED, HeldOut, held_out_photos
+from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, photo_of
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
 from weights.making.jsonl import read_lines, require_settings, sources_file, write_lines, write_sources
 from weights.making.package_texts import read_texts
-from weights.making.photo_names import Photo, photo_of
 
 # Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
 OF_FILES = ("flickr8k-cn", "arabic-flickr8k", "framed-multi30k", "coco-cn-extension", "turkish-coco")

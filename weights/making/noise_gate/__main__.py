@@ -36,11 +36,11 @@ from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.cards import noise_gate_card, validation_results
+from weights.making.held_out import photo_of
 from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, null_direction
 from weights.making.noise_gate.samples import SampleBatches
 from weights.making.noise_gate.settings import NoiseGateSettings
 from weights.making.noise_gate.texts import MarkedText, read_texts
-from weights.making.photo_names import photo_of
 
 _NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_texts", "texts"}
 # Captions from whose embeddings the null direction is found.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError
+from weights.making.held_out import Photo
 from weights.making.image_tower.captions import caption_embeddings
 from weights.making.image_tower.rows import PhotoRow
-from weights.making.photo_names import Photo
 
 ROWS = [
     PhotoRow(Photo("flickr", 1), "1.jpg", None, "multi30k", {"en": ("a", "bb"), "de": ("c",)}),

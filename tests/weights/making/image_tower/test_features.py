@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from capscore.errors import CapscoreError, InputError
+from weights.making.held_out import Photo
 from weights.making.image_tower import features
 from weights.making.image_tower.features import ViewSettings, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
-from weights.making.photo_names import Photo
 
 from .sources import draw_photo
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from capscore.errors import CapscoreError, InputError
-from weights.making.held_out import HeldOut, held_out_photos
+from weights.making.held_out import HeldOut, Photo, held_out_photos, photo_of
 from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
@@ -18,7 +18,6 @@ from weights.making.image_tower.rows import (
     read_captions,
     training_rows,
 )
-from weights.making.photo_names import Photo, photo_of
 
 from ..test_captions import SAYS, text_row, write_lines
 from .sources import COCO, FLICKR8K, write_coco_rows, write_data, write_photos, write_texts

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from weights.making.held_out import Photo
 from weights.making.image_tower import features as views
 from weights.making.image_tower.features import view_pixels
-from weights.making.photo_names import Photo
 
 PHOTO = Photo("flickr", 1000268201)
 

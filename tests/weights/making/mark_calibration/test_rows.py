@@ -7,10 +7,9 @@ import json
 import pytest
 
 from capscore.errors import InputError
-from weights.making.held_out import HeldOut
+from weights.making.held_out import HeldOut, Photo
 from weights.making.mark_calibration import rows as mark_rows
 from weights.making.mark_calibration.rows import Settings, photo_files, read_mark_rows, split_of
-from weights.making.photo_names import Photo
 
 HELD = HeldOut({Photo("flickr", number): ("Flickr8k test",) for number in range(100, 110)})
 
