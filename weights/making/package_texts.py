@@ -506,7 +506,6 @@ def write_texts(
     for source in used:
         if packages is None and not (folder / source.file_name).exists():
             _fetch(source, folder)
-        _check(source, folder / source.file_name)
     lines: dict[str, dict[str, str]] = {language: {} for language in languages}
     counts: dict[str, Counter[str]] = {language: Counter() for language in languages}
     for source in used:

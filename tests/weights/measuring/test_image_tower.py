@@ -18,11 +18,10 @@ from capscore.benchmarks.tasks import TaskOptions
 from tests.toy import WORDS, ColourBackbone
 from weights.making.package_texts import source_named
 from weights.measuring.image_tower import __main__ as image_tower
-from weights.measuring.image_tower import agreement, report, searching, speed
-from weights.measuring.image_tower.__main__ import document, main, measure
+from weights.measuring.image_tower import agreement, report, searching
+from weights.measuring.image_tower.__main__ import document, grid, main, measure, measure_speed
 from weights.measuring.image_tower.report import GROUPS, Figure, PublishedFigure, Report, markdown
 from weights.measuring.image_tower.searching import number
-from weights.measuring.image_tower.speed import grid, measure_speed
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -233,7 +232,7 @@ def measured(folders, *only, options=NO_DRAWS, backbone=None, packages=True):
     return {figure.key: figure for figure in report.figures}
 
 
-@pytest.mark.parametrize("module", [image_tower, searching, report, speed])
+@pytest.mark.parametrize("module", [image_tower, searching, report])
 def test_docstrings(module):
     assert not doctest.testmod(module).failed
 

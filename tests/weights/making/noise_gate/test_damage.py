@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.perturbations import KINDS
-from weights.making.noise_gate.damage import damaged, taken_of
+from weights.making.noise_gate.samples import damaged, taken_of
 from weights.making.noise_gate.styles import as_written
 from weights.making.noise_gate.texts import marked
 
