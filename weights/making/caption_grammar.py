@@ -173,22 +173,25 @@ class Grammar:
 
         weights, templates = self._suitable(scene)
         template = templates[bisect(weights, drawn[0] * weights[-1])] if len(templates) > 1 else templates[0]
-        parts: list[_Piece] = []
-        for literals_and_slots, optional in template:
-            said = []
-            for item in literals_and_slots:
-                if isinstance(item, str):
-                    said.append((item, ()))
-                    continue
-                piece = _NOTHING if item.absent(phrases) else self._piece(item, phrases)
-                if not piece[0]:
-                    if not optional:
-                        raise CapscoreError(f"templates, {scene.kind}: a slot for {item.name} stays empty")
-                    said = []
-                    break
-                said.append(piece)
-            parts.extend(said)
+        parts = [piece for part in template for piece in self._said(*part, phrases, scene.kind)]
         return self._finish(parts, drawn[1], drawn[2])
+
+    def _said(
+        self, part: Sequence[str | _Slot], optional: bool, phrases: dict[str, _Phrase], kind: str
+    ) -> list[_Piece]:
+        """The pieces of a part of a template; none of an optional one with an empty slot."""
+        said: list[_Piece] = []
+        for item in part:
+            if isinstance(item, str):
+                said.append((item, ()))
+                continue
+            piece = _NOTHING if item.absent(phrases) else self._piece(item, phrases)
+            if not piece[0] and not optional:
+                raise CapscoreError(f"templates, {kind}: a slot for {item.name} stays empty")
+            if not piece[0]:
+                return []
+            said.append(piece)
+        return said
 
     def _finish(self, parts: list[_Piece], case: float, stop: float) -> Caption:
         text = ""

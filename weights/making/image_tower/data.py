@@ -1,29 +1,38 @@
-"""Settings → what is trained on: rows without what is held out, features, embeddings of captions."""
+"""Settings → what is trained on: rows without what is held out, features, embeddings of captions.
+
+The embeddings are in one memory-mapped file, languages one after another and captions in the order of the
+rows. The file is computed again where captions or encoder differ.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 import xxhash
 from PIL import Image
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import InputError
+from capscore.errors import CapscoreError, InputError
+from capscore.files.write import whole_file, write_text
 from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
 from weights.making.held_out import HeldOut, held_out_photos, photo_of
-from weights.making.image_tower.captions import CaptionEmbeddings, caption_embeddings
 from weights.making.image_tower.features import FrozenHalf, blocks_of_stages, photo_features
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import (
     LABELLED,
     PHOTO_SUFFIXES,
+    PhotoRow,
     TrainingRows,
     photo_files,
     read_captions,
@@ -31,10 +40,160 @@ from weights.making.image_tower.rows import (
 )
 from weights.making.image_tower.settings import ImageTowerSettings
 
+_STEPS, _BATCH = 500, 768
+_SCALE, _DROPOUT, _RATE, _PENALTY = 20.0, 0.1, 3e-4, 5e-4
+# Texts → unit rows (n, dim), float32.
+Encode = Callable[[Sequence[str]], np.ndarray]
+_FORMAT = 1
 _SIDE = 16
 # Two versions of one photo correlate more: halved and saved again as JPEG, each of 300 kept 0.9987 or more.
 # Of 6,181 labelled photos and 18,034 of Flickr8k, COCO and VOC the most alike two had 0.982.
 ALIKE = 0.985
+
+
+# ------------------------------------------------------------------ captions
+
+
+@dataclass(frozen=True)
+class CaptionEmbeddings:
+    """Embeddings of the captions of n rows."""
+
+    matrix: np.ndarray  # float16 (captions, dim), rows of unit length, memory-mapped
+    # language → int64 (n + 1,): row i's captions are at offsets[i] to offsets[i + 1] of `matrix`
+    offsets: dict[str, np.ndarray]
+    digest: str  # of the captions and the encoder
+
+
+def caption_embeddings(
+    rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, file: Path
+) -> CaptionEmbeddings:
+    """The embeddings of all captions of the rows, from the file if it is of these captions, else written.
+
+    `fingerprint` identifies the encoder; a file with .json behind it has the digest of captions and encoder.
+    Raises CapscoreError if a row of the encoder is not finite; names the caption.
+    """
+    languages = sorted({language for row in rows for language in row.captions})
+    offsets, texts = {}, []
+    for language in languages:
+        counts = [len(row.captions.get(language, ())) for row in rows]
+        offsets[language] = len(texts) + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        texts += [text for row in rows for text in row.captions.get(language, ())]
+    digest = xxhash.xxh3_128(
+        json.dumps([_FORMAT, fingerprint, languages, texts], ensure_ascii=False).encode()
+    ).hexdigest()
+    beside = file.with_name(f"{file.name}.json")
+    if not beside.exists() or json.loads(beside.read_text(encoding="utf-8")) != {"digest": digest}:
+        matrix = encode(texts) if texts else np.zeros((0, 0), dtype=np.float32)
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
+            raise CapscoreError(f"the embedding of the caption {texts[bad[0]]!r:.80} is not finite")
+        with whole_file(file, "embeddings of captions", make_folders=True) as stream:
+            np.save(stream, matrix.astype(np.float16))
+        write_text(beside, json.dumps({"digest": digest}), "digest of the captions")
+    return CaptionEmbeddings(np.load(file, mmap_mode="r"), offsets, digest)
+
+
+class CaptionDraws:
+    """The captions of n rows in some languages.
+
+    Args:
+        embeddings: Embeddings of their captions.
+        languages: Languages to draw from; captions in others count as missing.
+        english: Chance that a row's English is drawn where it has other languages too; those share the rest.
+            None for the same chance as any other language.
+
+    Attributes:
+        counts: (n,) int64, number of captions of each row.
+    """
+
+    def __init__(
+        self, embeddings: CaptionEmbeddings, languages: Collection[str], english: float | None = None
+    ):
+        self.matrix = embeddings.matrix
+        self.languages = [language for language in embeddings.offsets if language in languages]
+        # (languages, n + 1)
+        found = [embeddings.offsets[language] for language in self.languages]
+        self.offsets = np.array(found, dtype=np.int64) if found else np.zeros((0, 1), dtype=np.int64)
+        counts = np.diff(self.offsets)
+        self.counts = counts.sum(axis=0)
+        # (languages, n): odds of each language, at first the same for all
+        odds = (counts > 0).astype(np.float64)
+        if "en" in self.languages and english is not None:
+            row = self.languages.index("en")
+            others = odds.sum(axis=0) - odds[row]
+            odds[row] *= np.where(others > 0, others * english / (1.0 - english), 1.0)
+        self._bounds = odds.cumsum(axis=0)
+
+    def places(self, rows: np.ndarray, chance: np.random.Generator) -> np.ndarray:
+        """One caption of each of the given rows (k,) that have one: its row in `matrix`, int64 (k,)."""
+        bounds = self._bounds[:, rows]
+        language = (chance.random(len(rows)) * bounds[-1] >= bounds).sum(axis=0)
+        starts, stops = self.offsets[language, rows], self.offsets[language, rows + 1]
+        return starts + (chance.random(len(rows)) * (stops - starts)).astype(np.int64)
+
+    def two(self, rows: np.ndarray, chance: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Embeddings of two different captions of each row that has two, float32 (k, dim) each."""
+        first = self.places(rows, chance)
+        second = self.places(rows, chance)
+        while (again := np.flatnonzero((first == second) & (self.counts[rows] > 1))).size:
+            second[again] = self.places(rows[again], chance)
+        return self.at(first), self.at(second)
+
+    def means(self, rows: np.ndarray) -> Tensor:
+        """Mean embedding of all captions of each row, float32 (k, dim)."""
+        found = np.zeros((len(rows), self.matrix.shape[1]), dtype=np.float64)
+        for own in self.offsets:
+            for place, row in enumerate(rows):
+                found[place] += self.matrix[own[row] : own[row + 1]].astype(np.float64).sum(axis=0)
+        return torch.from_numpy((found / self.counts[rows][:, None]).astype(np.float32))
+
+    def at(self, places: np.ndarray) -> Tensor:
+        """Rows of `matrix` in float32."""
+        return torch.from_numpy(self.matrix[places].astype(np.float32))
+
+
+def learned_adapter(draws: Sequence[CaptionDraws], dim: int, share: float, *, seed: int = 0) -> Tensor:
+    """The matrix A (dim, dim) for `TextPlace.adapter`, which brings captions of one photo together.
+
+    Learned by contrast of two captions of one photo, with a penalty on its size, and then made smaller: of
+    the whole step, English alone gains the most, but languages with few captions in the training lose; half
+    of it helps nearly all of them (docs/training.md has the numbers).
+    """
+    rows = [np.flatnonzero(own.counts > 1) for own in draws]
+    ends = np.cumsum([len(own) for own in rows])
+    if not share or not len(ends) or ends[-1] < 2:
+        return torch.zeros(dim, dim)
+    adapter = nn.Linear(dim, dim, bias=False)
+    nn.init.zeros_(adapter.weight)
+    optimizer = torch.optim.AdamW(adapter.parameters(), lr=_RATE, weight_decay=0.05)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _RATE, total_steps=_STEPS)
+    chance = np.random.default_rng(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        for _ in range(_STEPS):
+            # each photo once, so that no caption is contrasted with one of its own photo
+            drawn = np.unique(chance.integers(ends[-1], size=_BATCH))
+            pairs = []
+            for own, photos, end in zip(draws, rows, ends, strict=True):
+                part = drawn[(drawn < end) & (drawn >= end - len(photos))] - (end - len(photos))
+                pairs.append(own.two(photos[part], chance))
+            item, other = (torch.cat(column) for column in zip(*pairs, strict=True))
+            logits = _SCALE * _placed(adapter, item) @ _placed(adapter, other).T
+            own_place = torch.arange(len(logits))
+            contrast = F.cross_entropy(logits, own_place) + F.cross_entropy(logits.T, own_place)
+            loss = contrast / 2 + _PENALTY * adapter.weight.pow(2).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+    return share * adapter.weight.detach()
+
+
+def _placed(adapter: nn.Module, rows: Tensor) -> Tensor:
+    return F.normalize(F.dropout(rows, _DROPOUT) + adapter(F.dropout(rows, _DROPOUT)), dim=-1)
+
+
+# ------------------------------------------------------------------ all of it
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from training.engine.loop import RunResult, run
 from training.engine.processes import Gather, main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
-from weights.making.image_tower.captions import CaptionDraws, learned_adapter
-from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.settings import ImageTowerSettings
 

@@ -44,9 +44,8 @@ from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate, logits_of
-from weights.making.mark_calibration.draws import WordDraws, common_nouns
+from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
-from weights.making.mark_calibration.loss import MarkLoss
 from weights.making.mark_calibration.objects import (
     mention_curve,
     naming_photos,

@@ -27,9 +27,8 @@ from capscore.infometic.mark_calibration import (
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, row_features
 from capscore.infometic.words import CaptionWord, caption_words
-from weights.making.mark_calibration.draws import SUPPORTED, PhotoWords, WordDraws
+from weights.making.mark_calibration.draws import SUPPORTED, PhotoWords, WordDraws, padded, seen_photos
 from weights.making.mark_calibration.features import MarkFeatures
-from weights.making.mark_calibration.loss import padded, seen_photos
 
 # Number of logits that those of other languages count for in the quantiles of one language.
 PRIOR = 300

@@ -24,9 +24,8 @@ from capscore.files.write import whole_file
 from capscore.images.boxes import overlaps
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
-from weights.making.mark_calibration.draws import PhotoWords
+from weights.making.mark_calibration.draws import PhotoWords, padded
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
-from weights.making.mark_calibration.loss import padded
 
 # Most boxes of a photo, the most confident first.
 MOST = 10

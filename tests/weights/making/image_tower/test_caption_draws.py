@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weights.making.image_tower.captions import CaptionDraws, CaptionEmbeddings
+from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings
 
 # captions of three rows: de 1, 0, 0; en 2, 1, 0; zh 3, 0, 2; the embedding of caption n is (n, 1)
 OFFSETS = {

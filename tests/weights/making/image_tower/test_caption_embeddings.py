@@ -7,7 +7,7 @@ import pytest
 
 from capscore.errors import CapscoreError
 from weights.making.held_out import Photo
-from weights.making.image_tower.captions import caption_embeddings
+from weights.making.image_tower.data import caption_embeddings
 from weights.making.image_tower.rows import PhotoRow
 
 ROWS = [

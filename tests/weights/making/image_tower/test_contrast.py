@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from capscore.backbones.embedded.image_tower import ImageTower
-from weights.making.image_tower.captions import CaptionDraws
+from weights.making.image_tower.data import CaptionDraws
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.fit import ContrastLoss, Learner
 

@@ -14,8 +14,7 @@ from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
 from weights.making.held_out import Photo
 from weights.making.image_tower import fit as fitting
-from weights.making.image_tower.captions import CaptionDraws, CaptionEmbeddings
-from weights.making.image_tower.data import TrainingData
+from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, TrainingData
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.fit import fit
 from weights.making.image_tower.rows import PhotoRow, TrainingRows

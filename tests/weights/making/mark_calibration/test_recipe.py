@@ -15,9 +15,16 @@ from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
 from weights.making.mark_calibration import calibrate, objects
 from weights.making.mark_calibration.boxes import SIDE, decoded, fitted
-from weights.making.mark_calibration.draws import SUPPORTED, WordDraws, common_nouns, rare_things
+from weights.making.mark_calibration.draws import (
+    SUPPORTED,
+    WordDraws,
+    cell_boxes,
+    common_nouns,
+    overlaps_of,
+    padded,
+    rare_things,
+)
 from weights.making.mark_calibration.features import load, prepare, reduction
-from weights.making.mark_calibration.loss import cell_boxes, overlaps_of, padded
 from weights.making.mark_calibration.objects import (
     THINGS,
     alike_objects,
