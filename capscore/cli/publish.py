@@ -19,7 +19,7 @@ Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar
 Name = Annotated[str | None, option("Name on the Hub. Default: that of what is published.")]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
 Private = Annotated[bool, option("Make a new repository private.", "--private")]
-Tag = Annotated[str | None, option("Tag the commit, such as capscore-0.6.0.")]
+Tag = Annotated[str | None, option("Tag the commit, such as capscore-0.7.0.")]
 OverwriteCard = Annotated[bool, option("Replace another card on the Hub.", "--overwrite-card")]
 DeleteStale = Annotated[bool, option("Delete files there that loading would read.", "--delete-stale")]
 
