@@ -317,7 +317,8 @@ def weight_files(folder: Path) -> list[Path]:
             with refusing(f"{index}"):
                 names = set(read_json(index)["weight_map"].values())
                 files = [inside(folder, name, index) for name in sorted(names)]
-            if not files or not all(file.is_file() for file in files):
+                complete = bool(files) and all(file.is_file() for file in files)
+            if not complete:
                 raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
             return files
     raise BackboneUnavailable(
