@@ -147,15 +147,16 @@ class Table:
         yield [*first, *block]
 
     def _width(self, column: int) -> int:
-        """Characters of the longest line of its cells, or of its heading, which is folded if it is long."""
+        """Characters of the longest line of its cells, or of its heading, folded between words if it is long."""
         from rich.cells import cell_len
 
         lines = [line for row in self.rows for line in row[column].split("\n")]
         cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
-        heading = cell_len((self.short or self.headings)[column])
+        heading = (self.short or self.headings)[column]
         if column < self.left:
-            return min(max(cells, heading), MAX_TEXT_WIDTH)
-        return max(cells, min(heading, _MAX_HEADING_WIDTH))
+            return min(max(cells, cell_len(heading)), MAX_TEXT_WIDTH)
+        word = max(map(cell_len, heading.split()), default=0)
+        return max(cells, word, min(cell_len(heading), _MAX_HEADING_WIDTH))
 
     def markdown(self) -> str:
         """The table in Markdown, with its title as a heading."""

@@ -104,6 +104,12 @@ def test_a_terminal_without_greek_letters_still_has_signs(run):
     assert "-0.01" in line and "?" not in line
 
 
+def test_headings_are_folded_between_words():
+    console = Console(file=io.StringIO(), width=80)
+    Table(("system", "p randomisation"), [("a", "0.79")]).print(console)
+    assert "randomisation" in console.file.getvalue()
+
+
 def test_long_names_are_folded(run):
     result = dataclasses.replace(run.results[0], metric="clip_score@xlm-roberta-large-ViT-H-14/frozen_laion")
     assert max(map(len, shown(dataclasses.replace(run, results=[result])).splitlines())) <= 80
