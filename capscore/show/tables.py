@@ -147,7 +147,7 @@ class Table:
         yield [*first, *block]
 
     def _width(self, column: int) -> int:
-        """Characters of the longest line of its cells, or of its heading, folded between words if it is long."""
+        """Characters of the longest line of its cells, or of its heading, folded between words."""
         from rich.cells import cell_len
 
         lines = [line for row in self.rows for line in row[column].split("\n")]
