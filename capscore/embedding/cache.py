@@ -1,8 +1,8 @@
 """Embeddings on disk: fingerprint of a backbone and content key → the float32 row that was stored.
 
 One SQLite table in one file, opened anew for each call, so that processes and threads may share it, also on
-network drives. Scoring never fails because of the cache: a damaged row counts as absent, a damaged file is
-set aside, and a cache that cannot be read or written gives one warning.
+network drives. Scoring never fails because of the cache: a damaged row counts as absent, another file follows
+a damaged one, and a cache that cannot be read or written gives one warning.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
 
-_NAME = "embeddings-0.sqlite"
 _ERRORS = (sqlite3.Error, OSError, UnicodeError)  # UnicodeError: messages of SQLite may quote damage
 _KEYS_PER_QUERY = 900  # SQLite before 3.32 takes at most 999 variables
 _SCHEMA = (
@@ -55,8 +54,8 @@ class EmbeddingCache:
         CapscoreError: no folder can have this path.
 
     If the cache cannot be written, one `CacheWarning` per instance says why and nothing more is written; if
-    it cannot be read, it is no longer used. A damaged file is renamed to end in ".corrupt", with a
-    `CacheWarning`.
+    it cannot be read, it is no longer used. A damaged file, embeddings-0.sqlite, is followed by
+    embeddings-1.sqlite, with a `CacheWarning`; `clear` removes it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -68,10 +67,15 @@ class EmbeddingCache:
 
     def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
         self.folder = _checked_folder(Path(folder if folder is not None else _default_folder()))
-        self.path = self.folder / _NAME
         self.timeout = timeout
         self._can_read = self._can_write = True
-        self._inode = 0
+
+    @property
+    def path(self) -> Path:
+        """The file in use, the last one: others may still be writing to a damaged one before it."""
+        numbers = [path.stem.rpartition("-")[2] for path in self.folder.glob("embeddings-*.sqlite")]
+        last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        return self.folder / f"embeddings-{last}.sqlite"
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
         """Look up embeddings: key → float32 (dim,), read-only.
@@ -79,12 +83,12 @@ class EmbeddingCache:
         Keys that are absent, or whose entry is damaged or of another length, are left out.
         """
         found: dict[str, np.ndarray] = {}
-        if not len(keys) or not self._can_read or not self.path.exists():
+        if not len(keys) or not self._can_read or not (path := self.path).exists():
             return found
         distinct = list(dict.fromkeys(keys))
         query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
         try:
-            with self._connect() as connection:
+            with self._connect(path) as connection:
                 for start in range(0, len(distinct), _KEYS_PER_QUERY):
                     part = distinct[start : start + _KEYS_PER_QUERY]
                     marks = ",".join("?" * len(part))
@@ -94,7 +98,7 @@ class EmbeddingCache:
                             found[key] = np.frombuffer(row, "<f4")
         except _ERRORS as error:
             if "no such table" not in str(error):  # of a file without embeddings yet
-                self._set_aside("read", error)
+                self._replace(path, "read", error)
         return found
 
     def put(
@@ -118,10 +122,11 @@ class EmbeddingCache:
             for key, vector in zip(keys, map(np.ndarray.tobytes, rows), strict=True)
         ]
         backbone = (fingerprint, (name or "").encode("utf-8", "backslashreplace").decode(), time.time())
-        for _ in range(2):  # again if a damaged file was set aside
+        for _ in range(2):  # again if another file follows a damaged one
+            path = self.path
             try:
                 self.folder.mkdir(parents=True, exist_ok=True)
-                with self._connect("rwc") as connection, connection:  # commits, or rolls back
+                with self._connect(path, "rwc") as connection, connection:  # commits, or rolls back
                     connection.execute("BEGIN IMMEDIATE")
                     for statement in _SCHEMA:
                         connection.execute(statement)
@@ -129,14 +134,14 @@ class EmbeddingCache:
                     connection.execute(_STORED, backbone)
                 return
             except _ERRORS as error:
-                if not self._set_aside("written", error):
+                if not self._replace(path, "written", error):
                     return
 
     def info(self) -> dict[str, Any]:
         """Count the contents of the cache, without changing it.
 
         Returns:
-            "folder", "entries", "bytes" (on disk, with a damaged file that was set aside), "readable" (False
+            "folder", "entries", "bytes" (on disk, with damaged files before the last), "readable" (False
             for a file that is damaged or locked), and "backbones", the one that was stored last first, each
             with "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
@@ -144,8 +149,8 @@ class EmbeddingCache:
         found: list[dict[str, Any]] = []
         readable = True
         try:
-            if self.path.exists():
-                with self._connect() as connection:
+            if (path := self.path).exists():
+                with self._connect(path) as connection:
                     rows = connection.execute(_CONTENTS).fetchall()
                 for *row, stored in rows:
                     when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
@@ -168,57 +173,55 @@ class EmbeddingCache:
         """
         # every fingerprint matches GLOB '*'
         operator, value = ("GLOB", "*") if fingerprint is None else ("=", fingerprint)
-        removed = 0
+        removed, path = 0, self.path
         try:
-            if self.path.exists():
-                with self._connect() as connection:
+            if path.exists():
+                with self._connect(path) as connection:
                     for statement in _SCHEMA:
                         connection.execute(statement)
                     entries = f"DELETE FROM embeddings WHERE backbone {operator} ?"
                     removed = connection.execute(entries, (value,)).rowcount
                     connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
                     connection.execute("VACUUM")
-            # not the journal: of a file that can be opened, it is of a process that is writing now
-            rest = [path for path in self._files() if path.suffix == ".corrupt" and fingerprint is None]
+            # the journal of a file that can be opened is of a process that is writing now
+            in_use = {path, path.with_name(f"{path.name}-journal")}
+            rest = [other for other in self._files() if fingerprint is None and other not in in_use]
         except _ERRORS as error:
             if not _is_damage(error):
                 message = f"the embedding cache in {self.folder} cannot be cleared: {error}"
                 raise CapscoreError(message) from error
             rest = self._files()
-        for path in filter(Path.is_file, rest):
-            path.unlink(missing_ok=True)
+        for other in filter(Path.is_file, rest):
+            other.unlink(missing_ok=True)
         return removed
 
     def __repr__(self) -> str:
         return f"EmbeddingCache({str(self.folder)!r})"
 
     @contextmanager
-    def _connect(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        uri = f"{self.path.as_uri()}?mode={mode}"
-        self._inode = _inode(self.path)
+    def _connect(self, path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        uri = f"{path.as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, self.timeout, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
             yield connection
 
     def _files(self) -> list[Path]:
-        """The cache's file, and those that damage or SQLite left beside it."""
-        return [self.path, *(self.path.with_name(_NAME + ending) for ending in (".corrupt", "-journal"))]
+        """The cache's files, damaged ones too, and those that SQLite left beside them."""
+        return list(self.folder.glob("embeddings-*.sqlite*"))
 
-    def _set_aside(self, how: str, error: Exception) -> bool:
-        """Set a damaged file aside and return True; stop using a cache that fails otherwise. Both warn."""
+    def _replace(self, path: Path, how: str, error: Exception) -> bool:
+        """Let another file follow a damaged one, and return True; stop using a cache that fails otherwise."""
         if _is_damage(error):
-            if _inode(self.path) != self._inode:  # another process found the damage first
-                return True
+            following = path.with_name(f"embeddings-{int(path.stem.rpartition('-')[2]) + 1}.sqlite")
             try:
-                self._files()[-1].unlink(missing_ok=True)  # the new file's journal would have its name
-                os.replace(self.path, f"{self.path}.corrupt")
-            except FileNotFoundError:
+                following.open("xb").close()
+            except FileExistsError:  # of another process that found the damage first
                 return True
             except OSError as failure:
                 error = failure
             else:
-                message = f"the embedding cache's file {self.path} is damaged ({error}): it is now "
-                warn(CacheWarning(f"{message}{_NAME}.corrupt, and its embeddings are computed again"))
+                message = f"the embedding cache's file {path} is damaged ({error}): its embeddings are "
+                warn(CacheWarning(f"{message}computed again, and kept in {following.name}"))
                 return True
         self._can_read = self._can_read and how != "read"
         self._can_write = False
@@ -265,10 +268,6 @@ def _checked_folder(folder: Path) -> Path:
 def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:
     """Digest of an entry with its key, so that no row can stand for another key."""
     return xxhash.xxh3_64_digest(f"{fingerprint} {key} ".encode() + vector)
-
-
-def _inode(path: Path) -> int:
-    return path.stat().st_ino if path.exists() else 0
 
 
 def _is_damage(error: Exception) -> bool:

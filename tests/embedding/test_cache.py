@@ -302,21 +302,21 @@ def garbage(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [cut_in_half, garbage])
 @pytest.mark.parametrize("first", ["get", "put"])
-def test_a_damaged_file_is_set_aside(cache, damage, first):
+def test_another_file_follows_a_damaged_one(cache, damage, first):
     keys = [f"text:{number}" for number in range(300)]
     rows = np.random.default_rng(1).standard_normal((300, 512)).astype(np.float32)
     cache.put(FINGERPRINT, keys, rows, name="a/b")
     path = cache.path
     damage(path)
-    with pytest.warns(CacheWarning, match=r"is damaged \(.*\): it is now .*\.corrupt, and its emb") as heard:
+    with pytest.warns(CacheWarning, match=r"is damaged \(.*\): .*kept in embeddings-1\.sqlite") as heard:
         if first == "get":
             cache.get(FINGERPRINT, 512, keys)
         cache.put(FINGERPRINT, keys[:200], rows[:200])
     assert len(heard) == 1 and heard[0].filename == __file__
-    assert Path(f"{path}.corrupt").exists()
+    assert path.exists() and cache.path.name == "embeddings-1.sqlite"
     assert same(cache.get(FINGERPRINT, 512, keys), dict(zip(keys[:200], rows[:200], strict=True)))
     assert cache.clear() == 200
-    assert not Path(f"{path}.corrupt").exists()
+    assert not path.exists()
     cache.put(FINGERPRINT, KEYS, ROWS)
     assert len(cache.get(FINGERPRINT, 3, KEYS)) == 3
 
@@ -357,7 +357,7 @@ def test_four_processes_find_the_damage_at_once(tmp_path, damage):
     cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([expected_row(n) for n in numbers]))
     damage(cache.path)
     heard = run_workers(OVERLAPPING, tmp_path, 4)
-    assert "".join(heard).count("CacheWarning: ") == 1, heard  # who set it aside says so
+    assert "".join(heard).count("CacheWarning: ") == 1, heard  # who found it first says so
     found = EmbeddingCache(tmp_path).get("f00d", 64, [f"text:{n}" for n in range(420)])
     assert same(found, {f"text:{n}": expected_row(n) for n in range(420)})
 
