@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..errors import CapscoreError, InputError
+from ..errors import CapscoreError
 from .data.annotation_files import KeptReadings
 from .data.load import builder_class, config_name
 from .published import sources
 from .run import open_benchmark, start_run
-from .tasks import TaskOptions, captioned_sets
+from .tasks import TaskOptions, check_captioned
 
 if TYPE_CHECKING:
     from .data.builder import CaptionBenchmark
@@ -82,10 +82,7 @@ def caption_statistics(
         InputError: not a set of captioned photos, or an unknown configuration or split.
         CapscoreError: a configuration that was named, or all of them, cannot be read.
     """
-    if slug not in captioned_sets():
-        raise InputError(
-            f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
-        )
+    check_captioned(slug)
     names = [config_name(slug, name) for name in configs or ()]
     found, missing, kept = [], {}, KeptReadings()
     for name in dict.fromkeys(names or (known.name for known in builder_class(slug).BUILDER_CONFIGS)):

@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -307,10 +307,9 @@ def run_benchmark(
     if not metrics and not scores:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
     metrics, scores, say = metrics or {}, scores or {}, say or (lambda line: None)
-    opens_images = any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics)
-    where: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir}
-    where["images"] = None if opens_images else False
-    builder, split = open_benchmark(slug, config, split=split, **where)
+    builder, split = open_benchmark(
+        slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=images_for(metrics)
+    )
     task = task_of(slug, builder.config.name)
     if scores:
         task.check_takes_scores(slug)
@@ -333,6 +332,11 @@ def scored_by(name: str) -> tuple[str, str]:
     """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
     plain = name.partition("@")[0]
     return COMPONENTS.get(plain, (plain, ""))
+
+
+def images_for(metrics: Iterable[str]) -> bool | None:
+    """`images` of `open_benchmark` for these metrics: False where none looks at photos."""
+    return None if any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics) else False
 
 
 @contextmanager
@@ -506,9 +510,9 @@ def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> Benchmar
     """
     task = task_of(run.benchmark, run.config)
     notes = [] if len(run.results) > 1 else ["nothing is compared: a comparison needs two metrics"]
-    for result in run.results[1:]:
-        first = run.results[0]
-        first_scores, scores = _scores_by_row(task, first), _scores_by_row(task, result)
+    by_row = [_scores_by_row(task, result) for result in run.results]
+    for result, scores in zip(run.results[1:], by_row[1:], strict=True):
+        first, first_scores = run.results[0], by_row[0]
         pair = f"{first.metric} and {result.metric}"
         both = first_scores.keys() & scores.keys()
         if not common_rows and first_scores.keys() != scores.keys():

@@ -25,13 +25,12 @@ from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
 from ..metrics.base import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
-from ..registry import METRICS
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
 from .data.annotation_files import KeptReadings
 from .protocols.results import notes_by_config
-from .run import heard, open_benchmark, scored_by, start_run
-from .tasks import TaskOptions, captioned_sets
+from .run import heard, images_for, open_benchmark, scored_by, start_run
+from .tasks import TaskOptions, check_captioned
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
@@ -202,9 +201,8 @@ def run_systems(
     spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
-    opens_images = any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics)
     opening: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
-    opening |= {"images": None if opens_images else False, "kept": KeptReadings()}
+    opening |= {"images": images_for(metrics), "kept": KeptReadings()}
     runs, matched = [], []
     for code in spoken:
         say(f"{slug} · {chosen[code]}")
@@ -333,10 +331,7 @@ def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict
     """Language → configuration: those that are named, or one for each language; and all languages."""
     from .data.load import builder_class, config_name
 
-    if slug not in captioned_sets():
-        raise InputError(
-            f"{slug!r} is not a set of captioned photos; those are {', '.join(captioned_sets())}"
-        )
+    check_captioned(slug)
     kind = builder_class(slug)
     language = {known.name: known.language for known in kind.BUILDER_CONFIGS}
     found: dict[str, list[str]] = {}

@@ -2,7 +2,7 @@
 
 A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
 `capscore.benchmarks.protocols` and `capscore.statistics.agreement`. A benchmark of another package brings its
-task as the attribute `task` of its builder (see `capscore.register_benchmark`).
+task as the attribute `task` of its builder (see `capscore.registry.register_benchmark`).
 """
 
 from __future__ import annotations
@@ -605,3 +605,9 @@ def captioned_sets() -> list[str]:
     (True, False)
     """
     return [slug for slug in known_slugs() if isinstance(task_of(slug, ""), RetrievalTask)]
+
+
+def check_captioned(slug: str) -> None:
+    """Raise `InputError` unless a benchmark is a set of captioned photos."""
+    if slug not in (known := captioned_sets()):
+        raise InputError(f"{slug!r} is not a set of captioned photos; those are {', '.join(known)}")

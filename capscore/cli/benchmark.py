@@ -157,8 +157,7 @@ class _Shown(NamedTuple):
 def _refuse(option: str, given: Mapping[str, Any]) -> None:
     """Raise UsageError for the first of these options that was given: they don't go with another one."""
     for name, value in given.items():
-        if value:
-            raise UsageError(Setting(name), " and ", Setting(option), ": give only one of them")
+        terminal.check_only_one(Setting(name, value), Setting(option))
 
 
 def _makers(

@@ -110,7 +110,7 @@ def _open_folder(path: Path, split: str | None) -> RowSource:
     for is_of_kind, open_kind in FOLDERS:
         if is_of_kind(path):
             return open_kind(path)
-    n_photos = sum(os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES for name in _names(path))
+    n_photos = sum(os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES for name in _file_names(path))
     raise InputError(
         Setting("path", path),
         f" is a folder with {n_photos:,} photos and no saved data set; expected {EXPECTED}; or photos with a "
@@ -165,6 +165,11 @@ def _names(folder: Path) -> list[str]:
     return sorted(name for name in os.listdir(folder) if name[0] != ".")
 
 
+def _file_names(folder: Path) -> list[str]:
+    """Those of files, and of links to files."""
+    return [name for name in _names(folder) if (folder / name).is_file()]
+
+
 def _open_parquet(path: Path, *parts: Path) -> RowSource:
     """One file, or the parts of a folder in the order of their names."""
     import pyarrow as pa
@@ -203,7 +208,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
 
 
 def _has_captions(folder: Path) -> bool:
-    names = [os.path.splitext(name) for name in _names(folder)]
+    names = [os.path.splitext(name) for name in _file_names(folder)]
     texts = {stem for stem, suffix in names if suffix.lower() == ".txt"}
     photos = {stem for stem, suffix in names if suffix.lower() in IMAGE_SUFFIXES}
     return not texts.isdisjoint(photos) or (folder / CAPTIONS_FILE).is_file()
@@ -211,7 +216,7 @@ def _has_captions(folder: Path) -> bool:
 
 def _open_photos(path: Path) -> RowSource:
     """Photos with a text file beside each, or with one file of captions; folders inside are not read."""
-    names = [name for name in _names(path) if (path / name).is_file()]
+    names = _file_names(path)
     photos = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
     texts = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(".txt")}
     if CAPTIONS_FILE in names:

@@ -114,8 +114,6 @@ class RowSource:
         InputError: There are no rows, or two columns have one name.
     """
 
-    cells_are_text = False
-
     def __init__(
         self,
         path: Path,
@@ -166,8 +164,10 @@ class RowSource:
 
         if self.arrow_schema is not None:
             return self.arrow_schema
+        if self.cells_are_text:
+            return pa.schema([(name, pa.string()) for name in self.columns])
         kinds = {name: pa.null() for name in self.columns}
-        for chunk, name in itertools.product(self.chunks(4096), self.columns):
+        for chunk, name in ((chunk, name) for chunk in self.chunks(4096) for name in self.columns):
             try:
                 kind = pa.array(chunk.values(name), from_pandas=True).type
                 both = [pa.schema([("x", kinds[name])]), pa.schema([("x", kind)])]

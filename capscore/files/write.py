@@ -21,19 +21,14 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ..errors import InputError, ResultWriteError, Setting
-from .read import FORMATS, FORMULA_SIGNS, is_saved_dataset
+from .read import FORMATS, FORMULA_SIGNS
 from .row_source import Chunk, RowSource, extended_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 # suffix → kind of file that can be written
-_KINDS = {
-    suffix: known.name
-    for known in FORMATS
-    if known.name in ("jsonl", "json", "csv", "tsv", "parquet")
-    for suffix in known.suffixes
-}
+_KINDS = {suffix: known.name for known in FORMATS for suffix in known.suffixes}
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _DATA_FILE = "data-00000-of-00001.arrow"
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
@@ -197,9 +192,7 @@ class Writer:
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
-            if self.path.is_dir():
-                shutil.rmtree(self.path)
-            os.replace(self._partial, self.path)
+            _replace(self._partial, self.path)
 
     def stop(self) -> None:
         """Remove what was written; after `finish`, nothing."""
@@ -226,6 +219,21 @@ class Writer:
             raise ResultWriteError(
                 f"{self.path} could not be written: {reason}. Nothing half-written has that name"
             ) from error
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Give a file or folder its name; a folder that had it is removed once the new one is there."""
+    if not path.is_dir():
+        os.replace(new, path)
+        return
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
+        old = Path(folder, path.name)
+        os.rename(path, old)
+        try:
+            os.rename(new, path)
+        except OSError:
+            os.rename(old, path)
+            raise
 
 
 def _describe_data_set(folder: Path, schema: pa.Schema, description: str) -> None:
@@ -303,7 +311,7 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         raise InputError(given, " is the input; the result needs a name of its own")
     is_result = target.is_file()
     if kind == "dataset":
-        is_result = target.is_dir() and (is_saved_dataset(target) or not os.listdir(target))
+        is_result = target.is_dir() and ((target / "state.json").is_file() or not os.listdir(target))
     if exists and not is_result:
         raise InputError(f"{target} exists and is not a result of this kind; choose another ", given)
     for path in (target, summary_path(target)):

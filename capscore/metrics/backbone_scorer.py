@@ -259,13 +259,13 @@ class PRMCS(CLIPScore):
     title = "PR-MCS"
     citation = ("kim-etal-2023-pr-mcs",)
     default_backbone = "embedded-pr-mcs"
-    detail_names = ("kept", "lost", "kind", "p_kind")
     detail_columns: ClassVar[Mapping[str, type]] = {
         "kept": float,
         "lost": float,
         "kind": str,
         "p_kind": float,
     }
+    detail_names = tuple(detail_columns)
 
     def __init__(
         self,

@@ -393,12 +393,11 @@ def calibrate(
         InputError: too few photos, an option that does not apply, or a metric whose scores depend on the rows
             that are scored with them.
     """
-    rows = _distinct(rows)
     has_references = any(row.references is not None for row in rows)
     if scorer.needs_references and has_references and n_references is not None:
         raise InputError(Setting("n_references", n_references), ": the rows have references of their own")
     if scorer.needs_references and not has_references:
-        rows = with_references(rows, n_references)
+        rows = with_references(_distinct(rows), n_references)
     backbone = getattr(scorer, "backbone", None)
     rows = usable_rows(rows, backbone and backbone.languages)
     owners, others = other_captions(rows, shuffled, seed)

@@ -134,21 +134,24 @@ def _meteor(command: list[str], rows: list[_Row]) -> list[float]:
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None and stdout is not None  # they are pipes
 
-        def ask(line: str, n_lines: int = 1) -> str:
-            print(line, file=stdin, flush=True)
-            answer, *more = (stdout.readline().strip() for _ in range(n_lines))
-            if answer.startswith("Error"):
-                raise CapscoreError(f"METEOR answered {answer!r}")
-            if not all((answer, *more)):
+        def answer() -> str:
+            line = stdout.readline()
+            if not line:
                 raise BrokenPipeError
-            return answer
+            if line.startswith("Error"):
+                raise CapscoreError(f"METEOR answered {line.strip()!r}")
+            return line.strip()
+
+        def ask(line: str) -> str:
+            print(line, file=stdin, flush=True)
+            return answer()
 
         scores = []
         try:
             for candidate, references in rows:
                 counts = ask(" ||| ".join(["SCORE", *references, candidate]))
-                # the second line is the score over all counts of the line, of which there is one
-                scores.append(ask(f"EVAL ||| {counts}", n_lines=2))
+                scores.append(ask(f"EVAL ||| {counts}"))
+                answer()  # the score over all counts of the line, of which there is one
         except BrokenPipeError:
             raise _failed("METEOR", process.wait(), errors) from None
         finally:

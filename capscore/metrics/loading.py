@@ -7,7 +7,6 @@ here.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 import re
@@ -85,8 +84,9 @@ def load(
     >>> bleu.components["bleu_1"].round(4).tolist()
     [0.7165]
     """
-    given = {name: value for name, value in locals().items() if name not in ("metric", "options")}
-    return load_together([metric], **given, **options)[0]
+    given = dict(locals())
+    own = given.pop("options")
+    return load_together([given.pop("metric")], **given, **own)[0]
 
 
 def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
@@ -100,9 +100,9 @@ def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
         CapscoreError: as in `load`.
     """
     names = [metrics] if isinstance(metrics, str) else list(metrics)
-    stated = stated_options(options)
-    check_options(names, stated)
-    return [*map(ScorerLoader(stated), names)]
+    load = ScorerLoader(options)
+    check_options(names, load.options)
+    return [*map(load, names)]
 
 
 class ScorerLoader:
@@ -114,7 +114,7 @@ class ScorerLoader:
 
     def __init__(self, options: Mapping[str, Any]):
         self.options = stated_options(options)
-        self.embedder = functools.cache(self._embedder)
+        self._embedders: dict[Any, Embedder] = {}
 
     def __call__(self, metric: str, backbone: Any = None) -> Scorer:
         takes, make = options_of(metric), METRICS.get(metric)
@@ -124,6 +124,12 @@ class ScorerLoader:
         return make(
             self.embedder(backbone or self.options.get("backbone") or default_backbone(metric)), **own
         )
+
+    def embedder(self, backbone: Any) -> Embedder:
+        """The embedder of a backbone, which is loaded once."""
+        if backbone not in self._embedders:
+            self._embedders[backbone] = self._embedder(backbone)
+        return self._embedders[backbone]
 
     def _embedder(self, backbone: Any) -> Embedder:
         from ..backbones import loading

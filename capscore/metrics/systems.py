@@ -21,7 +21,7 @@ import xxhash
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
 from ..files.read import open_rows
-from ..files.row_source import RowSource
+from ..files.row_source import ERROR_COLUMN, RowSource
 from ..files.write import summary_path
 from ..registry import METRICS
 from ..statistics.system_means import SystemComparison, compare_means_by_language
@@ -295,7 +295,11 @@ def read_systems(
     how = match_by or next((item for item in MATCHED_BY if item in shared), "order")
     others: list[str] = []
     if how == "order" and not match_by:
-        known |= {*columns, *FAMILIAR["candidate"], *FAMILIAR["language"]}
+        known |= {*columns, ERROR_COLUMN, *FAMILIAR["candidate"], *FAMILIAR["language"]}
+        scored = {*columns, *(metric for system in systems for metric in system.metrics)}
+        for metric in scored & {*METRICS.names()}:
+            details = METRICS.get(metric).detail_columns
+            known |= {*details, *(f"{metric}_{name}" for name in details)}
         others = [column for column in common if column not in known and not first.signature(column)]
     for system in systems:
         system.read(columns, shared, others)

@@ -69,7 +69,7 @@ def _comparison_table(metric: str, comparison: SystemComparison) -> Table:
 
 def _remarks(compared: Mapping[str, Sequence[SystemComparison]]) -> Iterator[str]:
     parts = [part for comparisons in compared.values() for part in comparisons]
-    first = parts[0]
+    first = next((part for part in parts if part.differences), parts[0])
     interval = next((found.interval for found in first.differences if found.interval), None)
     if interval is not None:
         unit = "photos" if first.resampled_by == "image" else "rows"

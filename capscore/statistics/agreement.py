@@ -147,7 +147,7 @@ def agreement(
         sampling=(bootstrap, confidence, seed),
     )
     return Agreement(
-        values={name: _of_all(correlations, name) for name in names},
+        values=_of_all(correlations, names),
         intervals=intervals,
         **rows.counts,
         notes=(*rows.notes, *notes),
@@ -209,7 +209,7 @@ def compare(
     if rows.n_units < 2:
         raise InputError(f"a {method} needs at least 2 {rows.unit}s, and there is 1")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
-    first, second = (_of_all(metric, statistic) for metric in pair)
+    first, second = (_of_all(metric, [statistic])[statistic] for metric in pair)
     difference = None if first is None or second is None else first - second
     bootstrapped = method == "bootstrap"
     interval = p_value = None
@@ -321,10 +321,10 @@ def _ratings(values: Any) -> tuple[np.ndarray, np.ndarray]:
         raise error.at(int(np.repeat(np.arange(len(sizes)), sizes)[error.row])) from None
 
 
-def _of_all(correlations: Correlations, name: str) -> float | None:
-    """A statistic over all rows, each counted once; None where it is undefined."""
-    value = float(correlations.values([name], np.ones((correlations.n_units, 1)))[name][0])
-    return None if math.isnan(value) else value
+def _of_all(correlations: Correlations, names: Sequence[str]) -> dict[str, float | None]:
+    """Statistics over all rows, each counted once; None where one is undefined."""
+    found = correlations.values(names, np.ones((correlations.n_units, 1)))
+    return {name: None if math.isnan(found[name][0]) else float(found[name][0]) for name in names}
 
 
 def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.ndarray], np.ndarray]:

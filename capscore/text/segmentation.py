@@ -96,9 +96,10 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
     >>> tokenize(["L'homme d'en face s'arrête aujourd'hui."], "fr")
     [["l'", 'homme', "d'", 'en', 'face', "s'", 'arrête', "aujourd'hui"]]
     """
-    segmenter = _segmenter(language)
+    code = _segmented_code(language)
+    segmenter = _segmenter(code)
     check_texts(texts)
-    if _segmented_code(language) == "en":
+    if code == "en":
         from . import ptb
 
         return ptb.tokenize_all(texts, whole=whole)

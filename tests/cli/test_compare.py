@@ -81,6 +81,20 @@ def test_systems_that_the_command_scored(scored, tmp_path):
     assert all("|" in line or line.startswith("Written to ") for line in wide), wide
 
 
+def test_columns_that_capscore_wrote_name_no_row(tmp_path):
+    files = []
+    for name, kinds in (("a", ["none", "removal"]), ("b", ["jumble", "none"])):
+        rows = [
+            {"shot": f"{n}.jpg", "pr_mcs": n / 4, "kind": kind, "capscore_error": kind}
+            for n, kind in enumerate(kinds)
+        ]
+        files.append(write(tmp_path / f"{name}.jsonl", rows))
+        summary = {"metrics": {"pr_mcs": {"mean": 0.1, "signature": "pr_mcs|version:0.7.0"}}}
+        (tmp_path / f"{name}.summary.json").write_text(json.dumps(summary))
+    done = run(*files, "-m", "pr_mcs")
+    assert done.exit_code == 0, done.output
+
+
 def test_other_settings_are_refused(scored):
     again = scored[1].with_name("other.jsonl")
     again.write_bytes(scored[1].read_bytes())

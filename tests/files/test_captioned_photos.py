@@ -91,6 +91,13 @@ def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, me
         open_rows(folder_of(tmp_path, **files))
 
 
+def test_photos_that_are_dangling_links_are_none(tmp_path):
+    folder = folder_of(tmp_path, a__txt=b"a dog")
+    (folder / "a.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    with pytest.raises(InputError, match="is a folder with 0 photos"):
+        open_rows(folder)
+
+
 def test_a_split_belongs_to_a_data_set(tmp_path):
     with pytest.raises(InputError, match="not a data set"):
         open_rows(folder_of(tmp_path, a__jpg=b"x", a__txt=b"y"), split="test")

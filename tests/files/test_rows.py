@@ -6,6 +6,8 @@ import csv
 import gzip
 import json
 import math
+import shutil
+import weakref
 
 import datasets
 import pyarrow as pa
@@ -15,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from capscore.errors import ImageError, InputError
+from capscore.errors import ImageError, InputError, ResultWriteError
 from capscore.files.columns import find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
@@ -181,6 +183,45 @@ def test_missing_file_folder_and_splits(tmp_path):
 
 
 # ----------------------------------------------------------------------- writing
+
+
+def test_only_what_is_a_result_is_overwritten(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    rows = datasets.Dataset.from_list([{"a": 1}])
+    datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "splits")
+    with pytest.raises(InputError, match="exists and is not a result of this kind"):
+        check_output(tmp_path / "splits", source, force=True)
+    rows.save_to_disk(tmp_path / "one")
+    assert check_output(tmp_path / "one", source, force=True) == tmp_path / "one"
+
+
+def test_a_data_set_that_cannot_be_replaced_stays(tmp_path, monkeypatch):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl"))
+    target = copied(source, tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    writer = Writer(check_output(target, source, force=True), source, {})
+    shutil.rmtree(next(tmp_path.glob(".*.partial")))  # so that its folder cannot be renamed
+    monkeypatch.setattr("capscore.files.write._describe_data_set", lambda *arguments: None)
+    with pytest.raises(ResultWriteError, match="could not be written"):
+        writer.finish({}, "{}")
+    writer.stop()
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+
+
+def test_a_schema_is_found_chunk_by_chunk(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "in.jsonl", [{"n": number} for number in range(50_000)]))
+    before = source.chunks
+    alive = []
+
+    def chunks(size, columns=None):
+        for chunk in before(size, columns):
+            alive.append(weakref.ref(chunk))
+            yield chunk
+            del chunk
+            assert sum(reference() is not None for reference in alive) <= 2
+
+    source.chunks = chunks
+    assert str(source.schema().field("n").type) == "int64"
 
 
 def test_every_text_kind_keeps_its_columns_and_adds_the_new_ones(tmp_path):

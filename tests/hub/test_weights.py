@@ -597,15 +597,12 @@ def test_an_option_at_fault_is_data(saved):
 
 
 NETWORK_FILES = {"README.md", "config.json", "model.safetensors"}
-NETWORK_CARD = ModelCard(
+NETWORK_CARD = replace(
+    CARD,
     name="net",
     recipe="infometic",
     base="embedded",
-    languages=["de", "en"],
-    license="apache-2.0",
     command="python -m training.infometic --config settings.yaml",
-    settings={"epochs": 5},
-    data=[DataSource("Invented captions", "CC0", rows=5)],
 )
 SMALL = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
 

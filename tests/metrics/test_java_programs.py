@@ -156,6 +156,14 @@ METEOR_FAILS = {
     ),
     "dies in the middle": ("print(input()); sys.exit(3)", "status 3; its last output: nothing"),
     "complains": ("print('Error: no hypothesis', flush=True); time.sleep(60)", "'Error: no hypothesis'"),
+    "complains of the counts": (
+        "print('1', flush=True); input(); input(); print('Error: no counts', flush=True); time.sleep(60)",
+        "'Error: no counts'",
+    ),
+    "says nothing and lives on": (
+        "print('1', flush=True); input(); input(); print('\\n', flush=True); time.sleep(60)",
+        "'' for 'a'; expected a number",
+    ),
     "no number": (
         "for line in sys.stdin: print('x', 'x', sep='\\n', flush=True)",
         "'x' for 'a'; expected a number",

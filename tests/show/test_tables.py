@@ -14,7 +14,9 @@ from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.show.benchmark_tables import benchmark_report, metric_name, statistic_name
+from capscore.show.system_tables import comparison_report
 from capscore.show.tables import Table
+from capscore.statistics.system_means import compare_means
 
 
 @pytest.fixture
@@ -102,6 +104,14 @@ def test_a_terminal_without_greek_letters_still_has_signs(run):
     benchmark_report(run).print(console)
     (line,) = [line for line in out.getvalue().decode().splitlines() if "tau_c" in line]
     assert "-0.01" in line and "?" not in line
+
+
+def test_the_remark_is_about_languages_with_several_systems():
+    photos = ["x", "y"]
+    alone = compare_means({"a": [1.0, 2.0]}, images=photos, n=8)
+    both = compare_means({"a": [1.0, 2.0], "b": [3.0, 4.0]}, images=photos, n=8)
+    parts = comparison_report({"cider": [alone, both]}, {}).parts
+    assert any("Differences are system minus a" in str(part) for part in parts)
 
 
 def test_headings_are_folded_between_words():

@@ -24,7 +24,7 @@ class CaptionRow:
         image: Anything that capscore takes as an image; None where a text stands in.
         stand_in: Another caption of the same photo, whose embedding replaces the photo's where no pixels
             are available; None where there is an image.
-        objects: The caption's critical objects, as `capscore.perturbations.published.perturb` takes them;
+        objects: The caption's critical objects, as `capscore.perturbations.perturb` takes them;
             None if they are not annotated.
         names: Names by which a list may refer to the row or its image: its id, the image's name, and that
             name without folder and without suffix.

@@ -23,9 +23,9 @@ class Noise:
     """How captions are perturbed.
 
     Attributes:
-        kinds: Perturbations to draw from, among `capscore.perturbations.published.KINDS`.
+        kinds: Perturbations to draw from, among `capscore.perturbations.KINDS`.
         draws: "one" for one perturbation per caption and step, drawn by `shares`; "all" for each of them.
-        p, shared_draws, removal, order: Arguments of `capscore.perturbations.published.perturb`.
+        p, shared_draws, removal, order: Arguments of `capscore.perturbations.perturb`.
         shares: Relative frequency of each of `kinds`; () for equal frequencies, as published. For "one" only.
 
     Raises:
@@ -223,10 +223,10 @@ def perturb_rows(
     Args:
         captions: The data.
         rows: Numbers of the captions (n).
-        kind: One of `capscore.perturbations.published.KINDS`.
+        kind: One of `capscore.perturbations.KINDS`.
         noise: How captions are perturbed; its `kinds` and `draws` are ignored.
         finders: Result of `noun_finders`.
-        seed: Seed, as `capscore.perturbations.published.perturb` takes it.
+        seed: Seed, as `capscore.perturbations.perturb` takes it.
 
     Returns:
         n texts, and bool (n,), True where the caption is unchanged.

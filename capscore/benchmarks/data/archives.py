@@ -49,9 +49,8 @@ def open_packed(path: Path, member: str = "") -> Iterator[IO[bytes]]:
         data = _tar_member(path, member)
     else:
         with open_zip(path) as archive:
-            entries = {entry.filename: entry for entry in archive.infolist()}
             names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-            data = read_entry(archive, entries[_find(names, member)])
+            data = read_entry(archive, archive.getinfo(_find(names, member)))
     yield io.BytesIO(_gunzipped(data))
 
 

@@ -100,8 +100,8 @@ def _absolute(folder: str | Path) -> Path:
 
 def _state(folder: Path) -> str:
     """A digest of names, sizes and times of the files in a folder; of photos, of names."""
-    files = []
-    seen = set()
+    files: list[tuple[str | int, ...]] = []
+    seen, start = set(), len(os.path.join(folder, ""))
     for parent, folders, names in os.walk(folder, followlinks=True):
         status = os.stat(parent)
         if (status.st_dev, status.st_ino) in seen:  # a link may lead to a folder that was looked through
@@ -110,11 +110,12 @@ def _state(folder: Path) -> str:
         seen.add((status.st_dev, status.st_ino))
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for path in (os.path.join(parent, name) for name in sorted(names)):
-            if os.path.isfile(path) and not _CACHE_FILES.fullmatch(os.path.basename(path)):
-                is_photo = os.path.splitext(path)[1].lower() in IMAGE_SUFFIXES
+            if _CACHE_FILES.fullmatch(os.path.basename(path)) or not os.path.isfile(path):
+                continue
+            files.append((path[start:],))
+            if os.path.splitext(path)[1].lower() not in IMAGE_SUFFIXES:
                 status = os.stat(path)
-                state = () if is_photo else (status.st_size, status.st_mtime_ns)
-                files.append((os.path.relpath(path, folder), *state))
+                files[-1] += (status.st_size, status.st_mtime_ns)
     return hashlib.sha256(repr(files).encode()).hexdigest()[:16]
 
 

@@ -359,7 +359,8 @@ def _intervals(
     """Percentile intervals of drops; photos are drawn with all their original and perturbed captions."""
     index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([index[name] for name in photos])
-    before, *after = (np.bincount(unit, weights=column) for column in (original, *perturbed.values()))
+    before, *rest = (np.bincount(unit, weights=column) for column in (original, *perturbed.values()))
+    after = np.stack(rest)
     is_published = np.array([kind in KINDS for kind in perturbed])
     groups = {"drop_average": is_published, "drop_average_unseen": ~is_published}
     groups = {name: group for name, group in groups.items() if group.any()}
@@ -367,7 +368,7 @@ def _intervals(
     def drops(drawn: np.ndarray) -> np.ndarray:
         base = before @ drawn
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(base > 0, (np.stack(after) @ drawn) / base - 1, np.nan)
+            found = np.where(base > 0, (after @ drawn) / base - 1, np.nan)
         return np.vstack([found, *(found[group].mean(axis=0) for group in groups.values())])
 
     intervals, notes = bootstrap_intervals(
