@@ -31,7 +31,7 @@ from capscore.hub.weights import plan_weights, weights_kind
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests import processes
 from tests.backbones import tiny_transformers as tiny
-from tests.backbones.loopback_hub import clean_environment, logged_in
+from tests.backbones.loopback_hub import clean_environment
 from tests.backbones.tiny_eye import write_eye
 from training.engine.model_card import DataSource, ModelCard, write_card
 
@@ -103,11 +103,10 @@ def folder(saved, tmp_path) -> Path:
 
 
 @pytest.fixture
-def hub(tmp_path, monkeypatch, clip):
-    """A Hub with the image tower on it; the user is logged in as "jo"."""
-    with logged_in(tmp_path, monkeypatch) as hub:
-        hub.add("org/clip", clip)
-        yield hub
+def hub(hub, clip):
+    """The Hub with the image tower on it; the user is logged in as "jo"."""
+    hub.add("org/clip", clip)
+    return hub
 
 
 def run(folder: Path, repo_id: str, *options: object):
