@@ -62,8 +62,8 @@ test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with dataset
 test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
 
-test-all: test-datasets-3.6 test-kernels ## run everything, kill runs at every moment
-	$(OFFLINE) $(PYTEST) --all-moments --all-hostile
+test-all: test-datasets-3.6 test-kernels ## run everything: slow tests, every hostile input
+	$(OFFLINE) $(PYTEST) --all
 
 coverage: $(VENV)/.installed ## test; print how much of capscore/ is covered
 	$(OFFLINE) $(PYTEST) --cov=capscore --cov-report=term:skip-covered

@@ -39,8 +39,17 @@ settings.load_profile("capscore")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all-moments", action="store_true", help="kill training runs at every moment")
-    parser.addoption("--all-hostile", action="store_true", help="try every hostile input, not a sample")
+    parser.addoption(
+        "--all", action="store_true", help="run slow tests, kill runs at every moment, try every hostile input"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--all"):
+        skipped = pytest.mark.skip(reason="slow; --all runs it")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(skipped)
 
 
 _internal_errors: list[str] = []

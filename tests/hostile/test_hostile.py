@@ -1,7 +1,7 @@
 """Every hostile input ends in one clear error or in the score of a harmless twin.
 
 `make test` runs a part of every family, `make test-all` all of them. One case:
-`pytest tests/hostile --all-hostile -k "caption/bell"`.
+`pytest tests/hostile --all -k "caption/bell"`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pytest_generate_tests(metafunc):
     if "case" not in metafunc.fixturenames:
         return
     members = [case for case in tables.ALL if case.family in metafunc.cls.families]
-    if not metafunc.config.getoption("--all-hostile"):
+    if not metafunc.config.getoption("--all"):
         members = sample(members)
     parameters = []
     for case in members:

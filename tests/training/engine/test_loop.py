@@ -52,7 +52,7 @@ def checkpoints(out: Path) -> list[str]:
 
 
 def test_killed_at_any_moment_it_ends_with_the_same_weights(tmp_path, request):
-    every_nth = 1 if request.config.getoption("--all-moments") else 17
+    every_nth = 1 if request.config.getoption("--all") else 17
     done = processes.run(
         ["-m", "tests.training.engine.toy_run", "kill", tmp_path, every_nth], cwd=ROOT, env=environment()
     )

@@ -1,0 +1,22 @@
+"""The harness of the laws: what holds for every thing of a kind, run over all that are registered.
+
+`tests/test_<kind>_laws.py` holds the laws of a kind; what a thing needs to be tried (rows, a tiny checkpoint, a
+small official file) stands in the table of that file. A new thing is tested by being registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from capscore.registry import METRICS
+
+KINDS: dict[str, Callable[[], Iterable[str]]] = {
+    "metric": METRICS.names,
+}
+
+
+def every(kind: str, *, without: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Parametrize a law over all that is registered of a kind; its argument has the kind's name."""
+    return pytest.mark.parametrize(kind, [name for name in KINDS[kind]() if name not in set(without)])
