@@ -40,7 +40,7 @@ settings.load_profile("capscore")
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--all", action="store_true", help="run slow tests, kill runs at every moment, try every hostile input"
+        "--all", action="store_true", help="slow tests, every moment of a kill, every hostile input"
     )
 
 

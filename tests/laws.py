@@ -1,7 +1,7 @@
 """The harness of the laws: what holds for every thing of a kind, run over all that are registered.
 
-`tests/test_<kind>_laws.py` holds the laws of a kind; what a thing needs to be tried (rows, a tiny checkpoint, a
-small official file) stands in the table of that file. A new thing is tested by being registered.
+`tests/test_<kind>_laws.py` holds the laws of a kind; what a thing needs to be tried (rows, a tiny checkpoint,
+a small official file) stands in the table of that file. A new thing is tested by being registered.
 """
 
 from __future__ import annotations
