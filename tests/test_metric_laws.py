@@ -1,0 +1,569 @@
+"""What holds for every metric, of the library and of other packages; a metric's own tests hold its numbers.
+
+Metrics with a backbone are tried on colours, METEOR and SPICE on stand-ins for their Java programs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import json
+import pickle
+import warnings
+from pathlib import Path
+
+import evaluate
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import capscore
+from capscore.cli import app
+from capscore.errors import InputError, OptionError
+from capscore.integrations.harness import HarnessMetric
+from capscore.integrations.ray import Score
+from capscore.integrations.torchmetrics import CaptionMetric
+from capscore.metrics import load_together
+from capscore.metrics.base import PreparedRows, Scorer
+from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.loading import options_of
+from capscore.metrics.signature import parse_signature
+from capscore.registry import METRICS, register_metric
+
+from .laws import every
+from .outside.capscore_outside.mood import Mood
+from .outside.capscore_outside.shortness import Shortness
+from .photos import GREY, png
+from .toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
+
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
+
+MODULES = Path(__file__).resolve().parents[1] / "metrics"
+OUTSIDE = (Shortness, Mood)
+KINDS = {name: METRICS.get(name) for name in every("metric").args[1]}
+KINDS |= {scorer.metric: scorer for scorer in OUTSIDE}
+
+
+def metrics(which=lambda kind: True):
+    """Parametrize a law over the metrics for which it holds."""
+    return pytest.mark.parametrize("metric", [name for name, kind in KINDS.items() if which(kind)])
+
+
+METRIC = metrics()
+ON_ERROR = pytest.mark.parametrize("on_error", ["raise", "skip"])
+
+# the last row is the first again
+COLUMNS = {
+    "candidates": ["red", "a bright blue", "green red", "blue dog", "red"],
+    "images": [RED, GREEN, BLUE, BLUE, RED],
+    "references": [
+        ["red dog", "red"],
+        ["a blue"],
+        ["green green", "a dog"],
+        ["dark blue"],
+        ["red dog", "red"],
+    ],
+    "language": ["en"] * 5,
+}
+FIELDS = {"candidates": "candidate", "images": "image", "references": "references", "language": "language"}
+# cells that no metric can score
+BAD = {
+    "candidates": [None, 3, float("nan"), pandas.NA, b"cat", ["a"], "\ud800 cat", 10**5000],
+    "images": [
+        *(None, "nowhere.jpg", b"no image", np.zeros((3, 4, 3)), np.zeros((3, 8, 9), np.uint8)),
+        *(png(10**5, 10**5, bits=8, colour=GREY, lines=b""), png(4, 4, bits=8, colour=GREY, lines=b"\0")),
+    ],
+    "references": ["red", None, [], ["red", None], ["red", 3], {"a": 1}, float("nan"), 7],
+    "language": ["nolang", ["de"], 3],
+}
+BLANKS = ["", " \t", "\u3000\n", "\u200b\ufeff", " \xa0\u200b"]
+# what a metric needs to be tried
+NEEDS = {"pr_mcs": {"backbone": JudgingColours}, "infometic": {"weights": "info_clip"}}
+# another value of each option that a metric has of its own
+OTHER = {
+    "prefix": "A ",
+    "document_frequencies": DocumentFrequencies.from_references([[["red"]], [["blue"]]], segmenter="ptb2"),
+    "variant": "paper",
+    "clip": "clip_score",
+    "n_regions": 3,
+    "beta": 0.5,
+    "highest": 0.5,
+}
+# see tests/metrics/test_infometic*.py
+NEEDS_WEIGHTS = {"weights", "marks", "false_alarms", "regions"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    """Metrics of another package, and programs that give the share of the first reference's words."""
+
+    def program(candidates, references):
+        rows = zip(candidates, references, strict=True)
+        return np.array([np.isin(texts[0].split(), text.split()).mean() for text, texts in rows])
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("METEOR", "SPICE"):
+            patch.setattr(f"capscore.metrics.java_metrics.{name}.program", staticmethod(program))
+        for scorer in OUTSIDE:
+            register_metric(scorer.metric)(scorer)
+        yield
+    for scorer in OUTSIDE:
+        METRICS.unregister(scorer.metric)
+
+
+def options_for(metric, **options):
+    """Options that put a metric on a toy backbone, if it has one."""
+    needed = dict(NEEDS.get(metric, {}))
+    if KINDS[metric].takes_backbone:
+        needed = {"cache": False, **needed, "backbone": needed.get("backbone", ColourBackbone)()}
+    return needed | options
+
+
+def load(metric, **options) -> Scorer:
+    return capscore.load(metric, **options_for(metric, **options))
+
+
+def columns_of(metric):
+    left_out = {"images": not KINDS[metric].needs_images, "references": not KINDS[metric].needs_references}
+    return [name for name in COLUMNS if not left_out.get(name)]
+
+
+def rows_of(metric, rows=range(5), **columns):
+    """The columns that a metric needs, as `score` takes them."""
+    columns = {name: columns.get(name, COLUMNS[name]) for name in columns_of(metric)}
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def with_cell(metric, column, row, value):
+    changed = [*COLUMNS[column]]
+    changed[row] = value
+    return rows_of(metric, **{column: changed})
+
+
+def scored(metric, **more):
+    return load(metric).score(**rows_of(metric), **more)
+
+
+def numbers(scores, rows=slice(None)):
+    """Scores and components of some rows, float64 (components + 1, n)."""
+    return np.array([scores.scores, *scores.components.values()])[:, rows]
+
+
+def assert_same(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+# ------------------------------------------ what a metric says of itself
+
+
+@METRIC
+def test_a_metric_and_its_options_are_documented(metric):
+    kind, options = METRICS.get(metric), options_of(metric)
+    assert kind.metric == metric and issubclass(kind, Scorer) and kind.title and metric in METRICS.names()
+    assert bool(kind.default_backbone) == kind.takes_backbone == hasattr(kind, "backbone")
+    taken = inspect.signature(kind).parameters.values()
+    taken = {item.name: item.default for item in taken if item.kind is item.KEYWORD_ONLY}
+    taken.pop("seed", None)  # of InfoMetIC's clusters: no option of `load`
+    documented = {name: option.default for name, option in options.items() if option.own}
+    assert all(documented[name] == default for name, default in taken.items())
+    for option in options.values():
+        assert option.summary[0].isupper() and option.summary[-1] == ".", option
+
+
+@METRIC
+def test_results_have_the_parts_and_the_range_that_their_metric_declares(metric):
+    kind, found = KINDS[metric], scored(metric)
+    assert tuple(found.components) == kind.component_names and tuple(found.corpus) == kind.corpus_names
+    assert [tuple(detail) for detail in found.details or ()] == [kind.detail_names] * len(found.details or ())
+    low, high = kind.score_range
+    assert (low is None or found.scores.min() >= low) and (high is None or found.scores.max() <= high)
+    assert found.scores.shape == (5,) and found.scores.dtype == np.float64 and found.languages == ["en"] * 5
+    assert found.mean == pytest.approx(sum(found.scores) / 5, rel=1e-12)
+    assert (found.n_items, found.n_scored, found.n_failed, found.n_empty) == (5, 5, 0, 0)
+    assert found.n_unique_images == (3 if kind.needs_images else 0)
+    assert found.n_references.tolist() == ([2, 1, 2, 1, 2] if kind.needs_references else [0] * 5)
+    assert repr(found).startswith(f"Scores({metric}: mean {found.mean:.4f} of 5 rows; {metric}|")
+
+
+@METRIC
+def test_results_are_plain_and_ready_for_json(metric):
+    found = load(metric).score(**with_cell(metric, "candidates", 1, None), on_error="skip")
+    result, summary = found.to_dict(), found.summary()
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert {type(value) for value in summary.values()} <= {float, int, str}
+    assert {type(value) for value in result["scores"]} == {float, type(None)}
+    assert summary == found.to_dict(per_row=False) == {name: result[name] for name in summary}
+    assert summary[metric] == found.mean == pytest.approx(np.nanmean(found.scores), rel=1e-12)
+    for name, values in found.components.items():
+        assert summary[f"mean_{name}"] == pytest.approx(np.nanmean(values), rel=1e-12)
+        assert result[name][1] is None and result[name][0] == values[0]
+    for name in KINDS[metric].detail_names if found.details else ():
+        assert result[name][1] is None and result[name][0] == found.details[0][name]
+
+
+@METRIC
+def test_results_survive_pickling(metric):
+    scorer = load(metric)
+    rows = scorer.prepare(**rows_of(metric))
+    found = scorer.finish(rows)
+    assert pickle.loads(pickle.dumps(found)).to_dict() == found.to_dict()
+    assert scorer.finish(pickle.loads(pickle.dumps(rows))).to_dict() == found.to_dict()
+    if not scorer.takes_backbone:
+        assert pickle.loads(pickle.dumps(scorer)).score(**rows_of(metric)).to_dict() == found.to_dict()
+
+
+# ------------------------------------------------ order, pieces, batches
+
+
+@METRIC
+def test_order_of_rows_changes_nothing(metric):
+    found = scored(metric)
+    assert_same(numbers(found, [4]), numbers(found, [0]))  # they are equal
+    for order in ([4, 3, 2, 1, 0], [2, 0, 4, 1, 3]):
+        shuffled = load(metric).score(**rows_of(metric, order))
+        assert_same(numbers(shuffled), numbers(found, order))
+        assert shuffled.signature == found.signature and shuffled.corpus == pytest.approx(found.corpus)
+        assert_same(shuffled.mean, found.mean)
+
+
+@METRIC
+def test_pieces_of_rows_are_finished_as_the_whole(metric):
+    scorer = load(metric)
+    given = with_cell(metric, "candidates", 2, None)
+    whole = scorer.score(**given, on_error="skip")
+    for cuts in ([1], [2, 4], [1, 2, 3, 4]):
+        pieces = [
+            scorer.prepare(**{name: values[first:last] for name, values in given.items()}, on_error="skip")
+            for first, last in itertools.pairwise([0, *cuts, 5])
+        ]
+        found = scorer.finish(PreparedRows.concatenate(pieces))
+        assert found.to_dict() == whole.to_dict()
+
+
+@METRIC
+def test_rows_alone_score_as_together_unless_the_metric_compares_them(metric):
+    scorer, found = load(metric), scored(metric)
+    for row in range(5):
+        alone = scorer.score(**rows_of(metric, [row]))
+        assert len(alone) == 1 and parse_signature(alone.signature)[0] == metric
+        if not scorer.compares_rows:
+            assert_same(numbers(alone)[:, 0], numbers(found)[:, row])
+
+
+@metrics(lambda kind: kind.takes_backbone)
+def test_size_of_batches_changes_nothing(metric):
+    found = scored(metric)
+    for batch_size in (1, 2, 64):
+        batched = load(metric, batch_size=batch_size).score(**rows_of(metric))
+        assert_same(numbers(batched), numbers(found))
+        assert batched.signature == found.signature
+
+
+@METRIC
+def test_columns_may_be_of_any_kind_and_stay_as_they_are(metric):
+    given, scorer = rows_of(metric), load(metric)
+    before = [*map(repr, given.values())]
+    expected = scorer.score(**given).to_dict()
+    assert [*map(repr, given.values())] == before
+    texts = {name for name in given if name != "images"}
+    for make in (
+        tuple,
+        iter,
+        np.array,
+        pyarrow.array,
+        lambda texts: pandas.Series(texts, index=range(5, 0, -1)),
+    ):
+        changed = {name: make(given[name]) for name in texts - {"references"}}
+        if "references" in texts and make in (tuple, iter, pyarrow.array):
+            changed["references"] = make(given["references"])
+        assert scorer.score(**{**given, **changed}).to_dict() == expected
+
+
+# ------------------------------------------------------------ signatures
+
+
+@METRIC
+def test_a_signature_names_what_the_numbers_depend_on(metric):
+    found = scored(metric)
+    name, settings = parse_signature(found.signature)
+    assert name == metric and settings["lang"] == "en" and "version" in settings
+    assert settings["refs"] == ("var" if KINDS[metric].needs_references else "0")
+    if KINDS[metric].takes_backbone:
+        assert settings["backbone"] == "colours@w00000000" and settings["prefix"] == "none"
+    own = {name for name, option in options_of(metric).items() if option.own} - {"empty"}
+    assert own <= OTHER.keys() | NEEDS_WEIGHTS, "an option that no test sets"
+    for option in own & OTHER.keys():
+        changed = load(metric, **{option: OTHER[option]}).score(**rows_of(metric))
+        assert changed.signature != found.signature, option
+
+
+@METRIC
+def test_languages_are_in_the_signature(metric):
+    spoken = ["de", None, "en-GB", "", float("nan")]
+    if metric in ("meteor", "spice"):
+        spoken[0] = "en"  # they read nothing else
+    found = load(metric).score(**rows_of(metric, language=spoken))
+    assert found.languages == [spoken[0], "", "en", "", ""] and found.n_failed == 0
+    first = "" if spoken[0] == "en" else "de+"
+    assert f"|lang:{first}en+unstated|" in found.signature
+    given = rows_of(metric) | {"language": "en-GB"}
+    assert load(metric).score(**given).signature == scored(metric).signature
+    assert "|lang:unstated|" in load(metric).score(**given | {"language": None}).signature
+
+
+# ------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("metric", "column"), [(metric, column) for metric in KINDS for column in columns_of(metric)]
+)
+def test_a_bad_cell_is_named_and_can_be_skipped(metric, column, tmp_path):
+    (tmp_path / "cut.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(20))
+    bad = [*BAD[column], *([tmp_path / "cut.png"] if column == "images" else [])]
+    scorer = load(metric)
+    expected = scorer.score(**rows_of(metric, [0, 2, 3, 4]))
+    for value in bad:
+        given = with_cell(metric, column, 1, value)
+        with pytest.raises(InputError) as caught:
+            scorer.score(**given)
+        assert str(caught.value).startswith(f"row 1, {FIELDS[column]}: "), value
+        assert (caught.value.row, caught.value.field) == (1, FIELDS[column])
+        found = scorer.score(**given, on_error="skip")
+        assert np.isnan(numbers(found, [1])).all() and [*found.failures] == [1] and found.n_scored == 4
+        assert found.failures[1].startswith(f"{FIELDS[column]}: ")
+        assert_same(numbers(found, [0, 2, 3, 4]), numbers(expected))
+        assert (found.signature, found.corpus) == (expected.signature, expected.corpus)
+        assert_same(found.mean, expected.mean)
+
+
+@METRIC
+def test_when_every_row_fails_there_is_no_mean(metric):
+    found = load(metric).score(**rows_of(metric, candidates=[None] * 5), on_error="skip")
+    assert np.isnan(found.mean) and found.n_failed == 5 and found.n_scored == 0
+    result = found.to_dict()
+    assert result[metric] is None and result["scores"] == [None] * 5
+    json.dumps(result, allow_nan=False)
+
+
+@METRIC
+def test_a_row_keeps_its_first_error(metric):
+    changed = {"candidates": [None], "images": ["gone.jpg"], "references": [[]], "language": ["nolang"]}
+    given = {name: [*values[:4], *changed[name]] for name, values in rows_of(metric).items()}
+    found = load(metric).score(**given, on_error="skip")
+    assert [*found.failures] == [4] and found.failures[4].startswith("candidate: ")
+    assert found.n_unique_images == (3 if KINDS[metric].needs_images else 0)
+
+
+@ON_ERROR
+@METRIC
+def test_columns_that_do_not_fit_together_are_never_skipped(metric, on_error):
+    scorer, given = load(metric), rows_of(metric)
+    wrong = {name: values[:4] for name, values in given.items() if name != "candidates"}
+    for name, values in [*wrong.items(), ("images", [RED] * 4)]:
+        with pytest.raises(InputError, match="got 4; expected 5, one per candidate") as caught:
+            scorer.score(**{**given, name: values}, on_error=on_error)
+        assert caught.value.field == name
+    needed = [name for name in given if name != "language"]
+    for name, values in (
+        *((name, None) for name in needed),
+        *((name, "red") for name in needed if name != "images"),
+        ("candidates", {"red", "blue"}),
+        ("candidates", np.array("red")),
+        ("candidates", pandas.DataFrame({"a": ["red"]})),
+        ("candidates", pyarrow.table({"a": ["red"]})),
+        ("candidates", []),
+        ("language", 3),
+        ("language", "klingonese"),
+    ):
+        with pytest.raises(InputError) as caught:
+            scorer.score(**{**given, name: values}, on_error=on_error)
+        assert caught.value.field == name
+    if not scorer.needs_references:
+        with pytest.raises(InputError, match="takes no references"):
+            scorer.score(**given, references=COLUMNS["references"], on_error=on_error)
+
+
+@metrics(lambda kind: not kind.needs_images)
+def test_images_of_a_metric_of_texts_are_not_opened(metric):
+    with_images = load(metric).score(**rows_of(metric), images=["gone.jpg"] * 5)
+    assert with_images.to_dict() == scored(metric).to_dict() and with_images.image_keys == [""] * 5
+
+
+@METRIC
+def test_unknown_options_and_columns_are_named(metric):
+    with pytest.raises(OptionError, match="batchsize=3") as caught:
+        load(metric, batchsize=3)
+    assert isinstance(caught.value, TypeError)  # as a wrong keyword is
+    for call in (load(metric).score, load(metric).prepare):
+        with pytest.raises(OptionError, match=f"{metric} takes no bxes"):
+            call(**rows_of(metric), bxes=[None] * 5)
+    assert load(metric).score(**rows_of(metric), bxes=None).n_items == 5
+    for call, name in ((load(metric).score, "on_error"), (load, "empty")):
+        given = rows_of(metric) if name == "on_error" else {"metric": metric}
+        with pytest.raises(InputError, match=f"{name}='ignore': expected") as wrong:
+            call(**given, **{name: "ignore"})
+        assert wrong.value.option == name
+
+
+@metrics(lambda kind: kind.splits_texts)
+def test_a_language_that_cannot_be_split_fails_by_row(metric):
+    scorer = load(metric)
+    assert not scorer.language_problem("en") and not scorer.language_problem("")
+    with pytest.raises(InputError, match=r"^row 1, language: "):
+        scorer.score(**with_cell(metric, "language", 1, "km"))
+    assert [*scorer.score(**with_cell(metric, "language", 1, "km"), on_error="skip").failures] == [1]
+
+
+# -------------------------------------------------------- empty captions
+
+
+@METRIC
+def test_an_empty_caption_is_an_error_unless_an_option_says_what_it_is(metric):
+    without = load(metric).score(**rows_of(metric, [0, 2, 3, 4]))
+    blanks = []
+    for blank in BLANKS:
+        given = with_cell(metric, "candidates", 1, blank)
+        for on_error in ("raise", "skip"):
+            with pytest.raises(InputError, match=r"^row 1, candidate: .*empty='skip'"):
+                load(metric).score(**given, on_error=on_error)
+        left_out = load(metric, empty="skip").score(**given)
+        assert np.isnan(left_out.scores[1]) and left_out.empty.tolist() == [False, True, False, False, False]
+        assert_same(numbers(left_out, [0, 2, 3, 4]), numbers(without))
+        assert left_out.corpus == pytest.approx(without.corpus)
+        assert_same(left_out.mean, without.mean)
+        counted = load(metric, empty="score").score(**given)
+        assert np.isfinite(counted.scores).all()
+        blanks.append(counted.scores)
+        for found, word, n_scored in ((left_out, "skip", 4), (counted, "score", 5)):
+            assert (found.n_scored, found.n_empty, found.n_failed) == (n_scored, 1, 0)
+            assert f"|empty:{word}|" in found.signature and "empty" not in without.signature
+    assert_same(np.ptp(blanks, axis=0), np.zeros(5))
+    nothing = load(metric, empty="skip").score(**rows_of(metric, candidates=BLANKS))
+    assert nothing.to_dict()[metric] is None and nothing.n_empty == 5
+
+
+# ----------------------------------------------------------- other doors
+
+
+def module_of(metric, **options) -> capscore.CaptionModule:
+    """The metric's `evaluate` module: the published one, or one that is written in three lines."""
+    if (MODULES / metric).is_dir():
+        return evaluate.load(str(MODULES / metric), **options)
+
+    class Module(capscore.CaptionModule):
+        @classmethod
+        def describe(cls):
+            return "A metric.", ""
+
+    Module.metric = metric
+    return Module(**options)
+
+
+def for_module(given):
+    return {"predictions" if name == "candidates" else name: values for name, values in given.items()}
+
+
+@METRIC
+def test_the_module_gives_the_numbers_of_the_library(metric, tmp_path):
+    module = module_of(metric, cache_dir=str(tmp_path), **options_for(metric))
+    expected = scored(metric).to_dict()
+    assert module.compute(**for_module(rows_of(metric))) == expected
+    module.add_batch(**for_module(rows_of(metric, [0, 1])))
+    module.add(**{name: values[0] for name, values in for_module(rows_of(metric, [2])).items()})
+    assert len(module) == 3
+    in_pieces = module.compute(**for_module(rows_of(metric, [3, 4])))
+    assert_same(in_pieces["scores"], expected["scores"])
+    assert in_pieces["signature"] == expected["signature"] and in_pieces.keys() == expected.keys()
+    with pytest.raises(InputError, match=f"{metric} has no rows to compute"):
+        module.compute()
+    with pytest.raises(TypeError, match="captions"):
+        module.compute(captions=["red"])
+    with pytest.raises(TypeError, match="batchsize"):
+        _ = module_of(metric, batchsize=3).scorer
+
+
+@METRIC
+def test_the_command_gives_the_numbers_of_the_library(metric, tmp_path, monkeypatch):
+    options = options_for(metric)
+    backbone = options.pop("backbone", None)
+    options.pop("cache", None)
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: backbone)
+    lines = []
+    for row, image in enumerate(COLUMNS["images"]):
+        Image.fromarray(image).save(tmp_path / f"{row}.png")
+        cells = {"caption": COLUMNS["candidates"][row], "image": f"{row}.png", "language": "en"}
+        lines.append(json.dumps(cells | {"references": COLUMNS["references"][row]}) + "\n")
+    (tmp_path / "rows.jsonl").write_text("".join(lines))
+    flags = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    flags += ["--images", tmp_path, "-o", tmp_path / "scored.jsonl", "--json"]
+    arguments = ["score", tmp_path / "rows.jsonl", "-m", metric, *flags]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.output
+    expected = scored(metric)
+    cells = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()]
+    assert_same([row[metric] for row in cells], expected.scores)
+    for name, values in expected.components.items():
+        assert_same([row[name] for row in cells], values)
+    assert expected.signature in done.output
+
+
+@METRIC
+def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
+    """Metrics that compare rows are refused where rows come batch by batch."""
+    options = options_for(metric)
+    if "document_frequencies" in options_of(metric):
+        options["document_frequencies"] = OTHER["document_frequencies"]
+    (scorer,) = load_together(metric, **options)
+    given = rows_of(metric, language=["en", "en", "", "", "en"])
+    expected = scorer.score(**given)
+    harness = HarnessMetric(
+        metric,
+        image=(lambda document: document["images"]) if scorer.needs_images else None,
+        references=(lambda document: document["references"]) if scorer.needs_references else None,
+        **options,
+    )
+    rows = [dict(zip(given, cells, strict=True)) for cells in zip(*given.values(), strict=True)]
+    answers = [harness.process_results(row, [f" {row['candidates']} "])[metric] for row in rows]
+    assert harness.aggregation(answers) == pytest.approx(expected.mean, rel=1e-6)
+    names = {"candidates": "caption", "images": "image"}
+    rows = [{names.get(name, name): cell for name, cell in row.items()} for row in rows]
+    if scorer.compares_rows:
+        for refused in (
+            lambda: capscore.score_stream(rows, scorer),
+            lambda: Score(metric, **options),
+            lambda: CaptionMetric(metric, **options),
+        ):
+            with pytest.raises(capscore.CapscoreError, match=f"{metric} compares"):
+                refused()
+        return
+    stream = capscore.score_stream(iter(rows), scorer, batch_rows=2)
+    assert_same([row[metric] for row in stream], expected.scores)
+    summary, whole = stream.summary()[metric], expected.summary()
+    assert summary.keys() == whole.keys() and summary["signature"] == whole["signature"]
+    assert [summary[name] for name in summary if name != "signature"] == pytest.approx(
+        [whole[name] for name in summary if name != "signature"], rel=1e-6
+    )
+    batch = {name: np.array([*column, None], dtype=object)[:5] for name, column in _columns(rows).items()}
+    assert_same(Score(metric, **options)(batch)[metric], expected.scores)
+    torch_metric = CaptionMetric(metric, **options)
+    for part in ([0, 1], [2, 3, 4]):
+        cut = {name: [values[row] for row in part] for name, values in given.items()}
+        torch_metric.update(cut.pop("candidates"), **cut)
+    assert float(torch_metric.compute()) == pytest.approx(expected.mean, rel=1e-6)
+
+
+def _columns(rows):
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_several_metrics_share_a_backbone():
+    backbone = ColourBackbone()
+    for scorer in load_together(["mcs", "ref_clip_score"], backbone=backbone, cache=False):
+        scorer.score(**rows_of(scorer.metric))
+        assert scorer.backbone is backbone
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load_together([]) == []
