@@ -10,13 +10,19 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from capscore.perturbations import all_kinds
 from capscore.registry import METRICS
 
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "metric": METRICS.names,
+    "perturbation": all_kinds,
 }
 
 
-def every(kind: str, *, without: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Parametrize a law over all that is registered of a kind; its argument has the kind's name."""
-    return pytest.mark.parametrize(kind, [name for name in KINDS[kind]() if name not in set(without)])
+def every(kind: str, *, without: Iterable[str] = (), also: Iterable[str] = ()) -> pytest.MarkDecorator:
+    """Parametrize a law over all that is registered of a kind; its argument has the kind's name.
+
+    What tests register themselves is named in `also`.
+    """
+    names = [*(name for name in KINDS[kind]() if name not in set(without)), *also]
+    return pytest.mark.parametrize(kind, names)

@@ -6,6 +6,7 @@ import random
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from ..text.segmentation import chinese_simplifier
 from ..text.word_classes import Word, tag, tagger_name
@@ -183,7 +184,7 @@ def _inserted(caption: str, place: int, word: str) -> str:
 
 def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
-    for word, after in zip(tagged, [*tagged[1:], None], strict=True):
+    for word, after in zip_longest(tagged, tagged[1:]):
         text, has = word.text.lower(), word.text.lower() in ("has", "have", "had")
         if text in _AUXILIARIES[code].split() or (has and after is not None and after.word_class == "verb"):
             return f"{caption[: word.end]} not{caption[word.end :]}"
@@ -254,7 +255,7 @@ def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
 def _chinese(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """没有 (沒有) before the first verb or the mark of its continuous form, 不 before 是 and 在."""
     have_not = "没有" if chinese_simplifier()(caption) == caption else "沒有"
-    for word, after in zip(tagged, [*tagged[1:], None], strict=True):
+    for word, after in zip_longest(tagged, tagged[1:]):
         if word.text == "正在":
             return f"{caption[: word.start]}{have_not}在{caption[word.end :]}"
         negation = {"是": "不", "有": have_not[0]}.get(word.text)
