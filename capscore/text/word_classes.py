@@ -3,45 +3,36 @@
 In: texts and a language. Out: the words of each text in order, without punctuation. Perturbations that
 exchange a caption's objects use the nouns, and `tagger_name` names the tagger for signatures.
 
-The tagger is the first of these that is installed:
+The tagger is a package that includes its data: HanTa for English, German and Dutch; MeCab with UniDic-lite
+for Japanese and MeCab-ko for Korean; jieba for Chinese; PyThaiNLP for Thai; pymorphy3 for Russian and
+Ukrainian; and for French, Spanish and two dozen other languages the ripple-down rules that RDRPOSTagger
+(Nguyen et al., EACL 2014) learnt from Universal Dependencies, read from the package rippletagger. Its licence
+is the GPL, so it has an extra of its own.
 
-1. spaCy with its small, otherwise medium or large, model of the language (`fr_core_news_sm`), installed by
-   the user. Nothing is downloaded.
-2. A package for the language that includes its data: HanTa for English, German and Dutch; MeCab with
-   UniDic-lite for Japanese and MeCab-ko for Korean; jieba for Chinese; PyThaiNLP for Thai; pymorphy3 for
-   Russian and Ukrainian.
-3. The ripple-down rules that RDRPOSTagger (Nguyen et al., EACL 2014) learnt from Universal Dependencies, for
-   French, Spanish and two dozen other languages, read from the package rippletagger. Its licence is the GPL,
-   so it has an extra of its own.
+Of a word with more than 24 letters a tagger sees the first letter and the last 23. A text of more than 5,000
+characters is an error, so that no text takes more than about a second.
 
-Of a word with more than 24 letters a tagger sees the first letter and the last 23; spaCy sees all. A text of
-more than 5,000 characters is an error, so that no text takes more than about a second.
-
-There is no other fallback: a language without a tagger, or a missing package, is an error. Taggers are loaded
+There is no fallback: a language without a tagger, or a missing package, is an error. Taggers are loaded
 once, when first needed, and may be used from several threads. The same text always has the same words.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.metadata import version
 from importlib.util import find_spec
 
-from ..errors import CapscoreError, InputError, MissingExtraError
+from ..errors import InputError, MissingExtraError
 from .languages import NAMES, language_code
-from .segmentation import SEGMENTERS, check_texts
-from .spaced_words import placed_tokens
+from .segmentation import check_texts
 from .taggers import (
     HANTA,
     MAX_TEXT,
     TREEBANKS,
-    UD_CLASSES,
     Tagger,
     Word,
     chinese_tagger,
-    classified_words,
     hanta_tagger,
     japanese_tagger,
     korean_tagger,
@@ -52,8 +43,6 @@ from .taggers import (
 
 RULES = "classes2"  # in signatures; the number grows whenever capscore's own rules can change a class
 CLASSES = ("noun", "verb", "adjective", "adverb", "other")
-_SPACY_SIZES = ("sm", "md", "lg")
-_UNUSED_BY_SPACY = ("parser", "senter", "ner", "lemmatizer", "trainable_lemmatizer", "entity_linker")
 _loading = threading.Lock()
 
 
@@ -100,7 +89,7 @@ def tagger_name(language: str | None = None) -> str:
     Raises:
         InputError, MissingExtraError: see `tag`.
 
-    >>> tagger_name("de").startswith(("classes2+hanta-", "classes2+spacy-"))
+    >>> tagger_name("de").startswith("classes2+hanta-")
     True
     """
     return f"{RULES}+{_tagger(language).name}"
@@ -134,70 +123,18 @@ def _load(code: str) -> Tagger:
 
 
 def _loader(code: str) -> Callable[[str], Tagger]:
-    """The function that loads the first installed tagger of a language."""
-    if _spacy_model(code):
-        return _spacy_tagger
+    """The function that loads the tagger of a language."""
     if code not in _SOURCES:
         raise InputError(
-            f"capscore cannot tell the word classes of captions in {code!r}: no spaCy model named "
-            f"{code}_core_news_sm or {code}_core_web_sm is installed, and the packages of the extras nouns, "
-            f"nouns-gpl and segmentation support only {', '.join(sorted(_SOURCES))}",
+            f"capscore cannot tell the word classes of captions in {code!r}: the packages of the extras "
+            f"nouns, nouns-gpl and segmentation support only {', '.join(sorted(_SOURCES))}",
             field="language",
         )
     modules, package, extra, load = _SOURCES[code]
     if not all(map(find_spec, modules)):
         name = NAMES[code][1] if code in NAMES else code
-        raise MissingExtraError(package, extra, f"finding the word classes of {name} captions without spaCy")
+        raise MissingExtraError(package, extra, f"finding the word classes of {name} captions")
     return load
-
-
-def _spacy_model(code: str) -> str | None:
-    """The name of the installed spaCy model of a language, or None."""
-    if not find_spec("spacy"):
-        return None
-    prefix = "nb" if code == "no" else code
-    names = (f"{prefix}_core_{genre}_{size}" for size in _SPACY_SIZES for genre in ("news", "web"))
-    return next((name for name in names if find_spec(name)), None)
-
-
-def _spacy_tagger(code: str) -> Tagger:
-    import spacy
-
-    name = _spacy_model(code)
-    try:
-        pipeline = spacy.load(name, exclude=list(_UNUSED_BY_SPACY))
-    except (OSError, ValueError, ImportError) as error:
-        raise CapscoreError(
-            f"spaCy's model {name} is installed but cannot be loaded ({error}); install its version for "
-            f"spaCy {version('spacy')}, or uninstall it"
-        ) from error
-
-    def words(texts: Sequence[str]) -> Iterator[list[Word]]:
-        for text, doc in zip(texts, pipeline.pipe(texts), strict=True):
-            parts = [
-                Word(token.text, token.idx, token.idx + len(token.text), UD_CLASSES.get(token.pos_, "other"))
-                for token in doc
-                if any(map(str.isalnum, token.text))
-            ]
-            yield parts if code in SEGMENTERS else _in_own_words(text, code, parts)
-
-    return Tagger(f"spacy-{version('spacy')}+{name}-{pipeline.meta['version']}", words)
-
-
-def _in_own_words(text: str, code: str, parts: Sequence[Word]) -> list[Word]:
-    """capscore's words of a text, each with the class of its last part that has one for spaCy (T-shirt)."""
-    tokens = placed_tokens(text, code)
-    classes, index = [], 0
-    for start, end in tokens.spans:
-        while index < len(parts) and parts[index].end <= start:
-            index += 1
-        found = "other"
-        for part in parts[index:]:
-            if part.start >= end:
-                break
-            found = part.word_class if part.word_class != "other" else found
-        classes.append(found)
-    return classified_words(text, tokens, classes)
 
 
 # Language → the modules that its tagger needs, the package to name if one is missing, the extra of capscore

@@ -23,17 +23,6 @@ from capscore.infometic.words import (
 )
 from capscore.text import word_classes
 
-
-@pytest.fixture(autouse=True, scope="module")
-def without_spacy():
-    """As where spaCy is not installed: these tests are of what comes with the extras."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_classes, "_spacy_model", lambda code: None)
-        word_classes._load.cache_clear()
-        yield
-    word_classes._load.cache_clear()
-
-
 # A caption, its semantic words and its numbers, as a reader finds them.
 CAPTIONS = [
     ("en", "Two dogs are chasing a red ball near 3 girls.", "Two dogs chasing red ball 3 girls", "Two 3"),

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from types import SimpleNamespace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.text import segmentation, taggers, word_classes
+from capscore.text import taggers, word_classes
 from capscore.text.taggers import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
-
-spacy_model = word_classes._spacy_model
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_spacy():
-    """As where spaCy is not installed: these tests are of what comes with the extras."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(word_classes, "_spacy_model", lambda code: None)
-        word_classes._load.cache_clear()
-        yield
-    word_classes._load.cache_clear()
-
-
-@pytest.fixture
-def nothing_loaded():
-    word_classes._load.cache_clear()
-    yield
-    word_classes._load.cache_clear()
 
 
 def forget(language):
@@ -86,117 +64,68 @@ def test_nouns_of_captions(language, caption, nouns):
     assert of_class(caption, language) == nouns
 
 
-def test_a_word_says_where_it_is():
-    caption = "  Two “dogs”, asleep."
-    assert tag([caption], "en") == [
-        [
-            Word("Two", 2, 5, "other"),
-            Word("dogs", 7, 11, "noun"),
-            Word("asleep", 14, 20, "adjective"),
-        ]
-    ]
-    assert caption[7:11] == "dogs"
+CLASSES_OF = [
+    ("en", "A small dog is quickly chasing her.", ["dog", "chasing", "small", "quickly", "A is her"]),
+    ("ja", "二人は白い皿の前でゆっくり演奏", ["皿 前 演奏", "", "白い", "ゆっくり", "二人 は の で"]),
+    ("ja", "ゆっくり演奏している", ["", "演奏", "", "ゆっくり", "し て いる"]),
+]
 
 
-def test_the_other_classes():
-    caption = "A small dog is quickly chasing her."
-    found = {word_class: of_class(caption, "en", word_class) for word_class in CLASSES}
-    assert found == {
-        "noun": "dog",
-        "verb": "chasing",
-        "adjective": "small",
-        "adverb": "quickly",
-        "other": "A is her",
-    }
-    caption = "二人は白い皿の前でゆっくり演奏している。"
-    found = {word_class: of_class(caption, "ja", word_class) for word_class in CLASSES[1:4]}
-    assert found == {"verb": "演奏", "adjective": "白い", "adverb": "ゆっくり"}
+@pytest.mark.parametrize(("language", "caption", "words"), CLASSES_OF)
+def test_all_classes(language, caption, words):
+    assert [of_class(caption, language, word_class) for word_class in CLASSES] == words
 
 
-def test_no_language_is_english():
-    caption = "A dog runs."
-    assert tag([caption]) == tag([caption], "en-GB") == tag([caption], "eng")
-    assert tagger_name() == tagger_name("en") == f"classes2+hanta-{version('HanTa')}"
+WORDS = [
+    ("en", "The dog's bowl doesn't move, they're empty", "The dog 's bowl does n't move they 're empty"),
+    ("fr", "Qu'est-ce qu’il voit aujourd'hui ?", "Qu' est-ce qu’ il voit aujourd'hui"),
+    ("de", "Ein Fuß\xadball liegt, geht's da", "Ein Fuß\xadball liegt geht 's da"),
+    ("de", "Ein Ma\u0308dchen lacht", "Ein Ma\u0308dchen lacht"),
+    ("ru", "\U00017000 кот", "\U00017000 кот"),  # a letter without a Unicode name
+    ("uk", "\U00017000 кот", "\U00017000 кот"),
+]
 
 
-def test_what_is_written_onto_a_word_is_not_of_it():
-    (words,) = tag(["The dog's bowl doesn't move, they're empty"], "en")
-    assert [word.text for word in words] == [
-        "The",
-        "dog",
-        "'s",
-        "bowl",
-        "does",
-        "n't",
-        "move",
-        "they",
-        "'re",
-        "empty",
-    ]
-    (words,) = tag(["Qu'est-ce qu’il voit aujourd'hui ?"], "fr")
-    assert [word.text for word in words] == ["Qu'", "est-ce", "qu’", "il", "voit", "aujourd'hui"]
-    (words,) = tag(["'s Avonds liggen er foto's"], "nl")
-    assert [word.text for word in words][-1] == "foto's"
+@pytest.mark.parametrize(("language", "caption", "expected"), WORDS)
+def test_what_is_written_onto_a_word_is_not_of_it(language, caption, expected):
+    (words,) = tag([caption], language)
+    assert [word.text for word in words] == expected.split(" ")
+    assert all(word.text == caption[word.start : word.end] for word in words)
 
 
-def test_signs_that_show_nothing_are_part_of_their_word():
-    caption = "Ein Fuß\xadball liegt da"  # a soft hyphen
-    (words,) = tag([caption], "de")
-    assert words[1] == Word("Fuß\xadball", 4, 12, "noun")
-    decomposed = "Ein Ma\u0308dchen lacht"
-    (words,) = tag([decomposed], "de")
-    assert words[1] == Word("Ma\u0308dchen", 4, 12, "noun")
+def test_a_word_says_where_it_is_and_capitals_or_none_are_no_classes():
+    asleep = [Word("Two", 2, 5, "other"), Word("dogs", 7, 11, "noun"), Word("asleep", 14, 20, "adjective")]
+    assert tag(["  Two “dogs”, asleep."], "en") == [asleep]
+    assert of_class("A DOG AND A CAT", "en").lower() == "dog cat"
+    assert of_class("ein hund und eine katze", "de") == "hund katze"
+    assert tag(["A dog."]) == tag(["A dog."], "en-GB") == tag(["A dog."], "eng")
 
 
 def test_texts_without_words():
-    assert tag(["", " \n", "?!", "🐕"], "de") == [[], [], [], []]
-    for language in ("en", "fr", "ja", "ko", "ru", "th", "zh"):
-        assert tag(["", "…", "。"], language) == [[], [], []]
+    for language in ("en", "de", "fr", "ja", "ko", "ru", "th", "zh"):
+        assert tag(["", " \n", "?!", "🐕", "。"], language) == [[]] * 5
     assert tag([], "fr") == []
 
 
-def test_capitals_throughout_and_none():
-    assert of_class("A DOG AND A CAT", "en").lower() == "dog cat"
-    assert of_class("ein hund und eine katze", "de") == "hund katze"
-
-
-TAGGERS = ("en", "de", "nl", "fr", "tr", "ar", "ru", "uk", "ja", "ko", "th", "zh")
+TAGGERS = ("en", "de", "fr", "tr", "ar", "ru", "uk", "ja", "ko", "th", "zh")
 CHARACTERS = st.one_of(
     st.characters(exclude_categories=("Cs",)),
     st.sampled_from("aeinrst 'ʼ’-\u00ad\u0301\u200c.,!犬が走る一只狗개가สุนкотكلبİı"),
 )
 
 
-@settings(deadline=None, max_examples=150)
-@given(st.sampled_from(TAGGERS), st.lists(st.text(CHARACTERS, max_size=30), max_size=4))
+@pytest.mark.parametrize("language", TAGGERS)
+@given(texts=st.lists(st.text(CHARACTERS, max_size=30), max_size=4))
 def test_every_word_is_where_it_says(language, texts):
-    rows = tag(texts, language)
-    assert len(rows) == len(texts)
-    for text, words in zip(texts, rows, strict=True):
+    for text, words in zip(texts, tag(texts, language), strict=True):
         places = [place for word in words for place in (word.start, word.end)]
         assert places == sorted(places) and all(0 <= place <= len(text) for place in places)
-        for word in words:
-            assert word.text == text[word.start : word.end] != ""
-            assert word.word_class in CLASSES
-        for word, following in itertools.pairwise(words):
-            assert word.end <= following.start
+        assert all(word.text == text[word.start : word.end] != "" for word in words)
+        assert all(word.word_class in CLASSES for word in words)
 
 
-@pytest.mark.parametrize("language", ["ru", "uk"])
-def test_a_letter_without_a_unicode_name_is_no_class_of_its_own(language):
-    (words,) = tag(["\U00017000 кот"], language)
-    assert [(word.text, word.word_class) for word in words] == [("\U00017000", "other"), ("кот", "noun")]
-
-
-def test_a_noun_lies_between_blanks_where_there_are_any():
-    for language, caption, _ in NOUNS:
-        if segmentation.segmenter_name(language).startswith(("ptb", "space")) or language == "ko":
-            (words,) = tag([caption], language)
-            assert not any(character.isspace() for word in words for character in word.text)
-
-
-@pytest.mark.parametrize("language", ["en", "fr", "ja", "zh"])
-def test_order_duplicates_and_batches_do_not_matter(language):
+@pytest.mark.parametrize("language", ["en", "fr", "ja", "ko", "zh"])
+def test_order_duplicates_batches_and_threads_do_not_matter(language):
     captions = [caption for _, caption, _ in NOUNS] * 2
     random.Random(3).shuffle(captions)
     alone = []
@@ -204,48 +133,32 @@ def test_order_duplicates_and_batches_do_not_matter(language):
         forget(language)
         alone += tag([caption], language)
     forget(language)
-    assert tag(captions, language) == alone
-    assert tag(captions, language) == alone  # what is remembered
-
-
-def test_what_is_returned_is_the_callers_own():
-    caption = "A dog runs."
-    (words,) = tag([caption], "en")
-    words.clear()
-    assert len(tag([caption], "en")[0]) == 3
-    first, second = tag([caption, caption], "en")
-    first.clear()
-    assert len(second) == 3
+    assert tag(captions, language) == alone == tag(captions, language)  # again: what is remembered
+    forget(language)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda caption: tag([caption], language)[0], captions)) == alone
+    first, second = tag(captions[:1] * 2, language)
+    first.clear()  # what is returned is the caller's own
+    assert second == tag(captions[:1], language)[0] == alone[0]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):
     monkeypatch.setattr(taggers, "MAX_REMEMBERED", 5)
     forget("en")
     captions = [f"dog number {number}" for number in range(12)]
-    expected = tag(captions, "en")
-    tagger = word_classes._tagger("en")
+    expected, tagger = tag(captions, "en"), word_classes._tagger("en")
     assert len(tagger._known) <= 5
     assert [tag([caption], "en")[0] for caption in captions] == expected
     assert len(tagger._known) <= 5
 
 
-@pytest.mark.parametrize("language", ["en", "fr", "ja", "ko", "zh"])
-def test_several_threads(language):
-    captions = [f"{caption} {number}" for number in range(3) for _, caption, _ in NOUNS]
-    expected = tag(captions, language)
-    forget(language)
-    with ThreadPoolExecutor(4) as pool:
-        rows = list(pool.map(lambda caption: tag([caption], language)[0], captions))
-    assert rows == expected
-
-
 def test_names_say_what_was_used():
     names = {language: tagger_name(language) for language in TAGGERS}
-    assert len(set(names.values())) == len(TAGGERS) - 2  # HanTa is one for three languages
+    assert len(set(names.values())) == len(TAGGERS) - 1  # HanTa is one for three languages
+    assert tagger_name() == names["en"] == f"classes2+hanta-{version('HanTa')}"
     assert names["fr"] == f"classes2+rippletagger-{version('rippletagger')}+UD_French"
-    assert names["ru"] == (
-        f"classes2+pymorphy3-{version('pymorphy3')}+dicts-ru-{version('pymorphy3-dicts-ru')}"
-    )
+    dictionary = f"dicts-ru-{version('pymorphy3-dicts-ru')}"
+    assert names["ru"] == f"classes2+pymorphy3-{version('pymorphy3')}+{dictionary}"
     assert names["ja"] == f"classes2+fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
     assert names["zh"] == f"classes2+rjieba-{version('rjieba')}+opencc-{version('opencc')}"
 
@@ -253,8 +166,7 @@ def test_names_say_what_was_used():
 def test_every_language_that_is_named_has_a_tagger():
     for language in word_classes._SOURCES:
         assert supported(language), language
-        (words,) = tag(["Dog"], language)
-        assert [word.text for word in words] == ["Dog"]
+        assert [word.text for word in tag(["Dog"], language)[0]] == ["Dog"]
 
 
 # ---- what is refused ----
@@ -264,101 +176,37 @@ def test_every_language_that_is_named_has_a_tagger():
 def test_a_language_without_a_tagger_is_an_error(language):
     assert not supported(language)
     for refused in (lambda: tag(["x"], language), lambda: tagger_name(language)):
-        with pytest.raises(InputError, match=f"{language}_core_news_sm.*nouns") as error:
+        with pytest.raises(InputError, match=f"{language}.*nouns") as error:
             refused()
         assert error.value.field == "language"
 
 
-@pytest.mark.parametrize(
-    ("language", "module", "extra"),
-    [
-        ("de", "HanTa", "nouns"),
-        ("fr", "rippletagger", "nouns-gpl"),
-        ("ru", "pymorphy3_dicts_ru", "nouns"),
-        ("ja", "unidic_lite", "ja"),
-        ("zh", "opencc", "zh"),
-    ],
+PACKAGES = (
+    "de HanTa nouns, fr rippletagger nouns-gpl, ru pymorphy3_dicts_ru nouns, ja unidic_lite ja, zh opencc zh"
 )
-def test_a_missing_package_is_an_error_that_names_its_extra(
-    language, module, extra, nothing_loaded, monkeypatch
-):
+
+
+@pytest.mark.parametrize(("language", "module", "extra"), [row.split() for row in PACKAGES.split(", ")])
+def test_a_missing_package_is_an_error_that_names_its_extra(language, module, extra, monkeypatch):
     real = word_classes.find_spec
     monkeypatch.setattr(word_classes, "find_spec", lambda name: None if name == module else real(name))
+    word_classes._load.cache_clear()
     assert not supported(language)
     with pytest.raises(MissingExtraError, match=rf"capscore\[{extra}\]"):
         tag(["x"], language)
+    word_classes._load.cache_clear()
 
 
-def test_bad_rows():
+def test_a_row_that_is_no_caption_is_named():
     with pytest.raises(InputError, match="row 1, text: 3 is a int"):
         tag(["a dog", 3], "en")
     with pytest.raises(InputError, match="one string"):
         tag("a dog", "en")
-    with pytest.raises(InputError, match="surrogate"):
-        tag(["\ud800"], "ja")
     with pytest.raises(InputError, match="language code"):
         supported("xxxxxx")
-
-
-# ---- spaCy ----
-
-
-def pipeline(tags):
-    """What spaCy makes of texts, where it parts words at blanks and hyphens."""
-
-    def parted(text):
-        place = 0
-        for word in text.replace("-", " - ").split():
-            place = text.index(word, place)
-            yield SimpleNamespace(text=word, idx=place, pos_=tags.get(word, "X"))
-            place += len(word)
-
-    return SimpleNamespace(meta={"version": "3.8.0"}, pipe=lambda texts: map(list, map(parted, texts)))
-
-
-def test_an_installed_spacy_model_goes_first(nothing_loaded, monkeypatch):
-    model = pipeline({"T": "PROPN", "shirt": "NOUN", "rouge": "ADJ", "porte": "VERB", "est": "AUX"})
-    loaded = []
-
-    def load(name, exclude):
-        loaded.append(name)
-        return model
-
-    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load))
-    monkeypatch.setattr(word_classes, "_spacy_model", lambda code: f"{code}_core_news_sm")
-    monkeypatch.setattr(word_classes, "version", lambda package: "3.8.18")
-    assert supported("fr")
-    assert tagger_name("fr") == "classes2+spacy-3.8.18+fr_core_news_sm-3.8.0"
-    assert tag(["Il porte un T-shirt rouge !"], "fr") == [
-        [
-            Word("Il", 0, 2, "other"),
-            Word("porte", 3, 8, "verb"),
-            Word("un", 9, 11, "other"),
-            Word("T-shirt", 12, 19, "noun"),
-            Word("rouge", 20, 25, "adjective"),
-        ]
-    ]
-    assert loaded == ["fr_core_news_sm"]
-
-
-def test_a_spacy_model_that_cannot_be_loaded_is_no_reason_to_take_another_tagger(nothing_loaded, monkeypatch):
-    def load(name, exclude):
-        raise ValueError("[E002] made for another version")
-
-    monkeypatch.setitem(sys.modules, "spacy", SimpleNamespace(load=load))
-    monkeypatch.setattr(word_classes, "_spacy_model", lambda code: "en_core_web_sm")
-    monkeypatch.setattr(word_classes, "version", lambda package: "3.8.18")
-    with pytest.raises(CapscoreError, match=r"en_core_web_sm.*E002"):
-        tag(["x"], "en")
-
-
-def test_which_model_of_spacy_is_taken(monkeypatch):
-    installed = {"spacy", "de_core_news_lg", "de_core_news_md", "nb_core_news_sm", "en_core_web_sm"}
-    monkeypatch.setattr(word_classes, "find_spec", lambda name: name if name in installed else None)
-    models = {language: spacy_model(language) for language in ("de", "no", "en", "fr")}
-    assert models == {"de": "de_core_news_md", "no": "nb_core_news_sm", "en": "en_core_web_sm", "fr": None}
-    installed.remove("spacy")
-    assert spacy_model("de") is None
+    assert len(tag(["dog " * 1250], "en")[0]) == 1250
+    with pytest.raises(InputError, match=r"row 1: a text of 5,001 characters"):
+        tag(["dog", "dog " * 1250 + "s"], "en")
 
 
 # ---- ripple-down rules ----
@@ -367,6 +215,7 @@ LEXICON = """the DET
 can AUX
 rusty ADJ
 .*ing VERB
+.*sing NOUN
 .*s NOUN
 Rose PROPN
 rose VERB
@@ -386,22 +235,23 @@ RULES = """True : object.conclusion = "NN"
 """
 
 
-@pytest.mark.parametrize(
-    ("sentence", "tags"),
-    [
-        ("dogs can run", "NOUN AUX NOUN"),
-        ("the can", "DET NOUN"),
-        ("the can lid", "DET ADJ NOUN"),  # an exception to an exception
-        ("the rusty can", "DET ADJ NOUN"),
-        ("old can", "NOUN AUX"),
-        ("running", "NOUN"),  # nothing stands before it
-        ("the running", "DET VERB"),
-        ("the king ing", "DET VERB NOUN"),  # the ending alone is no word that ends so, and needs four letters
-        ("the Rose rose", "DET PROPN VERB"),
-        ("Rose Ann 12th", "VERB PROPN NUM"),  # a capital at the beginning says nothing
-        ("al", "_"),
-    ],
-)
+RIPPLED = [
+    ("dogs can run", "NOUN AUX NOUN"),
+    ("the can", "DET NOUN"),
+    ("the can lid", "DET ADJ NOUN"),  # an exception to an exception
+    ("the rusty can", "DET ADJ NOUN"),
+    ("old can", "NOUN AUX"),
+    ("running", "NOUN"),  # nothing stands before it
+    ("the running", "DET VERB"),
+    ("the crossing", "DET NOUN"),  # the longest ending
+    ("the king ing", "DET VERB NOUN"),  # the ending alone is no word that ends so, and needs four letters
+    ("the Rose rose", "DET PROPN VERB"),
+    ("Rose Ann 12th", "VERB PROPN NUM"),  # a capital at the beginning says nothing
+    ("al", "_"),
+]
+
+
+@pytest.mark.parametrize(("sentence", "tags"), RIPPLED)
 def test_lexicon_and_rules(sentence, tags):
     assert RippleRules(LEXICON, RULES).tags(sentence.split()) == tags.split()
 
@@ -411,65 +261,51 @@ def test_letters_that_are_words_of_their_own():
     assert rules.tags("yxthe xrusty al".split()) == ["DET", "ADJ", "NOUN"]
 
 
-def test_rules_of_another_form_are_refused():
+@pytest.mark.parametrize("rule", ['\tobject.colour == "red"', '\t\tobject.tag == "X"', "\t", "\tobject.tag"])
+def test_rules_of_another_form_are_refused(rule):
     with pytest.raises(CapscoreError, match="TAG4UNKN-NUM"):
         RippleRules(LEXICON.replace("TAG4UNKN-NUM NUM\n", ""), RULES)
+    lines = f'True : object.conclusion = "NN"\n{rule} : object.conclusion = "X"'
     with pytest.raises(CapscoreError, match="line 2"):
-        RippleRules(
-            LEXICON, 'True : object.conclusion = "NN"\n\tobject.colour == "red" : object.conclusion = "X"'
-        )
-    with pytest.raises(CapscoreError, match="line 2"):
-        RippleRules(
-            LEXICON, 'True : object.conclusion = "NN"\n\t\tobject.tag == "X" : object.conclusion = "X"'
-        )
+        RippleRules(LEXICON, lines)
 
 
-# Limits
+# ---- limits ----
 
 
-@pytest.mark.parametrize("language", ["de", "en", "fr", "ja", "ko", "nl", "ru", "th", "tr", "zh"])
+@pytest.mark.parametrize("language", ["en", "fr", "ja", "ko", "ru", "th", "zh"])
 def test_no_text_takes_long(language):
-    """Words that no lexicon has, of the length that takes longest; a single word; signs."""
     draw = random.Random(0)
     letters = {"ja": "あいうえ犬海", "ko": "가나다라", "th": "กขคงาเ", "zh": "的一是犬海", "ru": "абвгдежз"}
-    own = letters.get(language, "abcdefghij")
-    words = " ".join("".join(draw.choice(own) for _ in range(24)) for _ in range(200))
+    alphabet = letters.get(language, "abcdefghij")
+    words = " ".join("".join(draw.choice(alphabet) for _ in range(24)) for _ in range(40))
     tag(["a"], language)
     start = time.process_time()
-    for text in (words, own[0] * 5000, own[1] + "'" * 4999, "!" * 5000, "1" * 5000):
-        found = tag([text], language)[0]
-        assert all(text[word.start : word.end] == word.text for word in found)
-    assert time.process_time() - start < 8  # about a second for the first on a quiet machine, less for others
+    for text in (words, alphabet[0] * 5000, alphabet[1] + "'" * 4999, "!" * 5000, "1" * 5000):
+        assert all(text[word.start : word.end] == word.text for word in tag([text], language)[0])
+    assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("language", ["de", "en", "fr", "nl", "ru", "tr"])
+@pytest.mark.parametrize("language", ["de", "en", "fr", "ru", "tr"])
 def test_a_tagger_sees_a_long_words_first_letter_and_its_end(language):
     end = "kirchenglocken" if language == "de" else "ationalization"
     short = "X" + "m" * (23 - len(end)) + end
-    for letters in (25, 1000, 4000):
+    for letters in (25, 4000):
         long = "X" + "m" * (letters - 1 - len(end)) + end
         (word,) = tag([long], language)[0]
         assert (word.text, word.start, word.end) == (long, 0, letters)
         assert word.word_class == tag([short], language)[0][0].word_class
 
 
-def test_words_up_to_the_limit_are_seen_whole(nothing_loaded, monkeypatch):
+def test_words_up_to_the_limit_are_seen_whole(monkeypatch):
     seen = []
 
     def tagger(code):
-        return taggers.Tagger(
-            "spy", taggers._of_tokens("en", lambda tokens: seen.extend(tokens) or ["noun"] * len(tokens))
-        )
+        spied = taggers._of_tokens("en", lambda tokens: seen.extend(tokens) or ["noun"] * len(tokens))
+        return taggers.Tagger("spy", spied)
 
-    source = (), "spy", "nouns", tagger
-    monkeypatch.setitem(word_classes._SOURCES, "en", source)
+    monkeypatch.setitem(word_classes._SOURCES, "en", ((), "spy", "nouns", tagger))
+    word_classes._load.cache_clear()
     tag([f"{'a' * 24} B{'c' * 24}de"], "en")
+    word_classes._load.cache_clear()
     assert seen == ["a" * 24, "B" + "c" * 21 + "de"]
-
-
-def test_a_text_that_is_too_long_is_an_error_with_its_row():
-    assert len(tag(["dog " * 1250], "en")[0]) == 1250
-    with pytest.raises(InputError, match=r"row 1: a text of 5,001 characters: word classes are found in"):
-        tag(["dog", "dog " * 1250 + "s"], "en")
-    with pytest.raises(InputError, match="a text of 1,250,000 characters"):
-        tag(["dogs " * 250_000], "en")
