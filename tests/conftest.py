@@ -100,6 +100,47 @@ def embedded_free():
 
 
 @pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory):
+    """Kind of `tests.backbones.tiny_kinds` → its tiny checkpoint, written once; not to be changed."""
+    from .backbones.tiny_kinds import Checkpoint
+
+    return functools.cache(lambda kind: Checkpoint(kind, tmp_path_factory.mktemp(kind.replace(" ", "-"))))
+
+
+@pytest.fixture(scope="session")
+def backbones(checkpoints, embedded, embedded_free):
+    """Kind → its tiny backbone, loaded once; not to be changed."""
+    made = {"embedded": embedded, "embedded-free": embedded_free}
+    return functools.cache(lambda kind: made.get(kind) or checkpoints(kind).load())
+
+
+@pytest.fixture
+def online(monkeypatch, tmp_path):
+    """The network allowed, with an empty cache, whatever variables the tests were started with."""
+    from huggingface_hub import constants
+
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+
+
+@pytest.fixture
+def hub(online, monkeypatch):
+    """A Hub on this machine, to download from."""
+    from huggingface_hub import constants
+
+    from .backbones.loopback_hub import LoopbackHub
+
+    with LoopbackHub().running() as hub:
+        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        yield hub
+
+
+@pytest.fixture(scope="session")
 def base_of_pr_mcs(embedded, embedded_free):
     """What `embedded-pr-mcs` was fine-tuned from."""
     from capscore.backbones import find

@@ -7,6 +7,7 @@ a small official file) stands in the table of that file. A new thing is tested b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 
 import pytest
 
@@ -16,6 +17,7 @@ from capscore.registry import METRICS
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "metric": METRICS.names,
     "perturbation": all_kinds,
+    "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
 }
 
 

@@ -74,9 +74,8 @@ class ColourBackbone(Backbone):
         with self._lock:
             self.encoded_texts += len(ids)
             self.text_batches.append([len(sequence) for sequence in ids])
-        return _unit(
-            np.array([[sequence.count(word) for word in (1, 2, 3)] for sequence in ids], dtype=np.float32)
-        )
+        counts = [[sequence.count(word) for word in (1, 2, 3)] for sequence in ids]
+        return _unit(np.array(counts, dtype=np.float32).reshape(-1, 3))
 
 
 class JudgingColours(ColourBackbone):

@@ -1,21 +1,27 @@
-"""A tiny checkpoint of every kind of text tower that can be fine-tuned, each loaded as a person would.
+"""A tiny checkpoint of every kind of backbone, each loaded as a person would.
 
 In: a folder. Out: what `load_backbone` takes for the checkpoint, and for its image tower where it has none.
 """
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tuned import save_tuned
 
 from . import tiny_transformers as tiny
-from .tiny_open_clip import MODELS, write_open_clip
+from .tiny_eye import write_eye
+from .tiny_gate import with_gate
+from .tiny_open_clip import MODELS, write_nllb, write_open_clip
 
 
 def write_student(folder: Path) -> Path:
@@ -40,13 +46,34 @@ def _tokenizer(folder: Path):
     return AutoTokenizer.from_pretrained(folder)
 
 
+def write_tuned(folder: Path) -> Path:
+    """A tower fine-tuned by one step from the tiny CLIP in base/ beside its folder."""
+    spec = str(tiny.write_clip(folder.parent / "base"))
+    trained, base = (load_backbone(spec, device="cpu") for _ in range(2))
+    with torch.no_grad():
+        trained.text_network().text_projection.weight.add_(0.05)
+    trained.prefix = "A photo of "
+    save_tuned(trained, folder, base=base, base_spec=spec, recipe="one step", languages=["de"])
+    return folder
+
+
+def write_gated(folder: Path) -> Path:
+    """A noise gate, saved as a fine-tuned tower, whose base is the tiny image tower in eye/ beside it."""
+    spec = str(write_eye(folder.parent / "eye"))
+    plain, base = (load_backbone(spec, device="cpu") for _ in range(2))
+    save_tuned(with_gate(plain), folder, base=base, base_spec=spec, recipe="pr_mcs")
+    return folder
+
+
 # kind → who writes it, and whether an image tower has to be named
 _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
     **{
         f"open_clip {kind}": (lambda folder, kind=kind: write_open_clip(folder, kind), False)
         for kind in MODELS
     },
+    "open_clip nllb": (write_nllb, False),
     "clip": (tiny.write_clip, False),
+    "clip new end": (lambda folder: tiny.write_clip(folder, legacy_eos=False, pad_token="!"), False),
     "metaclip 2": (tiny.write_metaclip_2, False),
     "altclip": (tiny.write_altclip, False),
     "chinese clip": (tiny.write_chinese_clip, False),
@@ -56,8 +83,12 @@ _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
     "m-clip": (tiny.write_multilingual_clip, True),
     "sentence-transformers": (tiny.write_sentence_transformer, True),
     "student": (write_student, False),
+    "image tower": (write_eye, False),
+    "tuned": (write_tuned, False),
+    "noise gate": (write_gated, False),
 }
-KINDS = (*_WRITERS, "embedded", "embedded-free")
+FOLDERS = (*_WRITERS,)
+KINDS = (*FOLDERS, "embedded", "embedded-free", "embedded-pr-mcs", "from outside")
 
 
 class Checkpoint:
@@ -77,5 +108,24 @@ class Checkpoint:
             self.spec = str(write(root / "model"))
             self.image_tower = str(root / "images") if needs_images else None
 
-    def load(self, **options) -> Backbone:
-        return load_backbone(self.spec, device="cpu", image_tower=self.image_tower, **options)
+    def load(self, folder: Path | None = None, **options: Any) -> Backbone:
+        """The backbone, or that of a changed copy of its folder."""
+        return load_backbone(folder or self.spec, device="cpu", **{"image_tower": self.image_tower} | options)
+
+    @property
+    def spec_path(self) -> Path:
+        return Path(self.spec)
+
+    def copied(self, to: Path) -> Path:
+        """A copy of its folder, to be changed."""
+        return Path(shutil.copytree(self.spec, to / "model"))
+
+
+def edit_json(path: Path, *keys: str, value: object) -> None:
+    """Change one entry of a JSON file."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    inner = content
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    tiny.write_json(path, content)

@@ -13,7 +13,7 @@ import torch
 from open_clip.model import CLIP, CustomTextCLIP
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-from transformers import PreTrainedTokenizerFast, XLMRobertaConfig
+from transformers import M2M100Config, PreTrainedTokenizerFast, XLMRobertaConfig
 
 DIM = 16
 CONTEXT = 24
@@ -80,6 +80,35 @@ def write_open_clip(folder: Path, kind: str = "clip", *, seed: int = 0, weights:
         save_file(tensors, folder / "open_clip_model.safetensors")
     else:
         torch.save(tensors, folder / "open_clip_pytorch_model.bin")
+    return folder
+
+
+def write_nllb(folder: Path) -> Path:
+    """NLLB-CLIP: the encoder of a translator, pooled at its first token."""
+    M2M100Config(
+        vocab_size=260,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=CONTEXT,
+        pad_token_id=1,
+    ).save_pretrained(folder)
+    text = {
+        "context_length": CONTEXT,
+        "hf_model_name": "somebody/tiny-nllb",
+        "hf_tokenizer_name": "somebody/tiny-nllb",
+        "hf_pooler_type": "cls_pooler",
+        "hf_proj_type": "linear",
+    }
+    config = {"embed_dim": DIM, "vision_cfg": VISION, "text_cfg": text, "custom_text": True}
+    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": {}}))
+    bytes_tokenizer().save_pretrained(folder)
+    tensors = {key: tensor.contiguous() for key, tensor in build(config, folder, seed=0).state_dict().items()}
+    save_file(tensors, folder / "open_clip_model.safetensors")
     return folder
 
 

@@ -1,0 +1,595 @@
+"""Laws of every kind of backbone: what its embeddings, its identity, its training and its files must be like.
+
+A kind is tried with the tiny checkpoint that `tests.backbones.tiny_kinds` writes; its facts are in FACTS.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import pickle
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from capscore import CapscoreError, InputError, load_backbone
+from capscore.backbones import registry
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.loading import LOADERS
+from capscore.backbones.tuned import WEIGHTS, save_tuned
+from capscore.embedding.embedder import Embedder
+from capscore.registry import BACKBONES
+
+from .backbones import tiny_transformers as tiny
+from .backbones.tiny_kinds import FOLDERS, KINDS, Checkpoint, edit_json
+from .laws import every
+from .toy import ColourBackbone
+
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
+TEXTS = [*tiny.TEXTS, tiny.LONG]
+CAPTIONS = [text for text in tiny.TEXTS if text]
+PHOTOS = tiny.random_photos()
+
+
+class Facts(NamedTuple):
+    """What a backbone says of itself.
+
+    Attributes:
+        loader: kind of its folder, or "" without a folder.
+        dim, max_tokens, logit_scale: as in `Backbone`, worked out by hand from the writers' configs.
+        end: id of the last token of a text.
+        setting: file, keys and another value of a setting that embeddings depend on.
+    """
+
+    loader: str
+    dim: int
+    max_tokens: int
+    end: int
+    logit_scale: float
+    setting: tuple = ()
+    prefix: str = ""
+    languages: frozenset | None = None
+
+
+E15, E25 = 4.4816890703, 12.1824939607
+OPEN = "open_clip_config.json"
+HEADS, MEAN = ("model_cfg", "text_cfg", "heads"), ("preprocess_cfg", "mean")
+LAYER_NORM, IMAGE_MEAN = ("vision_config", "layer_norm_eps"), ("image_mean",)
+THIRDS = [0.3, 0.3, 0.3]
+USE = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())
+FACTS = {
+    "open_clip clip": Facts("open_clip", 16, 24, 49407, E25, (OPEN, "model_cfg", "quick_gelu", True)),
+    "open_clip clip_quickgelu": Facts("open_clip", 16, 24, 49407, E25, (OPEN, *HEADS, 1)),
+    "open_clip custom_text": Facts("open_clip", 16, 24, 49407, E25, (OPEN, *MEAN, THIRDS)),
+    "open_clip worldwide": Facts("open_clip", 16, 24, 2, E25, (OPEN, *HEADS, 1)),
+    "open_clip siglip": Facts("open_clip", 16, 24, 2, E25, (OPEN, *HEADS, 1)),
+    "open_clip clipa": Facts("open_clip", 16, 24, 0, E25, (OPEN, *HEADS, 1)),
+    "open_clip coca": Facts("open_clip", 16, 24, 49407, E25, (OPEN, *HEADS, 1)),
+    "open_clip xlmr": Facts("open_clip", 16, 24, 2, E25, ("config.json", "layer_norm_eps", 0.1)),
+    "open_clip nllb": Facts("open_clip", 16, 24, 2, E25, ("config.json", "encoder_attention_heads", 1)),
+    # the tokenizer's limit; the tower has 24 positions
+    "clip": Facts("transformers", 16, 20, 519, E15, ("config.json", "text_config", "hidden_act", "gelu")),
+    "clip new end": Facts("transformers", 16, 20, 519, E15, ("config.json", *LAYER_NORM, 0.1)),
+    # the tower's; the tokenizer says 512
+    "metaclip 2": Facts("transformers", 16, 21, 2, E15, ("preprocessor_config.json", *IMAGE_MEAN, THIRDS)),
+    # 40 positions, of which the padding index 1 leaves 0 and 1 unused
+    "altclip": Facts("transformers", 16, 38, 2, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "chinese clip": Facts("transformers", 16, 26, 3, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "siglip": Facts("transformers", 32, 16, 1, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "siglip 2": Facts("transformers", 32, 16, 1, E15, ("preprocessor_config.json", "resample", 3)),
+    "siglip 2 naflex": Facts("transformers", 32, 64, 1, E15, ("config.json", *LAYER_NORM, 0.1)),
+    "m-clip": Facts("multilingual_clip", 16, 38, 2, E15, ("encoder_config.json", "hidden_act", "relu")),
+    "sentence-transformers": Facts(
+        "sentence_transformers",
+        16,
+        20,
+        3,
+        E15,
+        ("2_Dense/config.json", "activation_function", "torch.nn.ReLU"),
+    ),
+    "student": Facts(
+        *("student", 16, 38, 2, E15, ("config.json", "layer_norm_eps", 0.1)),
+        "A photo: ",
+        frozenset(("de", "ja")),
+    ),
+    "image tower": Facts("embedded", 512, 512, 2, 1.0, languages=USE),
+    "tuned": Facts("tuned", 16, 20, 519, E15, prefix="A photo of ", languages=frozenset(("de",))),
+    "noise gate": Facts("tuned", 512, 512, 2, 1.0, languages=USE),
+    "embedded": Facts("", 512, 512, 2, 30.0, languages=USE),
+    "embedded-free": Facts("", 512, 512, 2, 1.0, languages=USE),
+    "embedded-pr-mcs": Facts("", 512, 512, 2, 30.0, languages=USE - {"th"}),
+    "from outside": Facts("", 3, 6, 4, 1.0, languages=frozenset(("en", "de"))),
+}
+GATED = ("noise gate", "embedded-pr-mcs")
+TRAINABLE = [kind for kind in KINDS if kind != "from outside"]
+WITH_SETTING = [kind for kind in FOLDERS if FACTS[kind].setting]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def outside():
+    """A backbone that another package registers."""
+    BACKBONES.register("from outside")(lambda device, dtype: ColourBackbone())
+    yield
+    BACKBONES.unregister("from outside")
+
+
+@pytest.fixture
+def trained(backbones):
+    """kind → a copy of its backbone to be trained."""
+
+    def copied(kind: str):
+        backbone = backbones(kind)
+        # nothing changes a tokenizer, and its copy would be parsed anew
+        kept = [value for name, value in vars(backbone).items() if "tokenizer" in name]
+        return copy.deepcopy(backbone, {id(value): value for value in kept})
+
+    return copied
+
+
+def test_every_loader_has_a_tiny_checkpoint():
+    assert {FACTS[kind].loader for kind in FOLDERS} == {*LOADERS}
+    assert {entry.kind for entry in registry().values()} <= {*LOADERS}
+    assert {*FACTS} == {*KINDS}
+
+
+# Embeddings
+
+
+@every("backbone")
+def test_rows_are_float32_of_unit_length_and_differ(backbone, backbones):
+    loaded = backbones(backbone)
+    texts = CAPTIONS if backbone != "from outside" else ["red", "green", "blue red"]
+    for rows, number in ((loaded.encode_texts(texts), len(texts)), (loaded.encode_images(PHOTOS), 5)):
+        assert rows.shape == (number, loaded.dim) and rows.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+        others = np.abs(rows[:, None] - rows[None]).max(axis=-1) + np.eye(len(rows))
+        assert others.min() > 2e-5, "a tower that tells nothing apart passes every other law"
+
+
+@every("backbone")
+def test_order_and_batch_size_do_not_move_a_row(backbone, backbones):
+    loaded = backbones(backbone)
+    for encode, items in ((loaded.encode_texts, TEXTS), (loaded.encode_images, PHOTOS)):
+        whole = encode(items)
+        order = np.random.default_rng(0).permutation(len(items))
+        for size in (1, 3):
+            parts = [order[start : start + size] for start in range(0, len(items), size)]
+            rows = np.concatenate([encode([items[row] for row in part]) for part in parts])
+            np.testing.assert_allclose(rows, whole[order], atol=1e-5)
+
+
+@every("backbone")
+def test_nothing_in_nothing_out(backbone, backbones):
+    loaded = backbones(backbone)
+    assert loaded.encode_texts([]).shape == loaded.encode_images([]).shape == (0, loaded.dim)
+    tokens = loaded.tokenize([])
+    assert tokens.ids == [] and tokens.truncated.shape == (0,)
+    rows, verdicts = Embedder(loaded).texts([]), loaded.encode_judged([])[1]
+    assert rows.matrix.shape == (0, loaded.dim) and verdicts.shape == (0, loaded.verdict_width)
+
+
+@every("backbone", without=GATED)  # they read more of a text, sentence by sentence
+def test_a_long_text_is_cut_to_the_context_and_keeps_its_end(backbone, backbones):
+    loaded, facts = backbones(backbone), FACTS[backbone]
+    before, after = loaded.special_tokens()
+    assert after[-1:] == [facts.end] and loaded.max_tokens == facts.max_tokens
+    texts = ["dog " * words for words in (range(1, 70) if facts.max_tokens < 99 else range(505, 515))]
+    tokens = loaded.tokenize([*texts, tiny.LONG * 9])
+    whole = [[token for token, *_ in spans] for spans in loaded.piece_spans([*texts, tiny.LONG * 9])]
+    room = facts.max_tokens - len(before) - len(after)
+    assert tokens.ids == [[*before, *pieces[:room], *after] for pieces in whole]
+    assert tokens.truncated.tolist() == [len(pieces) > room for pieces in whole]
+    assert 0 < tokens.truncated.sum() < len(texts)
+
+
+@every("backbone")
+def test_what_a_backbone_says_of_itself(backbone, backbones, checkpoints):
+    loaded, facts = backbones(backbone), FACTS[backbone]
+    assert (loaded.dim, loaded.max_tokens) == (facts.dim, facts.max_tokens)
+    assert loaded.logit_scale == pytest.approx(facts.logit_scale, abs=1e-5)
+    assert (loaded.prefix, loaded.languages) == (facts.prefix, facts.languages)
+    assert (loaded.device, loaded.dtype) == ("cpu", "float32")
+    assert all(len(part) == 9 and part[0] == "w" for part in loaded.revision.split("+"))
+    if facts.loader:
+        assert loaded.name == ("model+images" if backbone in ("m-clip", "sentence-transformers") else "model")
+        assert folder_kind(checkpoints(backbone).spec_path) == facts.loader
+
+
+@every("backbone")
+def test_pictures_of_every_mode_and_shape_have_an_embedding(backbone, backbones):
+    odd = [Image.new(mode, (5, 7)) for mode in ("1", "L", "LA", "P", "RGBA", "CMYK", "I;16")]
+    odd += [Image.new("RGB", size, "green") for size in ((1, 1), (1, 900), (900, 1))]
+    rows = Embedder(backbones(backbone), batch_size=4).images(odd)
+    assert not rows.failures and len(rows.index) == 10
+    np.testing.assert_allclose(np.linalg.norm(rows.matrix, axis=1), 1, atol=1e-5)
+
+
+@every("backbone")
+def test_threads_may_preprocess_at_once(backbone, backbones):
+    preprocess, photos = backbones(backbone).preprocess, PHOTOS * 4
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(preprocess, photos))
+    assert all(torch.equal(pixels, preprocess(photo)) for pixels, photo in zip(together, photos, strict=True))
+    assert together[0].dtype == torch.float32
+
+
+@every("backbone", without=["from outside"])
+def test_images_go_through_exact_convolutions(backbone, backbones, monkeypatch):
+    seen = []
+    convolve = nn.Conv2d.forward
+    monkeypatch.setattr(torch.backends.cudnn, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    monkeypatch.setattr(
+        nn.Conv2d,
+        "forward",
+        lambda self, x: seen.append(torch.backends.cudnn.allow_tf32) or convolve(self, x),
+    )
+    backbones(backbone).encode_images(PHOTOS[:1])
+    assert not any(seen) and (seen or backbone == "siglip 2 naflex")
+
+
+@pytest.mark.parametrize(
+    ("backbone", "dtype"),
+    [*((kind, "bfloat16") for kind in TRAINABLE), ("open_clip xlmr", "float16"), ("siglip", "float16")],
+)
+def test_low_precision_is_near_and_another_backbone(backbone, dtype, backbones, checkpoints):
+    low, full = checkpoints(backbone).load(dtype=dtype), backbones(backbone)
+    assert (low.dtype, low.revision) == (dtype, full.revision) and low.fingerprint != full.fingerprint
+    for rows, expected in (
+        (low.encode_texts(CAPTIONS), full.encode_texts(CAPTIONS)),
+        (low.encode_images(PHOTOS), full.encode_images(PHOTOS)),
+    ):
+        assert rows.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-2)
+        assert (rows * expected).sum(axis=1).min() > (0.98 if dtype == "bfloat16" else 0.999)
+
+
+@every("backbone", without=["from outside"])
+def test_a_pickled_backbone_is_the_same(backbone, backbones):
+    if backbone in ("image tower", *GATED) or backbone.startswith("embedded"):
+        pytest.skip("sentencepiece's model is not pickled")
+    embedder = Embedder(backbones(backbone), batch_size=3)
+    again = pickle.loads(pickle.dumps(embedder))
+    assert (again.fingerprint, again.image_batch) == (embedder.fingerprint, 3)
+    np.testing.assert_allclose(
+        again.texts(CAPTIONS).matrix, embedder.backbone.encode_texts(CAPTIONS), rtol=0, atol=1e-6
+    )
+
+
+# Identity
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_copy_elsewhere_is_the_same_and_another_weight_another(kind, backbones, checkpoints, tmp_path):
+    loaded, folder = backbones(kind), checkpoints(kind).copied(tmp_path)
+    same = checkpoints(kind).load(folder)
+    assert (same.name, same.fingerprint, same.revision) == (loaded.name, loaded.fingerprint, loaded.revision)
+    if kind in ("image tower", "tuned", "noise gate"):
+        return  # their weights are signed; they change below, by training
+    changed(folder, lambda state: next(iter(state.values())).view(-1)[:1].add_(0.5))
+    other = checkpoints(kind).load(folder)
+    assert other.fingerprint != loaded.fingerprint and other.revision != loaded.revision
+
+
+@pytest.mark.parametrize("kind", WITH_SETTING)
+def test_the_same_weights_used_otherwise_are_another_backbone(kind, backbones, checkpoints, tmp_path):
+    file, *keys, value = FACTS[kind].setting
+    folder = checkpoints(kind).copied(tmp_path)
+    edit_json(folder / file, *keys, value=value)
+    loaded, other = backbones(kind), checkpoints(kind).load(folder)
+    assert other.fingerprint != loaded.fingerprint and other.revision != loaded.revision
+    rows = [(each.encode_texts(CAPTIONS), each.encode_images(PHOTOS)) for each in (loaded, other)]
+    assert max(np.abs(a - b).max() for a, b in zip(*rows, strict=True)) > 1e-4
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_folder_on_the_hub_is_pinned_to_its_commit(kind, backbones, checkpoints, hub):
+    checkpoint, loaded = checkpoints(kind), backbones(kind)
+    commit = hub.add("org/tiny", checkpoint.spec_path)
+    backbone = load_backbone("org/tiny", device="cpu", image_tower=checkpoint.image_tower)
+    assert backbone.name == loaded.name.replace("model", "org/tiny")
+    assert backbone.revision.partition("+")[0] == commit
+    np.testing.assert_allclose(backbone.encode_texts(TEXTS), loaded.encode_texts(TEXTS), rtol=0, atol=1e-6)
+    served = len(hub.served)
+    load_backbone(f"org/tiny@{commit}", device="cpu", image_tower=checkpoint.image_tower)
+    assert served and len(hub.served) == served, "the second time it comes from the cache"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_image_tower_does_not_go_with_a_backbone_that_has_one(kind, checkpoints):
+    if kind in ("m-clip", "sentence-transformers", "student"):
+        with pytest.raises(CapscoreError, match=r"512 numbers per image|512 per image"):
+            checkpoints(kind).load(image_tower="embedded-free")
+    else:
+        with pytest.raises(CapscoreError, match="image_tower"):
+            checkpoints(kind).load(image_tower="ViT-B-32-quickgelu/openai")
+
+
+# Training
+
+
+def step(backbone, rate: float = 0.05) -> None:
+    """One step of gradient descent that drives the captions' embeddings apart."""
+    network = backbone.text_network().requires_grad_(True)
+    optimizer = torch.optim.SGD(network.parameters(), lr=rate)
+    rows = backbone.embed_tokens(backbone.tokenize(CAPTIONS).ids)
+    (rows @ rows.T).pow(2).mean().backward()
+    optimizer.step()
+
+
+@pytest.mark.parametrize("kind", TRAINABLE)
+def test_gradients_reach_the_text_tower_and_nothing_else(kind, trained):
+    backbone = trained(kind)
+    ids = backbone.tokenize(CAPTIONS).ids
+    # what inference leaves behind must not be in the way
+    plain, _ = backbone.encode_tokens(ids), backbone.encode_images(PHOTOS[:1])
+    network = backbone.text_network().requires_grad_(True)
+    inner = {id(parameter) for parameter in network.parameters()}
+    modules = [
+        part
+        for part in (*vars(backbone).values(), *vars(getattr(backbone, "_image", None) or object).values())
+    ]
+    modules = [module for module in modules if isinstance(module, nn.Module)]
+    others = [p for module in modules for p in module.parameters() if id(p) not in inner]
+    for training in (False, True):
+        rows = backbone.embed_tokens(ids)
+        assert rows.dtype == torch.float32 and not torch.is_inference(rows)
+        if not training:  # torch takes another way through attention where gradients are wanted
+            np.testing.assert_allclose(rows.detach().numpy(), plain, atol=2e-6)
+        network.zero_grad()
+        (rows[0] @ rows[1]).backward()
+        grads = {name: parameter.grad for name, parameter in network.named_parameters()}
+        silent = [name for name, grad in grads.items() if grad is None]
+        assert training or all(name.startswith("gate.touched") for name in silent)  # LayerDrop
+        assert sum(grad.abs().max() > 0 for grad in grads.values() if grad is not None) > 0.3 * len(grads)
+        assert others and all(parameter.grad is None for parameter in others)
+        network.train()
+
+
+@pytest.mark.parametrize("kind", TRAINABLE)
+def test_a_trained_tower_is_remade_saved_and_loaded(kind, trained, backbones, checkpoints, tmp_path):
+    backbone, base = trained(kind), backbones(kind)
+    unmoved = backbone.remade(languages=["ja", "de-CH"])
+    assert (unmoved.fingerprint, unmoved.revision) == (base.fingerprint, base.remade().revision)
+    assert unmoved.languages == {"ja", "de"}
+    step(backbone)
+    assert backbone.fingerprint == base.fingerprint, "until it is remade"
+    again = backbone.remade(name="moved")
+    assert (again.name, again.dim, again.prefix) == ("moved", base.dim, base.prefix)
+    assert again.fingerprint != base.fingerprint and again.revision != base.revision
+    assert backbone.remade(revision="0" * 40).revision.startswith("0" * 40)
+    with pytest.raises(InputError):
+        backbone.remade(languages=["nothing"])
+    rows, images = again.encode_texts(CAPTIONS), base.encode_images(PHOTOS)
+    assert np.abs(rows - base.encode_texts(CAPTIONS)).max() > 1e-3
+    np.testing.assert_allclose(again.encode_images(PHOTOS), images, rtol=0, atol=1e-6)
+
+    spec = {"base": base, "base_spec": checkpoints(kind).spec, "recipe": "one step"}
+    save_tuned(backbone, tmp_path / "out", **spec, languages=["de"])
+    back = load_backbone(tmp_path / "out", device="cpu")
+    np.testing.assert_allclose(back.encode_texts(CAPTIONS), rows, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(back.encode_images(PHOTOS), images, rtol=0, atol=1e-6)
+    assert (back.name, back.languages, back.recipe) == ("out", {"de"}, "one step")
+    assert (back.prefix, back.dim, back.logit_scale, back.w) == (
+        *(base.prefix, base.dim, base.logit_scale, base.w),
+    )
+    assert back.fingerprint == again.fingerprint and back.revision not in (base.revision, again.revision)
+
+    save_tuned(backbone, tmp_path / "half", **spec, dtype="float16")
+    half = load_backbone(tmp_path / "half", device="cpu")
+    assert half.languages == base.languages and half.dtype == "float32"
+    np.testing.assert_allclose(half.encode_texts(CAPTIONS), rows, atol=3e-3)
+    stored = load_file(tmp_path / "half" / WEIGHTS).values()
+    assert {tensor.dtype for tensor in stored if tensor.is_floating_point()} == {torch.float16}
+
+
+# Damage
+
+
+def weights_of(folder):
+    """The files with weights of a folder."""
+    return [path for path in sorted(folder.rglob("*")) if path.suffix in (".safetensors", ".bin")]
+
+
+def changed(folder, change) -> None:
+    """Change the tensors of the first file with weights."""
+    path = weights_of(folder)[0]
+    if path.suffix == ".bin":
+        state = torch.load(path, weights_only=True)
+        change(state)
+        torch.save(state, path)
+    else:
+        state = load_file(path)
+        change(state)
+        save_file({name: tensor.contiguous() for name, tensor in state.items()}, path)
+
+
+def error_of(checkpoint: Checkpoint, folder) -> str:
+    with pytest.raises(CapscoreError) as caught:
+        checkpoint.load(folder)
+    message = str(caught.value)
+    assert message.startswith("backbone ") and len(message.splitlines()[0]) < 1000
+    return message
+
+
+class Trap:
+    """A pickle of it makes a folder when it is opened without care."""
+
+    def __init__(self, target):
+        self.target = str(target)
+
+    def __reduce__(self):
+        return os.mkdir, (self.target,)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+DEEP = b"[" * 100_000
+DAMAGES = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-100]),
+    "cut in its head": lambda path: path.write_bytes(path.read_bytes()[:20]),
+    "empty": lambda path: path.write_bytes(b""),
+    "never pulled": lambda path: path.write_bytes(POINTER),
+    "length beyond the file": lambda path: path.write_bytes((2**63 - 1).to_bytes(8, "little") + b"{}"),
+    "deep": lambda path: path.write_bytes(len(DEEP).to_bytes(8, "little") + DEEP),
+    "gone": lambda path: path.unlink(),
+}
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_damaged_weights_are_refused(kind, checkpoints, tmp_path):
+    pristine = checkpoints(kind)
+    folder = pristine.copied(tmp_path)
+    path = weights_of(folder)[0]
+    whole = path.read_bytes()
+    for damage in DAMAGES.values():
+        damage(path)
+        error_of(pristine, folder)
+        path.write_bytes(whole)
+    assert pristine.load(folder).dim == FACTS[kind].dim
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_weights_that_do_not_fit_are_refused_and_never_random(kind, checkpoints, tmp_path):
+    pristine = checkpoints(kind)
+    folder = pristine.copied(tmp_path)
+    path = weights_of(folder)[0]
+    whole = path.read_bytes()
+    for change in (
+        lambda state: state.pop(max(state, key=lambda name: state[name].numel())),
+        lambda state: state.update(stray=torch.zeros(2)),
+        lambda state: state.update({(name := max(state)): torch.zeros(3, *state[name].shape)}),
+    ):
+        changed(folder, change)
+        error_of(pristine, folder)
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_weights_that_are_not_finite_give_an_error_and_no_score(kind, checkpoints, tmp_path):
+    folder = checkpoints(kind).copied(tmp_path)
+    changed(
+        folder,
+        lambda state: [tensor.fill_(torch.nan) for tensor in state.values() if tensor.is_floating_point()],
+    )
+    with pytest.raises(CapscoreError):
+        Embedder(checkpoints(kind).load(folder)).texts(["dog"])
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_pickle_that_runs_code_is_refused_and_never_opened(kind, checkpoints, tmp_path):
+    folder = checkpoints(kind).copied(tmp_path)
+    for path in weights_of(folder):
+        path.unlink()
+    name = "open_clip_pytorch_model.bin" if FACTS[kind].loader == "open_clip" else "pytorch_model.bin"
+    for write in (
+        lambda path: torch.save({"state_dict": Trap(tmp_path / "ran")}, path),
+        lambda path: path.write_bytes(pickle.dumps(Trap(tmp_path / "ran"))),
+    ):
+        write(folder / name)
+        error_of(checkpoints(kind), folder)
+        assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_code_beside_the_weights_never_runs(kind, checkpoints, backbones, tmp_path, monkeypatch):
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a library must not ask"))
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder = checkpoints(kind).copied(tmp_path)
+    (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    for name in ("config.json", "tokenizer_config.json", "preprocessor_config.json"):
+        if (folder / name).is_file():
+            auto = ("AutoConfig", "AutoModel", "AutoTokenizer", "AutoImageProcessor")
+            edit_json(folder / name, "auto_map", value=dict.fromkeys(auto, "foreign.Foreign"))
+    rows = checkpoints(kind).load(folder).encode_texts(CAPTIONS)
+    np.testing.assert_allclose(rows, backbones(kind).encode_texts(CAPTIONS), rtol=0, atol=1e-6)
+    for name in ("config.json", "tokenizer_config.json"):
+        if (folder / name).is_file():
+            content = json.loads((folder / name).read_text())
+            edit_json(folder / name, "tokenizer_class" if "tok" in name else "model_type", value="foreign")
+            try:
+                checkpoints(kind).load(folder)
+            except CapscoreError:
+                pass
+            (folder / name).write_text(json.dumps(content))
+    assert not (tmp_path / "ran").exists()
+
+
+JSON = {
+    "deep": DEEP,
+    "digits": b'{"hidden_size": ' + b"1" * 5_000 + b"}",
+    "list": b"[]",
+    "not UTF-8": b"\xff\xfe{}",
+    "cut": b'{"a": 1, "a"',
+}
+# a folder is whole without them, or they may hold any JSON
+OPTIONAL = ("special_tokens_map.json", "generation_config.json", "config_sentence_transformers.json")
+OPTIONAL = (*OPTIONAL, "sentence_bert_config.json")
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_files_of_settings_that_are_damaged_are_refused(kind, checkpoints, tmp_path):
+    pristine = checkpoints(kind)
+    folder = pristine.copied(tmp_path)
+    for path in sorted(folder.rglob("*.json")):
+        whole = path.read_bytes()
+        for name, content in JSON.items():
+            if path.name in OPTIONAL or (path.name, name) == ("modules.json", "list"):
+                continue
+            if name in ("digits", "not UTF-8") and path.name != "config.json":
+                continue
+            path.write_bytes(content)
+            error_of(pristine, folder)
+        path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_a_missing_file_is_refused_or_was_not_needed(kind, checkpoints, backbones, tmp_path):
+    """Nothing that is missing is invented: no weight, no word of a vocabulary, no mean of pixels."""
+    pristine, loaded = checkpoints(kind), backbones(kind)
+    folder = pristine.copied(tmp_path)
+    for path in [path for path in sorted(folder.rglob("*")) if path.is_file()]:
+        aside = shutil.move(path, tmp_path / "aside")
+        try:
+            backbone = pristine.load(folder)
+        except CapscoreError:
+            assert path.name not in OPTIONAL
+        else:
+            if path.name == "tokenizer_config.json":  # without its say, the library has another one
+                assert backbone.revision != loaded.revision
+                shutil.move(aside, path)
+                continue
+            np.testing.assert_allclose(
+                backbone.encode_texts(CAPTIONS[:3]), loaded.encode_texts(CAPTIONS[:3]), rtol=0, atol=1e-6
+            )
+            np.testing.assert_allclose(
+                backbone.encode_images(PHOTOS), loaded.encode_images(PHOTOS), rtol=0, atol=1e-6
+            )
+        shutil.move(aside, path)
+
+
+@pytest.mark.parametrize("kind", FOLDERS)
+def test_an_index_of_shards_leads_nowhere_but_into_the_folder(kind, checkpoints, tmp_path):
+    folder = checkpoints(kind).copied(tmp_path)
+    shutil.copy(weights_of(folder)[0], tmp_path / "secret.safetensors")
+    for path in weights_of(folder):
+        path.unlink()
+    index = folder / "model.safetensors.index.json"
+    for weight_map in (
+        {"a": "../secret.safetensors"},
+        ["a"],
+        None,
+        {},
+        {"a": "model-1.safetensors"},
+        {"a": 3},
+    ):
+        tiny.write_json(index, {"weight_map": weight_map})
+        error_of(checkpoints(kind), folder)
