@@ -68,7 +68,7 @@ class Settings(AlignmentLossSettings):
             format, "entities:FOLDER" or "entities:FOLDER:train" for Flickr30k Entities. If a file of the same
             name with .sources.json behind it lists the origins of the captions, the card cites them.
         features: Folder of the features; None for one in `out`.
-        regions: Finder of regions: "windows", "detr:ID", …, or "given" for the boxes of the rows.
+        regions: Finder of regions: "windows" or "given" for the boxes of the rows.
         region_revision: Commit of a detector on the Hub.
         n_regions: Most regions of an image.
         overlap: Overlap (intersection over union) from which a found region counts as mentioned.

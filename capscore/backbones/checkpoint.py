@@ -418,15 +418,6 @@ def load_strictly(
     return model.eval()
 
 
-def load_folder_strictly(auto_class: Any, folder: Path, config: Any) -> Any:
-    """`load_strictly` for a class such as `AutoModel`; weights that the model does not use are accepted."""
-    safe = weight_files(folder)[0].suffix == ".safetensors"
-    where = {"local_files_only": True, "trust_remote_code": False, "weights_only": True}
-    model, report = _loaded(auto_class, folder, folder, config=config, use_safetensors=safe, **where)
-    refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
-    return model.eval()
-
-
 def _loaded(model_class: Any, source: Path | None, folder: Path, **arguments: Any) -> Any:
     """Model and report of transformers; a mismatch is reported, for the caller to refuse."""
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,16 +28,12 @@ _Network = TypeVar("_Network", bound=torch.nn.Module)
 
 
 def find_folder(
-    spec: str | os.PathLike[str],
-    revision: str | None = None,
-    what: str = "weights",
-    choose: Callable[[Sequence[str]], list[str]] = lambda files: [CONFIG, WEIGHTS],
+    spec: str | os.PathLike[str], revision: str | None = None, what: str = "weights"
 ) -> tuple[Path, str, str]:
     """Folder of the files, name of the weights, and commit ("" for a folder); fetched if on the Hub.
 
-    `spec` is a folder, or a Hub id, which "@revision" may follow; `what` names the option in errors; `choose`
-    takes the files of a repository and gives those to fetch. Raises BackboneUnavailable for neither, and
-    CapscoreError for a revision that does not go with `spec`.
+    `spec` is a folder, or a Hub id, which "@revision" may follow; `what` names the option in errors.
+    Raises BackboneUnavailable for neither, and CapscoreError for a revision that does not go with `spec`.
     """
     wanted = str(spec).strip()
     folder, (name, _, after) = Path(wanted).expanduser(), wanted.partition("@")
@@ -48,7 +44,7 @@ def find_folder(
     try:
         if not _HUB_ID.fullmatch(name):
             raise BackboneUnavailable("there is no such folder, and it is no Hub id (org/name)")
-        folder, commit = fetch(name, revision or after, choose)
+        folder, commit = fetch(name, revision or after, lambda files: [CONFIG, WEIGHTS])
     except BackboneUnavailable as error:
         raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error
     return folder, name, commit

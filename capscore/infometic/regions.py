@@ -15,15 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backbones.base import (
-    Backbone,
-    architecture_digest,
-    exact_convolutions,
-    fingerprint_of,
-    settings_digest,
-    weights_digest,
-)
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..backbones.base import Backbone, fingerprint_of
+from ..errors import InputError, Setting
 from ..images.boxes import areas, check_boxes, normalised, overlaps, suppress
 
 if TYPE_CHECKING:
@@ -52,9 +45,6 @@ _LARGER = 1.2
 _MIN_CONFIDENCE, _MAX_OBJECTS, _SAME_OBJECT, _MIN_SIDE = 0.35, 12, 0.45, 0.04
 # Windows are less certain to hold an object than any box of one: this brings their confidences below.
 _WINDOW_CONFIDENCE = 0.3
-
-# Of a detector: least confidence, and overlap above which two boxes are one object, found by two queries.
-THRESHOLD, SAME_BOX = 0.05, 0.7
 
 _MAX_STEPS = 100  # of Lloyd's algorithm; a hundred rows converge in about ten
 MAX_REMEMBERED = 1024  # images whose regions stay in memory from call to call, 230 MB on `embedded`
@@ -94,7 +84,7 @@ class RegionFinder(ABC):
     """Proposes regions of photos.
 
     Attributes:
-        name: Name in signatures, such as "windows" or "detr:facebook/detr-resnet-50".
+        name: Name in signatures, such as "windows".
         fingerprint: Digest that changes whenever the regions of a photo could.
         max_regions: Maximum number of regions per photo.
     """
@@ -107,7 +97,7 @@ class RegionFinder(ABC):
     def find(self, images: Sequence[Image.Image]) -> list[Regions]:
         """RGB photos → the regions of each, at most `max_regions`, most confident first.
 
-        The regions of a photo do not depend on the other photos. A detector may find nothing.
+        The regions of a photo do not depend on the other photos, and there may be none.
         """
 
 
@@ -231,94 +221,6 @@ def _objects(shares: np.ndarray, confidence: np.ndarray, size: tuple[int, int]) 
     return regions.take(suppress(pixels, confidence[sure], _SAME_OBJECT)[:_MAX_OBJECTS])
 
 
-class Detector(RegionFinder):
-    """Finds boxes by an object detector of transformers with classes of its own, such as DETR or YOLOS.
-
-    The pipelines of transformers round boxes to whole pixels, so the network is called directly; photos are
-    looked at one by one, since padding to a batch would move boxes.
-
-    Args:
-        model: Folder, or Hub id, which "@revision" may follow. Code that comes with weights never runs.
-        device: Torch device.
-        threshold: Confidence in [0, 1] that a box must exceed.
-        max_regions: Maximum number of regions per photo.
-
-    Raises:
-        BackboneUnavailable: the weights are not available; the message says why.
-        CapscoreError: the model is no object detector.
-    """
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        device: str = "cpu",
-        threshold: float = THRESHOLD,
-        max_regions: int = MAX_REGIONS,
-    ):
-        import transformers
-
-        from ..backbones import checkpoint
-        from .folders import find_folder
-
-        try:
-            folder, name, commit = find_folder(model, what="regions", choose=checkpoint.needed_files)
-        except BackboneUnavailable as error:
-            instead = "\nInstead: ", Setting("regions", "windows"), ", or boxes of your own."
-            raise BackboneUnavailable(*error.parts, *instead) from error
-        config = checkpoint.load_config(folder)
-        if type(config) not in transformers.MODEL_FOR_OBJECT_DETECTION_MAPPING:
-            where = folder / "config.json"
-            raise CapscoreError(
-                f"{where} describes a model of type {config.model_type!r}, no 'detr' detector"
-            )
-        if getattr(config, "use_pretrained_backbone", False):
-            config.use_pretrained_backbone = False  # the weights are complete: do not download a part
-        auto = transformers.AutoModelForObjectDetection
-        network = checkpoint.load_folder_strictly(auto, folder, config)
-        with checkpoint.refusing(f"the processor in {folder}"):
-            self._processor: Any = transformers.AutoImageProcessor.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
-        self.threshold, self.max_regions, weights = threshold, max_regions, weights_digest(network)
-        self.name = f"detr:{name.replace('@', '_')}@{commit or f'w{weights[:8]}'}"
-        processor = type(self._processor).__name__
-        self.fingerprint = fingerprint_of(
-            *("transformers_detector", "detr", weights, architecture_digest(network)),
-            *(settings_digest(folder), processor, processor, (), threshold, max_regions),
-        )
-        self._network = network.to(device).eval().requires_grad_(False)
-
-    def find(self, images: Sequence[Image.Image]) -> list[Regions]:
-        return [self._find(image) for image in images]
-
-    def _find(self, image: Image.Image) -> Regions:
-        import torch
-
-        device = self._network.device
-        # with an explicit layout: some processors mistake an image 3 pixels high for channels first
-        inputs = self._processor(
-            images=np.array(image), input_data_format="channels_last", return_tensors="pt"
-        )
-        with exact_convolutions("float32"), torch.inference_mode():
-            outputs = self._network(**inputs.to(device))
-        (found,) = self._processor.post_process_object_detection(
-            outputs,
-            threshold=self.threshold,
-            target_sizes=torch.tensor([[image.height, image.width]], device=device),
-        )
-        classes = getattr(self._network.config, "id2label", {})
-        labels = tuple(str(classes.get(index, index)) for index in found["labels"].tolist())
-        boxes = found["boxes"].cpu().numpy().astype(np.float64).reshape(-1, 4)
-        scores = found["scores"].cpu().numpy().astype(np.float64)
-        if not (np.isfinite(boxes).all() and np.isfinite(scores).all()):
-            raise CapscoreError(f"{self.name} returned NaN or infinite boxes; its weights are damaged")
-        boxes = boxes.clip(0.0, [*image.size, *image.size])
-        on_photo = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))
-        regions = Regions(boxes, scores, labels).take(on_photo)
-        return regions.take(suppress(regions.boxes, regions.confidences, SAME_BOX)[: self.max_regions])
-
-
 def load_finder(
     spec: str | RegionFinder, embedder: Embedder, calibration: MarkCalibration | None = None
 ) -> RegionFinder:
@@ -329,22 +231,16 @@ def load_finder(
 
             - "windows": windows of several sizes, ranked by the backbone; needs nothing else;
             - "things": boxes that the mark calibration finds in the backbone's feature map, then windows;
-            - "detr:ID": an object detector of transformers (DETR, YOLOS, RT-DETR, …), by folder or Hub id,
-              which "@revision" may follow;
             - a finder, which is returned as it is.
-        embedder: Embedder of the backbone that will embed the regions; detectors run on its device.
+        embedder: Embedder of the backbone that will embed the regions.
         calibration: Mark calibration of the backbone, for "things".
 
-    Raises:
-        InputError: an unknown kind of finder, or "things" without a mark calibration.
-        BackboneUnavailable: a detector's weights are not available; the message says why.
+    Raises InputError for an unknown finder, or "things" without a mark calibration.
     """
-    kind, model = check_finder(spec)
+    check_finder(spec)
     if isinstance(spec, RegionFinder):
         return spec
-    if model:
-        return Detector(model, device=embedder.backbone.device)
-    if kind == "windows":
+    if spec.strip() == "windows":
         return WindowFinder(embedder)
     if calibration is None:
         raise InputError(
@@ -354,20 +250,14 @@ def load_finder(
     return ObjectFinder(embedder, calibration)
 
 
-def check_finder(spec: str | RegionFinder) -> tuple[str, str]:
-    """Kind ("" for a finder object) and model ("" for none) of a `spec` of `load_finder`, or InputError.
-
-    >>> check_finder("detr:org/detector")
-    ('detr', 'org/detector')
-    """
-    if isinstance(spec, RegionFinder):
-        return "", ""
-    kind, _, model = spec.strip().partition(":") if isinstance(spec, str) else ("", "", "")
-    if not (kind == "detr" if model else kind in ("things", "windows")):
+def check_finder(spec: str | RegionFinder) -> None:
+    """Raise InputError unless `load_finder` knows the finder."""
+    known = isinstance(spec, str) and spec.strip() in ("things", "windows")
+    if not known and not isinstance(spec, RegionFinder):
         raise InputError(
-            Setting("regions", spec), ": expected 'things', 'windows' or 'detr:ID' (Hub id or folder)"
+            Setting("regions", spec),
+            ": expected 'things', 'windows' or a RegionFinder; boxes go to `boxes`",
         )
-    return kind, model
 
 
 def choose(regions: Regions, embeddings: np.ndarray, n: int = 20, seed: int = 0) -> np.ndarray:

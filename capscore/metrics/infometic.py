@@ -121,7 +121,7 @@ class InfoMetIC(BackboneScorer):
 
     Raises:
         CapscoreError: weights for another backbone, or a setting out of range.
-        BackboneUnavailable: weights or a detector that are not available here.
+        BackboneUnavailable: weights that are not available here.
     """
 
     metric = "infometic"

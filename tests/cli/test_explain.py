@@ -16,7 +16,6 @@ from capscore.cli import app
 from capscore.metrics.base import Scores
 
 from ..infometic.invented import REGIONS, explanation
-from ..infometic.test_detectors import write_detr
 
 
 class InventedScorer:
@@ -104,20 +103,12 @@ def test_what_the_scorer_is_asked(scorer, photo, tmp_path):
     assert scorer.asked == {"captions": ["one", "two"], "language": "de"}
     given = {"backbone": "b", "weights": "w", "beta": 0.2, "cache": False}
     assert given.items() <= scorer.options.items() and "regions" not in scorer.options
-    run(photo, "one", "--regions", "detr:x")
-    assert scorer.options["regions"] == "detr:x"
+    run(photo, "one", "--regions", "windows")
+    assert scorer.options["regions"] == "windows"
 
 
-def test_a_detector_names_its_regions(photo, tmp_path):
-    tiny = f"detr:{write_detr(tmp_path / 'tiny')}"
-    options = ["--regions", tiny, "--backbone", "embedded", "--weights", "info_clip", "--json"]
-    result = run(photo, "A cat.", *options)
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
-    assert "|regions:detr%3Atiny@" in printed["signature"]
-    labels = {region["label"] for region in printed["captions"][0]["regions"]}
-    assert labels and labels <= {"cat", "dog", "ball"}
-    refused = run(photo, "A cat.", "--regions", "owl:x", *options[2:])
+def test_an_unknown_finder_of_regions_is_named(photo):
+    refused = run(photo, "A cat.", "--regions", "owl:x", "--backbone", "embedded", "--weights", "info_clip")
     assert refused.exit_code == 2 and "--regions owl:x: expected 'things', 'windows'" in refused.stderr
 
 

@@ -228,14 +228,12 @@ def test_images_inside_the_file(tmp_path, photos, colours, source, output):
 
 
 def test_options_of_infometic(preds, tmp_path, colours):
-    from ..infometic.test_detectors import write_detr
-
-    tiny, output = write_detr(tmp_path / "tiny"), tmp_path / "o.jsonl"
+    output = tmp_path / "o.jsonl"
     own = ("--weights", "info_clip", "--n-regions", 2, "--beta", 0, "--language", "en", "--no-cache")
-    result = score(preds, "-m", "infometic", "-m", "mcs", *own, "--regions", f"detr:{tiny}", "-o", output)
+    result = score(preds, "-m", "infometic", "-m", "mcs", *own, "--regions", "windows", "-o", output)
     assert result.exit_code == 0, result.output
     signature = json.loads((tmp_path / "o.summary.json").read_text())["metrics"]["infometic"]["signature"]
-    assert "|weights:info_clip|regions:detr%3Atiny@" in signature
+    assert "|weights:info_clip|regions:windows|" in signature
     assert "|n_regions:2|marks:published|beta:0|" in signature
     rows = read_jsonl(output)
     assert [row["infometic"] for row in rows] == pytest.approx(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .place import METRICS, Place, coarse, of_tests
+from .place import METRICS, Place, of_tests
 from .plain import plain
 from .table import case
 
@@ -299,20 +299,6 @@ def _(place: Place) -> Any:
             "precision": precision,
         }
     return found
-
-
-@case("metrics/infometic_detr")
-def _(place: Place) -> Any:
-    """Regions that a tiny detector finds."""
-    from pathlib import Path
-
-    import capscore
-
-    Path("tiny").mkdir()
-    of_tests("detectors").write_detr(Path("tiny"))
-    coarse(Path("tiny/model.safetensors"))
-    scorer = capscore.load("infometic", backbone=place.embedded, weights="info_clip", regions="detr:tiny")
-    return all_of(scorer.score(place.captions("en")[:2], place.photos()[:2], language="en"))
 
 
 # ------------------------------------------------------------------ tiny backbones and toys

@@ -36,7 +36,6 @@ TESTS = {
     "photos": "tests.datasets_scripts.conftest",
     "checkpoints": "tests.backbones.tiny_transformers",
     "checkpoints of every kind": "tests.backbones.tiny_kinds",
-    "detectors": "tests.infometic.test_detectors",
     "network": "tests.infometic.tiny_pairs",
     "training_run": "tests.training.engine.toy_run",
     "training_captions": "tests.training.caption_file",

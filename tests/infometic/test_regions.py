@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from capscore.embedding.embedder import Embedder
-from capscore.errors import BackboneUnavailable, InputError
-from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, check_finder, load_finder
+from capscore.errors import InputError
+from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, load_finder
 
 from ..toy import ColourBackbone
 
@@ -40,7 +40,6 @@ def test_windows_and_finders(embedder):
     ("spec", "options", "complaint"),
     [
         ("window", {}, "regions='window': expected 'things', 'windows'"),
-        ("", {}, "regions='': expected 'things', 'windows' or 'detr:ID'"),
         (7, {}, "regions=7: expected 'things', 'windows'"),
         ("detr", {}, "regions='detr': expected"),
         ("windows:large", {}, "regions='windows:large': expected"),
@@ -52,19 +51,6 @@ def test_what_does_not_go_together(embedder, spec, options, complaint):
     with pytest.raises(InputError) as caught:
         load_finder(spec, embedder, **options)
     assert complaint in str(caught.value)
-
-
-def test_what_is_asked_for_can_be_told_before_anything_is_loaded():
-    assert check_finder("windows") == ("windows", "")
-    assert check_finder(" detr:org/model ") == ("detr", "org/model")
-    assert check_finder(Nowhere()) == ("", "")
-
-
-def test_detectors_that_cannot_be_had_offline(embedder):
-    with pytest.raises(BackboneUnavailable, match=r"(?s)HF_HUB_OFFLINE is set.*Instead: regions='windows'"):
-        load_finder("detr:capscore-tests/no-such-detector", embedder)
-    with pytest.raises(BackboneUnavailable, match="there is no such folder"):
-        load_finder("detr:./here", embedder)
 
 
 def test_regions_go_with_each_other():

@@ -80,7 +80,7 @@ _OPTIONS = [
         ("unknown", "boxes", ["windows"]),
         ("number", 7, ["windows"]),
         ("list", ["windows"], ["windows"]),
-        ("detector without a name", "detr:", ["detr"]),
+        ("detector", "detr:x", ["windows"]),
     ),
     *_of(
         "cider",
