@@ -8,13 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from typing import Any
 
 import pytest
+import typer.main
 
+from capscore.cli import app
 from capscore.perturbations import all_kinds
 from capscore.registry import METRICS
 
+
+def _commands() -> list[str]:
+    """Every command of `capscore`, as it is typed."""
+    groups: Any = typer.main.get_command(app)
+    return [
+        f"{name} {part}".strip()
+        for name, command in groups.commands.items()
+        for part in getattr(command, "commands", [""])
+    ]
+
+
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
+    "command": _commands,
     "metric": METRICS.names,
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,

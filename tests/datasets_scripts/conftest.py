@@ -39,8 +39,9 @@ def write_photos(slug: str, folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory, monkeypatch):
-    """Prepared and downloaded files go into the test's own folder."""
+    """Prepared and downloaded files, and embeddings, go into the test's own folder."""
     cache = tmp_path_factory.mktemp("datasets")
+    monkeypatch.setenv("CAPSCORE_CACHE", str(cache / "embeddings"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", cache / "downloads")
     datasets.disable_progress_bars()

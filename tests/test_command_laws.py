@@ -1,0 +1,344 @@
+"""What holds for every command of `capscore`: its help, exit codes, errors, files, and both streams."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from typing import NamedTuple
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+import capscore
+from capscore.cli import app
+from capscore.perturbations import perturb
+from docs.handbook.made_pages import command_pages
+
+from .benchmarks.test_run import rated
+from .datasets_scripts.conftest import _own_cache, official
+from .laws import KINDS, every
+from .photos import encode
+from .toy import BLUE, GREEN, RED, ColourBackbone
+
+__all__ = ["_own_cache"]
+
+
+class Case(NamedTuple):
+    """Arguments that are right in the folder of the tests; files that are read, and that can be written."""
+
+    arguments: str = ""
+    reads: str = ""  # words of the arguments, and options with a file
+    writes: str = ""  # option=file
+    code: int = 0
+    more: bool = False  # takes any number of arguments
+
+
+BENCHMARK = "flickr8k_human --config expert --data-dir flickr"
+ROWS = [
+    ("red.png", "red sea", ["red sky", "a red sea"]),
+    ("green.png", "red green tree", ["green tree"]),
+    ("blue.png", "red house blue sea", ["blue sea"]),
+]
+CASES = {
+    "app": Case(),
+    "backbones": Case(),
+    "benchmark": Case(
+        f"--data {BENCHMARK} -m rouge_l --bootstrap 20",
+        "flickr --scores",
+        "--output=o.json --markdown=o.md --figure=o.svg --write-queries=o.jsonl",
+        more=True,
+    ),
+    "cache clear": Case("--yes"),
+    "cache info": Case(),
+    "calibrate": Case("rows.jsonl --json", "rows.jsonl", "--output=o.json"),
+    "cite": Case("result.json --data xvnli", "result.json"),
+    "compare": Case(
+        "a.jsonl b.jsonl --samples 20",
+        "a.jsonl b.jsonl",
+        "--output=o.json --markdown=o.md --report=o.html",
+        more=True,
+    ),
+    "data check": Case(BENCHMARK, code=1),  # not the published number of rows
+    "data export": Case(f"{BENCHMARK} --out o", "flickr", "--out=o"),
+    "data list": Case(),
+    "data statistics": Case("xm3600 --data-dir xm3600", "xm3600", "--output=o.json --markdown=o.md"),
+    "explain": Case(
+        "red.png red --backbone toy --weights info_clip",
+        "red.png",
+        "--output=o.html --output=o.json",
+        more=True,
+    ),
+    "leaderboard": Case("result.json", "result.json", "--output=o.html", more=True),
+    "perturb": Case("rows.jsonl -k jumble", "rows.jsonl", "--output=o.jsonl --output=o.parquet"),
+    "publish dataset": Case("xm3600 --config de --org me --data-dir xm3600 --dry-run", "xm3600"),
+    "publish metric": Case("cider --org me --install release --dry-run"),
+    "publish weights": Case("image_tower --org me --dry-run", "image_tower"),
+    "robustness": Case(
+        "--captions rows.jsonl -m mcs -k jumble",
+        "rows.jsonl",
+        "--output=o.json --markdown=o.md --figure=o.svg",
+    ),
+    "score": Case(
+        "rows.jsonl -m mcs,cider",
+        "rows.jsonl --references --calibration --document-frequencies",
+        "--output=o.jsonl --output=o.csv --report=o.html",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with what the commands read."""
+    folder = tmp_path_factory.mktemp("made")
+    for name, pixels in {"red": RED, "green": GREEN, "blue": BLUE}.items():
+        (folder / f"{name}.png").write_bytes(encode(pixels))
+    rows = [
+        {"image": image, "caption": caption, "references": references, "language": "en"}
+        for image, caption, references in ROWS
+    ]
+    write(folder / "rows.jsonl", rows)
+    for name, shift in (("a", 0), ("b", 0.1)):
+        write(folder / f"{name}.jsonl", [{**row, "mcs": n / 10 + shift} for n, row in enumerate(rows)])
+    (folder / "flickr").mkdir()
+    official("flickr8k_human").write(folder / "flickr")
+    rated(folder / "flickr")
+    (folder / "xm3600").mkdir()
+    official("xm3600").write(folder / "xm3600")
+    return folder
+
+
+@pytest.fixture
+def folder(made, tmp_path, monkeypatch):
+    """A copy of it, in which commands run; every backbone is a toy."""
+    folder = tmp_path / "work"
+    shutil.copytree(made, folder)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
+    monkeypatch.setattr("capscore.metrics.calibration.MIN_PHOTOS", 2)
+    monkeypatch.setattr("capscore.show.app.build_app", lambda *_, **__: None)
+    monkeypatch.setattr("capscore.show.app.launch", lambda *_, **__: None)
+    if not (made / "result.json").exists():
+        assert run("benchmark", CASES["benchmark"].arguments, "--output", made / "result.json").exit_code == 0
+        shutil.copy(made / "result.json", folder)
+    return folder
+
+
+UNBROKEN = ("calibrate", "cite", "data check", "perturb")  # JSON, BibTeX, paths, rows
+
+
+def write(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+
+def run(command, arguments="", *more):
+    words = arguments.split() if isinstance(arguments, str) else arguments
+    given = [*command.split(), *words, *map(str, more)]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, given)
+    if not isinstance(done.exception, SystemExit | None):
+        raise done.exception
+    return done
+
+
+def listed(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def takes(command, option):
+    found = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    return any(option in parameter.opts for parameter in found.params)
+
+
+def with_option(option):
+    return pytest.mark.parametrize("command", [name for name in CASES if takes(name, option)])
+
+
+def test_every_command_has_a_case():
+    assert sorted(CASES) == sorted(KINDS["command"]())
+
+
+# ---- help and usage ----
+
+
+@every("command")
+def test_help_fits_80_columns_and_has_every_option_of_the_handbook(command):
+    shown = run(command, "--help")
+    assert shown.exit_code == 0 and max(map(len, shown.stdout.splitlines())) <= 80
+    assert not [sign for sign in ("list[", "<path>", "<str>", "<bool>", " PATH ") if sign in shown.stdout]
+    in_handbook = re.findall(r"`(--[\w-]+)`", command_pages()[command.replace(" ", "-")])
+    assert {"--debug", "--help", *in_handbook} <= set(re.findall(r"--[\w-]+", shown.stdout))
+
+
+@every("command")
+def test_an_unknown_option_and_an_extra_argument_are_wrong_usage(command, folder):
+    before = listed(folder)
+    wrong = {"No such option: --nonesuch": ["--nonesuch"]}
+    wrong |= {} if CASES[command].more else {"unexpected extra argument": ["x", "y"]}
+    for message, more in wrong.items():
+        done = run(command, CASES[command].arguments, *more)
+        assert (done.exit_code, done.stdout) == (2, "")
+        assert message in " ".join(done.stderr.replace("│", "").split()) and "Traceback" not in done.stderr
+    assert listed(folder) == before
+
+
+# ---- streams ----
+
+
+@every("command")
+def test_a_command_that_is_right_prints_80_columns_without_colours_and_no_error(command, folder):
+    done = run(command, CASES[command].arguments)
+    assert done.exit_code == CASES[command].code, done.output
+    assert "error" not in done.stderr and "\x1b" not in done.output
+    copied = ("|", "@", "/", "load it: ", "--", "note: ")  # lines that a reader copies are never broken
+    lines = [line for line in done.stdout.splitlines() if not any(sign in line for sign in copied)]
+    assert command in UNBROKEN or max(map(len, lines), default=0) <= 80
+
+
+@with_option("--json")
+def test_json_is_all_that_stdout_has(command, folder):
+    case = CASES[command]
+    done = run(command, case.arguments, *([] if "--json" in case.arguments else ["--json"]))
+    assert done.exit_code == case.code, done.output
+    json.loads(done.stderr if command == "perturb" else done.stdout)  # its rows are on stdout
+
+
+@with_option("--quiet")
+def test_quiet_is_quiet(command, folder):
+    case = CASES[command]
+    done = run(command, case.arguments.replace("--json", ""), *case.writes.split()[0].split("="), "--quiet")
+    assert (done.exit_code, done.output) == (case.code, "")
+
+
+# ---- files that are read ----
+
+
+def bad_files(folder, word):
+    """Nothing, a folder, a link to itself, and text of another encoding, each with the suffix of a file."""
+    suffix = os.path.splitext(word)[1] if "." in word else ""
+    (folder / f"empty{suffix}").mkdir()
+    (folder / f"loop{suffix}").symlink_to(f"loop{suffix}")
+    (folder / f"latin{suffix}").write_bytes('{"caption": "café"}\n'.encode("latin-1"))
+    return [f"{name}{suffix}" for name in ("gone", "empty", "loop", "latin")]
+
+
+READ = [(command, word) for command, case in CASES.items() for word in case.reads.split()]
+
+
+@pytest.mark.parametrize(("command", "word"), READ)
+def test_what_is_no_file_is_one_error_that_names_it(command, word, folder):
+    words = CASES[command].arguments.split()
+    for name in bad_files(folder, word):
+        before = listed(folder)
+        given = [*words, word, name] if word.startswith("--") else [name if w == word else w for w in words]
+        done = run(command, given)
+        assert done.exit_code in (1, 2) and done.stdout == "", (name, done.output)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("capscore: error: ")]
+        assert len(errors) == 1 and name in errors[0] and "Traceback" not in done.stderr, done.stderr
+        assert listed(folder) == before
+
+
+# ---- files that are written ----
+
+WRITTEN = [
+    (command, *written.split("=")) for command, case in CASES.items() for written in case.writes.split()
+]
+written = pytest.mark.parametrize(("command", "option", "name"), WRITTEN)
+
+
+def content(path):
+    return {str(part): part.read_bytes() for part in sorted([path, *path.rglob("*")]) if part.is_file()}
+
+
+@written
+def test_an_output_is_overwritten_only_with_force(command, option, name, folder):
+    before = listed(folder)
+    arguments = (CASES[command].arguments, option, name)
+    assert run(command, *arguments).exit_code == 0
+    new = [path for path in listed(folder) if path not in before]
+    allowed = rf"{name}(/.*)?|{name.split('.')[0]}\.summary\.json"
+    assert name in new and not [path for path in new if not re.fullmatch(allowed, path)]
+    if name != "o":  # a folder is replaced only where it is an earlier export
+        (folder / name).write_text("mine")
+    mine = content(folder / name)
+    refused = run(command, *arguments)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert name in refused.stderr and "--force" in refused.stderr and content(folder / name) == mine
+    if takes(command, "--force") and option != "--write-queries":
+        assert run(command, *arguments, "--force").exit_code == 0
+        assert "mine" not in (folder / name).read_text("utf-8", "replace") if name != "o" else True
+
+
+@written
+@pytest.mark.parametrize(
+    ("error", "code"), [(OSError(errno.ENOSPC, "No space left"), 1), (KeyboardInterrupt(), 130)]
+)
+def test_nothing_is_half_written(command, option, name, error, code, folder, monkeypatch):
+    if name != "o":
+        (folder / name).write_text("mine")
+    before, mine = listed(folder), content(folder / name)
+
+    def fail(*_, **__):
+        raise error
+
+    for way in ("os.replace", "os.rename", "os.fsync"):
+        monkeypatch.setattr(way, fail)
+    done = run(command, CASES[command].arguments, option, name, "--force")
+    assert done.exit_code == code and "Traceback" not in done.stderr
+    told = done.stderr.splitlines()[-1]
+    names = f"({name}|o.summary.json)"
+    assert re.fullmatch("capscore: interrupted" if code == 130 else f".*{names}.*No space left.*", told)
+    assert listed(folder) == before and content(folder / name) == mine
+
+
+@written
+def test_an_output_that_cannot_be_is_told_before_the_work(command, option, name, folder):
+    (folder / "file").write_text("no folder")
+    done = run(command, CASES[command].arguments, option, f"file/{name}")
+    assert (done.exit_code, done.stdout) in ((1, ""), (2, "")) and "file" in done.stderr.splitlines()[-1]
+    assert done.stderr.splitlines()[-1].startswith("capscore: error: ")
+
+
+# ---- Python ----
+
+
+def benchmark_of_python(folder):
+    from capscore.benchmarks.run import run_benchmark
+
+    made = run_benchmark(
+        "flickr8k_human",
+        "expert",
+        data_dir=folder / "flickr",
+        metrics={"rouge_l": lambda: capscore.load("rouge_l")},
+    )
+    return made.to_dict()["results"][0]["statistics"][0]["measured"]
+
+
+def score_of_python(folder):
+    scorer = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
+    images, captions, _ = zip(*ROWS, strict=True)
+    return scorer.score(captions, [folder / image for image in images], language="en").summary()
+
+
+def test_commands_give_what_python_gives(folder):
+    found = json.loads(run("score", "rows.jsonl -m mcs --json").stdout)["metrics"]["mcs"]
+    expected = score_of_python(folder)
+    assert found["signature"] == expected["signature"]
+    assert found["mean"] == pytest.approx(expected["mcs"], abs=1e-9)
+    found = json.loads(run("benchmark", f"{CASES['benchmark'].arguments} --json").stdout)
+    assert found["results"][0]["statistics"][0]["measured"] == benchmark_of_python(folder)
+    found = [json.loads(line) for line in run("perturb", "rows.jsonl -k jumble -q").stdout.splitlines()]
+    assert [row["caption"] for row in found] == perturb(
+        [caption for _, caption, _ in ROWS], "jumble", "en"
+    ).captions
+    found = json.loads(run("explain", f"{CASES['explain'].arguments} --json").stdout)["captions"][0]
+    scorer = capscore.load("infometic", backbone=ColourBackbone(), weights="info_clip", cache=False)
+    assert found["infometic"] == pytest.approx(
+        scorer.score(["red"], [folder / "red.png"]).scores[0], abs=1e-6
+    )
+    names = [entry["benchmark"] for entry in json.loads(run("data list", "--json").stdout)]
+    assert names == list(capscore.benchmark_slugs())
