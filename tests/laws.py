@@ -14,6 +14,7 @@ import pytest
 import typer.main
 
 from capscore.cli import app
+from capscore.files.shipped import benchmark_slugs
 from capscore.perturbations import all_kinds
 from capscore.registry import METRICS
 
@@ -33,6 +34,7 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "metric": METRICS.names,
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
+    "benchmark": benchmark_slugs,
 }
 
 

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import datasets
 import pytest
 
+import capscore
 from capscore.benchmarks.data.builder import BenchmarkWarning
-from capscore.files.shipped import benchmark_slugs
 
 from ..photos import encode, noise
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "datasets_scripts"
-SLUGS = benchmark_slugs()
-
 
 def official(slug: str) -> ModuleType:
-    """What writes a benchmark's tiny official files, and what should come out of them."""
+    """What writes a benchmark's tiny official files, and says what is in them."""
     return importlib.import_module(f"{__package__}.official.{slug}")
-
-
-def configurations(slug: str) -> list[str]:
-    """The configurations that the tiny files give."""
-    return list(dict.fromkeys(config for config, _ in official(slug).ROWS))
 
 
 def write_photos(slug: str, folder: Path) -> None:
     """The photos that the rows ask for."""
     for seed, name in enumerate(official(slug).PHOTOS):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        suffix = Path(name).suffix.lower()
-        (folder / name).write_bytes(encode(noise(seed=seed), "PNG" if suffix == ".png" else "JPEG"))
+        (folder / name).write_bytes(encode(noise(seed=seed), "PNG" if name.endswith(".png") else "JPEG"))
+
+
+def load(slug: str, config: str | None, folder: Path, split: str | None = None, **options: Any) -> Any:
+    """The rows of a folder; they are prepared in it."""
+    options.setdefault("cache_dir", folder / "cache")
+    return capscore.load_benchmark(slug, config, data_dir=folder, split=split, **options)
 
 
 @pytest.fixture(autouse=True)
@@ -49,15 +49,30 @@ def _own_cache(tmp_path_factory, monkeypatch):
     warnings.simplefilter("ignore", BenchmarkWarning)
 
 
-@pytest.fixture(params=SLUGS)
-def slug(request) -> str:
-    return request.param
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory) -> Callable[[str], Path]:
+    """Benchmark → a folder with its tiny official files and photos, which no test changes."""
+    root = tmp_path_factory.mktemp("benchmarks")
+
+    @functools.cache
+    def folder(slug: str) -> Path:
+        made = root / slug
+        made.mkdir()
+        official(slug).write(made)
+        write_photos(slug, made)
+        return made
+
+    return folder
 
 
 @pytest.fixture
-def data_dir(slug, tmp_path) -> Path:
-    """A folder with the tiny official files of a benchmark."""
-    folder = tmp_path / slug
-    folder.mkdir()
-    official(slug).write(folder)
+def written(tmp_path) -> Callable[..., Path]:
+    """Benchmark, and which of its ways to write (`write`) → a new folder with its files, without photos."""
+
+    def folder(slug: str, write: str = "write") -> Path:
+        made = tmp_path / slug
+        made.mkdir(exist_ok=True)
+        getattr(official(slug), write)(made)
+        return made
+
     return folder

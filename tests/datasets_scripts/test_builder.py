@@ -14,17 +14,16 @@ import pytest
 import capscore
 from capscore.benchmarks.data import builder as benchmark_builder
 from capscore.benchmarks.data import load as data_sets
-from capscore.benchmarks.data.annotation_files import AnnotationError, MissingAnnotations
 
 from ..photos import encode, noise
 
 PHOTO = encode(noise(seed=0), "JPEG")
+SCRIPTS = Path(__file__).parent / "scripts"
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch):
-    scripts = Path(__file__).parent / "scripts"
-    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(scripts / slug))
+    monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(SCRIPTS / slug))
 
 
 def build(folder, cache, **options):
@@ -57,70 +56,46 @@ def with_photos(rows):
     return [row["image"] is not None for row in rows.cast_column("image", datasets.Image(decode=False))]
 
 
-# ----------------------------------------------------------------------- missing files
+def kept(cache):
+    return sorted(path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
 
 
-def test_where_a_file_may_lie(folder, cache):
+def test_a_file_may_lie_in_another_place_and_a_missing_one_is_named_with_all_places(folder, cache):
     (folder / "text").mkdir()
     (folder / "captions.tsv").rename(folder / "text" / "de.tsv")
     assert load(folder, cache).num_rows == 3
-
-
-def test_a_missing_file_is_named(folder, cache):
-    (folder / "captions.tsv").unlink()
+    (folder / "text" / "de.tsv").unlink()
     (folder / "captions.tsv").symlink_to(folder / "nowhere")
-    with pytest.raises(MissingAnnotations, match=r"reads captions\.tsv or text/de\.tsv or .*not found under"):
+    message = r"reads captions\.tsv or text/de\.tsv or .*not found under"
+    with pytest.raises(capscore.MissingAnnotations, match=message):
         load(folder, cache)
 
 
 def test_a_key_that_comes_twice(folder, cache):
     (folder / "captions.tsv").write_text("a.jpg\tein Hund\na.jpg\tein Haus\n")
-    with pytest.raises(AnnotationError, match=r"captions\.tsv: .*\(de, test\): the key 'a\.jpg' appears"):
+    with pytest.raises(capscore.AnnotationError, match=r"captions\.tsv: .*\(de, test\): the key 'a\.jpg'"):
         load(folder, cache)
 
 
-# -------------------------------------------------------------------- what is kept of it
-
-
-def kept(cache):
-    return sorted(path.name for path in cache.rglob("*") if path.is_file() and path.suffix != ".lock")
-
-
-def test_nothing_is_kept_of_what_failed(folder, cache):
-    (folder / "captions.tsv").write_bytes(b"a.jpg\tein Hund\nb.jpg\tgr\xfcn\n")
-    with pytest.raises(AnnotationError, match="line 2"):
-        load(folder, cache)
-    assert kept(cache) == []
-
-
-def test_rows_are_prepared_once(folder, cache):
+def test_rows_are_prepared_once_and_again_when_a_file_has_changed(folder, cache):
     first = load(folder, cache)
     assert load(folder, cache).cache_files == first.cache_files
     assert len([name for name in kept(cache) if name.endswith(".arrow")]) == 1
-
-
-def test_they_are_prepared_again_when_a_file_has_changed(folder, cache):
-    assert load(folder, cache)["caption"][0] == "ein Hund"
-    status = os.stat(folder / "captions.tsv")
-    content = (folder / "captions.tsv").read_bytes()
+    status, content = os.stat(folder / "captions.tsv"), (folder / "captions.tsv").read_bytes()
     (folder / "captions.tsv").write_bytes(content.replace(b"Hund", b"Mund"))
     os.utime(folder / "captions.tsv", ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert load(folder, cache)["caption"][0] == "ein Mund"
+    assert (first["caption"][0], load(folder, cache)["caption"][0]) == ("ein Hund", "ein Mund")
 
 
-def test_photos_behind_a_link_are_watched_too(folder, cache, tmp_path):
+def test_photos_behind_a_link_are_watched_too_and_a_link_to_a_folder_above_ends(folder, cache, tmp_path):
     (folder / "images").rename(tmp_path / "elsewhere")
     (folder / "images").symlink_to(tmp_path / "elsewhere")
+    (folder / "again").symlink_to(folder)
     (tmp_path / "elsewhere" / "b.jpg").unlink()
     with pytest.warns(capscore.BenchmarkWarning):
         assert with_photos(load(folder, cache)) == [True, False, True]
     (tmp_path / "elsewhere" / "b.jpg").write_bytes(PHOTO)
     assert with_photos(load(folder, cache)) == [True, True, True]
-
-
-def test_a_link_to_a_folder_above_ends(folder, cache):
-    (folder / "again").symlink_to(folder)
-    assert load(folder, cache).num_rows == 3
 
 
 def test_a_cache_in_the_folder_itself_is_used(folder):
@@ -129,29 +104,22 @@ def test_a_cache_in_the_folder_itself_is_used(folder):
     assert len(list((folder / "cache").rglob("*.arrow"))) == 1
 
 
-def test_what_was_said_is_said_again(folder, cache):
+def test_a_warning_is_given_whenever_the_rows_are_loaded_and_may_be_an_error(folder, cache):
     (folder / "captions.tsv").write_text("a.jpg\tein Hund\nz.jpg\tein Haus\n")
-    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", capscore.BenchmarkWarning)
+        with pytest.raises(capscore.BenchmarkWarning, match="2 rows where 3 were published"):
+            load(folder, cache)
+    assert kept(cache) == []
     for _ in range(2):
         with pytest.warns(capscore.BenchmarkWarning) as caught:
             load(folder, cache)
-        said.append([str(warning.message) for warning in caught])
-    assert said[0] == said[1]
-    assert len(said[0]) == 2
-    assert "has 2 rows where 3 were published" in said[0][0]
-    assert "1 of its 2 photos are in" in said[0][1] and "missing is z.jpg" in said[0][1]
+        rows, photos = [str(warning.message) for warning in caught]
+        assert "has 2 rows where 3 were published" in rows
+        assert "1 of its 2 photos are in" in photos and "missing is z.jpg" in photos
 
 
-def test_a_warning_can_be_made_an_error(folder, cache):
-    (folder / "captions.tsv").write_text("a.jpg\tein Hund\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", capscore.BenchmarkWarning)
-        with pytest.raises(capscore.BenchmarkWarning, match="1 rows where 3 were published"):
-            load(folder, cache)
-    assert kept(cache) == []
-
-
-def test_a_full_disk(folder, cache, monkeypatch):
+def test_a_full_disk_leaves_nothing(folder, cache, monkeypatch):
     builder = build(folder, cache)
 
     def full(*_, **__):
@@ -163,17 +131,14 @@ def test_a_full_disk(folder, cache, monkeypatch):
     assert kept(cache) == []
 
 
-# ------------------------------------------------------------------------------ photos
-
-
 def test_what_is_no_file_is_no_photo(folder, cache):
-    (folder / "images" / "a.jpg").unlink()
-    (folder / "images" / "a.jpg").mkdir()
-    (folder / "images" / "b.jpg").unlink()
-    (folder / "images" / "b.jpg").symlink_to(folder / "nowhere.jpg")
-    (folder / "images" / "linked.jpg").write_bytes(PHOTO)
-    (folder / "images" / "c.jpg").unlink()
-    (folder / "images" / "c.jpg").symlink_to(folder / "images" / "linked.jpg")
+    images = folder / "images"
+    for name in ("a.jpg", "b.jpg", "c.jpg"):
+        (images / name).unlink()
+    (images / "a.jpg").mkdir()
+    (images / "b.jpg").symlink_to(folder / "nowhere.jpg")
+    (images / "linked.jpg").write_bytes(PHOTO)
+    (images / "c.jpg").symlink_to(images / "linked.jpg")
     with pytest.warns(capscore.BenchmarkWarning, match=r"1 of its 3 photos are in"):
         assert with_photos(load(folder, cache)) == [False, False, True]
     with pytest.raises(capscore.MissingImages, match=r"no a\.jpg in .*images=True asks for all"):
@@ -188,27 +153,21 @@ def test_a_file_names_no_photo_outside_the_folders_of_photos(folder, cache, tmp_
         assert with_photos(load(folder, cache)) == [False] * 4
 
 
-def test_a_folder_by_the_configurations_name(folder, cache):
+def test_a_folder_of_photos_by_the_configurations_name_or_one_that_cannot_be_read(folder, cache, monkeypatch):
     (folder / "photos").mkdir()
     (folder / "images").rename(folder / "photos" / "de")
     assert with_photos(load(folder, cache, images=True)) == [True] * 3
-
-
-def test_a_folder_that_cannot_be_read(folder, cache, monkeypatch):
-    """Simulated, for whoever runs the tests may read everything."""
-    plain = os.scandir
+    scandir = os.scandir
 
     def locked(path="."):
-        if str(path).endswith("images"):
+        if str(path).endswith("de"):  # whoever runs the tests may read everything
             raise PermissionError(13, "Permission denied")
-        return plain(path)
+        return scandir(path)
 
     monkeypatch.setattr(benchmark_builder.os, "scandir", locked)
-    with pytest.raises(capscore.MissingImages, match=r"images cannot be read \(Permission denied"):
+    (folder / "a_new_file.txt").write_text("new")
+    with pytest.raises(capscore.MissingImages, match=r"de cannot be read \(Permission denied"):
         load(folder, cache)
-
-
-# ----------------------------------------------------------------------- other processes
 
 
 def test_a_builder_is_sent_to_a_process_that_has_not_loaded_its_script(folder, cache):
@@ -221,8 +180,8 @@ def test_a_builder_is_sent_to_a_process_that_has_not_loaded_its_script(folder, c
 def test_nothing_is_left_beside_the_scripts(folder, cache):
     """datasets 3 makes a lock beside the folder of a builder's file, which may be an installed one."""
     load(folder, cache)
-    assert sorted(path.name for path in Path(__file__).parent.glob("*.lock")) == []
+    assert list(SCRIPTS.parent.glob("*.lock")) == []
     if datasets.__version__ < "4":
         copy = Path(sys.modules["capscore_benchmarks.tiny"].__file__)
         assert copy.is_relative_to(datasets.config.HF_MODULES_CACHE)
-        assert copy.read_bytes() == (Path(__file__).parent / "scripts" / "tiny" / "tiny.py").read_bytes()
+        assert copy.read_bytes() == (SCRIPTS / "tiny" / "tiny.py").read_bytes()

@@ -1,7 +1,9 @@
-"""`capscore.load_benchmark`: what may be asked for, how a wrong wish is answered, several at once."""
+"""`capscore.load_benchmark`: what may be asked for, downloads, checks, several at once."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import shutil
 import sys
 import threading
@@ -13,51 +15,40 @@ from packaging.version import Version
 
 import capscore
 from capscore.benchmarks.data import load as data_sets
+from capscore.benchmarks.data.check import NOTE, OK, PROBLEM, check_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
 
+from ..photos import encode, noise
 from ..processes import Process
-from .conftest import SCRIPTS, official
+from .conftest import load, official
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 READING = Path(capscore.__file__).parent / "benchmarks" / "data"
 
 
 @pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "xvnli"
-    made.mkdir()
-    official("xvnli").write(made)
-    return made
+def folder(written):
+    return written("xvnli")
 
 
 @pytest.fixture
 def rows(folder):
-    return capscore.load_benchmark("xvnli", "fr", data_dir=folder, split="test")
+    return load("xvnli", "fr", folder, "test")
 
 
-# ---------------------------------------------------------------------- what is asked for
+# ---- what is asked for ----
 
 
 @pytest.mark.parametrize(
-    "way", ["slash", "tilde", "relative", "around", "path", "link", "blanks and letters"]
+    "name", ["{}/", "~/xvnli", "xvnli", "xvnli/../xvnli/.", "link", "données d’ici 日本"]
 )
-def test_a_folder_by_any_name(folder, rows, tmp_path, monkeypatch, way):
-    monkeypatch.setenv("HOME", str(folder.parent))
-    monkeypatch.chdir(folder.parent)
-    (tmp_path / "link").symlink_to(folder)
-    odd = tmp_path / "données d’ici 日本"
-    odd.mkdir()
-    official("xvnli").write(odd)
-    name = {
-        "slash": f"{folder}/",
-        "tilde": f"~/{folder.name}",
-        "relative": folder.name,
-        "around": f"{folder.name}/../{folder.name}/.",
-        "path": folder,
-        "link": tmp_path / "link",
-        "blanks and letters": str(odd),
-    }[way]
-    assert list(capscore.load_benchmark("xvnli", "fr", data_dir=name, split="test")) == list(rows)
+def test_a_folder_by_any_name(folder, rows, tmp_path, monkeypatch, name):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("link").symlink_to(folder)
+    shutil.copytree(folder, "données d’ici 日本", ignore=shutil.ignore_patterns("cache"))
+    found = capscore.load_benchmark("xvnli", "fr", data_dir=name.format(folder), split="test")
+    assert list(found) == list(rows)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])
@@ -67,152 +58,106 @@ def test_a_folder_that_is_none(folder, monkeypatch, name):
         capscore.load_benchmark("xvnli", "fr", data_dir=name)
 
 
-def test_an_empty_name_is_not_taken_for_a_wish_to_download():
-    with pytest.raises(capscore.InputError, match="data_dir: is empty, expected a folder, or None"):
-        capscore.load_benchmark("xvnli", "fr", data_dir="")
-
-
 @pytest.mark.parametrize(
-    "split, start, stop",
-    [("test[:50%]", 0, 3), ("test[2:]", 2, 6), ("test[:1]+test[-1:]", None, None), ("test", 0, 6)],
+    "split, numbers",
+    [("test[:50%]", [0, 1, 2]), ("test[2:]", [2, 3, 4, 5]), ("test[:1]+test[-1:]", [0, 5])],
 )
-def test_a_part_of_a_split(folder, rows, split, start, stop):
-    expected = [rows[0], rows[-1]] if start is None else list(rows.select(range(len(rows))))[start:stop]
-    found = capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=split)
-    assert list(found) == expected
-
-
-@pytest.mark.parametrize(
-    "split, message",
-    [
-        ("tset", r"xvnli \(fr\) has no split 'tset': one of test"),
-        ("test+dev", r"xvnli \(fr\) has no split 'dev': one of test$"),
-        ("train[:10%]", r"xvnli \(fr\) has no split 'train': one of test$"),
-        ("test[:10%", r"'test\[:10%': .*expected such as 'test\[:10%\]'"),
-        ("test[:110%]", r"'test\[:110%\]': "),
-        ("", r"xvnli \(fr\) has no split ''"),
-    ],
-)
-def test_a_split_that_is_none(folder, split, message):
-    with pytest.raises(capscore.InputError, match=f"split: {message}"):
-        capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=split)
+def test_a_part_of_a_split(folder, rows, split, numbers):
+    assert list(load("xvnli", "fr", folder, split)) == [rows[number] for number in numbers]
 
 
 def test_a_split_as_datasets_has_them(folder, rows):
-    for split in (datasets.Split.TEST, datasets.ReadInstruction("test", to=2, unit="abs")):
-        found = capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=split)
-        assert list(found) == list(rows)[: found.num_rows]
-        assert found.num_rows == (6 if split == "test" else 2)
-
-
-@pytest.mark.parametrize("split", ["test[:2]", "test+test", "all"])
-def test_a_stream_is_of_one_whole_split(folder, split):
-    with pytest.raises(capscore.InputError, match=r"a stream is of one whole split, of test; take and skip"):
-        capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=split, streaming=True)
-
-
-def test_configurations_and_options_that_there_are_not(folder):
-    load = capscore.load_benchmark
-    for arguments, message in (
-        (("xvnl", "fr"), r"there is no benchmark 'xvnl': .*xvnli"),
-        (("flickr8k-human",), r"'flickr8k-human'.*flickr8k_human"),
-        (("xvnli", "FR"), r"no configuration 'FR': expected one of en, ar, es, fr, ru"),
-        (("xvnli",), r"xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
-    ):
-        with pytest.raises(capscore.CapscoreError, match=message):
-            load(*arguments, data_dir=folder)
+    for split, n in ((datasets.Split.TEST, 6), (datasets.ReadInstruction("test", to=2, unit="abs"), 2)):
+        assert list(load("xvnli", "fr", folder, split)) == list(rows)[:n]
 
 
 @pytest.mark.parametrize(
-    "slug, options, message",
+    "arguments, message",
     [
-        (
-            "composite",
-            {"questoin": "x"},
-            r"composite has no option 'questoin': its options are question, candidates, human_reference",
+        ({"split": "tset"}, r"split: xvnli \(fr\) has no split 'tset': one of test"),
+        ({"split": "test+dev"}, r"split: xvnli \(fr\) has no split 'dev': one of test$"),
+        ({"split": "test[:10%"}, r"split: 'test\[:10%': .*expected such as 'test\[:10%\]'"),
+        ({"split": "test[:110%]"}, r"split: 'test\[:110%\]': "),
+        ({"split": ""}, r"split: xvnli \(fr\) has no split ''"),
+        *(
+            (
+                {"split": split, "streaming": True},
+                "split: .*a stream is of one whole split, of test; take and",
+            )
+            for split in ("test[:2]", "test+test", "all")
         ),
-        ("thumb", {"language": "de"}, r"thumb has no option 'language': it has none$"),
-        ("thumb", {"create_config_id": 1}, r"thumb has no option 'create_config_id'"),
-        ("composite", {"human_reference": "no"}, r"human_reference='no': expected bool, such as False"),
-        ("composite", {"candidates": True}, r"candidates=True: expected int, such as 3"),
-        ("composite", {"question": "x"}, r"question: expected one of correctness, thoroughness"),
+        ({"slug": "xvnl"}, "there is no benchmark 'xvnl': .*xvnli"),
+        ({"config": "FR"}, "no configuration 'FR': expected one of en, ar, es, fr, ru"),
+        ({"config": None}, "xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
+        ({"images": "yes"}, "images: 'yes': expected None, True or False"),
+        ({"data_dir": ""}, "data_dir: is empty, expected a folder, or None"),
+        ({"options": {"language": "de"}}, "xvnli has no option 'language': it has none$"),
+        ({"options": {"create_config_id": 1}}, "xvnli has no option 'create_config_id'"),
     ],
 )
-def test_options_that_there_are_not(tmp_path, slug, options, message):
-    official(slug).write(tmp_path)
+def test_a_wrong_wish_is_named(folder, arguments, message):
+    given = {"slug": "xvnli", "config": "fr", "data_dir": folder, **arguments}
+    with pytest.raises(capscore.CapscoreError, match=message):
+        capscore.load_benchmark(**given)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        (
+            {"questoin": "x"},
+            "has no option 'questoin': its options are question, candidates, human_reference",
+        ),
+        ({"human_reference": "no"}, "human_reference='no': expected bool, such as False"),
+        ({"candidates": True}, "candidates=True: expected int, such as 3"),
+    ],
+)
+def test_a_wrong_option_is_named(written, options, message):
     with pytest.raises(capscore.InputError, match=message):
-        capscore.load_benchmark(slug, data_dir=tmp_path, options=options)
-
-
-def test_images_are_asked_for_with_true_false_or_none(folder):
-    with pytest.raises(capscore.InputError, match="images: 'yes': expected None, True or False"):
-        capscore.load_benchmark("xvnli", "fr", data_dir=folder, images="yes")
+        load("composite", None, written("composite"), options=options)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_cache_that_cannot_be_made(folder, tmp_path, streaming):
     (tmp_path / "file").write_text("")
-    with pytest.raises(
-        capscore.ResultWriteError, match=r"cannot be prepared in .*file \(File exists\); cache_"
-    ):
-        capscore.load_benchmark(
-            "xvnli", "fr", data_dir=folder, cache_dir=tmp_path / "file", streaming=streaming
-        )
+    with pytest.raises(capscore.ResultWriteError, match=r"prepared in .*file \(File exists\); cache_"):
+        load("xvnli", "fr", folder, cache_dir=tmp_path / "file", streaming=streaming)
 
 
-# ------------------------------------------------------------------------------- streams
-
-
-def test_a_stream_is_shuffled_cut_and_read_again(folder, rows):
-    stream = capscore.load_benchmark("xvnli", "fr", data_dir=folder, split="test", streaming=True)
-    assert list(stream.take(2)) == list(rows)[:2]
-    assert list(stream.skip(3)) == list(rows)[3:]
-    shuffled = list(stream.shuffle(seed=1, buffer_size=3))
-    assert sorted(row["id"] for row in shuffled) == sorted(rows["id"])
-    assert list(stream) == list(rows)
-
-
-def test_a_damaged_file_ends_a_stream_at_its_line(folder):
+def test_a_stream_is_shuffled_cut_and_ends_at_a_damaged_line(folder, rows):
+    stream = load("xvnli", "fr", folder, "test", streaming=True)
+    assert list(stream.take(2)) == list(rows)[:2] and list(stream.skip(3)) == list(rows)[3:]
+    assert sorted(row["id"] for row in stream.shuffle(seed=1, buffer_size=3)) == sorted(rows["id"])
     path = folder / "fr" / "test.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:3]) + lines[3][:40])
-    stream = capscore.load_benchmark("xvnli", "fr", data_dir=folder, split="test", streaming=True)
+    stream = load("xvnli", "fr", folder, "test", streaming=True)
     assert len(list(stream.take(2))) == 2
     with pytest.raises(capscore.AnnotationError, match=r"test\.jsonl, line 4: is not JSON"):
         list(stream)
 
 
-# ------------------------------------------------------------------------- several at once
+# ---- several at once, and when rows are prepared again ----
 
 
-def test_several_threads_load_a_script_at_once(folder, monkeypatch):
-    """The second must wait until the first has the whole module, however long that takes."""
-    source = SCRIPTS / "xvnli" / "xvnli.py"
-    slow = folder / "xvnli.py"
-    slow.write_text("import time\ntime.sleep(0.3)\n" + source.read_text(encoding="utf-8"), encoding="utf-8")
+def test_a_thread_waits_until_another_has_loaded_the_whole_script(folder, monkeypatch):
+    source = Path(data_sets.benchmark_folder("xvnli"), "xvnli.py").read_text(encoding="utf-8")
+    (folder / "xvnli.py").write_text("import time\ntime.sleep(0.3)\n" + source, encoding="utf-8")
     monkeypatch.setattr(data_sets, "benchmark_folder", lambda slug: str(folder))
-    before = sys.modules.pop("capscore_benchmarks.xvnli", None)
+    monkeypatch.delitem(sys.modules, "capscore_benchmarks.xvnli", raising=False)
     found = []
-
-    def find():
-        try:
-            found.append(builder_class("xvnli").__name__)
-        except Exception as error:
-            found.append(error)
-
-    threads = [threading.Thread(target=find) for _ in range(4)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        del sys.modules["capscore_benchmarks.xvnli"]
-        if before is not None:
-            sys.modules["capscore_benchmarks.xvnli"] = before
+    threads = [
+        threading.Thread(target=lambda: found.append(builder_class("xvnli").__name__)) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    monkeypatch.delitem(sys.modules, "capscore_benchmarks.xvnli")
     assert found == ["Xvnli"] * 4
 
 
+@pytest.mark.slow
 def test_several_processes_prepare_the_same_rows(folder, tmp_path):
     code = (
         "import sys, warnings; warnings.simplefilter('ignore'); import capscore; "
@@ -226,15 +171,11 @@ def test_several_processes_prepare_the_same_rows(folder, tmp_path):
 
 def test_loaded_rows_are_mapped_by_several_processes(rows):
     counted = rows.map(lambda row: {"length": len(row["caption"])}, num_proc=2)
-    assert counted["length"] == [len(caption) for caption in rows["caption"]]
-
-
-# ------------------------------------------------------------- when rows are prepared again
+    assert counted["length"][:] == [len(caption) for caption in rows["caption"]]
 
 
 def test_other_code_prepares_other_rows(folder, monkeypatch, tmp_path):
     before = benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir
-    assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir == before
     for path in READING.glob("*.py"):
         shutil.copy(path, tmp_path)
     monkeypatch.setattr(data_sets, "__file__", str(tmp_path / "load.py"))
@@ -243,23 +184,105 @@ def test_other_code_prepares_other_rows(folder, monkeypatch, tmp_path):
     assert benchmark_builder("xvnli", "fr", data_dir=folder).cache_dir != before
 
 
-@pytest.mark.skipif(
-    Version(datasets.__version__) >= Version("4"), reason="datasets 4 and later run no loading scripts"
-)
+@pytest.mark.skipif(Version(datasets.__version__) >= Version("4"), reason="datasets 4 runs no scripts")
 def test_datasets_itself_reads_a_changed_file_again(folder, tmp_path):
     def labels():
-        return datasets.load_dataset(
-            str(SCRIPTS / "xvnli"),
-            "fr",
-            data_dir=str(folder),
-            split="test",
-            cache_dir=str(tmp_path / "cache"),
-            trust_remote_code=True,
-        )["label"]
+        script = data_sets.benchmark_folder("xvnli")
+        where = {"data_dir": str(folder), "cache_dir": str(tmp_path / "cache")}
+        return datasets.load_dataset(script, "fr", split="test", trust_remote_code=True, **where)["label"]
 
-    before = labels()
-    path = folder / "fr" / "test.jsonl"
-    path.write_text(
-        path.read_text(encoding="utf-8").replace(f'"{before[0]}"', '"neutral"', 1), encoding="utf-8"
-    )
+    before, path = labels(), folder / "fr" / "test.jsonl"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(f'"{before[0]}"', '"neutral"', 1), encoding="utf-8")
     assert labels() == ["neutral", *before[1:]]
+
+
+# ---- downloads and checks ----
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder, and where it is downloaded from; a download has no ending, as `datasets` names it."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+
+    def download(self, address):
+        got = tmp_path / hashlib.sha256(address.encode()).hexdigest()
+        shutil.copyfile(folder / address.removeprefix("https://example.org/"), got)
+        return str(got)
+
+    monkeypatch.setattr(datasets.DownloadManager, "download", download)
+    return folder
+
+
+def git_blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+def found_of(checked, what):
+    return [(found.level, found.message) for part in checked for found in part.findings if found.what == what]
+
+
+def test_an_archive_known_by_its_git_id(site, monkeypatch, tmp_path):
+    official("xm3600").write_repository(site)
+    path = site / "web-data" / "captions.zip"
+    (checked,) = check_benchmark("xm3600", ["de"], data_dir=site)
+    assert found_of([checked], path.name) == [(PROBLEM, "differs from the published file (git id)")]
+    names = ("captions.jsonl", "captions.zip::captions.jsonl", "web-data/captions.zip::captions.jsonl")
+    url, blob = "https://example.org/web-data/captions.zip", git_blob(path.read_bytes())
+    files = {
+        "captions": capscore.AnnotationFile(names, url=url, git_blob=blob),
+        "image_ids": capscore.AnnotationFile(("image_ids.txt",)),
+    }
+    monkeypatch.setattr(builder_class("xm3600"), "FILES", files)
+    (checked,) = check_benchmark("xm3600", ["de"], data_dir=site)
+    assert found_of([checked], path.name) == [(OK, "is the published file (git id)")]
+    rows = capscore.load_benchmark("xm3600", "de", split="test", cache_dir=tmp_path / "cache")
+    assert rows["references"][1] == ["Zwei Kinder"]
+    path.write_bytes(path.read_bytes() + b"more")
+    with pytest.raises(capscore.AnnotationError, match=r"not the published file \(its checksum differs from"):
+        capscore.load_benchmark("xm3600", "bn", split="test", cache_dir=tmp_path / "another_cache")
+
+
+def test_a_gzipped_download_is_unpacked(site, monkeypatch, tmp_path):
+    official("multi30k").write(site)
+    (site / "train.de.gz").write_bytes(gzip.compress((site / "train.de").read_bytes()))
+    files = {}
+    for name, place in (("train.images", "image_splits/train.txt"), ("train.de", "train.de.gz")):
+        sha256 = hashlib.sha256((site / place).read_bytes()).hexdigest()
+        url = f"https://example.org/{place}"
+        files[name] = capscore.AnnotationFile((Path(place).name,), url=url, sha256=sha256)
+    monkeypatch.setattr(builder_class("multi30k"), "FILES", files)
+    rows = capscore.load_benchmark("multi30k", "de", split="train", cache_dir=tmp_path / "cache")
+    assert rows["references"][2] == ["Ein Hund auf grünem Gras 3."]
+
+
+def test_an_unpacked_file_is_not_compared_with_its_archive(written):
+    checked = check_benchmark("coco_captions", ["2014", "2017"], data_dir=written("coco_captions"))
+    assert found_of(checked, "captions_val2014.json") == [(OK, "is there; no checksum of it is published")]
+    assert {level for level, _ in found_of(checked, "annotations_trainval2017.zip")} == {PROBLEM}
+
+
+def test_missing_photos_and_files_are_findings(written, tmp_path):
+    folder = written("flickr8k_human")
+    (checked,) = check_benchmark("flickr8k_human", ["expert"], data_dir=folder)
+    ((level, message),) = found_of([checked], "photos")
+    assert level == NOTE and "no folder of them is there" in message
+    (folder / "images").mkdir()
+    (folder / "images" / "111_a.jpeg").write_bytes(encode(noise(), "JPEG"))
+    (checked,) = check_benchmark("flickr8k_human", ["expert"], data_dir=folder)
+    assert checked.missing_images == ["111_a.jpg", "222_b.jpg"]
+    ((level, message),) = found_of([checked], "photos")
+    assert level == PROBLEM and "2 of 2 are not in" in message and "111_a.jpg" in message
+    (folder / "CrowdFlowerAnnotations.txt").unlink()
+    expert, crowd = check_benchmark("flickr8k_human", data_dir=folder)
+    assert expert.counts["test"]["rows"] == 2 and crowd.counts == {}
+    assert any("not found under data_dir" in problem.message for problem in crowd.problems)
+    (folder / "ExpertAnnotations.txt").write_text("damaged")  # wrong names are found before a file is read
+    with pytest.raises(capscore.InputError, match="no configuration 'crowd'"):
+        check_benchmark("flickr8k_human", ["expert", "crowd"], data_dir=folder)
+    with pytest.raises(capscore.InputError, match=r"data_dir: .*nowhere is not a folder"):
+        check_benchmark("flickr8k_human", data_dir=folder / "nowhere")
+    finecapeval = written("m_finecap3k", "write_finecapeval")
+    checked = check_benchmark("m_finecap3k", ["en"], data_dir=finecapeval)
+    assert (PROBLEM, "3 rows, and 5,000 were published") in found_of(checked, "test")

@@ -85,7 +85,7 @@ def benchmark(place: Place, *arguments: Any) -> Any:
 
 for _slug in SLUGS:
 
-    @case(f"benchmarks/rows_{_slug}", quick=_slug in ("flickr8k_human", "valse", "xvnli"))
+    @case(f"benchmarks/rows_{_slug}", quick=False)
     def _(place: Place, slug: str = _slug) -> Any:
         """All rows of all configurations, with photos and without."""
         import capscore

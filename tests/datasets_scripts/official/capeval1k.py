@@ -1,76 +1,43 @@
-"""CapEval1k as JSON, with COCO's captions; captions and scores are invented."""
+"""CapEval1k as JSON, with COCO's captions."""
 
-from __future__ import annotations
+from . import coco, write_json
 
-import json
-from pathlib import Path
-
-_ROWS = [
-    ("000000000064", "a train at a station", 0.75),
-    ("000000000064", "a train on a track with a train", 0.2),
-    ("000000000073", "a motorcycle parked on the street", 1),
-]
-_IMAGES = [
-    {"id": 64, "file_name": "COCO_val2014_000000000064.jpg"},
-    {"id": 73, "file_name": "COCO_val2014_000000000073.jpg"},
+NAMES = {number: f"COCO_val2014_{number:012}.jpg" for number in (64, 73)}
+RATED = [
+    (64, "a train at a station", 0.75),
+    (64, "a train on a track with a train", 0.2),
+    (73, "a motorcycle parked on the street", 1),
 ]
 
 
-def write(folder: Path) -> None:
-    """Rated captions, and the captions of COCO."""
-    (folder / "capeval1k.json").write_text(
-        json.dumps(
-            [
-                {"image": f"COCO_val2014_{photo}.jpg", "caption": text, "score": score}
-                for photo, text, score in _ROWS
-            ]
-        )
-    )
+def write(folder):
+    rows = [{"image": NAMES[photo], "caption": text, "score": score} for photo, text, score in RATED]
+    write_json(folder / "capeval1k.json", rows)
     captions = [(64, "A train arrives."), (73, "A parked motorcycle."), (64, "A train stands\nthere.")]
-    (folder / "captions_val2014.json").write_text(
-        json.dumps(
-            {
-                "images": _IMAGES,
-                "annotations": [{"image_id": photo, "caption": text} for photo, text in captions],
-            }
-        )
-    )
+    write_json(folder / "captions_val2014.json", coco(NAMES, captions))
 
 
-def write_decoded(folder: Path) -> None:
+def write_decoded(folder):
     """The same as UMIC names photos, without the captions of COCO."""
-    (folder / "umic_capeval1k_decoded.json").write_text(
-        json.dumps(
-            [
-                {"img": f"coco_val2014_{photo}.npz", "caption": text, "score": score}
-                for photo, text, score in _ROWS
-            ]
-        )
-    )
+    rows = [
+        {"img": f"coco_val2014_{photo:012}.npz", "caption": text, "score": score}
+        for photo, text, score in RATED
+    ]
+    write_json(folder / "umic_capeval1k_decoded.json", rows)
 
 
-PHOTOS = ["val2014/COCO_val2014_000000000064.jpg", "val2014/COCO_val2014_000000000073.jpg"]
+PHOTOS = [f"val2014/{name}" for name in NAMES.values()]
 ROWS = {("default", "test"): 3}
-VARIANTS = [("decoded", write_decoded, ROWS)]
-FIRST = {
-    ("default", "test"): {
-        "image_id": "COCO_val2014_000000000064.jpg",
-        "caption": "a train at a station",
-        "references": ["A train arrives.", "A train stands there."],
-        "rating": 0.75,
-        "language": "en",
-    }
+VARIANTS = {"decoded": (write_decoded, ROWS)}
+DAMAGE = {
+    ("default", "capeval1k.json"): [
+        ('"caption"', '"text"'),
+        ('"image"', '"photo"'),
+        ("0.2", "2"),
+        ("0.2", "NaN"),
+        ("COCO_val2014_", "val2014_"),
+        ("a train at a station", ""),
+        ("a train on a track with a train", "a train at a station"),
+    ],
+    ("default", "captions_val2014.json"): [('"image_id": 73', '"image_id": 74')],
 }
-DAMAGE = [
-    ("default", "capeval1k.json", None),
-    ("default", "capeval1k.json", (b'"caption"', b'"text"')),
-    ("default", "capeval1k.json", (b'"image"', b'"photo"')),
-    ("default", "capeval1k.json", (b"0.2", b"2")),
-    ("default", "capeval1k.json", (b"0.2", b"NaN")),
-    ("default", "capeval1k.json", (b"COCO_val2014_", b"val2014_")),
-    ("default", "capeval1k.json", (b"a train at a station", b"")),
-    ("default", "capeval1k.json", (b"a train at", b"a tr\xe4in at")),
-    ("default", "capeval1k.json", (b": 1}]", b": 1}")),
-    ("default", "capeval1k.json", (b"a train on a track with a train", b"a train at a station")),
-    ("default", "captions_val2014.json", (b'"image_id": 73', b'"image_id": 74')),
-]

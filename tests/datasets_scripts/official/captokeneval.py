@@ -1,71 +1,48 @@
-"""CapTokenEval in the format that its card documents; captions, labels and boxes are invented."""
+"""CapTokenEval in the format that its card documents."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
-
-_PAIRS = [
-    {
-        "id": "a",
-        "image": "COCO_val2014_000000000021.jpg",
-        "caption": "two dogs on a sofa",
-        "words": [
-            {"text": "two", "correct": False, "semantic": True},
-            {"text": "dogs", "correct": True, "semantic": True},
-            {"text": "on", "correct": True, "semantic": False},
-            {"text": "a", "correct": True, "semantic": False},
-            {"text": "sofa", "correct": True, "semantic": True},
-        ],
-        "regions": [
-            {"box": [10, 20, 110.5, 90], "mentioned": True},
-            {"box": [0, 0, 40, 30], "mentioned": False},
-        ],
-    },
-    {
-        "id": "b",
-        "image": "COCO_val2014_000000000022.jpg",
-        "caption": "a kite",
-        "words": [
-            {"text": "a", "correct": True, "semantic": False},
-            {"text": "kite", "correct": False, "semantic": True},
-        ],
-        "regions": [{"box": [5, 5, 9, 9], "mentioned": False}],
-    },
-]
+from . import write_jsonl
 
 
-def write(folder: Path) -> None:
-    """One JSON object a pair."""
-    lines = [json.dumps(pair) + "\n" for pair in _PAIRS]
-    (folder / "captokeneval.jsonl").write_text("".join(lines), encoding="utf-8")
-
-
-PHOTOS = ["val2014/COCO_val2014_000000000021.jpg", "val2014/COCO_val2014_000000000022.jpg"]
-ROWS = {("default", "test"): 2}
-FIRST = {
-    ("default", "test"): {
-        "image_id": "COCO_val2014_000000000021.jpg",
-        "caption": "two dogs on a sofa",
-        "words": ["two", "dogs", "on", "a", "sofa"],
-        "word_labels": [0, 1, 1, 1, 1],
-        "semantic": [True, True, False, False, True],
-        "regions": [[10.0, 20.0, 110.5, 90.0], [0.0, 0.0, 40.0, 30.0]],
-        "region_labels": [1, 0],
-        "id": "a",
-        "language": "en",
+def _pair(name, photo, words, regions):
+    return {
+        "id": name,
+        "image": photo,
+        "caption": " ".join(text for text, _, _ in words),
+        "words": [{"text": text, "correct": right, "semantic": noun} for text, right, noun in words],
+        "regions": [{"box": box, "mentioned": mentioned} for box, mentioned in regions],
     }
-}
-_FILE = "captokeneval.jsonl"
-DAMAGE = [
-    ("default", _FILE, None),
-    ("default", _FILE, (b'}]}\n{"id": "b"', b'}]}\n{"id": ')),
-    ("default", _FILE, (b'"words"', b'"tokens"')),
-    ("default", _FILE, (b'"correct": false', b'"right": false')),
-    ("default", _FILE, (b"a sofa", b"\xe0 sofa")),
-    ("default", _FILE, (b'"id": "b"', b'"id": "a"')),
-    ("default", _FILE, (b'"semantic": true', b'"semantic": 1')),
-    ("default", _FILE, (b"[5, 5, 9, 9]", b"[9, 5, 5, 9]")),
-    ("default", _FILE, (b"[5, 5, 9, 9]", b"[-5, 5, 9, 9]")),
-    ("default", _FILE, (b'[{"box": [5, 5, 9, 9], "mentioned": false}]', b"[]")),
+
+
+TWO_DOGS = [
+    ("two", False, True),
+    ("dogs", True, True),
+    ("on", True, False),
+    ("a", True, False),
+    ("sofa", True, True),
 ]
+PHOTOS = [f"val2014/COCO_val2014_0000000000{number}.jpg" for number in (21, 22)]
+
+
+def write(folder):
+    first, second = (name.rpartition("/")[2] for name in PHOTOS)
+    pairs = [
+        _pair("a", first, TWO_DOGS, [([10, 20, 110.5, 90], True), ([0, 0, 40, 30], False)]),
+        _pair("b", second, [("a", True, False), ("kite", False, True)], [([5, 5, 9, 9], False)]),
+    ]
+    write_jsonl(folder / "captokeneval.jsonl", pairs)
+
+
+ROWS = {("default", "test"): 2}
+DAMAGE = {
+    ("default", "captokeneval.jsonl"): [
+        ('"words"', '"tokens"'),
+        ('"correct": false', '"right": false'),
+        ('"id": "b"', '"id": "a"'),
+        ('"semantic": true', '"semantic": 1'),
+        ("[5, 5, 9, 9]", "[9, 5, 5, 9]"),
+        ("[5, 5, 9, 9]", "[5, 9, 9, 9]"),
+        ("[5, 5, 9, 9]", "[-5, 5, 9, 9]"),
+        ("[5, 5, 9, 9]", "[5, 5, 9]"),
+        ('[{"box": [5, 5, 9, 9], "mentioned": false}]', "[]"),
+    ]
+}

@@ -1,11 +1,8 @@
-"""Flickr30k Entities in the official files' format; captions and boxes are invented."""
+"""Flickr30k Entities in the official files' format."""
 
-from __future__ import annotations
+from . import write_lines, write_text, write_zip
 
-import zipfile
-from pathlib import Path
-
-_SENTENCES = {
+SENTENCES = {
     "111": (
         "[/EN#7/people Two  boys] kick [/EN#8/other a red ball] .\n"
         "[/EN#7/people/bodyparts Kids] on [/EN#9/scene grass] with [/EN#0/notvisual what] .\n"
@@ -18,133 +15,70 @@ _SENTENCES = {
 }
 
 
-def _box(chains: str, corners: tuple[int, int, int, int]) -> str:
+def _box(chains, *corners):
     names = "".join(f"<name>{chain}</name>" for chain in chains.split())
-    values = "".join(
-        f"<{name}>{value}</{name}>"
-        for name, value in zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True)
-    )
+    edges = zip(("xmin", "ymin", "xmax", "ymax"), corners, strict=True)
+    values = "".join(f"<{name}>{value}</{name}>" for name, value in edges)
     return f"  <object>{names}<bndbox>{values}</bndbox></object>\n"
 
 
-def _without_box(chain: str, scene: int) -> str:
+def _without_box(chain, scene):
     return f"  <object><name>{chain}</name><scene>{scene}</scene><nobndbox>{1 - scene}</nobndbox></object>\n"
 
 
-_OBJECTS = {
-    "111": _box("7 8", (1, 2, 30, 40))
-    + _box("7", (5, 5, 9, 9))
-    + _without_box("9", 1)
-    + _without_box("8", 0),
-    "222": _box("1", (1, 1, 2, 2)),
-    "333": _box("1", (1, 1, 64, 48)),
+OBJECTS = {
+    "111": _box("7 8", 1, 2, 30, 40) + _box("7", 5, 5, 9, 9) + _without_box("9", 1) + _without_box("8", 0),
+    "222": _box("1", 1, 1, 2, 2),
+    "333": _box("1", 1, 1, 64, 48),
 }
 
 
-def _files() -> dict[str, str]:
+def _files():
     files = {}
-    for photo, sentences in _SENTENCES.items():
-        files[f"Sentences/{photo}.txt"] = sentences
-        files[f"Annotations/{photo}.xml"] = (
+    for photo, sentences in SENTENCES.items():
+        files[f"annotations/Sentences/{photo}.txt"] = sentences
+        files[f"annotations/Annotations/{photo}.xml"] = (
             f"<annotation>\n  <filename>{photo}.jpg</filename>\n"
             "  <size><width>64</width><height>48</height><depth>3</depth></size>\n"
-            f"{_OBJECTS[photo]}</annotation>\n"
+            f"{OBJECTS[photo]}</annotation>\n"
         )
     return files
 
 
-def _write_lists(folder: Path) -> None:
+def _write_lists(folder):
     for name, photo in (("train", "111"), ("val", "222"), ("test", "333")):
-        (folder / f"{name}.txt").write_text(f"{photo}\n")
+        write_lines(folder / f"{name}.txt", [photo])
 
 
-def write(folder: Path) -> None:
+def write(folder):
     """Annotations unpacked; lists and captions that have nothing to do with their photo."""
     _write_lists(folder)
-    (folder / "UNRELATED_CAPTIONS").write_text("# format: <imageID> <sentence number>\n111 3\n333 5\n")
+    unrelated = ["# format: <imageID> <sentence number>", "111 3", "333 5"]
+    write_lines(folder / "UNRELATED_CAPTIONS", unrelated)
     for name, content in _files().items():
-        path = folder / "annotations" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
+        write_text(folder / name, content)
 
 
-def write_archive(folder: Path) -> None:
+def write_archive(folder):
     """Annotations in their archive; without the list of unrelated captions."""
     _write_lists(folder)
-    with zipfile.ZipFile(folder / "annotations.zip", "w") as archive:
-        for name, content in _files().items():
-            archive.writestr(f"annotations/{name}", content)
+    write_zip(folder / "annotations.zip", _files())
 
 
-PHOTOS = [f"flickr30k-images/{photo}.jpg" for photo in _SENTENCES]
-
+PHOTOS = [f"flickr30k-images/{photo}.jpg" for photo in SENTENCES]
 ROWS = {("default", "train"): 1, ("default", "validation"): 1, ("default", "test"): 1}
-
-
-def _phrase(reference: int, first_word: int, text: str, chain: str, *types: str) -> dict:
-    return {
-        "reference": reference,
-        "first_word": first_word,
-        "text": text,
-        "chain": chain,
-        "types": list(types),
-    }
-
-
-FIRST = {
-    ("default", "train"): {
-        "image_id": "111.jpg",
-        "references": [
-            "Two boys kick a red ball .",
-            "Kids on grass with what .",
-            "They play .",
-            "Boys .",
-            "A park where children play .",
-        ],
-        "unrelated": [2],
-        "phrases": [
-            _phrase(0, 0, "Two boys", "7", "people"),
-            _phrase(0, 3, "a red ball", "8", "other"),
-            _phrase(1, 0, "Kids", "7", "people", "bodyparts"),
-            _phrase(1, 2, "grass", "9", "scene"),
-            _phrase(1, 4, "what", "0", "notvisual"),
-            _phrase(3, 0, "Boys", "7", "people"),
-            _phrase(4, 3, "children", "7", "people"),
-        ],
-        "boxes": [
-            {"chain": "7", "xmin": 1, "ymin": 2, "xmax": 30, "ymax": 40},
-            {"chain": "8", "xmin": 1, "ymin": 2, "xmax": 30, "ymax": 40},
-            {"chain": "7", "xmin": 5, "ymin": 5, "xmax": 9, "ymax": 9},
-        ],
-        "scenes": ["9"],
-        "without_box": ["8"],
-        "width": 64,
-        "height": 48,
-        "language": "en",
-    }
+VARIANTS = {"archive": (write_archive, ROWS)}
+DAMAGE = {
+    ("default", "annotations/Sentences/111.txt"): [("a red ball]", "a red ball"), ("They play .\n", "")],
+    ("default", "annotations/Annotations/111.xml"): [
+        ("<xmin>1<", "<xmin>a<"),
+        ("<xmin>1<", "<xmin>31<"),
+        ("<ymin>2<", "<ymin>41<"),
+        ("<xmin>1<", "<xmin>-1<"),
+        ("<width>64</width>", ""),
+        ("<width>64</width>", "<width>0</width>"),
+        ("<name>9</name>", ""),
+    ],
+    ("default", "train.txt"): [("111", "111\n111"), ("111", "111.jpg")],
+    ("default", "UNRELATED_CAPTIONS"): [("111 3", "111 6")],
 }
-
-VARIANTS = [
-    (
-        "the archive",
-        write_archive,
-        {("default", "train"): 1, ("default", "validation"): 1, ("default", "test"): 1},
-    )
-]
-
-_TEXT, _XML = "annotations/Sentences/111.txt", "annotations/Annotations/111.xml"
-DAMAGE = [
-    ("default", _TEXT, None),
-    ("default", _XML, None),
-    ("default", _TEXT, (b"a red ball]", b"a red ball")),
-    ("default", _TEXT, (b"They play .\n", b"")),
-    ("default", _TEXT, (b"They play", b"They pl\xe4y")),
-    ("default", _XML, (b"</annotation>", b"")),
-    ("default", _XML, (b"<xmin>1<", b"<xmin>a<")),
-    ("default", _XML, (b"<xmin>1<", b"<xmin>31<")),
-    ("default", _XML, (b"<width>64</width>", b"")),
-    ("default", _XML, (b"<name>9</name>", b"")),
-    ("default", "train.txt", (b"111", b"111\n111")),
-    ("default", "train.txt", (b"111", b"111.jpg")),
-    ("default", "UNRELATED_CAPTIONS", (b"111 3", b"111 6")),
-]

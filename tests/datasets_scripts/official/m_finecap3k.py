@@ -1,69 +1,45 @@
-"""M-FineCap3k in the format that its card documents, and FineCapEval's CSV; captions are invented."""
+"""M-FineCap3k in the format that its card documents, and FineCapEval's CSV."""
 
-from __future__ import annotations
+from . import write_jsonl, write_lines
 
-import json
-from pathlib import Path
-
-_TEXTS = {
+# language → caption, objects, backgrounds, relationships
+TEXTS = {
     "en": ("A woman in a red coat waits at a tram stop.", ["woman", "red coat"], ["tram stop"], ["waits"]),
     "de": ("Eine Frau in rotem Mantel  wartet.", ["Frau", "rotem Mantel"], [], ["wartet"]),
     "es": ("Una mujer con abrigo rojo espera.", ["mujer", "abrigo rojo"], [], ["espera"]),
     "fr": ("Une femme en manteau rouge attend.", ["femme", "manteau rouge"], [], ["attend"]),
     "ja": ("赤いコートを着た女性が停留所で待っている。", ["女性", "赤いコート"], ["停留所"], ["待っている"]),
 }
+NAMES = ("caption", "critical_objects", "backgrounds", "relationships")
 
 
-def write(folder: Path) -> None:
+def write(folder):
     """A file a language."""
-    for language, (caption, objects, backgrounds, relationships) in _TEXTS.items():
-        row = {
-            "image": "41.jpg",
-            "caption": caption,
-            "critical_objects": objects,
-            "backgrounds": backgrounds,
-            "relationships": relationships,
-        }
-        lines = [
-            json.dumps({"id": f"{language}-{number}", **row}, ensure_ascii=False) + "\n" for number in (0, 1)
-        ]
-        (folder / f"{language}.jsonl").write_text("".join(lines), encoding="utf-8")
+    for language, texts in TEXTS.items():
+        row = dict(zip(NAMES, texts, strict=True))
+        rows = [{"id": f"{language}-{number}", "image": "41.jpg", **row} for number in (0, 1)]
+        write_jsonl(folder / f"{language}.jsonl", rows)
 
 
-def write_finecapeval(folder: Path) -> None:
+def write_finecapeval(folder):
     """FineCapEval as its authors publish it: English only."""
-    (folder / "data").mkdir(parents=True, exist_ok=True)
-    (folder / "data" / "FineCapEval.csv").write_text(
-        "image,caption,background,object,relation\n"
-        '41.jpg,"A woman, in a red  coat, waits.",tram stop\\;grey sky,woman\\; red coat\\;,waits\n'
-        "41.jpg,A woman waits.,,woman,waits\n"
-        "42.jpg,A dog sleeps.,sofa,dog,sleeps on\n",
-        encoding="utf-8",
-    )
+    lines = [
+        "image,caption,background,object,relation",
+        '41.jpg,"A woman, in a red  coat, waits.",tram stop\\;grey sky,woman\\; red coat\\;,waits',
+        "41.jpg,A woman waits.,,woman,waits",
+        "42.jpg,A dog sleeps.,sofa,dog,sleeps on",
+    ]
+    write_lines(folder / "data" / "FineCapEval.csv", lines)
 
 
 PHOTOS = ["images/41.jpg"]
-ROWS = {(language, "test"): 2 for language in _TEXTS}
-VARIANTS = [("finecapeval", write_finecapeval, {("en", "test"): 3})]
-FIRST = {
-    (language, "test"): {
-        "image_id": "41.jpg",
-        "caption": " ".join(_TEXTS[language][0].split()),
-        "critical_objects": _TEXTS[language][1],
-        "backgrounds": _TEXTS[language][2],
-        "relationships": _TEXTS[language][3],
-        "id": f"{language}-0",
-        "language": language,
-    }
-    for language in ("en", "de", "ja")
+ROWS = {(language, "test"): 2 for language in TEXTS}
+VARIANTS = {"finecapeval": (write_finecapeval, {("en", "test"): 3})}
+DAMAGE = {
+    ("fr", "fr.jsonl"): [
+        ('"critical_objects"', '"objects"'),
+        ('"fr-1"', '"fr-0"'),
+        ('["attend"]', '"attend"'),
+        ('["attend"]', '[""]'),
+    ]
 }
-DAMAGE = [
-    ("fr", "fr.jsonl", None),
-    ("en", "en.jsonl", None),
-    ("fr", "fr.jsonl", (b'"attend"]}', b'"atte')),
-    ("fr", "fr.jsonl", (b'"critical_objects"', b'"objects"')),
-    ("fr", "fr.jsonl", (b"Une femme", b"Un\xe9 femme")),
-    ("fr", "fr.jsonl", (b'"fr-1"', b'"fr-0"')),
-    ("fr", "fr.jsonl", (b'["attend"]', b'"attend"')),
-    ("fr", "fr.jsonl", (b'["attend"]', b'[""]')),
-]

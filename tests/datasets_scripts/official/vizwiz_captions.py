@@ -1,58 +1,45 @@
-"""VizWiz-Captions in the official files' format; captions are invented."""
-
-from __future__ import annotations
+"""VizWiz-Captions in the official files' format."""
 
 import json
-import zipfile
-from pathlib import Path
 
-_BAD = "The picture is too bad to tell."
+from . import write_json, write_zip
+
+BAD = ("The picture is too bad to tell.", True, False)
 # split, as its files are named → photo → (caption, is_precanned, is_rejected)
-_CAPTIONS = {
+CAPTIONS = {
     "train": {"VizWiz_train_00000000.jpg": [("A tin of beans.", False, False)]},
     "val": {
         "VizWiz_val_00000000.jpg": [
             ("A  bottle on a table", False, False),
-            (_BAD, True, False),
+            BAD,
             ("asdf", False, True),
             ("A green bottle.", False, False),
         ],
-        "VizWiz_val_00000001.jpg": [(_BAD, True, False), (_BAD, True, False)],
+        "VizWiz_val_00000001.jpg": [BAD, BAD],
         "VizWiz_val_00000002.jpg": [("A dog.", False, False)],
     },
 }
 
 
-def _document(split: str) -> str:
+def _document(split):
     images, annotations = [], []
-    for number, (photo, captions) in enumerate(_CAPTIONS[split].items(), start=7):
-        images.append({"file_name": photo, "vizwiz_url": "", "id": number, "text_detected": number == 7})
+    for number, (photo, captions) in enumerate(CAPTIONS[split].items(), start=7):
+        images.append({"file_name": photo, "id": number, "text_detected": number == 7})
         for caption, precanned, rejected in captions:
-            annotations.append(
-                {
-                    "caption": caption,
-                    "image_id": number,
-                    "is_precanned": precanned,
-                    "is_rejected": rejected,
-                    "id": len(annotations),
-                    "text_detected": number == 7,
-                }
-            )
-    return json.dumps({"info": {}, "images": images, "annotations": annotations})
+            row = {"caption": caption, "image_id": number, "is_precanned": precanned}
+            annotations.append({**row, "is_rejected": rejected, "id": len(annotations)})
+    return {"info": {}, "images": images, "annotations": annotations}
 
 
-def write(folder: Path) -> None:
+def write(folder):
     """The validation set, unpacked."""
-    (folder / "annotations").mkdir()
-    (folder / "annotations" / "val.json").write_text(_document("val"))
+    write_json(folder / "annotations" / "val.json", _document("val"))
 
 
-def write_archive(folder: Path) -> None:
+def write_archive(folder):
     """The archive of all annotations; the test has no captions."""
-    with zipfile.ZipFile(folder / "annotations.zip", "w") as archive:
-        for split in _CAPTIONS:
-            archive.writestr(f"annotations/{split}.json", _document(split))
-        archive.writestr("annotations/test.json", json.dumps({"images": []}))
+    files = {f"annotations/{split}.json": json.dumps(_document(split)) for split in CAPTIONS}
+    write_zip(folder / "annotations.zip", {**files, "annotations/test.json": '{"images": []}'})
 
 
 PHOTOS = [
@@ -60,50 +47,15 @@ PHOTOS = [
     "images/VizWiz_val_00000001.jpg",
     "images/val/VizWiz_val_00000002.jpg",
 ]
-
 ROWS = {("valid", "validation"): 2, ("all", "validation"): 3}
-
-FIRST = {
-    ("valid", "validation"): {
-        "image_id": "VizWiz_val_00000000.jpg",
-        "references": ["A bottle on a table", "A green bottle."],
-        "text_detected": True,
-        "id": 7,
-        "language": "en",
-    },
-    ("all", "validation"): {
-        "image_id": "VizWiz_val_00000000.jpg",
-        "references": ["A bottle on a table", _BAD, "asdf", "A green bottle."],
-        "text_detected": True,
-        "id": 7,
-        "precanned": [False, True, False, False],
-        "rejected": [False, False, True, False],
-        "language": "en",
-    },
+VARIANTS = {"archive": (write_archive, {**ROWS, ("valid", "train"): 1, ("all", "train"): 1})}
+DAMAGE = {
+    ("valid", "annotations/val.json"): [('"is_rejected"', '"rejected"')],
+    ("all", "annotations/val.json"): [
+        ('"is_precanned": false', '"is_precanned": 0'),
+        ('"asdf"', '""'),
+        ('"image_id": 9', '"image_id": 8'),
+        ('"id": 1}', '"id": 0}'),
+        ("00000001.jpg", "00000000.jpg"),
+    ],
 }
-
-VARIANTS = [
-    (
-        "the archive",
-        write_archive,
-        {
-            ("valid", "train"): 1,
-            ("valid", "validation"): 2,
-            ("all", "train"): 1,
-            ("all", "validation"): 3,
-        },
-    )
-]
-
-_VAL = "annotations/val.json"
-DAMAGE = [
-    ("valid", _VAL, None),
-    ("valid", _VAL, (b'"is_rejected"', b'"rejected"')),
-    ("all", _VAL, (b'"is_precanned": false', b'"is_precanned": 0')),
-    ("all", _VAL, (b'"asdf"', b'""')),
-    ("all", _VAL, (b'"image_id": 9', b'"image_id": 8')),
-    ("all", _VAL, (b'"id": 1,', b'"id": 0,')),
-    ("all", _VAL, (b"00000001.jpg", b"00000000.jpg")),
-    ("all", _VAL, (b"]}", b"]")),
-    ("all", _VAL, (b"A green", b"A gr\xebn")),
-]

@@ -1,0 +1,529 @@
+"""What is special about one benchmark: its options, other files, and what is odd about the official ones."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import unicodedata
+import warnings
+from itertools import combinations, permutations
+from pathlib import Path
+
+import datasets
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import capscore
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.protocols import VALSE_PIECES, captokeneval, foils, marvl, xvnli
+
+from ..photos import encode, noise
+from .conftest import load
+from .official import composite, pascal50s, polaris, valse
+
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
+
+
+def rows_of(slug, config, folder, split="test", **options):
+    builder = benchmark_builder(slug, config, data_dir=folder, options=options)
+    return [row for _, row in builder.checked_rows(split)]
+
+
+def damage(path, old, new):
+    content = path.read_bytes()
+    assert old in content
+    path.write_bytes(content.replace(old, new, 1))
+
+
+# ---- sets of captions ----
+
+
+def test_published_captions_add_up():
+    counts = {slug: builder_class(slug).COUNTS for slug in ("xm3600", "nocaps", "xflickrco", "valse")}
+    assert len(counts["xm3600"]) == 36
+    assert sum(count["test"]["captions"] for count in counts["xm3600"].values()) == 261_375
+    assert counts["nocaps"]["all"]["validation"] == {"rows": 4500, "images": 4500, "captions": 45000}
+    assert counts["xflickrco"]["de"]["test"]["captions"] == 1999
+    assert counts["xflickrco"]["ja"]["train_200x5"] == {"rows": 200, "images": 200, "captions": 1000}
+    for name in ("rows", "valid"):
+        pieces = [count["test"][name] for piece, count in counts["valse"].items() if piece != "all"]
+        assert sum(pieces) == counts["valse"]["all"]["test"][name]
+
+
+def test_xm3600_without_the_list_of_photos_and_their_regions(written):
+    folder = written("xm3600")
+    (folder / "image_ids.txt").unlink()
+    damage(folder / "captions.jsonl", b'"image/locale": "de", ', b"")
+    assert [row["image_locale"] for row in rows_of("xm3600", "de", folder)] == [None, "de"]
+
+
+def test_multi30k_reads_the_same_captions_packed_and_unpacked(written):
+    folder = written("multi30k")
+    before = rows_of("multi30k", "de", folder, "train")
+    (folder / "train.de.gz").write_bytes(gzip.compress((folder / "train.de").read_bytes()))
+    (folder / "train.de").unlink()
+    assert rows_of("multi30k", "de", folder, "train") == before
+
+
+def test_multi30k_offers_the_splits_that_are_there_and_wants_all_captions_of_task_2(written):
+    folder = written("multi30k", "write_repository")
+    assert benchmark_builder("multi30k", "de", data_dir=folder).splits() == ("train", "validation")
+    everything = ("train", "validation", "test_2016_flickr", "test_2018_flickr")
+    assert benchmark_builder("multi30k", "cs").splits() == everything
+    assert {len(row["references"]) for row in rows_of("multi30k", "task2_de", folder, "train")} == {5}
+    (folder / "data/task2/raw/train.4.de.gz").unlink()
+    with pytest.raises(capscore.MissingAnnotations, match=r"train\.4\.de\.gz"):
+        rows_of("multi30k", "task2_de", folder, "train")
+
+
+def test_multi30k_packed_captions_that_are_damaged(written):
+    folder = written("multi30k")
+    damage(folder / "test_2016_flickr.cs.gz", b"\x1f\x8b", b"\x1f\x8c")
+    with pytest.raises(capscore.AnnotationError, match=r"test_2016_flickr\.cs\.gz"):
+        rows_of("multi30k", "cs", folder, "test_2016_flickr")
+
+
+def test_vizwiz_takes_what_published_work_takes_by_default(written):
+    folder = written("vizwiz_captions")
+    assert load("vizwiz_captions", None, folder, "validation").num_rows == 2
+
+
+def test_flickr30k_entities_reads_an_archive_which_lacks_the_unrelated_captions(written, tmp_path):
+    (folder,) = rows_of("flickr30k_entities", None, written("flickr30k_entities"), "train")
+    other = tmp_path / "archive"
+    other.mkdir()
+    written("flickr30k_entities", "write_archive").joinpath("annotations.zip").rename(
+        other / "annotations.zip"
+    )
+    (other / "train.txt").write_text("111\n")
+    (archive,) = rows_of("flickr30k_entities", None, other, "train")
+    assert (archive.pop("unrelated"), folder.pop("unrelated")) == (None, [2])
+    assert archive == folder
+    (other / "annotations.zip").write_bytes((other / "annotations.zip").read_bytes()[:-60])
+    with pytest.raises(capscore.AnnotationError, match=r"annotations\.zip: cannot be unpacked"):
+        rows_of("flickr30k_entities", None, other, "train")
+
+
+# ---- Composite ----
+
+
+def composite_rows(folder, config="coco", **options):
+    return [
+        (row["references"], row["rating"], row["system"])
+        for row in rows_of("composite", config, folder, **options)
+    ]
+
+
+def test_composite_options(written):
+    folder, cats = written("composite"), composite.OWN[composite.CAT]
+    systems = ["Human", "Karpathy", "SDG"]
+    assert composite_rows(folder) == [([cats[0]], rating, name) for rating, name in zip((4, 5, 4), systems)]  # noqa: B905
+    assert [row[0] for row in composite_rows(folder, human_reference=True)] == [cats] * 3
+    assert [row[1] for row in composite_rows(folder, question="thoroughness")] == [3.0, 4.0, 3.0]
+    assert composite_rows(folder, candidates=4)[3][1:] == (1.0, "fourth")
+    assert len(composite_rows(folder, "flickr8k", candidates=4)) == 6, "Flickr8k has three"
+    assert benchmark_builder("composite", data_dir=folder).config.name == "all"
+    for options in ({"candidates": 4}, {"question": "thoroughness"}):
+        with warnings.catch_warnings():  # other rows are not compared with published counts
+            warnings.simplefilter("error", capscore.BenchmarkWarning)
+            load("composite", "coco", folder, options=options)
+    for options, known in (
+        ({"question": "correct"}, "correctness, thoroughness"),
+        ({"candidates": 5}, "3, 4"),
+    ):
+        with pytest.raises(capscore.InputError, match=f"expected one of {known}"):
+            composite_rows(folder, **options)
+
+
+def test_composite_keeps_references_that_no_human_candidate_is_like_and_says_so(written):
+    folder = written("composite")
+    damage(folder / "coco_correctness.csv", b"A cat, lying down", b"Nothing of the kind, 12 zebras")
+    with pytest.warns(capscore.BenchmarkWarning, match=rf"references of 1 photos, such as {composite.CAT}"):
+        assert [len(row[0]) for row in composite_rows(folder)] == [2, 2, 2]
+    (folder / "annotations" / "captions_val2014.json").unlink()
+    with pytest.warns(capscore.BenchmarkWarning, match="1 photos have no references") as caught:
+        assert [row[0] for row in composite_rows(folder)] == [[], [], []]
+    assert len(caught) == 1
+
+
+def test_composite_only_the_last_two_rows_may_lack_a_photo(written):
+    folder = written("composite")
+    lines = (folder / "coco_correctness.csv").read_text().splitlines()
+    (folder / "coco_correctness.csv").write_text("\n".join(lines[:-2]))
+    assert len(composite_rows(folder)) == 3
+    (folder / "coco_correctness.csv").write_text("\n".join([*lines, lines[-1]]))
+    with pytest.raises(capscore.AnnotationError, match=r"line 3: 'Input\.image_url' is ''"):
+        composite_rows(folder)
+
+
+def test_composite_decoded_rows_have_official_names(written):
+    folder = written("composite", "write_decoded")
+    names = {config: rows_of("composite", config, folder)[0]["image_id"] for config in composite.RATED}
+    assert names == {"flickr8k": "333_c.jpg", "flickr30k": "555.jpg", "coco": composite.CAT}
+    assert composite_rows(folder, "flickr8k")[0][0] == ["A girl jumps .", "Girl in the rain ."]
+    path = folder / "umic_composite_coco_decoded.json"
+    rated = json.loads(path.read_text())
+    three = "entry 0: expected three rows of one photo"
+    other = {**rated[1], "img": "coco_val2014_000000000008.npz"}
+    for rows, message in (
+        (rated[:2], three),
+        ([rated[0], other, rated[2]], three),
+        ([{**rated[0], "img": "flickr8k_1_a.npz"}, *rated[1:]], three),
+        ([*rated[:2], {**rated[2], "score": 0}], "entry 2: 'score' is 0, expected a number from 1 to 5"),
+        ([*rated[:2], {"img": rated[2]["img"]}], "entry 2: lacks the field 'caption'"),
+    ):
+        path.write_text(json.dumps(rows))
+        with pytest.raises(capscore.AnnotationError, match=message):
+            composite_rows(folder)
+
+
+# ---- M-FineCap3k, CapTokenEval ----
+
+
+def test_finecapeval_is_read_for_english_where_m_finecap3k_is_not_there(written):
+    folder = written("m_finecap3k", "write_finecapeval")
+    rows = rows_of("m_finecap3k", "en", folder)
+    assert rows[0] == {
+        "image_id": "41.jpg",
+        "caption": "A woman, in a red coat, waits.",
+        "critical_objects": ["woman", "red coat"],
+        "backgrounds": ["tram stop", "grey sky"],
+        "relationships": ["waits"],
+        "id": "41.jpg#1",
+        "language": "en",
+    }
+    assert [(row["id"], row["backgrounds"]) for row in rows[1:]] == [("41.jpg#2", []), ("42.jpg#1", ["sofa"])]
+    phrases = {"critical objects": 4, "backgrounds": 3, "relationships": 3}
+    assert benchmark_builder("m_finecap3k", "en").count(rows) == {"rows": 3, "images": 2, **phrases}
+    with pytest.raises(capscore.MissingAnnotations, match=r"\(de\) reads de\.jsonl"):
+        rows_of("m_finecap3k", "de", folder)
+    with pytest.warns(capscore.BenchmarkWarning, match="has 3 rows where 5,000 were published"):
+        load("m_finecap3k", "en", folder)
+    written("m_finecap3k")
+    with pytest.warns(capscore.BenchmarkWarning, match="has 2 rows where 1,000 were published"):
+        assert load("m_finecap3k", "en", folder, "test")["id"][:] == ["en-0", "en-1"]
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        (b"object", b"objects", "line 2: lacks the field 'object'"),
+        (b"A dog sleeps.", b"", "line 4: 'caption' is ''"),
+        (b",sleeps on", b"", "line 4: expected 5 columns as in the header, found 4"),
+        (b"grey", b"gr\xe9y", "line 2: is not UTF-8"),
+        (b'"A woman, in a red  coat, waits."', b'"A woman', "line .: is not CSV"),
+    ],
+)
+def test_finecapeval_damaged(old, new, message, written):
+    folder = written("m_finecap3k", "write_finecapeval")
+    damage(folder / "data" / "FineCapEval.csv", old, new)
+    with pytest.raises(capscore.AnnotationError, match=rf"FineCapEval\.csv, {message}"):
+        rows_of("m_finecap3k", "en", folder)
+
+
+def test_captokeneval_rows_go_into_the_protocol(written):
+    rows = load("captokeneval", None, written("captokeneval"), "test")
+    everything = [[[1.0] * len(values) for values in rows[name]] for name in ("words", "regions")]
+    found = captokeneval(
+        everything[0], rows["word_labels"], rows["semantic"], everything[1], rows["region_labels"]
+    )
+    # of the semantic words two, dogs, sofa and kite two are right; of three regions one is mentioned
+    shares = {name: (found.details[name]["right"], found.details[name]["n"]) for name in ("vision", "text")}
+    assert shares == {"vision": (1, 3), "text": (2, 4)}
+
+
+# ---- MaRVL ----
+
+
+def write_photos(folder):
+    folder.mkdir(parents=True)
+    for number in range(6):
+        (folder / f"7-{number}.jpg").write_bytes(encode(noise(seed=number), "JPEG"))
+
+
+def test_marvl_counts_are_the_groups_of_the_protocol(written):
+    rows = load("marvl", "zh", written("marvl"), "test")
+    # of the second caption there are three rows only: no group
+    counts = {"rows": 7, "images": 6, "captions": 2, "groups": 1, "true": 3}
+    assert benchmark_builder("marvl", "zh").count(list(rows)) == counts
+    found = marvl([0.5] * 7, [0.25] * 7, rows["label"], rows["caption"], rows["id"])
+    assert [(name, n) for name, _, n in found.table()] == [("accuracy 1", 4), ("accuracy 2", 1)]
+    assert [group["ids"] for group in found.details["irregular"]] == [["zh-4", "zh-5", "zh-6"]]
+    assert not {"country_of_birth", "age", "gender"} & set(rows.column_names), "the annotator's id alone"
+
+
+@pytest.mark.parametrize(
+    "config, place",
+    [
+        ("sw", "marvl-images/sw/images/7-Ufagio"),
+        ("sw", "images/sw/images/7-Ufagio"),
+        ("sw", "sw/images/7-Ufagio"),
+        ("tr", "marvl-images/tr/images/" + unicodedata.normalize("NFC", "7-Süpürge")),
+        ("tr", "marvl-images/tr/images/" + unicodedata.normalize("NFD", "7-Süpürge")),
+        ("ta", "marvl-images/ta/images/" + unicodedata.normalize("NFD", "7-துடைப்பம்")),
+    ],
+)
+def test_marvl_photos_are_found_wherever_an_archive_puts_them(config, place, written):
+    folder = written("marvl")
+    write_photos(folder / place)
+    assert len(load("marvl", config, folder, "test", images=True)) == 7
+
+
+def test_marvl_photos_elsewhere_and_those_of_another_language(written, tmp_path):
+    folder = written("marvl")
+    write_photos(tmp_path / "photos" / "sw" / "images" / "7-Ufagio")
+    for image_dir in ("photos", "photos/sw/images"):
+        options = {"image_dir": tmp_path / image_dir, "images": True}
+        assert len(load("marvl", "sw", folder, "test", **options)) == 7
+    # 7-0.jpg is a photo in all of them, and another one in each
+    write_photos(folder / "marvl-images" / "tr" / "images" / "7-Süpürge")
+    write_photos(folder / "images")
+    with pytest.raises(capscore.MissingImages, match=r"no 7-Ufagio/7-0\.jpg or sw/images/7-Ufagio/7-0\.jpg"):
+        load("marvl", "sw", folder, images=True)
+
+
+def test_marvl_rows_with_two_photos_count_once(written, monkeypatch, recwarn):
+    builder = benchmark_builder("marvl", "sw", data_dir=written("marvl"))
+    monkeypatch.setattr(type(builder), "published", lambda self, split: {"rows": 7})
+    assert len(list(builder.examples("test"))) == 7
+    assert not [warning for warning in recwarn if "were published" in str(warning.message)]
+
+
+# ---- Pascal-50S ----
+
+
+@pytest.fixture
+def mat(written):
+    return written("pascal50s", "write_mat")
+
+
+def pascal(folder, **options):
+    return dict(benchmark_builder("pascal50s", data_dir=folder, options=options).rows("test"))
+
+
+def test_pascal50s_votes_are_counted_by_caption_whichever_was_shown_first(mat):
+    official = pascal(mat)
+    assert {key: row["votes"] for key, row in official.items()} == {
+        "HC|0": [20, 28],
+        "HC|1": [11, 37],
+        "HI|0": [47, 1],
+        "HM|0": [40, 8],
+        "MM|0": [24, 24],
+    }
+    # the last is a tie: printf '2008_000001.jpg\\nthere is a cat\\na sofa' | sha256sum gives 0f…, an odd byte
+    assert [row["label"] for row in official.values()] == [1, 1, 0, 0, 1]
+    pascal50s.write(mat)
+    labelled = pascal(mat)
+    assert list(official) == list(labelled)
+    for key, row in official.items():
+        same = ("references", "captions", "image_id", *(() if key == "MM|0" else ("label",)))
+        assert [row[name] for name in same] == [labelled[key][name] for name in same]
+
+
+def test_pascal50s_has_as_many_references_as_asked_for(mat):
+    for n in (0, 5, 48):
+        assert {len(row["references"]) for row in pascal(mat, n_references=n).values()} == {n}
+    with pytest.raises(capscore.InputError, match="n_references: -1: expected 0 to 48"):
+        pascal(mat, n_references=-1)
+    pascal50s.write(mat)
+    with pytest.raises(capscore.AnnotationError, match="has 5 references, expected 6"):
+        pascal(mat, n_references=6)
+
+
+def test_pascal50s_equal_captions_are_told_apart_by_their_order(tmp_path, monkeypatch):
+    monkeypatch.setattr(pascal50s, "PAIRS", [("MM", "2008_000001.jpg", ("a cat", "a cat"), 30)])
+    pascal50s.write_mat(tmp_path)
+    assert pascal(tmp_path)["MM|0"]["votes"] == [30, 18]
+
+
+def test_pascal50s_files_cut_short_or_gone(mat):
+    for name in ("pair_pascal.mat", "consensus_pascal.mat"):
+        content = (mat / name).read_bytes()
+        for length in (0, 60, 130, len(content) - 40):
+            (mat / name).write_bytes(content[:length])
+            with pytest.raises(capscore.AnnotationError, match=rf"{name}: is not a MATLAB file"):
+                pascal(mat)
+        (mat / name).write_bytes(content)
+    (mat / "consensus_pascal.mat").unlink()
+    with pytest.raises(capscore.AnnotationError, match=r"reads consensus_pascal\.mat"):
+        pascal(mat)
+
+
+def _another_winner(triplets):
+    triplets[0, 50][3] = np.array([[0]])
+    return triplets
+
+
+def _another_caption(triplets):
+    triplets[0, 49][1] = np.array([["an unknown caption"]], dtype=object)
+    return triplets
+
+
+def _two_fields(pairs):
+    return np.array([[(pair["image"], pair["B"]) for pair in pairs[0]]], [("image", object), ("B", object)])
+
+
+@pytest.mark.parametrize(
+    "name, variable, edit, message",
+    [
+        ("pair", "category", lambda codes: codes + 3, "entry 0: 'category' is 5, expected"),
+        ("pair", "category", lambda codes: codes[:, 1:], "has 5 pairs and 4 categories"),
+        ("pair", "new_input", _two_fields, "'new_input' has 2 fields, expected 3"),
+        ("pair", "new_input", None, "lacks the variable 'new_input'"),
+        ("consensus", "triplets", lambda votes: votes[:, 1:], "has 239 votes, expected 48 for each of 5"),
+        ("consensus", "triplets", _another_winner, "entry 50: the winner is 0, expected 1 or -1"),
+        ("consensus", "triplets", _another_caption, "entry 49: compares .*an unknown caption"),
+    ],
+)
+def test_pascal50s_damaged_files(mat, name, variable, edit, message):
+    from scipy.io import loadmat, savemat
+
+    path = mat / f"{name}_pascal.mat"
+    content = {key: value for key, value in loadmat(path).items() if not key.startswith("__")}
+    value = content.pop(variable)
+    savemat(path, content if edit is None else {**content, variable: edit(value)})
+    with pytest.raises(capscore.AnnotationError, match=message):
+        pascal(mat)
+
+
+# ---- Polaris and Nebula: Parquet files with photos inside ----
+
+
+def inside(folder, column, split):
+    from pyarrow import parquet
+
+    tables = [parquet.read_table(path) for path in sorted((folder / "data").glob(f"{split}-*"))]
+    return [row["bytes"] for table in tables for row in table.column(column).to_pylist()]
+
+
+def test_photos_are_those_inside_the_parquet_files(written):
+    folder = written("nebula", "write_parquet")
+    loaded = load("nebula", "default", folder, "train", images=True)
+    assert loaded["image_id"][:] == ["cc33.png", "dd44.png"]
+    raw = loaded.cast_column("image", datasets.Image(decode=False))
+    assert [photo["bytes"] for photo in raw["image"]] == inside(folder, "image", "train")
+    assert load("nebula", "default", folder, "train", images=False)["image"][:] == [None, None]
+
+
+def test_photos_inside_are_written_once_for_what_needs_paths(written, tmp_path):
+    folder = written("polaris", "write_parquet")
+    builder = benchmark_builder("polaris", "default", data_dir=folder, cache_dir=tmp_path / "cache")
+    for _ in range(2):
+        rows = [row for _, row in builder.examples("test")]
+        assert [Path(row["image"]).read_bytes() for row in rows] == inside(folder, "img", "test")
+    files = [path for path in (tmp_path / "cache" / "polaris" / "photos").rglob("*") if path.is_file()]
+    assert sorted(files) == sorted({Path(row["image"]) for row in rows})
+    assert len(files) == 2, "two judgements are of one photo"
+
+
+def test_a_photo_inside_without_a_name_is_called_after_its_content(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    row = {"refs": ["a"], "cand": "b", "img": {"bytes": b"some photo", "path": None}, "human_score": 1.0}
+    parquet.write_table(pyarrow.Table.from_pylist([row]), tmp_path / "test-00000-of-00001.parquet")
+    name = f"{hashlib.md5(b'some photo').hexdigest()}.jpg"
+    assert [row["image_id"] for row in rows_of("polaris", "default", tmp_path)] == [name]
+
+
+def test_parquet_goes_before_tables_and_a_missing_part_is_noticed(written):
+    folder = written("polaris")
+    polaris.write_parquet(folder)
+    assert [len(rows_of("polaris", "default", folder, split)) for split in ("test", "validation")] == [3, 1]
+    (folder / "data" / "test-00001-of-00002.parquet").unlink()
+    with pytest.warns(capscore.BenchmarkWarning, match="were published: is a file cut short"):
+        load("polaris", "default", folder, "test")
+
+
+def test_a_parquet_file_cut_short_or_with_other_columns(written):
+    import pyarrow
+    from pyarrow import parquet
+
+    folder = written("nebula", "write_parquet")
+    path = folder / "data" / "test-00000-of-00001.parquet"
+    content = path.read_bytes()
+    for length in (0, 3, 200, -20):
+        path.write_bytes(content[:length])
+        with pytest.raises(capscore.AnnotationError, match=r"parquet: is not Parquet, or cut short"):
+            rows_of("nebula", "default", folder)
+    for columns, message in (
+        ({"refs": [["a"]], "mt": ["b"]}, "entry 0: lacks the field 'file_name'; it has refs, mt"),
+        ({"mt": ["b"], "imgid": ["x"], "score": [0.5]}, "lacks the field 'refs'; it has mt"),
+    ):
+        parquet.write_table(pyarrow.table(columns), path)
+        with pytest.raises(capscore.AnnotationError, match=message):
+            rows_of("nebula", "default", folder)
+
+
+def test_splits_are_those_that_are_there_or_can_be_downloaded(written):
+    every = ("train", "validation", "test")
+    assert benchmark_builder("polaris", "default", data_dir=written("polaris", "write_parquet")).splits() == (
+        "test",
+    )
+    assert benchmark_builder("polaris", "default", data_dir=written("polaris")).splits() == every
+    assert benchmark_builder("polaris", "default").splits() == every
+    assert benchmark_builder("nebula", "default").splits() == ("test",)
+    for slug in ("polaris", "nebula"):
+        assert benchmark_builder(slug, "explained").splits() == ("validation",)
+
+
+def test_a_photo_is_looked_for_with_and_without_a_suffix(written):
+    folder = written("polaris")
+    assert rows_of("polaris", "default", folder, "validation")[0]["image"] == ["aa11.jpg", "aa11"]
+    damage(folder / "polaris_val.csv", b"aa11", b"aa11.PNG")
+    (row,) = rows_of("polaris", "default", folder, "validation")
+    assert (row["image_id"], row["image"]) == ("aa11.PNG", ["aa11.PNG"])
+
+
+# ---- VALSE, XVNLI ----
+
+
+def test_valse_rows_go_into_the_protocol(written):
+    names = [config.name for config in builder_class("valse").BUILDER_CONFIGS]
+    assert names == ["all", *VALSE_PIECES] and list(valse.PIECES) == list(VALSE_PIECES)
+    rows = load("valse", None, written("valse"), "test")
+    assert [row["id"] for row in rows if not row["valid"]] == ["existence_2", "counting_3"]
+    # v7w_3.jpg is in two pieces
+    assert benchmark_builder("valse").count(list(rows)) == {"rows": 13, "images": 12, "valid": 11}
+    found = foils([1.0] * 13, [0.0] * 13, rows["piece"], rows["valid"], known=VALSE_PIECES)
+    assert found.counts["not valid"] == 2
+    # the one row of counting-adversarial is not valid
+    assert [row.name for row in found.statistics if not row.n] == ["accuracy_counting-adversarial"]
+
+
+LABELS = ("entailment", "neutral", "contradiction", "-")
+COMPARISONS = ("pairs of experiment 1", "pairs of experiment 2", "triples of experiment 3")
+
+
+def test_xvnli_counts_are_the_comparisons_of_the_protocol(written):
+    rows = load("xvnli", "es", written("xvnli"), "test")
+    counted = benchmark_builder("xvnli", "es").count(list(rows))
+    for premises, suffix in ((None, ""), (rows["premise_id"], " within a premise")):
+        found = xvnli([0.1] * 6, rows["label"], rows["image_id"], premise_ids=premises)
+        assert [row.n for row in found.statistics] == [counted[f"{name}{suffix}"] for name in COMPARISONS]
+        assert found.counts["without label"] == counted["unlabelled"] == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("01"), st.sampled_from(LABELS)), max_size=9))
+def test_xvnli_counts_against_looking_at_every_pair_and_triple(drawn):
+    rows = [
+        {"image_id": photo, "premise_id": photo + premise, "label": label} for photo, premise, label in drawn
+    ]
+    counted = benchmark_builder("xvnli", "en").count(rows)
+    for unit, suffix in (("image_id", ""), ("premise_id", " within a premise")):
+        labels = [
+            {first["label"], second["label"]}
+            for first, second in combinations(rows, 2)
+            if first[unit] == second[unit]
+        ]
+        pairs = [pair for pair in labels if len(pair) == 2 and "-" not in pair]
+        triples = [
+            three
+            for three in permutations(rows, 3)
+            if len({row[unit] for row in three}) == 1 and [row["label"] for row in three] == [*LABELS[:3]]
+        ]
+        expected = (pairs.count({"entailment", "contradiction"}), len(pairs), len(triples))
+        assert tuple(counted[f"{name}{suffix}"] for name in COMPARISONS) == expected
