@@ -21,10 +21,9 @@ from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from training.engine.checkpoints import MAY_CHANGE
 from training.engine.config import main as run_as_command
-from training.engine.config import parse
+from training.engine.config import parse, read_settings
 from training.engine.processes import is_main_process, say
 from training.engine.recipe import RESULT, SETTINGS
-from training.engine.settings_file import read_settings
 from training.pr_mcs import Settings, data_digests, train
 
 TABLE = "grid.json"

@@ -1,33 +1,30 @@
-"""A YAML file and a command line → a recipe's settings, an instance of its dataclass.
+"""A YAML file and a command line → a recipe's settings, an instance of its dataclass, by jsonargparse.
 
-The command line wins over the file, and the file over the dataclass's defaults. An error names the setting,
-the file, and the setting that was probably meant.
+The command line wins over the file, and the file over the dataclass's defaults.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
-import math
 import re
 import signal
 import sys
-import types
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from capscore.errors import CapscoreError, InputError, Setting
-from training.engine.settings_file import kind_of, read_settings, shown
+import yaml
+from docstring_parser import parse as parse_docstring
+from jsonargparse import ActionYesNo, ArgumentParser
+
+from capscore.errors import CapscoreError, InputError, OptionError, Setting
 
 Settings = TypeVar("Settings")
 
-_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 # Options of the library under another name than the setting of a recipe.
 _NAMES = {"path": "data"}
-_EXPECTED = {bool: "true or false", str: "text", int: "a whole number", float: "a number"}
 
 
 def parse(settings: type[Settings], argv: Sequence[str] | None, description: str) -> Settings:
@@ -35,14 +32,15 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
 
     Args:
         settings: Dataclass of the settings. A field is a str, int, float, bool or Literal, a list of one of
-            these, or one of these or None. "none" on the command line and null in the file are None.
-            `--help` shows what the docstring says under "Attributes:".
+            these, or one of these or None, which is written null. `--help` shows what the docstring says
+            under "Attributes:".
         argv: Command line without the program's name; None for the command line of this process.
         description: What the program does, for `--help`.
 
     Raises:
-        CapscoreError: an unknown setting (names the nearest one), a value of another type, a file that is
+        OptionError: an unknown setting (names the nearest one), a value of another type, a file that is
             missing or is no mapping, or a missing setting without a default.
+        CapscoreError: a value outside the range that the dataclass checks.
         SystemExit: after `--help`.
 
     >>> from training.engine.loop_settings import LoopSettings
@@ -50,29 +48,59 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     0.0001
     >>> parse(LoopSettings, ["--out", "runs/a", "--lerning_rate", "1e-4"], "An example.")
     Traceback (most recent call last):
-    capscore.errors.CapscoreError: unknown setting --lerning_rate; did you mean --learning_rate?
+    capscore.errors.OptionError: unknown setting --lerning_rate; did you mean --learning_rate?
     """
     hints = get_type_hints(settings)
     known = {field.name: hints[field.name] for field in fields(settings)}  # type: ignore[arg-type]
-    given, unknown = _parser(settings, known, description).parse_known_args(argv)
-    if unknown:
-        flags = [f"--{name}" for name in (*known, "config")]
-        raise CapscoreError(_unknown(unknown[0].partition("=")[0], flags))
-    line = vars(given)
-    config = line.pop("config", None)
-    values = {} if config is None else _read(Path(config), known)
-    for name, value in line.items():
-        values[name] = _converted(value, known[name], f"--{name}", on_command_line=True)
-    missing = [
-        field.name
-        for field in fields(settings)  # type: ignore[arg-type]
-        if _default(field) is MISSING and field.name not in values
-    ]
+    parser, of_file = _parser(settings, known, description), argparse.ArgumentParser(add_help=False)
+    of_file.add_argument("--config")
+    words = [_underscored(word) for word in (sys.argv[1:] if argv is None else argv)]
+    for name, kind in known.items():
+        if _item(kind) is not None and words.count(f"--{name}") > 1:
+            raise OptionError(f"--{name} is given twice; write all its values behind one")
+    try:
+        config = of_file.parse_known_args(words)[0].config if "--config" in " ".join(words) else None
+        if config is not None:
+            parser.set_defaults(_of_file(parser, Path(config), known))
+        found = vars(parser.parse_args(words))
+    except OptionError:
+        raise
+    except Exception as error:  # of jsonargparse, or of a converter that it calls
+        raise OptionError(_said(error, [f"--{name}" for name in (*known, "config")])) from None
+    found.pop("config")
+    missing = [name for name, kind in known.items() if found[name] is None and not _may_be_none(kind)]
     if missing:
-        raise CapscoreError(
+        raise OptionError(
             f"no {', no '.join(missing)}: give --{missing[0]}, or a line '{missing[0]}: …' in the file"
         )
-    return settings(**values)
+    return settings(**found)
+
+
+def read_settings(path: str | Path) -> dict[Any, Any]:
+    """The mapping in a YAML file; an empty one for an empty file.
+
+    Raises:
+        OptionError: the file cannot be read, is not YAML, has a tag that makes an object, an alias or a name
+            that appears twice, or holds something else than a mapping.
+    """
+    try:
+        file = Path(path).expanduser()
+        if file.exists() and not file.is_file():
+            raise OptionError(f"the config {path} is not a file")
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise OptionError(f"the config {path} cannot be read: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise OptionError(f"the config {path} is not YAML: {error}; expected UTF-8") from None
+    except (RuntimeError, ValueError) as error:  # no such user's folder; a path that no file can have
+        raise OptionError(f"the config {str(path)!r} cannot be read: {error}") from None
+    try:
+        content = yaml.load(text, _Loader)
+    except Exception as error:  # PyYAML lets pass what is raised when it makes numbers and dates
+        raise OptionError(f"the config {path} is not YAML: {' '.join(str(error).split())[:300]}") from None
+    if not isinstance(content, dict | None):
+        raise OptionError(f"the config {path} holds {content!r:.60}; expected lines such as 'epochs: 5'")
+    return content or {}
 
 
 def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
@@ -100,13 +128,16 @@ def language_counts(entries: Sequence[str], name: str) -> dict[str, int]:
 
 
 def main(recipe: Callable[[], None]) -> None:
-    """Run a recipe as a command: an expected error is one message on stderr and exit status 1."""
+    """Run a recipe as a command: an expected error is one message on stderr.
+
+    Exit status 2 where an option is wrong, 1 for other errors, 130 after Ctrl-C.
+    """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         recipe()
     except CapscoreError as error:
         print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
-        raise SystemExit(1) from error
+        raise SystemExit(2 if isinstance(error, OptionError) or error.option else 1) from error
     except KeyboardInterrupt:
         print("interrupted; the same command continues from the last checkpoint", file=sys.stderr)
         raise SystemExit(130) from None
@@ -137,129 +168,108 @@ def described(settings: type) -> list[tuple[str, str, str]]:
     >>> described(LoopSettings)[2]
     ('max_steps', 'none', 'Total number of steps, which overrides `epochs`; None for whole epochs.')
     """
-    said = _attributes(settings)
+    meanings: dict[str, str] = {}
+    for parent in reversed(settings.__mro__):
+        for entry in parse_docstring(parent.__doc__ or "").params:
+            text = " ".join((entry.description or "").split())
+            meanings |= dict.fromkeys(entry.arg_name.split(", "), text)
     return [
-        (field.name, _shown(_default(field)), said.get(field.name, ""))
+        (field.name, _shown_default(_default(field)), meanings.get(field.name, ""))
         for field in fields(settings)  # type: ignore[arg-type]
     ]
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise CapscoreError(message)
+class _Loader(yaml.SafeLoader):
+    """PyYAML's safe loader without aliases, a few lines of which fill any memory, and names given twice."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(None, None, f"*{event.anchor} is an alias", event.start_mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [str(name.value) for name, _ in node.value]
+        for index, (name, _) in enumerate(node.value):
+            if names[index] in names[:index]:
+                said = f"{names[index]!r:.60} appears twice"
+                raise yaml.constructor.ConstructorError(None, None, said, name.start_mark)
+        return super().construct_mapping(node, deep)
 
 
-def _parser(settings: type, known: dict[str, Any], description: str) -> _Parser:
-    """A flag per setting. Values stay text: they are checked by the same rules as the file's."""
-    parser = _Parser(
-        usage="%(prog)s [--config FILE] [--setting value …]",
-        description=description,
-        allow_abbrev=False,
-        argument_default=argparse.SUPPRESS,
-    )
+def _parser(settings: type, known: dict[str, Any], description: str) -> ArgumentParser:
+    usage = "%(prog)s [--config FILE] [--setting value …]"
+    parser = ArgumentParser(usage=usage, description=description, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("--config", metavar="FILE", help="YAML file of settings; the command line wins")
-    defaults = {field.name: _default(field) for field in fields(settings)}
-    for name, default, meaning in described(settings):
-        kind = known[name]
-        options: dict[str, Any] = {"dest": name, "metavar": "…"}
-        if kind is bool:
-            options |= {"nargs": "?", "const": "true"}
-        elif list in {get_origin(part) for part in (kind, *get_args(kind))}:
-            # a flag that is given twice adds to its list, instead of losing the first values
-            options |= {"nargs": "+", "action": "extend"}
-        help_text = f"{meaning} [{default}]".replace("%", "%%")
-        _add_flag(parser, name, help_text, **options)
-        if kind is bool and defaults[name] is True:
-            opposite = f"the opposite of --{name}"
-            _add_flag(parser, f"no_{name}", opposite, dest=name, action="store_const", const="false")
+    for field, (name, _, meaning) in zip(fields(settings), described(settings), strict=True):
+        default = _default(field)
+        if default is MISSING:
+            default, meaning = None, f"{meaning} Must be given."
+        options: dict[str, Any] = {"default": default, "type": known[name]}
+        if known[name] is bool:
+            options = {"default": default, "action": ActionYesNo(no_prefix="no_"), "nargs": "?"}
+        elif (item := _item(known[name])) is not None:
+            options |= {"type": item, "nargs": "+"}
+        parser.add_argument(f"--{name}", help=meaning, **options)
     return parser
 
 
-def _add_flag(parser: argparse.ArgumentParser, name: str, help_text: str, **options: Any) -> None:
-    """A flag, which may also be written with dashes."""
-    parser.add_argument(f"--{name}", help=help_text, **options)
-    if "_" in name:
-        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, **options)
-
-
-def _shown(default: Any) -> str:
-    if default is MISSING:
-        return "must be given"
-    if isinstance(default, list):
-        return " ".join(map(str, default)) or "empty"
-    return str(default).lower() if default is None or isinstance(default, bool) else str(default) or "empty"
-
-
-def _read(path: Path, known: dict[str, Any]) -> dict[str, Any]:
-    content = read_settings(path)
-    for name in content:
+def _of_file(parser: ArgumentParser, path: Path, known: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a file, converted and checked one by one, so that an error names its setting."""
+    found: dict[str, Any] = {}
+    for name, value in read_settings(path).items():
+        if value is False and "no" in get_args(known.get(name)):  # YAML reads a bare no as false
+            value = "no"
         if name not in known:
-            raise CapscoreError(f"{path}: {_unknown(name, list(known))}")
-    return {name: _converted(value, known[name], f"{path}: {name}") for name, value in content.items()}
-
-
-def _converted(value: Any, expected: Any, name: str, *, on_command_line: bool = False) -> Any:
-    """A value from the file or the command line → a value of the field's type."""
-    origin = get_origin(expected)
-    if origin in (Union, types.UnionType):
-        choices = [choice for choice in get_args(expected) if choice is not type(None)]
-        if value is None or (on_command_line and str(value).lower() in ("none", "null")):
-            return None
-        return _converted(value, choices[0], name, on_command_line=on_command_line)
-    if origin is list:
-        if not isinstance(value, list):
-            raise CapscoreError(f"{name} is {kind_of(value)}; expected a list, such as [a, b]")
-        (inner,) = get_args(expected)
-        return [_converted(item, inner, name, on_command_line=on_command_line) for item in value]
-    if origin is Literal:
-        choices = get_args(expected)
-        if value is False and "no" in choices:  # YAML reads a bare no as false
-            return "no"
-        if not isinstance(value, str) or value not in choices:
-            near = value[:100] if isinstance(value, str) else ""
-            close = difflib.get_close_matches(near, choices, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise CapscoreError(f"{name} is {shown(value)}; expected {', '.join(choices)}{hint}")
-        return value
-    if expected is bool:
-        if on_command_line and str(value).lower() in _BOOLEANS:
-            return _BOOLEANS[str(value).lower()]
-        if isinstance(value, bool):
-            return value
-    elif expected is str and isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        return str(value)
-    elif expected in (int, float) and not isinstance(value, (bool, list, dict, type(None))):
-        # YAML reads 5e-5, which has no point, as text
+            raise OptionError(f"{path}: {_unknown(name, list(known))}")
         try:
-            number = float(value)
-            if expected is float and math.isfinite(number):
-                return number
-            if number == int(number):
-                return int(value) if isinstance(value, str) and value.lstrip("+-").isdigit() else int(number)
-        except (TypeError, ValueError, OverflowError):
-            pass
-    raise CapscoreError(f"{name} is {shown(value)}; expected {_EXPECTED[expected]}")
+            found |= vars(parser.parse_object({name: value}, defaults=False))
+        except Exception as error:  # of jsonargparse, or of a converter that it calls
+            raise OptionError(f"{path}: {name} is {value!r:.60}: {_said(error, [])}") from None
+    return found
+
+
+def _said(error: Exception, known: Sequence[str]) -> str:
+    """What jsonargparse says, in one line."""
+    said = re.sub(r"<class '(\w+)'>", r"\1", " ".join(str(error).split()))
+    said = re.sub(r'^Parser key "(\w+)"', r"--\1", said)
+    unknown = re.match(r"unrecognized arguments: ([^\s=]*)", said)
+    return _unknown(unknown[1], known) if unknown else f"{said:.300}"
+
+
+def _unknown(name: Any, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(f"{name:.100}" if isinstance(name, str) else "", known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(known)}"
+    return f"unknown setting {name!s:.60}{hint}"
+
+
+def _underscored(word: str) -> str:
+    """An option that is written with dashes, with underscores."""
+    name, sign, value = word.partition("=")
+    return f"--{name[2:].replace('-', '_')}{sign}{value}" if name.startswith("--") else word
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """The types that a value may have."""
+    return (kind,) if get_origin(kind) in (list, Literal) or not get_args(kind) else get_args(kind)
+
+
+def _may_be_none(kind: Any) -> bool:
+    return type(None) in _parts(kind)
+
+
+def _item(kind: Any) -> Any:
+    """Type of the items of a list; None for what is no list."""
+    return next((get_args(part)[0] for part in _parts(kind) if get_origin(part) is list), None)
 
 
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _attributes(settings: type) -> dict[str, str]:
-    """Name → what the docstrings of a dataclass and its parents say about it under "Attributes:"."""
-    said: dict[str, str] = {}
-    for parent in reversed(settings.__mro__):
-        _, _, listed = inspect.cleandoc(parent.__doc__ or "").partition("Attributes:\n")
-        entries = re.findall(
-            r"^    (\w+(?:, \w+)*): (.*(?:\n {5,}.*)*)", listed.partition("\n\n")[0], re.MULTILINE
-        )
-        for names, text in entries:
-            said |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return said
-
-
-def _unknown(name: Any, known: Sequence[str]) -> str:
-    written = str(name) if isinstance(name, str) and name.isprintable() else kind_of(name)
-    close = difflib.get_close_matches(written[:100], known, n=1)
-    hint = f"; did you mean {close[0]}?" if close else f"; known are {', '.join(known)}"
-    return f"unknown setting {written:.60}{hint}"
+def _shown_default(default: Any) -> str:
+    if default is MISSING:
+        return "must be given"
+    if isinstance(default, list):
+        return " ".join(map(str, default)) or "empty"
+    return str(default).lower() if default is None or isinstance(default, bool) else str(default) or "empty"
