@@ -14,6 +14,7 @@ import pytest
 import typer.main
 
 from capscore.cli import app
+from capscore.files.read import FORMATS
 from capscore.files.shipped import benchmark_slugs
 from capscore.perturbations import all_kinds
 from capscore.registry import METRICS
@@ -35,6 +36,7 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
     "benchmark": benchmark_slugs,
+    "file_format": lambda: [*(known.name for known in FORMATS), "saved", "parts", "photos"],
 }
 
 

@@ -312,7 +312,7 @@ def _open_json(path: Path, file: Path) -> RowSource:
     """An object per line, or one list of objects, whichever the suffix says."""
     start = b""
     with suppress(OSError, EOFError, zlib.error), closing(_open_bytes(file)) as opened:
-        while not start and (block := opened.read(2**16)):
+        while not start and (block := opened.read1(2**16)):
             start = block.removeprefix(codecs.BOM_UTF8).lstrip()
     if not start.startswith(b"["):
         return _text_source(path, file, lambda: _jsonl_rows(path, file))

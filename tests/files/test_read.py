@@ -1,0 +1,302 @@
+"""Rows that are read: what is odd but valid, damaged, or made to do harm; folders and splits."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from capscore.errors import CapscoreError, InputError
+from capscore.files.image_folder import pair_captions
+from capscore.files.read import open_rows
+from capscore.files.sizes import ROW_BYTES
+
+
+def rows_of(path, data: bytes | None = None):
+    if data is not None:
+        path.write_bytes(data)
+    return [row for chunk in open_rows(path).chunks(2) for row in chunk.dicts()]
+
+
+def error_of(path, data: bytes) -> str:
+    with pytest.raises(InputError) as caught:
+        rows_of(path, data)
+    message = str(caught.value)
+    assert str(path) in message and len(message) < 600
+    return message
+
+
+def test_jsonl_lines_are_those_of_the_file_blank_ones_included(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"a": 1}\n\n   \n{"b": NaN}\n{"a": 3}', encoding="utf-8")
+    source = open_rows(path)
+    chunks = list(source.chunks(2))
+    assert (source.n_rows, source.columns) == (3, ["a", "b"])
+    assert [chunk.lines for chunk in chunks] == [[1, 4], [5]]
+    assert chunks[0].values("a") == [1, None] and math.isnan(chunks[0].values("b")[1])
+    assert source.place(chunks[1], 0) == f"{path}, line 5 (row 2 counted from 0)"
+
+
+def test_json_is_a_list_or_lines_whatever_its_name(tmp_path):
+    rows = [{"a": 1}, {"a": 2}]
+    assert rows_of(tmp_path / "list.jsonl", json.dumps(rows).encode()) == rows
+    assert rows_of(tmp_path / "lines.json", b'{"a": 1}\n{"a": 2}\n') == rows
+
+
+def test_tables(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text('image,caption\r\na,"two\r\nlines"\r\n\r\nb,"x, y"\r\n', encoding="utf-8")
+    (chunk,) = open_rows(path).chunks(10)
+    assert chunk.lines == [2, 5], "a record begins at its line"
+    assert chunk.rows == [{"image": "a", "caption": "two\r\nlines"}, {"image": "b", "caption": "x, y"}]
+    assert rows_of(tmp_path / "a.tsv", b"image\tcaption\na\tx, y; z\n") == [
+        {"image": "a", "caption": "x, y; z"}
+    ]
+    assert rows_of(tmp_path / "b.csv", b"image;caption\na;x, y\n") == [{"image": "a", "caption": "x, y"}]
+
+
+def test_values_that_are_odd_but_valid(tmp_path):
+    row = {
+        "i": 10**4000,
+        "f": 1e308,
+        "s": "\ud800",
+        "n": "a\0b",
+        "e": "",
+        "l": json.loads("[" * 62 + "]" * 62),
+    }
+    assert rows_of(tmp_path / "a.jsonl", json.dumps(row).encode()) == [row]
+    assert rows_of(tmp_path / "b.jsonl", b'{"x": 1e999}') == [{"x": float("inf")}]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"a": 1}\n\n{"a": 1,}\n', "line 3: not valid JSON"),
+        ("a.jsonl", b'{"a": 1}\n"text"\n', "line 2: expected an object"),
+        ("a.jsonl", b'{"a": 1}\n{"a": ' + b"[" * 200_000 + b"}\n", "line 2: not valid JSON"),
+        ("a.jsonl", b'{"a": 1}\n{"a": ' + b"1" * 4_301 + b"}\n", "line 2: not valid JSON"),
+        ("a.jsonl", b'{"a": 1}\n{"a": "\x00"}\n', "line 2: not valid JSON: Invalid control character"),
+        ("a.jsonl", b'{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: not valid JSON: .*two values for 'a'"),
+        ("a.json", b'[{"a": {"x": 1, "x": 2}}]', "a.json: not valid JSON: .*two values for 'x'"),
+        ("a.json", b'[{"a": 1},\n {"a" 2}]', "not valid JSON.*line 2 column 7"),
+        ("a.json", b'[{"a": 1}, 3]', "element 1 counted from 0: expected an object"),
+        ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
+        ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
+        ("a.tsv", b'image\tcaption\na\t"Stop" sign\n', "line 2: not valid TSV"),
+        ("a.csv", b"image,image\na,b\n", "a.csv': two columns have the name 'image'"),
+        ("a.xlsx", b"PK\x03\x04", "a.xlsx' is a file of an unknown kind"),
+        ("a.parquet", b"PAR1 cut", "a.parquet is not a Parquet file that can be read"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, name, content, message):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        open_rows(path)
+    assert len(str(caught.value)) < 600
+
+
+def test_very_many_columns(tmp_path):
+    names = ",".join(f"c{number}" for number in range(100_000))
+    assert "two columns have the name 'c5'" in error_of(tmp_path / "a.csv", f"{names},c5\n".encode())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "head", "tail", "limit"),
+    [
+        ("a.jsonl", b'{"caption": "', b'"}\n', 1000),
+        ("a.csv", b"caption\n", b"\n", 1000),
+        ("a.json", b'[{"caption": "', b'"}]\n', 2000),
+    ],
+)
+def test_a_row_beyond_the_limit_is_refused_and_one_at_it_is_taken(
+    tmp_path, monkeypatch, packed, name, head, tail, limit
+):
+    monkeypatch.setenv(ROW_BYTES.variable, "1000")
+    monkeypatch.setenv("CAPSCORE_MAX_LIST_BYTES", "2000")
+    room = limit - len(tail) - (0 if name == "a.csv" else len(head))
+    pack = gzip.compress if packed else bytes
+    assert len(rows_of(tmp_path / name, pack(head + b"x" * room + tail))) == 1
+    message = error_of(tmp_path / name, pack(head + b"x" * (room + 1) + tail))
+    assert f"longer than {limit / 1000:.1f} KB" in message and "CAPSCORE_MAX_" in message
+
+
+def test_a_quotation_mark_that_is_never_closed_is_named_before_the_file_is_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROW_BYTES.variable, "1000")
+    start = b'image,caption\na.jpg,A cat.\nb.jpg,"A dog.\n'
+    message = error_of(tmp_path / "a.csv", start + b"c.jpg,A cow.\n" * 100)
+    assert "line 3" in message and "longer than 1.0 KB" in message and "quotation mark" in message
+
+
+def test_a_packed_line_of_gigabytes_stays_packed(tmp_path, monkeypatch):
+    monkeypatch.setenv(ROW_BYTES.variable, "100000")
+    unpacked = []
+
+    class Counted(gzip.GzipFile):
+        def readline(self, size=-1):
+            line = super().readline(size)
+            unpacked.append(len(line))
+            return line
+
+    monkeypatch.setattr(gzip, "open", Counted)
+    assert "line 1" in error_of(tmp_path / "a.jsonl.gz", gzip.compress(b"x" * 20_000_000))
+    assert 100_000 < sum(unpacked) < 300_000
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "1e9", "many", "9" * 30])
+def test_a_limit_that_is_no_number(tmp_path, monkeypatch, given):
+    monkeypatch.setenv(ROW_BYTES.variable, given)
+    with pytest.raises(CapscoreError, match=r"CAPSCORE_MAX_ROW_BYTES.*expected a number of bytes"):
+        rows_of(tmp_path / "a.jsonl", b'{"caption": "x"}')
+
+
+@pytest.mark.parametrize("damage", [5, 15, -4])
+def test_damaged_gzip(tmp_path, damage):
+    data = bytearray(gzip.compress(b'{"caption": "x"}\n' * 50))
+    data[damage] ^= 0xFF
+    data[-2] ^= 0x01
+    assert "cannot be read after line" in error_of(tmp_path / "a.jsonl.gz", bytes(data))
+
+
+@pytest.mark.parametrize(
+    "name", ["gone.jsonl", "x" * 300 + ".jsonl", "a\0b.jsonl", "\ud800.jsonl", "x" * 5000]
+)
+def test_paths_where_no_file_is(tmp_path, name):
+    with pytest.raises(InputError, match="path="):
+        open_rows(tmp_path / name)
+
+
+def test_splits_of_a_saved_data_set(tmp_path):
+    rows, others = (datasets.Dataset.from_list([{"a": n}]) for n in (1, 2))
+    rows.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": rows, "test": others}).save_to_disk(tmp_path / "two")
+    datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "single")
+    (tmp_path / "p.jsonl").write_text('{"a": 1}')
+    assert rows_of(tmp_path / "single") == [{"a": 1}]
+    (chunk,) = open_rows(tmp_path / "two", split="test").chunks(2)
+    assert chunk.dicts() == [{"a": 2}]
+    for name, split, message in (
+        ("p.jsonl", "test", "goes with a saved data set"),
+        ("one", "test", r"has the splits \(none\)"),
+        ("two", None, r"split: .*two has the splits train, test; choose one"),
+        ("two", "val", r"split='val': .* has the splits train, test"),
+        (".", "test", "not a data set"),
+    ):
+        with pytest.raises(InputError, match=message):
+            open_rows(tmp_path / name, split=split)
+
+
+def test_parts_of_a_folder_have_the_same_columns(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"b": [1]}), tmp_path / "1.parquet")
+    with pytest.raises(InputError, match=r"1\.parquet has other columns than .*0\.parquet"):
+        open_rows(tmp_path)
+
+
+def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.files.row_source.CHUNK_BYTES", 25_000)
+    table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
+    pq.write_table(table, tmp_path / "a.parquet", compression=None, use_dictionary=False)
+    assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5
+
+
+# ---- photos with texts beside them, and photos that are typed ----
+
+
+def folder_of(tmp_path, files):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    return folder
+
+
+def test_each_line_of_a_text_beside_a_photo_that_is_not_blank_is_a_row(tmp_path):
+    files = {
+        "b.JPG": b"photo",
+        "b.txt": b"\xef\xbb\xbfa dog\r\n\r\n  two dogs \n",
+        "a.png": b"photo",
+        "a.txt": "eine Kätze".encode(),
+        "c.v2.webp": b"photo",
+        "c.v2.TXT": b" \n",
+        "notes.md": b"not read",
+        ".hidden.jpg": b"not read",
+    }
+    folder = folder_of(tmp_path, files)
+    (folder / "more").mkdir()
+    source = open_rows(folder)
+    (chunk,) = source.chunks(9)
+    assert [tuple(row.values()) for row in chunk.dicts()] == [
+        ("a.png", "eine Kätze"),
+        ("b.JPG", "a dog"),
+        ("b.JPG", "two dogs"),
+        ("c.v2.webp", ""),
+    ]
+    assert (source.folder, source.notes) == (folder, ())
+    assert source.place(chunk, 2) == f"{folder / 'b.txt'}, line 3"
+
+
+def test_a_photo_without_a_text_is_one_bad_row_and_a_text_without_a_photo_a_note(tmp_path):
+    names = {"a.jpg": b"x", "b.jpg": b"x", "b.txt": b"a dog", "c.txt": b"?", "d.txt": b"?"}
+    folder = folder_of(tmp_path, names)
+    source = open_rows(folder)
+    (chunk,) = source.chunks(5)
+    ((row, error),) = source.problems(chunk).items()
+    assert row == 0 and "there is no a.txt beside it" in str(error)
+    assert source.place(chunk, 0) == str(folder / "a.jpg")
+    assert "c.txt" in source.notes[0]
+
+
+def test_a_folder_may_hold_one_file_of_captions(tmp_path):
+    rows = [{"image_id": "a", "caption": "a dog"}]
+    folder = folder_of(tmp_path, {"a.jpg": b"x", "captions.json": json.dumps(rows).encode()})
+    assert rows_of(folder) == rows and open_rows(folder).folder == folder
+    (folder / "a.txt").write_text("a dog")
+    with pytest.raises(InputError, match=r"text files and a captions.json"):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({}, "is a folder with 0 photos and no saved data set; expected JSONL"),
+        ({"preds.csv": b"image,caption\n", "a.txt": b"a dog"}, "is a folder with 0 photos"),
+        ({"a.jpg": b"x", "b.png": b"x"}, "2 photos .* text file beside each"),
+        ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "a.jpg and a.png share one text file, a.txt"),
+        ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1 is no text in UTF-8"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, message):
+    folder = folder_of(tmp_path, files)
+    (folder / "dangling.jpg").symlink_to(tmp_path / "nowhere.jpg")  # is no photo
+    with pytest.raises(InputError, match=message):
+        open_rows(folder)
+
+
+@pytest.mark.parametrize(
+    ("photos", "captions", "references", "rows"),
+    [
+        (["a"], ["x", "y"], [], [{"image": "a", "caption": "x"}, {"image": "a", "caption": "y"}]),
+        (["a", "b"], ["x", "y"], [], [{"image": "a", "caption": "x"}, {"image": "b", "caption": "y"}]),
+        ([], ["x"], ["r", "s"], [{"caption": "x", "references": ["r", "s"]}]),
+        (["a", "b"], ["x"], [], "photo: 2 photos; expected one caption per photo"),
+        (["a", "b"], ["x", "y", "z"], [], "photo: 2 photos"),
+        (["a", "b"], ["x", "y"], ["r"], "photo: 2 photos"),
+        (["a"], [], [], "caption: at least one is needed"),
+    ],
+)
+def test_photos_and_captions_that_are_typed_pair_up(photos, captions, references, rows):
+    if isinstance(rows, str):
+        with pytest.raises(InputError, match=rows):
+            pair_captions(photos, captions, references)
+        return
+    source = pair_captions(photos, captions, references)
+    (chunk,) = source.chunks(9)
+    assert chunk.dicts() == rows
+    assert source.place(chunk, len(rows) - 1) == f"caption {len(rows)}"

@@ -1,0 +1,259 @@
+"""What holds for every format of rows, in and out: the same rows in order, any text, named errors."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from capscore.errors import InputError, ResultWriteError
+from capscore.files.read import open_rows
+from capscore.files.write import Writer, check_output, summary_path
+
+from .laws import every
+
+ROWS = [
+    {"image": "a.jpg", "caption": "Ein „Wort“, noch eins; \t|"},
+    {"image": "b.jpg", "caption": "日本語 🐕‍🦺"},
+    {"image": "c.jpg", "caption": "cafe\u0301 \u2028 ﬁ"},  # neither composed nor split
+    {"image": "d.jpg", "caption": '=1+1 "quoted" \\n'},
+    {"image": "e.jpg", "caption": "null\ufeff"},
+]
+
+
+def _json_lines(rows):
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def _table(delimiter):
+    def content(rows):
+        file = io.StringIO()
+        writer = csv.DictWriter(file, [*rows[0]], delimiter=delimiter)
+        writer.writeheader()
+        writer.writerows(rows)
+        return file.getvalue().encode()
+
+    return content
+
+
+# format → rows as the bytes of a text file
+TEXT = {
+    "jsonl": _json_lines,
+    "json": lambda rows: json.dumps(rows, ensure_ascii=False, indent=1).encode(),
+    "csv": _table(","),
+    "tsv": _table("\t"),
+}
+
+
+def _write_parts(folder, rows):
+    folder.mkdir()
+    for number, part in enumerate((rows[:2], rows[2:])):
+        pq.write_table(pa.Table.from_pylist(part, TYPES), folder / f"part-{number}.parquet")
+
+
+def _write_photos(folder, rows):
+    folder.mkdir()
+    for row in rows:
+        (folder / row["image"]).write_bytes(b"photo")
+        (folder / row["image"]).with_suffix(".txt").write_text(row["caption"], encoding="utf-8")
+
+
+TYPES = pa.schema([("image", pa.string()), ("caption", pa.string())])
+BINARY = {
+    "parquet": lambda path, rows: pq.write_table(pa.Table.from_pylist(rows, TYPES), path),
+    "saved": lambda path, rows: datasets.Dataset(pa.Table.from_pylist(rows, TYPES)).save_to_disk(path),
+    "parts": _write_parts,
+    "photos": _write_photos,
+}
+
+
+def write(file_format, folder, rows=ROWS, pack=bytes):
+    """The path of rows that were written in a format."""
+    path = folder / (f"rows.{file_format}" if file_format in (*TEXT, "parquet") else file_format)
+    if file_format in BINARY:
+        BINARY[file_format](path, rows)
+        return path
+    path = path.with_name(path.name + ".gz" * (pack is not bytes))
+    path.write_bytes(pack(TEXT[file_format](rows)))
+    return path
+
+
+def read(path, size=2):
+    return [row for chunk in open_rows(path).chunks(size) for row in chunk.dicts()]
+
+
+# ---- in ----
+
+
+@every("file_format")
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_rows_come_in_order_with_their_texts_as_they_were(file_format, size, tmp_path):
+    source = open_rows(write(file_format, tmp_path))
+    assert (source.n_rows, source.columns) == (5, ["image", "caption"])
+    chunks = list(source.chunks(size))
+    assert [chunk.start for chunk in chunks] == [sum(map(len, chunks[:n])) for n in range(len(chunks))]
+    assert [row for chunk in chunks for row in chunk.dicts()] == ROWS
+    images = [chunk.values("image") for chunk in source.chunks(size, ["image"])]
+    assert [image for values in images for image in values] == [row["image"] for row in ROWS]
+    assert source.schema().names == ["image", "caption"]
+
+
+@every("file_format")
+def test_one_row_and_a_huge_field(file_format, tmp_path):
+    row = {"image": "a.jpg", "caption": "word " * 40_000 + "end"}  # the csv module takes 128 KB by default
+    assert read(write(file_format, tmp_path, [row])) == [row]
+
+
+@every("file_format")
+def test_a_row_is_named_by_its_file_and_line_or_number(file_format, tmp_path):
+    path = write(file_format, tmp_path)
+    source = open_rows(path)
+    row, chunk = next((3 - chunk.start, chunk) for chunk in source.chunks(9) if chunk.start + len(chunk) > 3)
+    lines = {"jsonl": ", line 4 ", "csv": ", line 5 ", "tsv": ", line 5 ", "photos": "/d.txt, line 1"}
+    assert source.place(chunk, row).startswith(f"{path}{lines.get(file_format, ', row 3 counted from 0')}")
+
+
+@every("file_format", without=["photos"])
+def test_no_rows_are_an_error(file_format, tmp_path):
+    path = write(file_format, tmp_path, ROWS[:1])
+    if file_format in TEXT:
+        path.write_bytes(
+            {"json": b"[]", "jsonl": b"\n \n"}.get(file_format, path.read_bytes().split(b"\n")[0])
+        )
+    else:
+        for part in path.rglob("*.parquet") if path.is_dir() else [path]:
+            pq.write_table(pa.Table.from_pylist([], TYPES), part)
+    if file_format != "saved":
+        with pytest.raises(InputError, match="has no rows"):
+            open_rows(path)
+    if path.is_file():
+        path.write_bytes(b"")
+        with pytest.raises(InputError, match=r"is empty \(0 bytes\)"):
+            open_rows(path)
+
+
+@every("file_format", without=["photos"])
+def test_a_truncated_file_is_named(file_format, tmp_path):
+    path = write(file_format, tmp_path)
+    files = [part for part in path.rglob("*") if part.is_file()] if path.is_dir() else [path]
+    largest = max(files, key=lambda file: file.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[: -40 if file_format in TEXT else 200])
+    with pytest.raises(InputError, match=path.name):
+        read(path)
+
+
+@pytest.mark.parametrize("file_format", TEXT)
+def test_text_may_have_a_byte_order_mark_or_be_packed_but_is_utf_8(file_format, tmp_path):
+    path = write(file_format, tmp_path, pack=gzip.compress)
+    assert read(path) == ROWS
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(InputError, match="cannot be read after line"):
+        open_rows(path)
+    path = write(file_format, tmp_path)
+    content = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + content)
+    assert read(path) == ROWS
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        path.write_bytes(content.decode().encode(encoding))
+        with pytest.raises(InputError, match=rf"{path.name}, line 1 is no text in UTF-8; expected UTF-8"):
+            open_rows(path)
+    path.write_bytes(content.replace(b"cafe", b"caf\xe9"))
+    with pytest.raises(InputError, match=rf"{path.name}, line [0-9]+ is no text in UTF-8"):
+        read(path)
+
+
+# ---- out ----
+
+OUT = ["o.jsonl", "o.json", "o.csv", "o.tsv", "o.parquet", "o"]
+MIXED = [
+    {"image": "a.jpg", "caption": 'say "hi"\r\nthere', "references": ["x", "y"], "n": 1},
+    {"image": "b.jpg", "caption": "日本語", "references": [], "n": None},
+    {"image": "c.jpg", "caption": "", "references": ["z,\n"], "n": 3},
+]
+
+
+def source_of(folder, rows=MIXED):
+    (folder / "in.jsonl").write_bytes(_json_lines(rows))
+    return open_rows(folder / "in.jsonl")
+
+
+def copied(source, target, size=2, force=False):
+    """Write all rows with a score that is their number, and an error of the first."""
+    target = check_output(target, source, force=force)
+    writer = Writer(target, source, {"mcs": float, "capscore_error": str})
+    for chunk in source.chunks(size):
+        numbers = [float(chunk.start + row) for row in range(len(chunk))]
+        errors = [None if number else "broken" for number in numbers]
+        writer.write(chunk, {"mcs": [number or None for number in numbers], "capscore_error": errors})
+    writer.finish({"signatures": {"mcs": "mcs|w:2.5"}}, '{"rows": 3}\n')
+    return target
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_a_result_has_all_columns_and_the_new_ones_after_them(name, tmp_path):
+    target = copied(source_of(tmp_path), tmp_path / name)
+    assert summary_path(target).read_text() == '{"rows": 3}\n'
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["in.jsonl", "o.summary.json", name])
+    new = [
+        {"mcs": None, "capscore_error": "broken"},
+        *({"mcs": n, "capscore_error": None} for n in (1.0, 2.0)),
+    ]
+    expected = [{**row, **added} for row, added in zip(MIXED, new, strict=True)]
+    rows = read(target)
+    if name[2:] in ("csv", "tsv"):
+        shown = {type(None): lambda value: "", list: lambda value: json.dumps(value, ensure_ascii=False)}
+        expected = [
+            {column: shown.get(type(value), str)(value) for column, value in row.items()} for row in expected
+        ]
+    assert rows == expected and [*rows[0]] == [*expected[0]]
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_nothing_half_written_is_left(name, tmp_path, monkeypatch):
+    source = source_of(tmp_path)
+    writer = Writer(check_output(tmp_path / name, source), source, {"mcs": float})
+    writer.write(next(source.chunks(2)), {"mcs": [0.5, 1.5]})
+    writer.stop()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+    target = copied(source, tmp_path / name)
+    before = read(target)
+    with pytest.raises(InputError, match="exists; force=True overwrites it"):
+        check_output(target, source)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "capscore.files.write._replace", lambda new, path: (_ for _ in ()).throw(OSError(28, "x"))
+        )
+        with pytest.raises(ResultWriteError, match="could not be written"):
+            copied(source, target, force=True)
+    assert read(target) == before
+    copied(source_of(tmp_path, MIXED[:2]), target, force=True)
+    assert len(read(target)) == 2
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    values=st.lists(
+        st.fixed_dictionaries(
+            {
+                name: st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
+                for name in "ab"
+            }
+        ),
+        min_size=1,
+        max_size=7,
+    ),
+    size=st.integers(1, 4),
+)
+@pytest.mark.parametrize("name", OUT[:5])
+def test_any_text_comes_back_whatever_the_chunks(tmp_path_factory, name, values, size):
+    folder = tmp_path_factory.mktemp("any")
+    back = read(copied(source_of(folder, values), folder / name, size))
+    assert [{key: row[key] for key in "ab"} for row in back] == values
