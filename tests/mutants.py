@@ -1,13 +1,13 @@
 """Faults put into the code one at a time: which of them does the suite find?
 
     python -m tests.mutants draw --seed 27 mutants.json
-    python -m tests.mutants try mutants.json --results results.json [--coverage .coverage] [--part 1/2]
+    python -m tests.mutants try mutants.json --results results.json [--coverage .coverage --times junit.xml]
 
 `draw` chooses places in the functions of `AREAS` and changes one operator, comparison or constant at each.
-`try` runs, for each mutant, the tests of its package until one fails; with the coverage of a whole run
-(`pytest --cov --cov-context=test`) it runs the tests that cross the line first. A mutant is looked for by its
-function and expression, so that one list serves two versions of the code. It edits files: run it in a
-checkout of its own.
+`try` runs, for each mutant, the tests of its package until one fails; with the coverage and the times of a
+whole run (`pytest --cov --cov-context=test --junitxml=junit.xml`) only those that cross the line, the
+quickest first. A mutant is looked for by its function and expression, so that one list serves two versions
+of the code. It edits files: run it in a checkout of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -187,18 +188,17 @@ def mutated(mutant: dict) -> tuple[Path, int, str] | None:
 
 
 class Chosen:
-    """A plugin of pytest: only the tests that cross a line, those of fewest lines (the most direct) first."""
+    """A plugin of pytest: only tests that cross a line, the quickest first."""
 
-    def __init__(self, crossing: set[str]):
-        self.crossing = crossing
+    def __init__(self, seconds: dict[str, float]):
+        self.seconds = seconds
 
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        kept = [item for item in items if item.nodeid in self.crossing]
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.crossing])
-        items[:] = kept
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        items[:] = [item for item in items if item.nodeid in self.seconds]
+        items.sort(key=lambda item: self.seconds[item.nodeid])
 
 
-def outcome(suite: list[str], crossing: set[str]) -> str:
+def outcome(suite: list[str], crossing: dict[str, float]) -> str:
     """Run tests in a fork that has the libraries loaded: "killed", "timeout", or "survived"."""
     child = os.fork()
     if child == 0:
@@ -239,7 +239,19 @@ def crossing_tests(coverage_file: Path) -> dict[str, dict[int, set[str]]]:
     return found
 
 
-def try_all(mutants: list[dict], results: Path, coverage_file: Path | None) -> None:
+def times(junit: Path) -> dict[str, float]:
+    """Test → seconds, of a whole run."""
+    found = {}
+    for case in ElementTree.parse(junit).iter("testcase"):
+        parts = case.attrib["classname"].split(".")
+        n_classes = sum(part[0].isupper() for part in parts)
+        module, classes = parts[: len(parts) - n_classes], parts[len(parts) - n_classes :]
+        name = "::".join(["/".join(module) + ".py", *classes, case.attrib["name"]])
+        found[name] = float(case.attrib["time"])
+    return found
+
+
+def try_all(mutants: list[dict], results: Path, coverage_file: Path | None, junit: Path | None) -> None:
     import datasets
     import evaluate
     import open_clip
@@ -248,6 +260,7 @@ def try_all(mutants: list[dict], results: Path, coverage_file: Path | None) -> N
     del datasets, evaluate, open_clip, transformers  # loaded once, for all forks
     sys.dont_write_bytecode = True
     tests = crossing_tests(coverage_file) if coverage_file else {}
+    seconds = times(junit) if junit else {}
     done = json.loads(results.read_text()) if results.exists() else []
     for mutant in mutants[len(done) :]:
         found, suite = mutated(mutant), [path for path in AREAS[mutant["area"]][1] if (ROOT / path).exists()]
@@ -256,12 +269,11 @@ def try_all(mutants: list[dict], results: Path, coverage_file: Path | None) -> N
             path, line, text = found
             original = path.read_bytes()
             crossing = tests.get(path.relative_to(ROOT).as_posix(), {}).get(line, set())
-            crossing = {name for name in crossing if any(name.startswith(part) for part in suite)}
+            crossing = {name for name in crossing if name.startswith(tuple(suite))}
+            suite = sorted({name.partition("::")[0] for name in crossing}) or suite
             path.write_text(text, encoding="utf-8")
             try:
-                result = outcome(suite, crossing)
-                if result == "survived" and crossing:
-                    result = outcome(suite, set())
+                result = outcome(suite, {name: seconds.get(name, 0.0) for name in crossing})
             finally:
                 path.write_bytes(original)
         done.append({**mutant, "result": result})
@@ -288,6 +300,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=27)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--coverage", type=Path)
+    parser.add_argument("--times", type=Path)
     parser.add_argument("--part", default="1/1", help="such as 1/2: the first of two halves")
     options = parser.parse_args()
     if options.action == "draw":
@@ -295,7 +308,7 @@ def main() -> None:
         return
     part, parts = map(int, options.part.split("/"))
     mutants = json.loads(options.mutants.read_text())[part - 1 :: parts]
-    try_all(mutants, options.results, options.coverage)
+    try_all(mutants, options.results, options.coverage, options.times)
     print(summary(json.loads(options.results.read_text())))
 
 
