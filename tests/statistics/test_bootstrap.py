@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from capscore.statistics.bootstrap import (
     Interval,
     check_sampling,
     coin_flips,
+    holm,
     multiplicities,
     percentile_interval,
     resample,
@@ -19,99 +22,81 @@ from capscore.statistics.bootstrap import (
 )
 
 
-def test_multiplicities_are_counted_draws():
+def test_multiplicities_are_counted_draws_and_coins_are_fair():
     drawn = np.random.default_rng(7).integers(0, 6, size=(4, 6))
     expected = [[np.count_nonzero(sample == unit) for sample in drawn] for unit in range(6)]
     assert multiplicities(np.random.default_rng(7), 6, 4).tolist() == expected
-
-
-def test_each_unit_is_drawn_once_on_average():
-    drawn = multiplicities(np.random.default_rng(0), 50, 4000)
-    # a unit's count has mean 1 and variance 0.98: the mean of 4,000 is within 0.08 with 5 σ
-    assert np.abs(drawn.mean(axis=1) - 1).max() < 0.08
     flips = coin_flips(np.random.default_rng(0), 50, 4000)
-    assert set(np.unique(flips)) == {0, 1}
+    assert flips.shape == (50, 4000) and set(np.unique(flips)) == {0, 1}
     assert np.abs(flips.mean(axis=1) - 0.5).max() < 0.04
 
 
-@pytest.mark.parametrize("draw", [multiplicities, coin_flips])
-def test_blocks_do_not_change_the_samples(draw, monkeypatch):
-    def run():
+def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
+    bars = []
+
+    def bar(label, total, *, shown):
+        bars.append((label, total, shown))
+        return nullcontext(lambda count: None)
+
+    def run(draw, n_rows):
         widths = []
 
         def values(drawn):
             widths.append(drawn.shape[1])
             return np.arange(7) @ drawn[None]
 
-        found = resample(values, draw, n_units=7, n_samples=50, seed=3, n_rows=7, label="x")
-        return found, widths
-
-    whole, widths = run()
-    assert whole.shape == (1, 50) and widths == [50]
-    monkeypatch.setattr(bootstrap, "_BLOCK", 1)
-    pieces, widths = run()
-    assert widths == [8, 8, 8, 8, 8, 8, 2]
-    np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-12)
-
-
-def test_the_bar_is_only_for_long_work_in_a_terminal(monkeypatch):
-    asked = []
-
-    def bar(label, total, *, shown):
-        from contextlib import nullcontext
-
-        asked.append((label, total, shown))
-        return nullcontext(lambda count: None)
+        return resample(values, draw, n_units=7, n_samples=50, seed=3, n_rows=n_rows, label="x"), widths
 
     monkeypatch.setattr(bootstrap, "progress_bar", bar)
-    for n_rows in (10, 10**7):
-        resample(
-            lambda drawn: drawn[:1], multiplicities, n_units=2, n_samples=9, seed=0, n_rows=n_rows, label="a"
-        )
-    assert asked == [("a", 9, False), ("a", 9, None)]
+    for draw in (multiplicities, coin_flips):
+        whole, widths = run(draw, 7)
+        assert whole.shape == (1, 50) and widths == [50]
+        pieces, widths = run(draw, 10**7)
+        assert widths == [8, 8, 8, 8, 8, 8, 2]
+        np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-12)
+    assert bars == [("x", 50, False), ("x", 50, None)] * 2
 
 
 def test_percentile_interval():
     samples = np.append(np.arange(101.0), [np.nan, np.nan])
     assert percentile_interval(samples, 0.5) == Interval(25.0, 75.0, 0.5, 101, 2)
     assert percentile_interval(np.array([np.nan]), 0.9) is None
-    assert Interval(0.1, 0.2, 0.95, 10).to_dict() == {
-        "low": 0.1,
-        "high": 0.2,
-        "confidence": 0.95,
-        "n_samples": 10,
-        "n_undefined": 0,
-    }
+    names = ("low", "high", "confidence", "n_samples", "n_undefined")
+    assert Interval(0.1, 0.2, 0.95, 10).to_dict() == dict(zip(names, (0.1, 0.2, 0.95, 10, 0), strict=True))
 
 
-def test_p_value_is_never_0_and_counts_both_sides():
+def test_p_values():
     null = np.array([0.1, -0.2, 0.3, -0.4])
-    assert two_sided_p(null, 0.5) == 1 / 5
-    assert two_sided_p(null, -0.3) == 3 / 5
-    assert two_sided_p(null, 0.0) == 1.0
+    assert [two_sided_p(null, observed) for observed in (0.5, -0.3, 0.0)] == [1 / 5, 3 / 5, 1.0]
     # 0.1 + 0.2 is not 0.3 to the last digit, and is as far nevertheless
     assert two_sided_p(np.array([0.3]), 0.1 + 0.2) == 1.0
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0] and holm([]) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field"),
     [
-        ((-1, 0.95, 0), "bootstrap: bootstrap=-1: expected a whole number of at least 0"),
-        ((1.5, 0.95, 0), "bootstrap=1.5: expected a whole number of at least 0"),
-        ((True, 0.95, 0), "bootstrap=True: expected a whole number of at least 0"),
-        ((10, 95, 0), "confidence: confidence=95: expected a share between 0 and 1"),
-        ((10, "high", 0), "confidence='high'"),
-        ((10, 0.95, -1), "seed=-1: expected a whole number of at least 0"),
-        ((10, 0.95, None), "seed=None: expected a whole number of at least 0"),
+        ((-1, 0.95, 0), "bootstrap"),
+        ((1.5, 0.95, 0), "bootstrap"),
+        ((True, 0.95, 0), "bootstrap"),
+        ((10, 95, 0), "confidence"),
+        ((10, 1.0, 0), "confidence"),
+        ((10, "high", 0), "confidence"),
+        ((10, 0.95, -1), "seed"),
+        ((10, 0.95, None), "seed"),
     ],
 )
-def test_what_is_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
+def test_what_is_refused(arguments, field):
+    with pytest.raises(InputError, match=f"{field}=.*expected") as caught:
         check_sampling(*arguments, field="bootstrap", least=0)
+    assert caught.value.field == field
 
 
-def test_too_few_samples_are_named():
+def test_what_a_reader_of_intervals_is_told():
     assert sampling_notes("image", 40, 0.95, {}) == []
     (note,) = sampling_notes("image", 39, 0.95, {})
     assert note == "39 samples are too few for a 95% interval: take 40 or more"
-    assert "take 200 or more" in sampling_notes("image", 100, 0.99, {})[0]
+    assert "take 200 or more" in sampling_notes("group", 100, 0.99, {})[0]
+    by_item, undefined = sampling_notes("item", 40, 0.95, {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
+    assert "resampled by item" in by_item and "interval of r: 2 of 40 samples left out" in undefined
