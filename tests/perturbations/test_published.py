@@ -114,10 +114,11 @@ def test_p_is_the_share_of_the_words():
         masked = perturb(captions, "masking", p=p).captions
         share = sum(text.split().count(MASK) for text in masked) / (500 * len(captions[0].split()))
         assert share == pytest.approx(p, abs=0.02)  # four standard deviations of 10,000 draws
-    assert perturb([LONG], "removal", p=0).captions[0] in LONG.split()
-    for kind in ("removal", "masking"):
-        text = perturb([LONG], kind, p=1, removal="keep").captions[0].split()
-        assert sum((word == MASK) == (kind == "masking") for word in text) == len(LONG.split()) - 1
+    for p in (0, 0.9, 1):
+        for caption in (LONG, "two words", "three small words"):
+            text = perturb([caption], "masking", p=p).captions[0].split()
+            drawn = drawn_places(caption, len(text), p=p)
+            assert {place for place, word in enumerate(text) if word == MASK} == drawn
 
 
 # ------------------------------------------------------------------ for every text

@@ -227,7 +227,12 @@ def localisation(
     scores = number_column(caption_scores, "caption_scores")
     n = len(scores)
     wrong = flag_column(foils, "foils", n)
-    units, unit = units_of(images, np.full(n, True), "caption", scores, wrong.astype(float))
+    words = None if word_doubts is None else _words(word_doubts, word_labels, wrong)
+    keys = [scores, wrong.astype(float)]
+    if words is not None:
+        texts = [f"{pair}" for pair in zip(word_doubts, word_labels, strict=True)]
+        keys.insert(0, np.unique(texts, return_inverse=True)[1])
+    units, unit = units_of(images, np.full(n, True), "caption", *keys)
     kept = present_rows(missing, caption_scores=scores)
     n_foils, n_right = int((kept & wrong).sum()), int((kept & ~wrong).sum())
     notes = left_out(kept, "captions")
@@ -240,10 +245,9 @@ def localisation(
         numbers["average_precision_foil"] = _average_precision(-found, looked_for, units[kept])
     else:
         notes.append("no average precision: it needs foils and right captions")
-    if word_doubts is None:
+    if words is None:
         notes.append("no localisation accuracy: it needs scores of words, and here a caption has one score")
     else:
-        words = _words(word_doubts, word_labels, wrong)
         of_words, n_words, n_wrong, word_notes = _word_numbers(words, kept, wrong, units)
         numbers |= of_words
         counts |= {"judged words": n_words, "wrong words": n_wrong}

@@ -1,0 +1,274 @@
+"""How often scores are in people's order: literal accuracies, ties, gaps, and every comparison enumerated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capscore.benchmarks.protocols import (
+    PASCAL50S_CATEGORIES,
+    VALSE_PHENOMENA,
+    VALSE_PIECES,
+    XVNLI_LABELS,
+    foils,
+    marvl,
+    pairwise_by_category,
+    xvnli,
+)
+from capscore.errors import InputError
+
+SCORE = st.sampled_from([0.0, 0.25, 0.5, 0.75, math.nan])
+
+
+def counted(found):
+    """Name of a row, without "accuracy_" → (comparisons, wins, ties); the mean has no wins of its own."""
+    ties = found.details["ties"]
+    return {
+        row.name.removeprefix("accuracy_"): (row.n, round(row.n * (row.value or 0)), ties[row.name])
+        for row in found.statistics
+        if row.name in ties
+    }
+
+
+def tallied(values):
+    """Differences of scores → (comparisons, wins, ties); NaN stands for no comparison."""
+    values = [value for value in values if not math.isnan(value)]
+    return len(values), sum(value > 0 for value in values), sum(value == 0 for value in values)
+
+
+# ------------------------------------------------------------------ pairs of captions, foils
+
+
+def test_pascal50s_has_an_accuracy_per_category_and_their_plain_mean():
+    # HC won, lost; HI tied, won; HM won; MM lost
+    found = pairwise_by_category(
+        [0.9, 0.2, 0.5, 0.1, 0.8, 0.7],
+        [0.1, 0.7, 0.5, 0.3, 0.2, 0.9],
+        [0, 0, 1, 1, 0, 0],
+        ["HC", "HC", "HI", "HI", "HM", "MM"],
+    )
+    assert found.table() == [
+        ("accuracy hc", 0.5, 2),
+        ("accuracy hi", 0.5, 2),
+        ("accuracy hm", 1.0, 1),
+        ("accuracy mm", 0.0, 1),
+        ("accuracy mean", 0.5, 6),
+    ]
+    assert counted(found) == {"hc": (2, 1, 0), "hi": (2, 1, 1), "hm": (1, 1, 0), "mm": (1, 0, 0)}
+    assert found.counts == {"pairs": 6, "ties": 1, "left out": 0}
+    assert "1 tie of scores in HI, not counted as a win" in found.notes
+    empty = pairwise_by_category([0.9], [0.1], [0], ["HM"])
+    assert [value for _, value, _ in empty.table()] == [None, None, 1.0, None, None]
+    assert "HC has nothing to compare: no accuracy, and no mean over all" in empty.notes
+
+
+def test_samples_without_a_category_are_left_out_and_told():
+    columns = [1, 0], [0, 1], [0, 0], ["A", "B"]
+    found = pairwise_by_category(*columns, known=("A", "B"), images=["x", "y"], bootstrap=100)
+    assert [row.interval for row in found.statistics[:2]] == [(1.0, 1.0), (0.0, 0.0)]
+    notes = [note for note in found.notes if note.startswith(("interval of A: ", "interval of B: "))]
+    assert all(10 < int(note.split()[3]) < 40 for note in notes) and len(notes) == 2  # a quarter, by chance
+
+
+def test_foils_have_a_mean_over_pieces_and_one_over_pairs():
+    found = foils([1, 1, 1, 0], [0, 0, 0, 1], ["a", "a", "a", "b"])
+    assert found.table() == [
+        ("accuracy a", 1.0, 3),
+        ("accuracy b", 0.0, 1),
+        ("accuracy mean", 0.5, 4),
+        ("accuracy pooled", 0.75, 4),
+    ]
+    assert found.details["phenomena"] == {}
+    one = foils([0.9, 0.5, 0.3, 0.2], [0.1, 0.5, 0.4, 0.1])
+    assert counted(one) == {"all": (4, 2, 1), "pooled": (4, 2, 1)}
+    nothing = foils([0.9, 0.8], [0.1, 0.2], ["a", "b"], [True, False])
+    assert [value for _, value, _ in nothing.table()] == [1.0, None, None, 1.0]
+
+
+def test_foils_that_are_not_valid_take_no_part_and_need_no_score():
+    scores = [0.9, None, 0.3], [0.1, 0.2, 0.4]
+    found = foils(*scores, valid=[True, False, True])
+    assert counted(found)["pooled"] == (2, 1, 0)
+    assert found.counts == {"pairs": 2, "ties": 0, "not valid": 1, "left out": 0}
+    skipped = foils(*scores, valid=[1, 1, 0], missing="skip")
+    assert skipped.counts == {"pairs": 1, "ties": 0, "not valid": 1, "left out": 1}
+
+
+def test_valse_gives_the_published_average():
+    assert len(set(VALSE_PIECES)) == 11
+    assert [len(pieces) for pieces in VALSE_PHENOMENA.values()] == [1, 1, 3, 1, 2, 2, 1]
+    # Accuracies in percent of the published table's first line (English, ViT-H/14, both losses), here as wins
+    # of 1,000 pairs a piece; its average is 69.7.
+    percent = [81.6, 76.3, 68.3, 75.8, 66.1, 66.5, 86.0, 62.1, 46.9, 42.3, 95.0]
+    captions = [float(pair < 10 * share) for share in percent for pair in range(1000)]
+    pieces = [piece for piece in VALSE_PIECES for _ in range(1000)]
+    found = foils(captions, [0.5] * len(captions), pieces, known=VALSE_PIECES)
+    assert round(100 * found.value("accuracy_mean"), 1) == 69.7
+    assert round(100 * found.details["phenomena"]["counting"], 1) == 70.1  # (68.3 + 75.8 + 66.1) / 3
+    assert round(100 * found.details["phenomena"]["coreference"], 1) == 44.6
+    assert found.details["phenomena"]["existence"] == 0.816
+    with pytest.raises(InputError, match=r"^row 0, pieces: "):
+        foils([0.9], [0.1], ["plural"], known=VALSE_PIECES)
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.tuples(SCORE, SCORE, st.integers(0, 1), st.sampled_from(PASCAL50S_CATEGORIES)),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_pairs_are_counted_one_by_one(rows):
+    first, second, labels, categories = zip(*rows, strict=True)
+    found = pairwise_by_category(first, second, labels, categories, missing="skip")
+    foiled = foils(first, second, categories, labels, known=PASCAL50S_CATEGORIES, missing="skip")
+    for name in PASCAL50S_CATEGORIES:
+        mine = [(a - b, label) for a, b, label, category in rows if category == name]
+        assert counted(found)[name.lower()] == tallied([-d if label else d for d, label in mine])
+        assert counted(foiled)[name] == tallied([difference for difference, valid in mine if valid])
+
+
+# ------------------------------------------------------------------ XVNLI
+
+E, N, C = XVNLI_LABELS
+# photo "bus" has all labels and a second contradiction; photo "cat" no neutral caption; one row has no label
+XVNLI = [0.8, 0.5, 0.3, 0.6, 0.4, 0.4, 0.9], [E, N, C, C, E, C, "-"], ["bus"] * 4 + ["cat"] * 3
+
+
+def test_xvnli_has_three_experiments():
+    found = xvnli(*XVNLI)
+    # E > C: .8 > .3, .8 > .6, .4 = .4
+    # and E > N: .8 > .5; N > C: .5 > .3, .5 < .6
+    # .8 > .5 > .3, not .5 > .6
+    assert counted(found) == {"1": (3, 2, 1), "2": (6, 4, 1), "3": (2, 1, 0)}
+    assert found.value("accuracy_1") == 2 / 3 and found.value("accuracy_3") == 0.5
+    names = ("captions", "without label", "images", "comparisons", "left out")
+    assert found.counts == dict(zip(names, (7, 1, 2, 11, 0), strict=True))
+    nothing = xvnli([0.1, 0.2, 0.3], [E, C, "-"], ["a", "b", "b"])
+    assert [value for _, value, _ in nothing.table()] == [None, None, None]
+
+
+def test_premises_part_the_captions_of_a_photo():
+    found = xvnli(*XVNLI, premise_ids=["bus#0", "bus#0", "bus#0", "bus#1", "cat#0", "cat#0", "cat#0"])
+    assert counted(found) == {"1": (2, 1, 1), "2": (4, 3, 1), "3": (1, 1, 0)}
+    assert found.counts["premises"] == 2
+    # the same premise number under two photos is two premises
+    assert xvnli(*XVNLI, premise_ids=[0, 0, 0, 1, 0, 0, 0]).table() == found.table()
+
+
+def test_rows_without_a_label_need_no_score():
+    scores = [0.8, math.nan, 0.3, 0.6, 0.4, 0.4, math.nan]
+    found = xvnli(scores, *XVNLI[1:], missing="skip")
+    assert [row.n for row in found.statistics] == [3, 3, 0] and found.counts["left out"] == 0 + 3 + 2
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.tuples(SCORE, st.sampled_from([E, N, C, "-"]), st.sampled_from("abc"), st.integers(0, 1)),
+        min_size=1,
+        max_size=14,
+    ),
+    st.booleans(),
+)
+def test_xvnli_counts_every_combination(rows, by_premise):
+    scores, labels, images, premises = zip(*rows, strict=True)
+    found = xvnli(scores, labels, images, premise_ids=premises if by_premise else None, missing="skip")
+    gaps = {"1": [], "2": [], "3": []}
+    for size in (2, 3):
+        for chosen in itertools.combinations([row for row in rows if row[1] != "-"], size):
+            groups = {row[2:] if by_premise else row[2] for row in chosen}
+            ranked = sorted(chosen, key=lambda row: XVNLI_LABELS.index(row[1]))
+            if len(groups) > 1 or len({row[1] for row in chosen}) < size:
+                continue
+            steps = [a[0] - b[0] for a, b in itertools.pairwise(ranked)]
+            gap = math.nan if any(map(math.isnan, steps)) else min(steps)
+            gaps["2" if size == 2 else "3"].append(gap)
+            if [row[1] for row in ranked] == [E, C]:
+                gaps["1"].append(gap)
+    assert counted(found) == {name: tallied(values) for name, values in gaps.items()}
+    assert found.counts["left out"] == sum(math.isnan(gap) for values in gaps.values() for gap in values)
+
+
+# ------------------------------------------------------------------ MaRVL
+
+# (left, right, label, caption, id)
+MARVL = [
+    (0.9, 0.2, True, "two dogs", "sw-0"),  # max .9
+    (0.1, 0.3, False, "two dogs", "sw-1"),  # min .1
+    (0.2, 0.4, True, "two dogs", "sw-2"),  # max .4
+    (0.6, 0.5, False, "two dogs", "sw-3"),  # min .5
+]
+EASY = [
+    (0.9, 0.9, True, "a hat", "sw-8"),
+    (0.8, 0.1, False, "a hat", "sw-9"),
+    (0.9, 0.1, True, "a hat", "sw-10"),
+    (0.2, 0.8, False, "a hat", "sw-11"),
+]
+ODD = [(0.5, 0.5, place == 0, "a boat", f"sw-{12 + place}") for place in range(4)]
+
+
+def run(rows, **how):
+    return marvl(*zip(*rows, strict=True), **how)
+
+
+def test_marvl_has_two_experiments():
+    found = run(MARVL + EASY)
+    # true .9 and .4 against false .1 and .5: only .4 > .5 fails; the other group has all
+    assert found.statistics == (("accuracy_1", 7 / 8, None, 8), ("accuracy_2", 0.5, None, 2))
+    assert counted(found) == {"1": (8, 7, 0), "2": (2, 1, 0)}
+    # a group is tied if only equal scores prevent the win
+    scores = (0.5, 0.1), (0.9, 0.1), (0.5, 0.7), (0.1, 0.2)
+    tied = [(*pair, number < 2, "c", number) for number, pair in enumerate(scores)]
+    assert counted(run(tied)) == {"1": (4, 3, 1), "2": (1, 0, 1)}
+
+
+def test_irregular_groups_are_named_and_take_no_part():
+    found = run(ODD + MARVL + EASY[:3])
+    assert found.statistics[0].n == 4
+    assert found.details["irregular"] == [
+        {"ids": ["sw-8", "sw-9", "sw-10"], "n_true": 2, "n_false": 1},
+        {"ids": ["sw-12", "sw-13", "sw-14", "sw-15"], "n_true": 1, "n_false": 3},
+    ]
+    assert found.counts == {"rows": 11, "groups": 1, "irregular groups": 2, "left out": 0}
+    # so is a caption of two groups
+    twice = run(MARVL + [(*row[:3], "two dogs", row[4]) for row in EASY])
+    assert (twice.counts["groups"], twice.value("accuracy_1")) == (0, None)
+    with pytest.raises(InputError, match="the id 'sw-0' occurs twice"):
+        run([*MARVL, MARVL[0]])
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.one_of(
+            st.permutations([True, True, False, False]), st.lists(st.booleans(), min_size=1, max_size=5)
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    st.data(),
+)
+def test_marvl_counts_every_pair_of_a_group(groups, data):
+    groups = [[(data.draw(SCORE), data.draw(SCORE), label) for label in labels] for labels in groups]
+    rows = [(*row, number) for number, group in enumerate(groups) for row in group]
+    found = run([(*row, index) for index, row in enumerate(rows)], missing="skip")
+    gaps = defaultdict(list)
+    for group in groups:
+        right, wrong = ([row[:2] for row in group if row[2] == label] for label in (True, False))
+        if len(right) == len(wrong) == 2:
+            pairs = [
+                math.nan if math.isnan(sum(a + b)) else max(a) - min(b)
+                for a, b in itertools.product(right, wrong)
+            ]
+            gaps["1"] += pairs
+            gaps["2"].append(math.nan if any(map(math.isnan, pairs)) else min(pairs))
+    assert counted(found) == {name: tallied(gaps[name]) for name in ("1", "2")}
+    assert found.counts["groups"] == len(gaps["2"])
+    assert found.counts["left out"] == sum(math.isnan(gap) for values in gaps.values() for gap in values)

@@ -1,0 +1,252 @@
+"""Laws of every protocol of rows; `retrieval`, whose rows are matrices, has its own file."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from capscore.benchmarks import protocols
+from capscore.benchmarks.protocols import (
+    captokeneval,
+    foils,
+    localisation,
+    marvl,
+    pairwise_by_category,
+    thumb,
+    xvnli,
+)
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.cli.benchmark import benchmark
+from capscore.errors import InputError
+from capscore.statistics.agreement import agreement, compare
+from capscore.statistics.bootstrap import multiplicities
+
+N = 24
+chance = np.random.default_rng(4)
+A, B, C = chance.integers(0, 6, (3, N)) / 5
+PHOTOS = [f"{number % 7}.jpg" for number in range(N)]
+GROUPS = [f"caption {number // 4}" for number in range(N)]
+# protocol → (its columns of scores, its other columns, a value that stands in none of these)
+PROTOCOLS = {
+    pairwise_by_category: (
+        {"first": A, "second": B},
+        {"labels": chance.integers(0, 2, N), "categories": chance.choice(["HC", "HI", "HM", "MM"], N)},
+        2,
+    ),
+    foils: (
+        {"caption_scores": A, "foil_scores": B},
+        {"pieces": chance.choice(["a", "b"], N), "valid": chance.random(N) < 0.8},
+        None,
+    ),
+    xvnli: (
+        {"scores": A},
+        {"labels": [protocols.XVNLI_LABELS[number % 3] for number in range(N)], "image_ids": PHOTOS},
+        None,
+    ),
+    marvl: (
+        {"left_scores": A, "right_scores": B},
+        {
+            "labels": [number % 4 < 2 for number in range(N)],
+            "captions": GROUPS,
+            "ids": [f"sw-{n}" for n in range(N)],
+        },
+        None,
+    ),
+    thumb: (
+        {"scores": A},
+        {"precision": B, "recall": C, "total": B + C, "systems": chance.choice(["A", "B", "Human"], N)},
+        None,
+    ),
+    localisation: (
+        {"caption_scores": A},
+        {
+            "foils": [number % 2 for number in range(N)],
+            "word_doubts": [[float(x), None, float(y), 0.5] for x, y in zip(B, C, strict=True)],
+            "word_labels": [[number % 2, 0, 0, number % 4 == 1] for number in range(N)],
+        },
+        7,
+    ),
+    captokeneval: (
+        {"word_scores": [[a, b] for a, b in zip(A, B, strict=True)], "region_scores": [[c] for c in C]},
+        {
+            "word_labels": [[1, number % 2] for number in range(N)],
+            "semantic": [[1, number % 3 > 0] for number in range(N)],
+            "region_labels": [[number % 2] for number in range(N)],
+        },
+        [2, 2],
+    ),
+}
+DRAWING = [protocol for protocol in PROTOCOLS if protocol is not captokeneval]
+every_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda protocol: protocol.__name__)
+every_drawing_one = pytest.mark.parametrize("protocol", DRAWING, ids=lambda protocol: protocol.__name__)
+
+
+def columns_of(protocol):
+    scores, others, _ = PROTOCOLS[protocol]
+    columns = {name: list(column) for name, column in {**scores, **others}.items()}
+    has_images = "images" in inspect.signature(protocol).parameters
+    return {**columns, **({"images": PHOTOS} if has_images else {})}
+
+
+def test_every_protocol_is_here():
+    functions = {part for name in protocols.__all__ if inspect.isfunction(part := getattr(protocols, name))}
+    assert functions == {*PROTOCOLS, protocols.retrieval}
+
+
+@every_protocol
+def test_results_are_json_and_statistics_have_names(protocol):
+    found = protocol(**columns_of(protocol), **({"bootstrap": 20} if protocol in DRAWING else {}))
+    json.dumps([found.details, found.counts], allow_nan=False)
+    assert len({row.name for row in found.statistics}) == len(found.statistics) > 1
+    for row in found.statistics:
+        assert -1 <= row.value <= 1 and type(row.n) is int
+        assert (row.interval is not None) == (protocol in DRAWING)
+    assert found.table() == [(row.name.replace("_", " "), row.value, row.n) for row in found.statistics]
+    assert all(found.value(row.name) == row.value for row in found.statistics)
+    assert all(type(number) is int for number in found.counts.values())
+
+
+@every_protocol
+def test_the_order_of_rows_does_not_matter(protocol):
+    columns = columns_of(protocol)
+    order = np.random.default_rng(1).permutation(N)
+    shuffled = {name: [column[row] for row in order] for name, column in columns.items()}
+    for how in [{}] if protocol not in DRAWING else [{"bootstrap": 20}, {"bootstrap": 20, "images": None}]:
+        how = {name: value for name, value in how.items() if name != "images" or "images" in columns}
+        one, other = protocol(**{**columns, **how}), protocol(**{**shuffled, **how})
+        for row, again in zip(one.statistics, other.statistics, strict=True):
+            assert (again.name, again.n) == (row.name, row.n)
+            assert again.value == pytest.approx(row.value, abs=1e-12)
+            assert again.interval == (row.interval and pytest.approx(row.interval, abs=1e-12))
+        assert one.counts == other.counts
+
+
+@every_drawing_one
+def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol):
+    columns = columns_of(protocol)
+    units = GROUPS if protocol is marvl else PHOTOS
+    found = protocol(**columns, bootstrap=30, confidence=0.5, seed=5)
+    names = sorted(set(units))
+    samples = {row.name: [] for row in found.statistics}
+    for times in multiplicities(np.random.default_rng(5), len(names), 30).T:
+        drawn = [(row, copy) for row in range(N) for copy in range(times[names.index(units[row])])]
+        # a photo or a group that is drawn twice is two
+        written = {
+            name: [f"{column[row]} {copy}" for row, copy in drawn]
+            if name in ("images", "image_ids", "captions", "ids")
+            else [column[row] for row, _ in drawn]
+            for name, column in columns.items()
+        }
+        for name, value, *_ in protocol(**written).statistics:
+            samples[name] += [] if value is None else [value]
+    for name, _, interval, _ in found.statistics:
+        assert interval == pytest.approx(tuple(np.quantile(samples[name], [0.25, 0.75])), abs=1e-12), name
+
+
+@every_drawing_one
+def test_intervals_need_two_photos_and_the_default_seed_is_0(protocol):
+    columns = columns_of(protocol)
+    drawn = [protocol(**columns, bootstrap=20, **more) for more in ({}, {"seed": 0}, {"seed": 1})]
+    assert drawn[0].statistics == drawn[1].statistics != drawn[2].statistics
+    defaults = {name: part.default for name, part in inspect.signature(protocol).parameters.items()}
+    assert [defaults[name] for name in ("bootstrap", "confidence", "seed")] == [0, 0.95, 0]
+    for options in ({"bootstrap": -1}, {"bootstrap": 9, "confidence": 95}, {"seed": -1}):
+        with pytest.raises(InputError) as caught:
+            protocol(**columns, **options)
+        assert caught.value.field in options
+    if "images" in columns:
+        one = protocol(**{**columns, "images": ["a"] * N}, bootstrap=9)
+        assert all(row.interval is None for row in one.statistics)
+        assert any("needs at least 2 images" in note for note in one.notes)
+        assert any(
+            "resampled by" in note for note in protocol(**{**columns, "images": None}, bootstrap=50).notes
+        )
+
+
+@every_protocol
+def test_a_missing_score_stops_or_is_left_out_and_counted(protocol):
+    columns = columns_of(protocol)
+    whole = protocol(**columns)
+    assert whole.counts["left out"] == 0
+    for name in PROTOCOLS[protocol][0]:
+        nested = isinstance(columns[name][0], list)
+        gap = [math.nan, *columns[name][5][1:]] if nested else None
+        lacking = {**columns, name: [*columns[name][:5], gap, *columns[name][6:]]}
+        if protocol is foils:
+            lacking["valid"] = [True] * N
+        with pytest.raises(InputError, match="missing='skip' leaves out") as caught:
+            protocol(**lacking)
+        assert (caught.value.row, caught.value.field) == (5, name)
+        skipped = protocol(**lacking, missing="skip")
+        assert skipped.counts["left out"] > 0 and any("left out" in note for note in skipped.notes)
+        assert sum(row.n for row in skipped.statistics) < sum(
+            row.n for row in protocol(**{**lacking, name: columns[name]}).statistics
+        )
+    with pytest.raises(InputError, match="missing='ignore'"):
+        protocol(**columns, missing="ignore")
+
+
+@every_protocol
+def test_a_column_that_does_not_fit_is_named(protocol):
+    columns = columns_of(protocol)
+    scores, _, wrong = PROTOCOLS[protocol]
+    for name in columns:
+        with pytest.raises(InputError) as caught:
+            protocol(**{**columns, name: columns[name][:-1]})
+        assert name in next(iter(columns)) or caught.value.field == name
+        for given in ("abc", 3, {"a": 1}):
+            with pytest.raises(InputError, match=f"{name}: "):
+                protocol(**{**columns, name: given})
+        cell = "x" if name in scores else None if name == "images" else wrong
+        with pytest.raises(InputError) as caught:
+            protocol(**{**columns, name: [*columns[name][:3], cell, *columns[name][4:]]})
+        assert (caught.value.row, caught.value.field) == (3, name)
+    with pytest.raises(InputError):
+        protocol(**{name: [] for name in columns})
+
+
+def test_columns_as_people_hand_them_over():
+    import pandas
+    import pyarrow
+    import torch
+
+    scores, pieces = [0.9, 0.5, 0.3], ["a", "a", "b"]
+    expected = foils(scores, [0.1, 0.5, 0.4], pieces, [True, True, False])
+    for column in (
+        pandas.Series(scores, index=[5, 6, 7]),
+        pandas.array(scores, dtype="Float64"),
+        pyarrow.array(scores),
+        torch.tensor(scores, dtype=torch.float64),
+    ):
+        assert foils(column, [0.1, 0.5, 0.4], pieces, [True, True, False]) == expected
+    for column in (np.array(pieces), pandas.Series(pieces, index=[5, 6, 7]), pyarrow.array(pieces)):
+        assert foils(scores, [0.1, 0.5, 0.4], column, np.array([True, True, False])) == expected
+
+
+def test_defaults_of_runs_and_commands():
+    """Other defaults would change published intervals."""
+    names = ("bootstrap", "confidence", "seed")
+    assert [getattr(TaskOptions(), name) for name in names] == [1000, 0.95, 0]
+    assert TaskOptions().sampling == {"bootstrap": 1000, "confidence": 0.95, "seed": 0, "missing": "raise"}
+    for function, draws, default in (
+        (benchmark, "bootstrap", 1000),
+        (agreement, "bootstrap", 0),
+        (compare, "n", 1000),
+    ):
+        found = {name: part.default for name, part in inspect.signature(function).parameters.items()}
+        assert (found[draws], found["confidence"], found["seed"]) == (default, 0.95, 0)
+
+
+def test_protocols_import_nothing_heavy():
+    heavy = ("matplotlib", "scipy", "torch", "pandas", "PIL", "datasets")
+    code = (
+        f"import sys, capscore.benchmarks.protocols; print([name for name in {heavy} if name in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

@@ -1,0 +1,69 @@
+"""THumB: Pearson's r against NumPy's, and the systems' means."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from capscore.benchmarks.protocols import thumb
+
+SCORES = [0.10, 0.30, 0.20, 0.60, 0.50, 0.90]
+RATINGS = {
+    "precision": [3, 4, 5, 5, 4, 5],
+    "recall": [2, 2, 3, 5, 3, 5],
+    "total": [2.5, 3.0, 4.0, 5.0, 3.4, 5.0],
+}
+SYSTEMS = ["Up-Down", "VinVL-base", "VinVL-base", "Up-Down", "Human", "Human"]
+
+
+def means(*values):
+    return dict(zip(("n", "score", "precision", "recall", "total"), values, strict=True))
+
+
+def test_literal_correlations_and_means_of_systems():
+    found = thumb(SCORES, **RATINGS, systems=SYSTEMS)
+    # scores less their mean (.30): -.2, 0, -.1, .3; precision (4.25): -1.25, -.25, .75, .75
+    # → .4 / √(.14 · 2.75); recall (3): -1, -1, 0, 2 → .8 / √(.14 · 6); total (3.625): → .6 / √(.14 · 3.6875)
+    expected = [0.4 / math.sqrt(0.14 * 2.75), 0.8 / math.sqrt(0.14 * 6), 0.6 / math.sqrt(0.14 * 3.6875)]
+    expected += [np.corrcoef(SCORES, rating)[0, 1] for rating in RATINGS.values()]
+    subsets = ("without human", "with human")
+    names = [f"pearson {name} {subset}" for subset in subsets for name in RATINGS]
+    assert [row[0] for row in found.table()] == names
+    assert [row.value for row in found.statistics] == pytest.approx(expected)
+    assert [row.n for row in found.statistics] == [4, 4, 4, 6, 6, 6]
+    assert found.details["systems"] == {
+        "Human": means(2, 0.7, 4.5, 4.0, 4.2),
+        "Up-Down": means(2, 0.35, 4.0, 3.5, 3.75),
+        "VinVL-base": means(2, 0.25, 4.5, 2.5, 3.5),
+    }
+    assert found.counts == {"captions": 6, "human captions": 2, "systems": 3, "left out": 0}
+    skipped = thumb([math.nan, *SCORES[1:]], **RATINGS, systems=SYSTEMS, missing="skip")
+    assert [row.n for row in skipped.statistics] == [3, 3, 3, 5, 5, 5]
+    assert skipped.details["systems"]["Up-Down"] == means(1, 0.6, 5.0, 5.0, 5.0)
+
+
+def test_what_is_constant_or_not_there_has_no_correlation():
+    columns = [5, 5, 5, 5], [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"]
+    constant = thumb([0.5] * 4, *columns, bootstrap=100)
+    assert [value for _, value, _ in constant.table()] == [None] * 6 and constant.notes
+    assert thumb([0.1, 0.2, 0.3, 0.4], *columns).value("pearson_recall_with_human") == pytest.approx(1)
+    human = thumb([0.1, 0.2], [4, 5], [4, 5], [4, 5], ["Human", "Human"])
+    assert human.statistics[2] == ("pearson_total_without_human", None, None, 0)
+    assert human.value("pearson_total_with_human") == pytest.approx(1)
+    nobody = thumb([None, None], [1, 2], [1, 2], [1, 2], ["A", "B"], missing="skip", bootstrap=10)
+    assert nobody.details["systems"] == {} and nobody.value("pearson_total_with_human") is None
+    assert any("no caption is by the system 'Human'" in note for note in nobody.notes)
+
+
+def test_intervals_are_those_of_a_correlation():
+    rng = np.random.default_rng(1)
+    quality = rng.standard_normal(400)
+    scores = quality + rng.standard_normal(400)  # r = 1 / √2
+    systems = ["A", "Human"] * 200
+    found = thumb(scores, quality, quality, quality, systems, images=np.arange(400) // 2, bootstrap=300)
+    for row in (found.statistics[2], found.statistics[5]):
+        # Fisher's z: atanh(r) ± 1.96 / √(n − 3)
+        low, high = np.tanh(np.arctanh(row.value) + np.array([-1, 1]) * 1.96 / math.sqrt(row.n - 3))
+        assert row.interval == pytest.approx((low, high), abs=0.03)
