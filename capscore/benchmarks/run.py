@@ -359,9 +359,13 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
         raise MetricRefusal(f"{name} {reason}")
     queries = task.queries(rows)
     usable = np.ones(len(queries), dtype=bool)
+    left_out: set[int] = set()
     if kind.needs_images:
         usable &= np.array([path is not None for path in queries.images])
         missing = {image for image, path in zip(queries.image_ids, queries.images, strict=True) if not path}
+        # a photo without captions is no query, and is looked at among others
+        left_out |= {index for index, (_, row) in enumerate(rows) if row.get("image", "") is None}
+        missing |= {rows[index][1]["image_id"] for index in left_out}
         if missing and (not partial or not usable.any()):
             raise MetricRefusal(
                 f"{name} looks at photos, and {len(missing):,} of the {len(set(queries.image_ids)):,} photos "
@@ -376,7 +380,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
             n, total = sum(not texts for texts in queries.references), len(queries)
             which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
             raise MetricRefusal(f"{name} compares captions with references, and in {run.benchmark} {which}")
-    left_out = {owner for owner, fits in zip(queries.owners, usable, strict=True) if not fits}
+    left_out |= {owner for owner, fits in zip(queries.owners, usable, strict=True) if not fits}
     return [row for index, row in enumerate(rows) if index not in left_out] if left_out else rows
 
 

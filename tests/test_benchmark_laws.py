@@ -1,0 +1,329 @@
+"""Laws of every benchmark that metrics are measured on: of the library, and one of another package.
+
+What official files hold, and how they are read, exported and checked, has its laws in tests/datasets_scripts.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capscore
+from capscore import CapscoreError
+from capscore.benchmarks import published, run_benchmark, run_suite
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
+from capscore.benchmarks.run import benchmark_queries
+from capscore.benchmarks.suite import SUITES, benchmark_home, members
+from capscore.benchmarks.tasks import TaskOptions, known_slugs, task_of
+from capscore.files.shipped import benchmark_slugs
+from capscore.registry import BENCHMARKS, METRICS
+
+from .datasets_scripts.conftest import _own_cache, official, shared
+from .laws import every
+from .outside.capscore_outside.rated_rooms import RatedRooms
+from .photos import encode, noise
+from .toy import ColourBackbone
+
+__all__ = ["_own_cache", "shared"]
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+BENCHMARKS.unregister("rated_rooms")  # it is registered while these laws run
+UNSCORED = ("m_finecap3k", "flickr30k_entities")  # other protocols
+QUICK = TaskOptions(bootstrap=0, missing="skip")
+DRAWN = TaskOptions(bootstrap=40, missing="skip")
+every_benchmark = every("benchmark", also=["rated_rooms"])
+every_scored = every("benchmark", without=UNSCORED, also=["rated_rooms"])
+# protocols of papers besides agreement, accuracy and recall: statistics of robustness and of systems
+ELSEWHERE = ("mean_", "drop_", "system_")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def outside():
+    BENCHMARKS.register("rated_rooms")(RatedRooms)
+    yield
+    BENCHMARKS.unregister("rated_rooms")
+
+
+@pytest.fixture(scope="session")
+def folder_of(shared, tmp_path_factory):
+    """Benchmark → a folder with its tiny files and photos."""
+
+    @functools.cache
+    def rooms():
+        made = tmp_path_factory.mktemp("rooms")
+        (made / "photos").mkdir()
+        lines = []
+        for number in range(6):
+            (made / "photos" / f"{number % 3}.jpg").write_bytes(encode(noise(seed=number % 3), "JPEG"))
+            rating = {"photo": f"{number % 3}.jpg", "caption": f"room {number}", "rating": 1 + number % 4}
+            lines.append(json.dumps({**rating, "references": ["a room"]}))
+        (made / "ratings.jsonl").write_text("\n".join(lines))
+        return made
+
+    return lambda slug: rooms() if slug == "rated_rooms" else shared(slug)
+
+
+def parts_of(slug):
+    """(configuration, split) of the tiny files."""
+    return [("default", "test")] if slug == "rated_rooms" else list(official(slug).ROWS)
+
+
+def configs_of(slug):
+    """The first split of each kind of configuration: one, and those with a task of their own."""
+    config, split = parts_of(slug)[0]
+    return {
+        name: part
+        for name, part in reversed(parts_of(slug))
+        if task_of(slug, name) is not task_of(slug, config)
+    } | {config: split}
+
+
+def rows_of(slug, config, split, folder):
+    return list(benchmark_builder(slug, config, data_dir=folder).examples(split))
+
+
+def copies(rows, n=5):
+    """The rows n times over, as those of other photos, captions and groups."""
+    names = ("image_id", "left_image_id", "right_image_id", "caption", "id", "premise_id")
+    return [
+        (f"{key}·{copy}", {**row, **{name: f"{row[name]}·{copy}" for name in names if name in row}})
+        for copy in range(n)
+        for key, row in rows
+    ]
+
+
+def toy_scores(queries):
+    """A score that depends on photo and caption alone."""
+    pairs = zip(queries.image_ids, queries.candidates, strict=True)
+    return np.array([random.Random(f"{photo} {caption}").randrange(20) / 20 for photo, caption in pairs])
+
+
+def toy(**options):
+    return {
+        "mcs": lambda: capscore.load("mcs", backbone=ColourBackbone(), cache=False, progress=False, **options)
+    }
+
+
+def numbers(outcome):
+    """Its statistics, with NaN for None, to be compared."""
+    return [
+        [math.nan if number is None else number for number in (row.value, *(row.interval or ()), row.n)]
+        for row in outcome.statistics
+    ]
+
+
+def same(first, second):
+    assert [row.name for row in first.statistics] == [row.name for row in second.statistics]
+    for one, other in zip(numbers(first), numbers(second), strict=True):
+        assert other == pytest.approx(one, abs=1e-9, nan_ok=True)
+
+
+# ---- tasks ----
+
+
+@every_benchmark
+def test_a_benchmark_has_a_task_or_a_reason_for_none(benchmark):
+    for config in builder_class(benchmark).CONFIGS:
+        if benchmark in UNSCORED:
+            with pytest.raises(CapscoreError, match=f"{benchmark} is not a benchmark of caption scores: it "):
+                task_of(benchmark, config)
+        else:
+            assert task_of(benchmark, config)
+    assert (benchmark in known_slugs()) == (benchmark not in UNSCORED)
+
+
+@every_scored
+def test_what_is_scored_is_named_and_belongs_to_its_row(benchmark, folder_of):
+    for config, split in parts_of(benchmark):
+        rows = rows_of(benchmark, config, split, folder_of(benchmark))
+        queries = task_of(benchmark, config).queries(rows)
+        assert len(queries) == len(set(queries.ids)) > 0
+        assert all(isinstance(text, str) and text for text in queries.candidates)
+        assert queries.owners == sorted(queries.owners) and set(queries.owners) <= set(range(len(rows)))
+        assert all(
+            key.startswith(rows[owner][0]) for key, owner in zip(queries.ids, queries.owners, strict=True)
+        )
+        assert {path.rpartition("/")[2] for path in queries.images if path} <= set(queries.image_ids)
+        assert [row["id"] for row in queries.to_rows()] == queries.ids
+
+
+@every_scored
+def test_numbers_do_not_depend_on_the_order_of_rows_and_come_again_by_seed(benchmark, folder_of):
+    for config, split in configs_of(benchmark).items():
+        task, rows = (
+            task_of(benchmark, config),
+            copies(rows_of(benchmark, config, split, folder_of(benchmark))),
+        )
+        if task.asks_for:
+            continue
+        shuffled = random.Random(1).sample(rows, len(rows))
+        found, again, other = (
+            task.outcome(part, toy_scores(task.queries(part)), options)
+            for part, options in ((rows, DRAWN), (shuffled, DRAWN), (rows, TaskOptions(bootstrap=40, seed=1)))
+        )
+        same(found, again)
+        assert [row.value for row in other.statistics] == [row.value for row in found.statistics]
+        assert len({row.name for row in found.statistics}) == len(found.statistics) > 0
+        assert any(row.value is not None and row.interval for row in found.statistics)
+        assert all(type(number) is int for number in found.counts.values())
+
+
+@every_scored
+def test_a_query_without_a_score_is_left_out_and_counted(benchmark, folder_of):
+    config, split = next(reversed(configs_of(benchmark).items()))
+    task, rows = task_of(benchmark, config), copies(rows_of(benchmark, config, split, folder_of(benchmark)))
+    if task.asks_for:
+        return
+    scores = toy_scores(task.queries(rows))
+    whole = task.outcome(rows, scores, QUICK)
+    scores[0] = math.nan
+    with pytest.raises(capscore.InputError, match="missing"):
+        task.outcome(rows, scores, TaskOptions(bootstrap=0))
+    part = task.outcome(rows, scores, QUICK)
+    assert any("left out" in note for note in part.notes)
+    assert sum(row.n for row in part.statistics) < sum(row.n for row in whole.statistics)
+
+
+# ---- runs ----
+
+
+@every_scored
+def test_a_run_measures_and_scores_from_its_file_give_the_same(benchmark, folder_of, tmp_path):
+    for config, split in configs_of(benchmark).items():
+        where = {"data_dir": folder_of(benchmark), "split": split}
+        task = task_of(benchmark, config)
+        if task.refusal(benchmark, METRICS.get("mcs"), ""):
+            with pytest.raises(CapscoreError, match=f"mcs is a score of captions, and {benchmark} asks for"):
+                run_benchmark(benchmark, config, metrics=toy(), options=QUICK, **where)
+            continue
+        try:
+            run = run_benchmark(benchmark, config, metrics=toy(), options=QUICK, **where)
+        except capscore.InputError as error:
+            assert "at least 2 items" in str(error)
+            continue
+        (result,) = run.results
+        assert (run.benchmark, run.config, run.split) == (benchmark, config, split)
+        assert result.n_rows == run.n_rows == len(rows_of(benchmark, config, split, folder_of(benchmark)))
+        assert result.signature.startswith("mcs|backbone:colours") and len(run.files) > 0
+        assert json.loads(json.dumps(run.to_dict(), allow_nan=False))["n_rows"] == run.n_rows
+        if task.asks_for:
+            assert result.scores is None
+            with pytest.raises(CapscoreError, match=f"{benchmark} "):
+                benchmark_queries(benchmark, config, **where)
+            continue
+        queries = benchmark_queries(benchmark, config, **where)
+        lines = [
+            json.dumps({"id": key, "score": score})
+            for key, score in zip(queries.ids, result.scores.tolist(), strict=True)
+        ]
+        (tmp_path / "mine.jsonl").write_text("\n".join(lines[::-1]))
+        theirs = run_benchmark(
+            benchmark, config, scores={"mine": tmp_path / "mine.jsonl"}, options=QUICK, **where
+        )
+        same(result.outcome, theirs.results[0].outcome)
+        assert theirs.results[0].n_queries == len(queries)
+
+
+@every_scored
+def test_missing_photos_are_said_and_their_rows_are_left_out_on_demand(benchmark, folder_of, tmp_path):
+    config, split = parts_of(benchmark)[0]
+    if task_of(benchmark, config).refusal(benchmark, METRICS.get("mcs"), ""):
+        return
+    rows = rows_of(benchmark, config, split, folder_of(benchmark))
+    photos = task_of(benchmark, config).queries(rows).images
+    names = sorted({path for path in photos if path})
+    where = {"data_dir": folder_of(benchmark), "split": split, "metrics": toy(), "options": QUICK}
+    (tmp_path / "half").mkdir()
+    for path in names[: (len(names) + 1) // 2]:
+        (tmp_path / "half" / Path(path).parent.name).mkdir(exist_ok=True)
+        for name in (Path(path).name, f"{Path(path).parent.name}/{Path(path).name}"):
+            (tmp_path / "half" / name).symlink_to(path)
+    (tmp_path / "none").mkdir()
+    with pytest.raises(CapscoreError, match=r"photos|missing"):
+        run_benchmark(benchmark, config, image_dir=tmp_path / "none", partial=True, **where)
+    if len(names) < 2:
+        return
+    with pytest.raises(CapscoreError, match=r"mcs looks at photos, and .* are missing"):
+        run_benchmark(benchmark, config, image_dir=tmp_path / "half", **where)
+    try:
+        run = run_benchmark(benchmark, config, image_dir=tmp_path / "half", partial=True, **where)
+    except capscore.InputError as error:
+        assert "at least 2 items" in str(error)
+        return
+    assert 0 < run.results[0].n_rows < run.n_rows == len(rows)
+
+
+# ---- published figures, suites ----
+
+
+@every_benchmark
+def test_published_figures_are_of_configurations_and_statistics_that_there_are(benchmark, folder_of):
+    figures = [figure for figure in published.figures() if figure.benchmark == benchmark]
+    configs = {*builder_class(benchmark).CONFIGS, "all", "default", "others"}
+    # some are of captions in a language that were not released
+    assert all(figure.config in configs or figure.config == figure.language for figure in figures)
+    assert all(figure.metric not in METRICS or METRICS.get(figure.metric) for figure in figures)
+    for config, split in {} if benchmark in UNSCORED else configs_of(benchmark).items():
+        task = task_of(benchmark, config)
+        if not task.asks_for:
+            rows = copies(rows_of(benchmark, config, split, folder_of(benchmark)))
+            measured = task.outcome(rows, toy_scores(task.queries(rows)), QUICK).statistics
+            asked = {task.published_as(row.name, config)[:2] for row in measured}
+            printed = {
+                (figure.config, figure.statistic)
+                for figure in figures
+                if figure.config in (config, "all") and not figure.statistic.startswith(ELSEWHERE)
+            }
+            assert not printed or printed & asked or {part for part, _ in printed} == {"all"}
+
+
+def test_suites_part_all_scored_benchmarks_by_language():
+    english, multilingual, everything = (set(members(suite)) for suite in SUITES)
+    assert not english & multilingual and english | multilingual == everything
+    assert {slug for slug, _ in everything} == {*benchmark_slugs(), "rated_rooms"} - {*UNSCORED}
+    assert {("xvnli", "en"), ("flickr8k_human", "expert"), ("rated_rooms", "default")} <= english
+    assert ("xvnli", "fr") in multilingual
+    with pytest.raises(capscore.InputError, match="'german' is not a suite: one of english"):
+        list(members("german"))
+
+
+def test_a_suite_is_its_parts(folder_of, tmp_path):
+    slugs = ("flickr8k_human", "valse", "thumb", "rated_rooms")
+    for slug in slugs:
+        (tmp_path / slug).symlink_to(folder_of(slug))
+    (tmp_path / "composite").mkdir()
+    rouge = {"rouge_l": lambda: capscore.load("rouge_l")}
+    seen = []
+    found = run_suite("english", tmp_path, rouge, options=QUICK, done=seen.append)
+    assert [run.name for run in seen] == [run.name for run in found.runs] and len(found.runs) == 4
+    for run in found.runs:
+        alone = run_benchmark(
+            run.benchmark, run.config, data_dir=tmp_path / run.benchmark, metrics=rouge, options=QUICK
+        )
+        same(run.results[0].outcome, alone.results[0].outcome)
+    assert (
+        found.skipped["valse · existence"]
+        == "rouge_l compares captions with references, and in valse no caption has any"
+    )
+    assert "there is no folder" in found.skipped["vicr"] and "reads" in found.skipped["composite · coco"]
+    assert found.failed == {} and set(found.to_dict()) == {"suite", "runs", "skipped", "failed"}
+    assert len(found.runs) + len(found.skipped) == len(list(members("english")))
+    with pytest.raises(capscore.InputError, match="is not a folder"):
+        run_suite("all", tmp_path / "nowhere", rouge)
+
+
+def test_a_damaged_file_stops_no_other_part_of_a_suite(tmp_path):
+    (tmp_path / "flickr8k").mkdir()  # a familiar name
+    official("flickr8k_human").write(tmp_path / "flickr8k")
+    (tmp_path / "flickr8k" / "ExpertAnnotations.txt").write_text("broken\n")
+    found = run_suite("english", tmp_path, {"rouge_l": lambda: capscore.load("rouge_l")}, options=QUICK)
+    assert "line 1: expected 5 tab-separated columns" in found.failed["flickr8k_human · expert"]
+    assert [run.name for run in found.runs] == ["flickr8k_human · crowdflower"]
+    (tmp_path / "flickr8k_human").mkdir()
+    assert benchmark_home(tmp_path, "flickr8k_human") == tmp_path / "flickr8k_human"
