@@ -1,72 +1,219 @@
-"""PR-MCS as a scorer: the formula of MCS, a tower of its own, and a word where the tower is another one."""
+"""PR-MCS: the formula of MCS, what its gate finds of each caption, and the weights that ship."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from importlib.resources import files
 
 import numpy as np
 import pytest
+import torch
 
 import capscore
+from capscore.backbones.embedded.noise_gate import FOUND
+from capscore.embedding.embedder import Embedder
 from capscore.images.load import load_image
+from capscore.perturbations import KINDS, perturb
 
-pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+from ..backbones.tiny_eye import write_eye
+from ..backbones.tiny_gate import with_gate
+from ..shipped_weights import pr_mcs_on
+from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
+PHOTO = str(files("skimage.data") / "chelsea.png")  # a tabby cat
 CAPTIONS = {
-    "en": ("A cat looks into the camera.", "camera the looks cat A into."),
-    "de": ("Eine Katze schaut in die Kamera.", "Kamera die in Katze schaut Eine."),
-    "fr": ("Un chat regarde vers l'appareil photo.", "photo vers chat regarde Un l'appareil."),
-    "es": ("Un gato mira hacia la cámara.", "cámara la gato hacia Un mira."),
-    "ja": ("猫がカメラを見ている。", "カメラいる猫てを見。が"),
+    "en": ("A tabby cat with green eyes and white whiskers looks to the side.", ["cat", "eyes", "whiskers"]),
+    "de": ("Eine getigerte Katze mit grünen Augen blickt zur Seite.", ["Katze", "Augen"]),
 }
 
 
-# scikit-image ships it
-PHOTO = str(files("skimage.data") / "chelsea.png")
+def scored(metric, backbone, captions, photo=RED, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the recipe, and of captions that were cut
+        scorer = capscore.load(metric, backbone=backbone, cache=False, empty="score", **options)
+        return scorer.score(captions, [photo] * len(captions))
+
+
+# ------------------------------------------------------------------ details
+
+
+def test_each_caption_has_its_details():
+    """Tokens that differ among all, start and end among them: 3 / 3, 3 / 6, 4 / 5."""
+    scorer = capscore.load("pr_mcs", backbone=JudgingColours(), cache=False)
+    rows = ["red", "red red red red", "blue green blue"], [RED, GREEN, BLUE]
+    scores = scorer.score(*rows)
+    kept = [1.0, 0.5, 0.8]
+    for detail, share in zip(scores.details, kept, strict=True):
+        assert detail == {
+            "kept": pytest.approx(share),
+            "lost": pytest.approx(1 - share),
+            "kind": "none",
+            "p_kind": pytest.approx(share),
+        }
+    assert scores.to_dict()["kind"] == ["none"] * 3 and "kept" not in scores.to_dict(per_row=False)
+    stream = [{"image": photo, "caption": text} for text, photo in zip(*rows, strict=True)]
+    found = list(capscore.score_stream(stream, scorer, batch_rows=2))
+    assert [row["kept"] for row in found] == pytest.approx(kept) and found[0]["kind"] == "none"
+    long = JudgingColours()
+    long.max_tokens = 20
+    (detail,) = scored("pr_mcs", long, ["red " * 10]).details
+    assert detail["kind"] == "repetition" and detail["p_kind"] == pytest.approx(0.75)
+
+
+def test_without_a_gate_there_are_no_details():
+    backbone = ColourBackbone()
+    backbone.recipe = "pr_mcs"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores = capscore.load("pr_mcs", backbone=backbone, cache=False).score(["red"], [RED])
+    assert scores.details is None and scores.to_dict()["kind"] == [None]
+    mcs = capscore.load("mcs", backbone=JudgingColours(), cache=False).score(["red"], [RED])
+    assert mcs.details is None and "kept" not in mcs.to_dict()
+
+
+def test_a_backbone_without_the_training_is_told():
+    with pytest.warns(capscore.RecipeWarning, match="'colours' does not say that it was fine-tuned"):
+        scorer = capscore.load("pr_mcs", backbone=ColourBackbone(), cache=False)
+    assert scorer.score(["red"], [RED]).scores == [2.5]
+
+
+# ------------------------------------------------------------------ the weights that ship
 
 
 @pytest.fixture(scope="module")
-def pr_mcs():
-    return capscore.load("pr_mcs", cache=False)
+def shipped(base_of_pr_mcs):
+    return pr_mcs_on(base_of_pr_mcs)
 
 
-def test_the_weights_that_ship_are_the_default_and_say_their_recipe(pr_mcs, monkeypatch):
-    assert pr_mcs.backbone.name == "embedded-pr-mcs" and pr_mcs.backbone.recipe == "pr_mcs"
-    # the variable that names the learned eye means its fine-tuned companion here
+def test_the_weights_that_ship_are_the_default(shipped, monkeypatch):
+    monkeypatch.setattr("capscore.backbones.tuned.load_folder", lambda folder, options: shipped)
+    assert shipped.name == "embedded-pr-mcs" and shipped.recipe == "pr_mcs"
+    scorer = capscore.load("pr_mcs", cache=False)
+    assert scorer.backbone is shipped
+    # the variable that names the learned backbone means its fine-tuned companion here
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    assert capscore.load("pr_mcs", cache=False).backbone.name == "embedded-pr-mcs"
+    assert capscore.load("pr_mcs", cache=False).backbone is shipped
+    captions = ["A cat.", "[MASK] [MASK]", "cat cat cat"]
+    scores = scorer.score(captions, [PHOTO] * 3)
+    cosines = shipped.encode_texts(captions) @ shipped.encode_images([load_image(PHOTO)])[0]
+    np.testing.assert_allclose(scores.scores, shipped.w * np.maximum(cosines, 0), atol=1e-5)
+    assert scores.signature.startswith(f"pr_mcs|backbone:embedded-pr-mcs@{shipped.revision}|w:{shipped.w:g}|")
 
 
 @pytest.mark.parametrize("language", CAPTIONS)
-def test_a_jumbled_caption_falls_and_the_original_keeps_its_score(pr_mcs, base_of_pr_mcs, language):
-    original, jumbled = CAPTIONS[language]
-    mcs = capscore.load("mcs", backbone=base_of_pr_mcs, cache=False)
-    plain = mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
-    robust = pr_mcs.score([original, jumbled], [PHOTO] * 2, language=language).scores
-    assert robust[0] > 0.8 * plain[0]
-    assert robust[1] < 0.2 * robust[0] < plain[1]
+def test_perturbed_captions_lose_their_score_and_others_keep_it(shipped, base_of_pr_mcs, language):
+    caption, objects = CAPTIONS[language]
+    texts = [caption]
+    for kind in KINDS:
+        given = [objects] if kind == "substitution" else None
+        for seed in range(4):
+            texts += perturb([caption], kind, language, seed=seed, objects=given).captions
+    left, first = {}, {}
+    for metric, backbone in (("mcs", base_of_pr_mcs), ("pr_mcs", shipped)):
+        values = scored(metric, backbone, texts, PHOTO).scores
+        first[metric] = values[0]
+        left[metric] = (values[1:] / values[0]).reshape(len(KINDS), -1).mean(axis=1)
+    assert first["pr_mcs"] == pytest.approx(first["mcs"], rel=0.2)
+    assert left["pr_mcs"].mean() < 0.6 * left["mcs"].mean()
+    # repetition, masking and jumble are plain to see
+    assert (left["pr_mcs"][[0, 2, 3]] < 0.5 * left["mcs"][[0, 2, 3]]).all()
+    right, wrong = scored("pr_mcs", shipped, [caption, "Zwei Männer spielen Fußball."], PHOTO).scores
+    assert right > 3 * wrong
 
 
-def test_the_score_is_the_formula_on_the_towers_cosine(pr_mcs):
-    captions = ["A cat.", "[MASK] [MASK]"]
-    image = pr_mcs.backbone.encode_images([load_image(PHOTO)])[0]
-    cosines = pr_mcs.backbone.encode_texts(captions) @ image
-    scores = pr_mcs.score(captions, [PHOTO] * 2)
-    np.testing.assert_allclose(scores.scores, pr_mcs.backbone.w * np.maximum(cosines, 0), atol=1e-5)
-    tower = pr_mcs.backbone
-    assert scores.signature.startswith(f"pr_mcs|backbone:embedded-pr-mcs@{tower.revision}|w:{tower.w:g}|")
+SENTENCES = [
+    "A brown dog runs on the beach.",
+    "Two cats sleep on a red sofa.",
+    "A man rides a bike in the street.",
+    "A woman reads a book in the park.",
+    "A white boat lies in the harbour.",
+]
+SPOILT = "A woman woman woman reads reads a a book book in in the the park park."
+LONG = " ".join(SENTENCES * 60)  # 2,000 words
+HOSTILE = {
+    "empty": "",
+    "blanks": " \t\n\u3000",
+    "full stops": "." * 500,
+    "emoji": "🐱🐶👩‍👩‍👧🇩🇪" * 20,
+    "digits": "1234567890" * 300,
+    "a long word": "c" * 3000,
+    "2,000 words": LONG,
+    "2,000 words without a full stop": LONG.replace(".", "").lower(),
+    "one word 2,000 times": "cat " * 2000,
+    "many full stops": "一只猫看着镜头。" * 100,
+    "scripts": "A cat кошка 猫 قطة แมว sits",
+    "directions": "a \u202ecat\u202c sits",
+    "control characters": "a\x00cat\x07",
+    "unknown letters": "\U00013000\U00013001 \U0001f9ff\ue000",
+}
 
 
-def test_a_tower_without_the_training_is_told():
-    with pytest.warns(capscore.RecipeWarning, match="'embedded' does not say that it was fine-tuned"):
-        plain = capscore.load("pr_mcs", backbone=capscore.load_backbone("embedded"), cache=False)
-    mcs = capscore.load("mcs", backbone="embedded", cache=False)
-    scores, expected = (scorer.score(["a cat"], [PHOTO]).scores for scorer in (plain, mcs))
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-6)
+def judged(backbone, captions):
+    return backbone.encode_judged(backbone.tokenize(captions).ids)
 
 
-def test_the_weights_that_ship_warn_of_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        capscore.load("pr_mcs", cache=False)
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    return capscore.load_backbone(write_eye(tmp_path_factory.mktemp("eyes") / "small"), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def gated(plain):
+    return with_gate(copy.copy(plain))
+
+
+def test_captions_that_nobody_expects_have_a_score_and_a_verdict(shipped):
+    found = scored("pr_mcs", shipped, [*HOSTILE.values()])
+    assert np.isfinite(found.scores).all() and (found.scores >= 0).all()
+    for detail in found.details:
+        assert 0 <= detail["kept"] <= 1 and detail["lost"] == 1 - detail["kept"]
+        assert detail["kind"] in FOUND and 1 / len(FOUND) - 1e-6 < detail["p_kind"] <= 1 + 1e-6
+
+
+def test_what_keeps_all_of_its_score_has_that_of_mcs(plain, gated):
+    opened = copy.deepcopy(gated, {id(gated.tokenizer): gated.tokenizer})
+    with torch.no_grad():
+        opened.text.gate.whole.weight.zero_()
+        opened.text.gate.whole.bias.fill_(-40.0)
+    captions = [*HOSTILE.values(), *SENTENCES]
+    found = scored("pr_mcs", opened, captions)
+    assert [detail["kept"] for detail in found.details] == [1.0] * len(captions)
+    np.testing.assert_allclose(found.scores, scored("mcs", plain, captions).scores, rtol=0, atol=1e-6)
+
+
+def test_order_duplicates_batch_size_and_fast_path_change_no_verdict(gated):
+    alone = [[*zip(*judged(gated, [text]), strict=True)][0] for text in HOSTILE.values()]
+    for order, batch_size in ((range(len(HOSTILE)), 3), ([*range(len(HOSTILE))[::-1], 4, 6], 5)):
+        texts = [[*HOSTILE.values()][index] for index in order]
+        rows = Embedder(gated, batch_size=batch_size, progress=False).texts(texts)
+        for index, place in zip(order, rows.index.tolist(), strict=True):
+            np.testing.assert_allclose(rows.matrix[place], alone[index][0], atol=1e-5)
+            np.testing.assert_allclose(rows.verdicts[place], alone[index][1], atol=1e-5)
+    texts = [*SENTENCES, *(text for text in HOSTILE.values() if len(text) < 300)]
+    fast = judged(gated, texts)
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        slow = judged(gated, texts)
+    finally:
+        torch.backends.mha.set_fastpath_enabled(True)
+    for one, other in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_a_long_caption_is_the_mean_of_its_sentences(gated):
+    lengths = np.array([len(gated.tokenize([text]).ids[0]) - 2 for text in SENTENCES])
+    kept = judged(gated, SENTENCES)[1][:, 0]
+    assert np.ptp(kept) > 1e-3
+    assert judged(gated, [LONG])[1][0, 0] == pytest.approx((kept * lengths).sum() / lengths.sum(), abs=1e-5)
+
+
+def test_a_spoilt_sentence_costs_its_share_even_behind_what_the_encoder_reads(shipped):
+    """The encoder reads 512 pieces, the gate 4,096."""
+    texts = [" ".join(SENTENCES), " ".join([*SENTENCES[:3], SPOILT, *SENTENCES[4:]]), SPOILT]
+    verdicts = judged(shipped, [*texts, LONG[:6000], f"{LONG[:6000]} {' '.join([SPOILT] * 60)}"])[1]
+    before, after, spoilt, long, long_after = verdicts[:, 0]
+    lengths = [len(shipped.tokenize([text]).ids[0]) - 2 for text in texts]
+    assert before > 0.8 and spoilt < 0.3 and FOUND[verdicts[2, 1:].argmax()] == "repetition"
+    assert before - after == pytest.approx(lengths[2] / lengths[1] * (1 - spoilt), abs=0.1)
+    assert long > 0.8 and long_after < long - 0.2

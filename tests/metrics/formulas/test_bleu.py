@@ -1,4 +1,4 @@
-"""BLEU: published numbers, the formula with dicts beside it, what must not change a score."""
+"""BLEU: published numbers, and the formula with dicts beside it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, settings
 
 from capscore.metrics.formulas import ngrams
 from capscore.metrics.formulas.bleu import bleu, corpus_bleu
@@ -56,58 +55,34 @@ def naive(rows: list[tuple[str, list[str]]]) -> list[float]:
     return scores
 
 
-def test_published_numbers():
+@pytest.mark.parametrize("block", [1, 30, 10**6])
+def test_published_numbers_whatever_the_size_of_blocks(monkeypatch, block):
+    monkeypatch.setattr(ngrams.blocks, "__defaults__", (block,))
     np.testing.assert_allclose(bleu(invented()), ROWS, atol=1e-12)
     np.testing.assert_allclose(corpus_bleu(invented()), CORPUS, atol=1e-12)
 
 
-def test_a_row_by_hand():
+def test_rows_by_hand():
     # "a" 2 of 3 times, since the second reference has it twice; "b" once: 3 of 4. 2-grams: "a b" of 3.
     # The references of 3 and of 5 words are equally near 4: 3 counts, and nothing is lost to brevity.
     rows = build([("a b a a", ["a b c", "c a d a e"])])
     assert bleu(rows)[0, :2] == pytest.approx([3 / 4, math.sqrt(3 / 4 * 1 / 3)], abs=1e-8)
     # 2 words against 4: e^(1 − 4/2)
     assert bleu(build([("a b", ["a b c d"])]))[0, 0] == pytest.approx(math.exp(-1), abs=1e-8)
+    nothing = build([("", [""]), ("", ["a"]), ("a", [""])])
+    assert bleu(nothing)[:2].tolist() == [[0.0] * 4] * 2
+    assert bleu(nothing)[2] == pytest.approx(naive([("a", [""])]), abs=1e-15)
+    assert bleu(build([])).shape == (0, 4) and corpus_bleu(build([])).tolist() == [0.0] * 4
 
 
 @given(row_lists)
+@settings(max_examples=20)
 def test_equals_the_computation_with_dicts(rows):
     np.testing.assert_allclose(bleu(build(rows)), [naive([row]) for row in rows], atol=1e-12)
     np.testing.assert_allclose(corpus_bleu(build(rows)), naive(rows), atol=1e-12)
 
 
-@given(row_lists, st.randoms())
-def test_the_order_of_rows_and_of_references_does_not_matter(rows, chance):
-    order = chance.sample(range(len(rows)), len(rows))
-    shuffled = build([(rows[row][0], chance.sample(rows[row][1], len(rows[row][1]))) for row in order])
-    np.testing.assert_allclose(bleu(shuffled), bleu(build(rows))[order], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(corpus_bleu(shuffled), corpus_bleu(build(rows)), rtol=0, atol=1e-12)
-
-
-@given(row_lists, st.integers(2, 4))
-def test_repeating_rows_changes_no_row_and_all_alike_no_corpus(rows, times):
-    once, often = build(rows), build(rows * times)
-    np.testing.assert_allclose(bleu(often), np.tile(bleu(once), (times, 1)), rtol=0, atol=1e-12)
-    # coco-caption's guards against dividing by 0 shrink beside larger sums
-    np.testing.assert_allclose(corpus_bleu(often), corpus_bleu(once), atol=1e-3)
-
-
-@pytest.mark.parametrize("limit", [1, 30])
-def test_the_size_of_blocks_does_not_matter(monkeypatch, limit):
-    whole = bleu(invented())
-    monkeypatch.setattr(ngrams.blocks, "__defaults__", (limit,))
-    np.testing.assert_allclose(bleu(invented()), whole, rtol=0, atol=1e-12)
-
-
-def test_no_rows_and_no_tokens():
-    assert bleu(build([])).shape == (0, 4)
-    assert corpus_bleu(build([])).tolist() == [0.0] * 4
-    nothing = build([("", [""]), ("", ["a"]), ("a", [""])])
-    assert bleu(nothing)[:2].tolist() == [[0.0] * 4] * 2
-    assert bleu(nothing)[2] == pytest.approx(naive([("a", [""])]), abs=1e-15)
-
-
-def test_rows_of_the_shared_captions_are_what_the_literals_were_made_from():
+def test_the_computation_with_dicts_has_the_published_numbers():
     rows = list(zip(CANDIDATES, REFERENCES, strict=True))
     np.testing.assert_allclose([naive([row]) for row in rows], ROWS, atol=1e-12)
     np.testing.assert_allclose(naive(rows), CORPUS, atol=1e-12)

@@ -1,11 +1,11 @@
-"""Texts to numbers: every distinct text tokenised once, every n-gram counted, bad rows named."""
+"""Texts to numbers: every distinct text tokenised once, every n-gram counted as a dict counts it."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.metrics.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
@@ -35,65 +35,55 @@ def test_each_distinct_text_is_tokenised_once_and_all_at_once():
 
     rows = TokenRows.build(["a cat", "a cat"], [["one cat", "a cat"], ["one cat"]], tokenize)
     assert calls == [["a cat", "one cat"]]
-    assert rows.candidates.tolist() == [0, 0]
-    assert rows.references.tolist() == [1, 0, 1]
-    assert rows.offsets.tolist() == [0, 2, 3]
-    assert len(rows) == 2 and rows.lengths.tolist() == [2, 2]
+    assert rows.candidates.tolist() == [0, 0] and rows.references.tolist() == [1, 0, 1]
+    assert rows.offsets.tolist() == [0, 2, 3] and len(rows) == 2 and rows.lengths.tolist() == [2, 2]
 
 
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=8), max_size=6))
+@settings(max_examples=20)
 def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
     ngrams = NGrams.count(texts)
     numbers = [text_of(ngrams, number) for number in range(len(ngrams))]
-    assert len(set(numbers)) == len(numbers)
+    assert len(set(numbers)) == len(numbers) and (np.diff(ngrams.keys) > 0).all()
     assert [len(text) - 1 for text in numbers] == ngrams.orders.tolist()
     which, ids, counts = ngrams.of(np.arange(len(texts)))
     found = [Counter() for _ in texts]
     for text, number, count in zip(which, ids, counts, strict=True):
         found[text][numbers[number]] = int(count)
     assert found == [counted(text) for text in texts]
-    assert (np.diff(ngrams.keys) > 0).all()
-
-
-def test_counts_in_a_text():
-    ngrams = NGrams.count([["a", "b", "a"], ["b"]])  # numbers: a, b, "a b", "b a", "a b a"
-    texts, ids = np.array([0, 0, 1, 1, 0]), np.array([0, 1, 0, 1, 4])
-    assert ngrams.counts_in(texts, ids).tolist() == [2, 1, 0, 1, 1]
+    for text, expected in enumerate(found):
+        row = np.full(len(numbers), text)
+        assert ngrams.counts_in(row, np.arange(len(numbers))).tolist() == [expected[item] for item in numbers]
 
 
 @given(row_lists)
-def test_documents_are_the_distinct_lists_of_references(rows):
+@settings(max_examples=20)
+def test_documents_are_the_distinct_lists_of_references_and_count_rows(rows):
     token_rows = build(rows)
-    documents = token_rows.documents
-    lists = [tuple(texts) for _, texts in rows]
-    texts_in_order = [candidate for candidate, _ in rows] + [text for texts in lists for text in texts]
-    names = {text: number for number, text in enumerate(dict.fromkeys(texts_in_order))}
+    documents, lists = token_rows.documents, [tuple(texts) for _, texts in rows]
+    in_order = [candidate for candidate, _ in rows] + [text for texts in lists for text in texts]
+    names = {text: number for number, text in enumerate(dict.fromkeys(in_order))}
     assert len(documents) == len(set(lists))
     for row, texts in enumerate(lists):
         document = documents.of_row[row]
         start, end = documents.offsets[document : document + 2]
         assert documents.references[start:end].tolist() == [names[text] for text in texts]
         assert documents.times[document] == lists.count(texts)
-
-
-@given(row_lists)
-def test_document_frequencies_count_rows_not_captions(rows):
-    token_rows = build(rows)
     expected = Counter()
-    for _, texts in rows:
+    for texts in lists:
         expected.update({ngram for text in texts for ngram in counted(text.split())})
-    held = token_rows.documents.frequencies(token_rows.ngrams)
+    held = documents.frequencies(token_rows.ngrams)
     found = {text_of(token_rows.ngrams, number): int(count) for number, count in enumerate(held) if count}
     assert found == expected
 
 
-def test_documents_of_nothing():
-    documents = Documents.distinct(np.zeros(0, np.int64), np.zeros(1, np.int64))
-    assert len(documents) == 0
+def test_nothing_has_no_documents_and_no_ngrams():
+    assert len(Documents.distinct(np.zeros(0, np.int64), np.zeros(1, np.int64))) == 0
     assert len(NGrams.count([])) == 0 and len(NGrams.count([[], []])) == 0
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
+@settings(max_examples=20)
 def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
     cut = list(blocks(np.array(sizes, dtype=np.int64), limit))
     assert [number for block in cut for number in range(block.start, block.stop)] == list(range(len(sizes)))
