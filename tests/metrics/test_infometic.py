@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import math
 import warnings
 from importlib.resources import files
 
+import evaluate
 import numpy as np
 import pytest
 import torch
@@ -15,56 +16,53 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.images.boxes import crops
-from capscore.infometic.alignment import InfoCLIP
+from capscore.infometic.alignment import InfoCLIP, WordContext
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer
 from capscore.text.word_classes import tagger_name
 
+from ..toy import RED, ColourBackbone
+
 # scikit-image ships them: 451 × 300 pixels, and 512 × 512
 CAT = str(files("skimage.data") / "chelsea.png")
 ROCKET = str(files("skimage.data") / "astronaut.png")
 BOXES = [[0, 0, 225, 300], [225, 0, 451, 300], [100, 50, 300, 200]]
+# red in the left two thirds, blue in the right one: the mean is (2, 0, 1) / √5
+FLAG = np.zeros((40, 60, 3), np.uint8)
+FLAG[:, :40, 0] = FLAG[:, 40:, 2] = 255
+LEFT, RIGHT = [0, 0, 40, 40], [40, 0, 60, 40]
 
 
-class NoFinder(RegionFinder):
-    """A detector that finds nothing."""
+class Finder(RegionFinder):
+    """Finds the same boxes, in shares of the size, in every photo."""
 
-    name, fingerprint, most = "nothing", "nothing", 5
+    most = 5
 
-    def __init__(self):
-        self.asked = 0
-
-    def find(self, images):
-        self.asked += len(images)
-        return [Regions(np.zeros((0, 4)), np.zeros(0), ()) for _ in images]
-
-
-class Halves(NoFinder):
-    """Finds the left and the right half of every photo."""
-
-    name = fingerprint = "halves"
+    def __init__(self, *shares: tuple[float, ...], name: str = "halves"):
+        self.name = self.fingerprint = name
+        self.shares, self.asked = np.array(shares).reshape(-1, 4), 0
 
     def find(self, images):
         self.asked += len(images)
-        found = []
-        for image in images:
-            width, height = image.size
-            boxes = np.array([[0, 0, width / 2, height], [width / 2, 0, width, height]])
-            found.append(Regions(boxes, np.array([0.75, 0.5]), ("left", "right")))
-        return found
+        labels = ("left", "right")[: len(self.shares)]
+        boxes = [self.shares * np.array([*image.size, *image.size]) for image in images]
+        return [Regions(each, np.ones(len(each)), labels) for each in boxes]
+
+
+def halves() -> Finder:
+    return Finder((0, 0, 0.5, 1), (0.5, 0, 1, 1))
 
 
 @pytest.fixture(scope="module")
-def backbone():
-    return capscore.load_backbone("embedded-free", device="cpu")
+def backbone(embedded_free):
+    return embedded_free
 
 
-def scorer(backbone, **options):
-    return capscore.load(
-        "infometic", backbone=backbone, cache=False, progress=False, **{"regions": Halves(), **options}
-    )
+def scorer(backbone, **options) -> InfoMetICScorer:
+    given = {"backbone": backbone, "cache": False, "progress": False, "regions": halves(), **options}
+    return capscore.load("infometic", **given)
 
 
 @pytest.fixture(scope="module")
@@ -72,186 +70,192 @@ def plain(backbone):
     return scorer(backbone, weights="info_clip")
 
 
-def softmax(products):
-    powers = np.exp(products - products.max())
+def toy(**options) -> InfoMetICScorer:
+    return scorer(ColourBackbone(), **{"weights": "info_clip", "regions": "windows", **options})
+
+
+def softmax(*products: float) -> np.ndarray:
+    powers = np.exp(np.array(products) - max(products))
     return powers / powers.sum()
 
 
-def unit(row):
-    return row / np.linalg.norm(row)
+def semantic(detail) -> list[str]:
+    return [word["text"] for word in detail["words"] if word["semantic"]]
 
 
-def test_scores_are_those_of_appendix_d_by_hand(plain, backbone):
-    caption = "A tabby cat looks up."
-    scores = plain.score([caption], [CAT], language="en", boxes=[BOXES])
-    picture = Image.open(CAT).convert("RGB")
-    photo = backbone.encode_images([picture])[0].astype(float)
-    text = backbone.encode_texts([caption])[0].astype(float)
-    regions = np.vstack([backbone.encode_images(crops(picture, np.array(BOXES))), np.zeros((1, 512))])
-    pieces = split_pieces(backbone, [caption])[0]
-    tokens = encode_pieces(backbone, pieces.ids).astype(float)
-    region_scores, token_scores = softmax(100 * regions @ text), softmax(100 * tokens @ photo)
-    recall = 100 * unit(region_scores @ regions) @ photo
-    precision = 100 * unit(token_scores @ tokens) @ text
-    assert scores.components["recall"][0] == pytest.approx(recall, abs=1e-2)
-    assert scores.components["precision"][0] == pytest.approx(precision, abs=1e-2)
-    assert scores.scores[0] == pytest.approx(recall + precision, abs=2e-2)
-    assert scores.components["infometic_plus"][0] == pytest.approx(
-        recall + precision + 100 * photo @ text, abs=3e-2
-    )
-    detail = scores.details[0]
+# ------------------------------------------------------------------ InfoCLIP by hand
+
+
+def test_words_regions_and_scores_by_hand():
+    """InfoCLIP: 100 · the cosines, and a softmax over a caption's pieces, or over regions and null token."""
+    scores = toy().score(["red green kite"], [FLAG], language="en", boxes=[[LEFT, RIGHT]])
+    (detail,) = scores.details
+    # cosines with the photo: of red 2/√5, of green 0, of a word without colour 3/√15
+    words = softmax(100 * 2 / math.sqrt(5), 0, 100 * 3 / math.sqrt(15))
+    assert [(word["text"], word["start"], word["end"]) for word in detail["words"]] == [
+        ("red", 0, 3),
+        ("green", 4, 9),
+        ("kite", 10, 14),
+    ]
+    np.testing.assert_allclose([word["score"] for word in detail["words"]], words, rtol=1e-4, atol=1e-12)
+    assert [(word["semantic"], word["correct"]) for word in detail["words"]] == [
+        (True, True),
+        (True, False),
+        (True, False),
+    ]
+    # the caption is (1, 1, 0) / √2: its cosine with the red part is 1/√2, with the blue one 0, with null 0
+    regions = softmax(100 / math.sqrt(2), 0, 0)
+    assert [region["box"] for region in detail["regions"]] == [LEFT, RIGHT]
     np.testing.assert_allclose(
-        [*(region["score"] for region in detail["regions"]), detail["null"]], region_scores, atol=1e-4
+        [*(region["score"] for region in detail["regions"]), detail["null"]], regions, rtol=1e-4, atol=1e-12
     )
-    by_word = {}
-    for start, end, score in zip(pieces.starts, pieces.ends, token_scores, strict=True):
-        for word in detail["words"]:
-            if word["start"] <= start and end <= word["end"] and start < end:
-                by_word[word["text"]] = by_word.get(word["text"], 0) + score
-    for word in detail["words"]:
-        assert word["score"] == pytest.approx(by_word[word["text"]], abs=1e-4)
-
-
-def test_words_and_regions_are_judged_by_beta(backbone):
-    for beta in (0.0, 0.3, 0.9):
-        judged = scorer(backbone, weights="info_clip", beta=beta)
-        detail = judged.score(["Two cats sleep."], [CAT], language="en").details[0]
-        for word in detail["words"]:
-            assert word["correct"] is (word["score"] > beta if word["semantic"] else None)
-        assert [word["text"] for word in detail["words"] if word["semantic"]] == ["Two", "cats", "sleep"]
-        for region in detail["regions"]:
-            assert region["mentioned"] is (region["score"] > beta)
-
-
-def test_what_it_says_is_ready_for_json(plain):
-    scores = plain.score(["A cat."], [CAT], language="en")
-    said = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
-    assert said["infometic"] == pytest.approx(said["recall"][0] + said["precision"][0])
-    assert [word["text"] for word in said["words"][0]] == ["A", "cat"]
-    assert [region["label"] for region in said["regions"][0]] == ["left", "right"]
-    assert [region["box"] for region in said["regions"][0]] == [[0, 0, 225.5, 300], [225.5, 0, 451, 300]]
-    assert said["image_size"] == [[451, 300]]
-    assert said["n_words_cut"] == [0]
-    assert sum(region["score"] for region in said["regions"][0]) + said["null"][0] == pytest.approx(1)
-    assert (
-        "|weights:info_clip|regions:halves@halves|n_regions:20|marks:published|beta:0.1|plus:100|"
-        in said["signature"]
+    assert [region["mentioned"] for region in detail["regions"]] == [True, False]
+    assert [(region["confidence"], region["label"]) for region in detail["regions"]] == [(1.0, "")] * 2
+    assert (detail["image_size"], detail["n_words_cut"], detail["boxes_given"]) == ([60, 40], 0, True)
+    # what is mentioned of the photo is red, what is right of the caption "red"
+    recall, precision, cosine = 100 * 2 / math.sqrt(5), 100 / math.sqrt(2), 2 / math.sqrt(10)
+    expected = [recall, precision, recall + precision + 100 * cosine, cosine]
+    np.testing.assert_allclose([values[0] for values in scores.components.values()], expected, rtol=1e-4)
+    assert scores.scores[0] == pytest.approx(recall + precision, rel=1e-5)
+    assert "|weights:info_clip|regions:given|n_regions:20|marks:published|beta:0.1|plus:100|" in (
+        scores.signature
     )
 
 
-def test_order_duplicates_and_company_do_not_matter(plain):
-    captions = ["A cat looks.", "An astronaut in an orange suit smiles.", "Two dogs", "A cat looks."]
-    photos = [CAT, ROCKET, CAT, CAT]
-    together = plain.score(captions, photos, language="en")
-    for row in range(4):
-        alone = plain.score([captions[row]], [photos[row]], language="en")
-        assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
-        for one, other in zip(together.details[row]["words"], alone.details[0]["words"], strict=True):
-            assert one["score"] == pytest.approx(other["score"], abs=1e-4)
-    backwards = plain.score(captions[::-1], photos[::-1], language="en")
-    np.testing.assert_allclose(backwards.scores[::-1], together.scores, atol=1e-3)
+def test_beta_moves_marks_and_no_score():
+    """Three regions alike and a caption that fits all of them: a third of the score each."""
+    stripes, marks = [[0, 0, 3, 1], [0, 1, 3, 2], [0, 2, 3, 3]], {}
+    for beta in (0.1, 0.3, 0.5):
+        scores = toy(beta=beta).score(["red"], [RED], boxes=[stripes])
+        regions = scores.details[0]["regions"]
+        assert [region["score"] for region in regions] == pytest.approx([1 / 3] * 3)
+        assert scores.scores == pytest.approx([200]) and f"|beta:{beta}|" in scores.signature
+        marks[beta] = [region["mentioned"] for region in regions]
+    assert marks == {0.1: [True] * 3, 0.3: [True] * 3, 0.5: [False] * 3}
+    # eleven equal words share 1, so none is above 0.1 although all are right; the card says so
+    with pytest.warns(TruncationWarning):
+        (detail,) = toy().score([" ".join(["red"] * 11)], [RED]).details
+    assert [word["score"] for word in detail["words"]] == pytest.approx([1 / 11] * 11)
+    assert not any(word["correct"] for word in detail["words"])
 
 
-def test_regions_of_an_image_are_looked_for_once(backbone):
-    finder = Halves()
-    once = scorer(backbone, weights="info_clip", regions=finder)
-    once.score(["A cat.", "A dog.", "A cat."], [CAT, CAT, ROCKET], language="en")
-    once.score(["A red cat."], [CAT], language="en")
-    assert finder.asked == 2
+def test_as_many_regions_are_scored_as_asked_for():
+    assert len(toy(n_regions=2).score(["red"], [FLAG]).details[0]["regions"]) == 2
+    many = toy(n_regions=90)  # more than are found: all of them
+    (found,) = many.finder.find([Image.fromarray(FLAG)])
+    regions = many.score(["red"], [FLAG]).details[0]["regions"]
+    assert 20 < len(found) == len(regions)
+    assert sorted(region["box"] for region in regions) == sorted(found.boxes.tolist())
 
 
 def test_given_boxes_and_found_ones_in_one_call(plain):
-    scores = plain.score(["A cat.", "A cat."], [CAT, CAT], language="en", boxes=[BOXES[:1], None])
-    assert [len(detail["regions"]) for detail in scores.details] == [1, 2]
+    captions, boxes = ["A cat."] * 3, [BOXES[:1], None, np.array(BOXES)]
+    scores = plain.score(captions, [CAT] * 3, language="en", boxes=boxes)
+    assert [len(detail["regions"]) for detail in scores.details] == [1, 2, 3]
+    assert [region["box"] for region in scores.details[1]["regions"]] == [
+        [0, 0, 225.5, 300],
+        [225.5, 0, 451, 300],
+    ]
     assert scores.details[0]["regions"][0]["confidence"] == 1.0
     assert "|regions:halves@halves+given|" in scores.signature
-    alone = plain.score(["A cat."], [CAT], language="en", boxes=[BOXES])
-    assert "|regions:given|" in alone.signature
+    module = evaluate.load(
+        capscore.module_folder("infometic"),
+        backbone=plain.backbone,
+        cache=False,
+        weights="info_clip",
+        regions=halves(),
+    )
+    module.add(prediction=captions[0], image=CAT, boxes=boxes[0], language="en")
+    module.add_batch(predictions=captions[1:], images=[CAT] * 2, boxes=boxes[1:], language="en")
+    with pytest.raises(InputError, match="boxes belong to the rows"):
+        module.compute(boxes=boxes)
+    result = module.compute()
+    assert result["scores"] == pytest.approx(scores.scores.tolist(), rel=1e-5)
+    assert [len(regions) for regions in result["regions"]] == [1, 2, 3]
+    # arrays that differ in the tenth digit are two boxes
+    near = [[np.array([0.0, 0.0, 100.0 + shift, 200.0])] for shift in (1e-9, 2e-9)]
+    details = plain.score(["A cat"] * 2, [CAT] * 2, language="en", boxes=near).details
+    assert [detail["regions"][0]["box"][2] for detail in details] == [100.0 + 1e-9, 100.0 + 2e-9]
+
+
+def nested(depth):
+    boxes = []
+    for _ in range(depth):
+        boxes = [boxes]
+    return boxes
 
 
 @pytest.mark.parametrize(
-    ("box", "said"),
+    ("boxes", "message"),
     [
-        ([300, 0, 100, 200], "row 1, boxes: box 0 is [300, 0, 100, 200]: expected left below"),
-        ([500, 0, 600, 100], "row 1, boxes: box 0 is [500, 0, 600, 100]: it lies outside the photo"),
-        ([0, 0, float("nan"), 9], "row 1, boxes: box 0"),
+        ([BOXES[0], [300, 0, 100, 200]], r"box 1 is \[300, 0, 100, 200\]: expected left below"),
+        ([[500, 0, 600, 100]], r"box 0 is \[500, 0, 600, 100\]: it lies outside the photo"),
+        ([[0, 0, np.nan, 5]], r"box 0 is \[0, 0, nan, 5\]: expected four"),
+        ([[0, 0, 10**400, 5]], r"box 0 is \[0, 0, 1000.*0000, 5\]: expected four"),
+        (np.zeros((2, 3)), r"box 0 is \[0\.0, 0\.0, 0\.0\]: expected four"),
+        ([{"a": 1}], "box 0 is {'a': 1}: expected four"),
+        (nested(100_000), r"box 0 is \[\[\[.*expected four finite numbers"),
+        ("a" * 100_000, "expected a list of boxes .*'aaa.*aaa'"),
+        ({"boxes": BOXES}, "expected a list of boxes"),
+        (BOXES * 400, "1,200 boxes for one photo; expected at most 1,000"),
     ],
 )
-def test_a_bad_box_is_named(plain, box, said):
-    rows = dict(candidates=["A cat."] * 2, images=[CAT] * 2, language="en", boxes=[None, [box]])
-    with pytest.raises(InputError) as caught:
+def test_boxes_that_are_none_are_named_with_their_row(plain, boxes, message):
+    rows = dict(candidates=["A cat."] * 2, images=[CAT] * 2, language="en", boxes=[None, boxes])
+    with pytest.raises(InputError, match=f"^row 1, boxes: .*{message}") as caught:
         plain.score(**rows)
-    assert str(caught.value).startswith(said)
+    assert len(str(caught.value)) < 300
     skipped = plain.score(**rows, on_error="skip")
-    assert list(skipped.failures) == [1]
-    assert skipped.details[1] is None
-    assert skipped.to_dict()["words"][1] is None
-    assert np.isfinite(skipped.scores[0])
-
-
-def test_as_many_lists_of_boxes_as_rows(plain):
-    with pytest.raises(InputError, match="boxes: got 1; expected 2, one per candidate"):
-        plain.score(["A cat.", "A dog."], [CAT, CAT], language="en", boxes=[BOXES])
+    assert list(skipped.failures) == [1] and skipped.details[1] is None and np.isfinite(skipped.scores[0])
 
 
 def test_no_region_is_a_warning_and_no_nan(backbone):
-    blind = scorer(backbone, weights="info_clip", regions=NoFinder())
+    blind = scorer(backbone, weights="info_clip", regions=Finder(name="nothing"))
     with pytest.warns(RegionWarning, match="1 of 1 rows have an image in which no region was found"):
         scores = blind.score(["A cat."], [CAT], language="en")
     assert scores.components["recall"].tolist() == [0.0]
     assert scores.details[0]["regions"] == [] and scores.details[0]["null"] == 1.0
 
 
-def test_a_caption_without_a_word_that_counts(plain):
-    detail = plain.score(["It is there, and so."], [CAT], language="en").details[0]
-    assert detail["words"] and not any(word["semantic"] for word in detail["words"][:1])
-    marks = plain.score(["?!"], [CAT], language="en")
-    assert marks.details[0]["words"] == []
-    assert np.isfinite(marks.scores).all()
+def test_captions_without_content_words_and_a_photo_of_one_pixel():
+    pixel = np.array([[[255, 0, 0]]], np.uint8)
+    scores = toy().score(["of the", "red", "?!"], [pixel] * 3, language="en")
+    assert [region["box"] for region in scores.details[0]["regions"]] == [[0, 0, 1, 1]]
+    marks = [[word["correct"] for word in detail["words"]] for detail in scores.details]
+    assert marks == [[None, None], [True], []] and np.isfinite(scores.scores).all()
 
 
-def test_a_photo_of_one_pixel(backbone):
-    windows = scorer(backbone, weights="info_clip", regions="windows")
-    scores = windows.score(["A cat."], [Image.new("RGB", (1, 1), "red")], language="en")
-    assert np.isfinite(scores.scores).all()
-    assert scores.details[0]["regions"][0]["box"] == [0, 0, 1, 1]
+def test_words_are_found_by_the_language_of_their_row():
+    scores = toy().score(["a red dog", "ein roter Hund"], [RED] * 2, language=["en", "de"])
+    assert [semantic(detail) for detail in scores.details] == [["red", "dog"], ["roter", "Hund"]]
 
 
 def test_words_beyond_the_limit_are_said_and_counted(plain):
     with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
         scores = plain.score(["A cat.", " ".join(["cat"] * 40)], [CAT, CAT], language="en")
     detail = scores.details[1]
-    assert detail["n_words_cut"] == 8
+    assert detail["n_words_cut"] == 8 and scores.n_truncated == 1
     assert [word["score"] is None for word in detail["words"]] == [False] * 32 + [True] * 8
     assert detail["words"][-1]["correct"] is None
-    assert scores.n_truncated == 1
+    with pytest.warns(TruncationWarning):
+        long = plain.score(["A cat", "A " + "c" * 1000], [CAT, CAT], language="en")
+    assert np.isfinite(long.scores).all() and len(long.details[1]["words"]) == 2
 
 
-def test_weights_are_used_and_named(backbone, tmp_path):
-    import torch
-
-    torch.manual_seed(0)
-    config = InfoMetICConfig(width=16, heads=2, intra_layers=1, inter_layers=1).on(backbone)
-    model = InfoMetIC(config)
-    model.save_pretrained(tmp_path / "own")
-    loaded = scorer(backbone, weights=tmp_path / "own")
-    scores = loaded.score(["A cat."], [CAT], language="en")
-    assert f"|weights:own@{loaded.aligner.revision}|" in scores.signature
-    assert scores.scores[0] != pytest.approx(
-        scorer(backbone, weights="info_clip").score(["A cat."], [CAT]).scores[0]
-    )
-    again = scorer(backbone, weights=model.eval()).score(["A cat."], [CAT], language="en")
-    assert again.scores[0] == pytest.approx(scores.scores[0], abs=1e-4)
+def test_a_caption_that_no_tagger_reads_fails_alone(plain):
+    captions = ["A cat", "cats " * 250_000, "A cat"]
+    with pytest.raises(InputError, match=r"row 1, candidate: a text of 1,250,000 characters: word classes"):
+        plain.score(captions, [CAT] * 3, language="en")
+    scores = plain.score(captions, [CAT] * 3, language="en", on_error="skip")
+    assert list(scores.failures) == [1] and np.isfinite(scores.scores[[0, 2]]).all()
 
 
-# Weights that read what words add
+# ------------------------------------------------------------------ weights that read what words add
 
 
 @pytest.fixture(scope="module")
 def network(backbone):
     """Weights of a formula; the words' part has more to say than in a new network."""
-    import torch
-
     torch.manual_seed(0)
     sizes = dict(width=16, heads=2, intra_layers=1, inter_layers=1, context_width=8, sharpness=0.9)
     model = InfoMetIC(InfoMetICConfig(**sizes).on(backbone)).eval()
@@ -268,54 +272,43 @@ def reader(backbone, network):
 
 def test_what_words_add_reaches_the_network(reader, backbone, network):
     """Once more, a caption alone: its words, their pieces and the captions without them are written out."""
-    import torch
-
-    from capscore.infometic.alignment import WordContext
-
     caption = "A tabby cat looks up."
     detail = reader.score([caption], [CAT], language="en", boxes=[BOXES]).details[0]
-    assert [word["text"] for word in detail["words"] if word["semantic"]] == ["tabby", "cat", "looks", "up"]
+    assert semantic(detail) == ["tabby", "cat", "looks", "up"]
     whole, *without = backbone.encode_texts(
         [caption, "A cat looks up.", "A tabby looks up.", "A tabby cat up.", "A tabby cat looks ."]
     )
     pieces = split_pieces(backbone, [caption])[0]
-    assert [caption[a:b] for a, b in zip(pieces.starts, pieces.ends, strict=True)] == [
-        "A", "tab", "by", "cat", "look", "s", "up", ".",
-    ]  # fmt: skip
+    texts = [caption[start:end] for start, end in zip(pieces.starts, pieces.ends, strict=True)]
+    assert texts == ["A", "tab", "by", "cat", "look", "s", "up", "."]
     added = np.zeros((8, 512), np.float32)
     for piece, word in ((1, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3)):
         added[piece] = whole - without[word]
     weight = np.array([0, 0.5, 0.5, 1, 0.5, 0.5, 1, 0], np.float32)
     picture = Image.open(CAT).convert("RGB")
-    shares = np.array(BOXES) / [451, 300, 451, 300]
 
     def one(array):
         return torch.from_numpy(np.asarray(array, np.float32))[None]
 
     with torch.no_grad():
-        found = network.pairs(
-            network.encode_images(
-                one(backbone.encode_images([picture])[0]),
-                one(backbone.encode_images(crops(picture, np.array(BOXES)))),
-                one(shares),
-                torch.ones(1, 3).bool(),
-            ),
-            network.encode_texts(
-                one(whole),
-                one(encode_pieces(backbone, pieces.ids)),
-                torch.ones(1, 8).bool(),
-                context=WordContext(one(added), one(weight)),
-            ),
-            [0],
-            [0],
+        images = network.encode_images(
+            one(backbone.encode_images([picture])[0]),
+            one(backbone.encode_images(crops(picture, np.array(BOXES)))),
+            one(np.array(BOXES) / [451, 300, 451, 300]),
+            torch.ones(1, 3).bool(),
         )
+        read = network.encode_texts(
+            one(whole),
+            one(encode_pieces(backbone, pieces.ids)),
+            torch.ones(1, 8).bool(),
+            context=WordContext(one(added), one(weight)),
+        )
+        found = network.pairs(images, read, [0], [0])
     scores = found.token_scores[0].tolist()
-    assert scores[0] == scores[7] == 0
-    said = [word["score"] for word in detail["words"]]
     expected = [0, scores[1] + scores[2], scores[3], scores[4] + scores[5], scores[6]]
-    assert said == pytest.approx(expected, abs=1e-4)
-    assert sum(said) == pytest.approx(1, abs=1e-5)
-    assert np.ptp(said[1:]) > 0.01
+    of_words = [word["score"] for word in detail["words"]]
+    assert scores[0] == scores[7] == 0 and np.ptp(of_words[1:]) > 0.01
+    assert of_words == pytest.approx(expected, abs=1e-4) and sum(of_words) == pytest.approx(1, abs=1e-5)
     assert detail["null"] == pytest.approx(found.region_scores[0, 3].item(), abs=1e-4)
 
 
@@ -331,63 +324,32 @@ READ = [
 ]
 
 
-@pytest.fixture(scope="module")
-def together(reader):
+def test_rows_stand_for_themselves_and_are_the_diagonal_of_the_matrix(reader):
     captions, photos, languages = zip(*READ, strict=True)
-    return reader.score(captions, photos, language=languages)
-
-
-def test_the_matrix_of_weights_that_read_words_has_the_rows_on_its_diagonal(reader, together):
-    captions, photos, languages = zip(*READ, strict=True)
+    together = reader.score(captions, photos, language=languages)
+    for row, (caption, photo, language) in enumerate(READ):
+        alone = reader.score([caption], [photo], language=language)
+        assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
+        words, expected = ([word["score"] for word in scores.details[index]["words"]]
+                           for scores, index in ((together, row), (alone, 0)))  # fmt: skip
+        assert words == pytest.approx(expected, abs=1e-4)
+        # semantic words have all of the score where there are any; "and the": all of it counts
+        of_semantic = [word["score"] for word in together.details[row]["words"] if word["semantic"]]
+        assert sum(of_semantic or words) == pytest.approx(float(bool(words)), abs=1e-5)
     matrix, parts = reader.score_matrix(captions, photos, languages)
     assert matrix.shape == (8, 8)
     np.testing.assert_allclose(matrix.diagonal(), together.scores, atol=1e-3)
     for name, values in together.components.items():
         np.testing.assert_allclose(parts[name].diagonal(), values, atol=1e-3)
-    # equal images and equal captions of one language have equal scores
     assert (matrix[0] == matrix[2]).all() and (matrix[:, 0] == matrix[:, 7]).all()
-    # another caption beside it, another order: nothing
     some = [6, 3, 0]
     again, _ = reader.score_matrix([captions[n] for n in some], [ROCKET, CAT], [languages[n] for n in some])
     np.testing.assert_allclose(again, matrix[[1, 0]][:, some], atol=1e-3)
+    with pytest.raises(InputError, match="no images"):
+        reader.score_matrix(captions, [], languages)
 
 
-def test_rows_of_weights_that_read_words_stand_for_themselves(reader, together):
-    for row, (caption, photo, language) in enumerate(READ):
-        alone = reader.score([caption], [photo], language=language)
-        assert together.scores[row] == pytest.approx(alone.scores[0], abs=1e-3)
-        words, expected = together.details[row]["words"], alone.details[0]["words"]
-        assert [word["text"] for word in words] == [word["text"] for word in expected]
-        assert [word["score"] for word in words] == pytest.approx(
-            [word["score"] for word in expected], abs=1e-4
-        )
-    assert together.scores[0] == pytest.approx(together.scores[7], abs=1e-4)
-
-
-def test_semantic_words_have_all_of_the_score_where_there_are_any(together):
-    for row, (caption, _, _) in enumerate(READ):
-        words = together.details[row]["words"]
-        of_words = [word["score"] for word in words if word["semantic"]]
-        others = [word["score"] for word in words if not word["semantic"]]
-        assert np.isfinite(together.scores[row])
-        if of_words:
-            assert sum(of_words) == pytest.approx(1, abs=1e-5) and not any(others), caption
-        elif words:  # "and the": all of it counts, since nothing else does
-            assert sum(others) == pytest.approx(1, abs=1e-5) and all(others), caption
-    assert together.details[5]["words"] == []
-    assert together.details[4]["words"][0]["score"] == pytest.approx(1)  # a caption of one word
-
-
-def test_a_word_at_the_very_end_counts(reader, backbone):
-    caption = "a red cat"
-    words, pieces = reader._words([caption], ["en"]), split_pieces(backbone, [caption])
-    ((added, weight),) = reader.contexts([caption], words, pieces)
-    assert weight.tolist() == [0, 1, 1]
-    whole, without = backbone.encode_texts([caption, "a red"])
-    np.testing.assert_allclose(added[2], whole - without, atol=1e-6)
-
-
-@pytest.mark.parametrize("caption", ["a red cat", "a red cat.", "a red cat ", "cat", "a red cat and"])
+@pytest.mark.parametrize("caption", ["a red cat", "a red cat.", "cat", "a red cat and"])
 def test_the_last_word_is_scored_with_and_without_a_full_stop(reader, caption):
     words = reader.score([caption], [CAT], language="en").details[0]["words"]
     (cat,) = (word for word in words if word["text"] == "cat")
@@ -403,69 +365,48 @@ def test_a_word_that_is_cut_off_adds_nothing(reader, backbone):
         detail = reader.score([caption], [CAT], language="en").details[0]
     scores = [word["score"] for word in detail["words"]]
     assert scores[31:] == [None, None] and sum(scores[:31]) == pytest.approx(1, abs=1e-5)
-    pieces = split_pieces(backbone, [caption])
-    words = reader._words([caption], ["en"])
+    words, pieces = reader._words([caption], ["en"]), split_pieces(backbone, [caption])
     ((added, weight),) = reader.contexts([caption], words, pieces)
     assert weight.tolist() == [1.0] * 31 + [0.0] and not added[31].any()
     whole, without = backbone.encode_texts([caption, caption.replace("red ", "")])
     np.testing.assert_allclose(added[30], whole - without, atol=1e-6)
-    with pytest.warns(TruncationWarning):
-        matrix, _ = reader.score_matrix([caption], [CAT], "en")
-    assert np.isfinite(matrix).all()
 
 
-def test_a_language_without_words_in_the_matrix(reader, plain):
-    captions = ["A cat looks.", "He ngeru"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        matrix, _ = plain.score_matrix(captions, [CAT], ["en", "mi"])
-        with pytest.raises(InputError, match="'mi'") as caught:
-            reader.score_matrix(captions, [CAT], ["en", "mi"])
-    assert matrix.shape == (1, 2) and np.isfinite(matrix).all()
-    assert caught.value.field == "language"
-
-
-def signature_of(backbone, **options):
-    scores = InfoMetICScorer(Embedder(backbone, cache=None, progress=False), **options)
-    return scores, lambda **rows: scores.score(["A cat."], [CAT], language="en", **rows).signature
-
-
-def test_given_boxes_reach_the_signature(backbone):
-    _, signature = signature_of(backbone, weights="info_clip")
-    assert "|regions:given|" in signature(boxes=[BOXES])
-
-
-def test_weights_for_another_backbone(backbone, tmp_path):
-    other = InfoMetICConfig(width=16, heads=2, backbone="elsewhere", backbone_revision="w1")
-    InfoMetIC(other).save_pretrained(tmp_path)
-    with pytest.raises(CapscoreError, match="made for elsewhere @ w1, not for embedded"):
-        scorer(backbone, weights=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ({"beta": 1.0}, "beta=1.0"),
-        ({"beta": "high"}, "beta='high'"),
-        ({"n_regions": 0}, "n_regions=0"),
-        ({"regions": "window"}, "regions='window'"),
-    ],
-)
-def test_bad_settings(backbone, option, said):
-    with pytest.raises(InputError, match=said):
-        scorer(backbone, **option)
-
-
-def test_a_language_without_word_classes(plain):
+def test_a_language_without_a_tagger_is_refused_where_words_are_read(reader, plain):
     with pytest.raises(InputError, match="row 0, language"):
         plain.score(["He ngeru"], [CAT], language="mi")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        skipped = plain.score(["He ngeru", "a cat"], [CAT] * 2, language=["mi", "en"], on_error="skip")
-    assert list(skipped.failures) == [0]
+        matrix, _ = plain.score_matrix(["A cat looks.", "He ngeru"], [CAT], ["en", "mi"])
+        with pytest.raises(InputError, match="'mi'") as caught:
+            reader.score_matrix(["A cat looks.", "He ngeru"], [CAT], ["en", "mi"])
+    assert matrix.shape == (1, 2) and np.isfinite(matrix).all() and caught.value.field == "language"
 
 
-# One signature, one number
+# ------------------------------------------------------------------ one signature, one number
+
+
+def signature(backbone, **options):
+    return scorer(backbone, **options).score(["A cat."], [CAT], language="en").signature
+
+
+def test_weights_are_used_and_named(backbone, network, tmp_path):
+    network.save_pretrained(tmp_path / "trained")
+    loaded = scorer(backbone, weights=tmp_path / "trained")
+    scores = loaded.score(["A cat."], [CAT], language="en")
+    assert f"|weights:trained@{loaded.aligner.revision}|" in scores.signature
+    unsaved = scorer(backbone, weights=network).score(["A cat."], [CAT], language="en")
+    assert unsaved.scores[0] == pytest.approx(scores.scores[0], abs=1e-4)
+    # one that was trained since has another name
+    again = InfoMetIC.from_pretrained(tmp_path / "trained")
+    assert scorer(backbone, weights=again).weights == loaded.weights
+    with torch.no_grad():
+        again.log_scale += 0.1
+    assert scorer(backbone, weights=again).weights != loaded.weights
+    other = InfoMetICConfig(width=16, heads=2, backbone="elsewhere", backbone_revision="w1")
+    InfoMetIC(other).save_pretrained(tmp_path / "other")
+    with pytest.raises(CapscoreError, match="made for elsewhere @ w1, not for embedded"):
+        scorer(backbone, weights=tmp_path / "other")
 
 
 def test_an_unsaved_network_is_named_by_its_weights(backbone):
@@ -474,112 +415,21 @@ def test_an_unsaved_network_is_named_by_its_weights(backbone):
         sizes = {"width": 16, "heads": 2, "intra_layers": 1, "inter_layers": 1}
         return InfoMetIC(InfoMetICConfig(dim=512, **{**sizes, **changes}))
 
-    names = [
-        scorer(backbone, weights=own).weights
-        for own in (network(0), network(0), network(1), network(0, sharpness=2.0))
-    ]
+    made = (network(0), network(0), network(1), network(0, sharpness=2.0))
+    names = [scorer(backbone, weights=weights).weights for weights in made]
     assert names[0] == names[1] and len(set(names)) == 3
     assert all(name.startswith("unsaved@w") for name in names)
 
 
-def test_a_network_that_was_trained_since_it_was_loaded_has_another_name(backbone, tmp_path):
-    torch.manual_seed(0)
-    InfoMetIC(InfoMetICConfig(dim=512, width=16, heads=2, intra_layers=1)).save_pretrained(tmp_path / "own")
-    loaded = InfoMetIC.from_pretrained(tmp_path / "own")
-    before = scorer(backbone, weights=loaded).weights
-    assert before == scorer(backbone, weights=tmp_path / "own").weights
-    with torch.no_grad():
-        loaded.log_scale += 0.1
-    after = scorer(backbone, weights=loaded).weights
-    assert after != before and after.startswith("own@w")
-
-
-def test_other_settings_of_info_clip_are_in_its_name(backbone):
+def test_settings_that_move_numbers_are_in_the_signature(backbone, embedded):
     assert scorer(backbone, weights=InfoCLIP()).weights == "info_clip"
-    assert scorer(backbone, weights=InfoCLIP(sharpness=5.0)).weights == "info_clip(sharpness=5)"
-    both = scorer(backbone, weights=InfoCLIP(sharpness=5.0, scale=2.0))
-    assert "|weights:info_clip(sharpness=5,scale=2)|" in both.score(["A cat."], [CAT]).signature
-
-
-def test_the_seed_of_the_clusters_is_in_the_signature(backbone):
-    assert "|seed:" not in scorer(backbone, weights="info_clip").score(["A cat."], [CAT]).signature
+    assert "|weights:info_clip(sharpness=5,scale=2)|" in signature(
+        backbone, weights=InfoCLIP(sharpness=5.0, scale=2.0)
+    )
     embedder = Embedder(backbone, progress=False)
-    seeded = InfoMetICScorer(embedder, weights="info_clip", regions=Halves(), seed=3).score(["A cat."], [CAT])
+    seeded = InfoMetICScorer(embedder, weights="info_clip", regions=halves(), seed=3).score(["A cat"], [CAT])
     assert "|n_regions:20|seed:3|" in seeded.signature
-
-
-def test_a_tagger_is_in_the_signature_where_words_decide_the_scores(backbone, embedded):
-    captions, languages = ["A cat.", "Eine Katze."], ["en", "de"]
-    shipped = scorer(embedded).score(captions, [CAT] * 2, language=languages)
-    assert f"|words:{tagger_name('en')}|" in shipped.signature  # HanTa for both
-    plain = scorer(backbone, weights="info_clip").score(captions, [CAT] * 2, language=languages)
-    assert "|words:" not in plain.signature
-
-
-# Limits
-
-
-def test_a_long_word_is_scored(plain):
-    with pytest.warns(TruncationWarning):
-        scores = plain.score(["A cat", "A " + "c" * 1000], [CAT, CAT], language="en")
-    assert np.isfinite(scores.scores).all()
-    assert len(scores.details[1]["words"]) == 2
-
-
-def test_a_caption_that_no_tagger_reads_fails_alone(plain):
-    captions = ["A cat", "cats " * 250_000, "A cat"]
-    with pytest.raises(InputError, match=r"row 1, candidate: a text of 1,250,000 characters: word classes"):
-        plain.score(captions, [CAT] * 3, language="en")
-    scores = plain.score(captions, [CAT] * 3, language="en", on_error="skip")
-    assert list(scores.failures) == [1] and "at most 5,000 characters" in scores.failures[1]
-    assert np.isnan(scores.scores[1]) and np.isfinite(scores.scores[[0, 2]]).all()
-
-
-def nested(depth):
-    boxes = []
-    for _ in range(depth):
-        boxes = [boxes]
-    return boxes
-
-
-@pytest.mark.parametrize(
-    "boxes, message",
-    [
-        (nested(100_000), r"row 0, boxes: box 0 is \[\[\[.*expected four finite numbers"),
-        ("a" * 100_000, "row 0, boxes: expected a list of boxes .*'aaa.*aaa'"),
-        ([{"a": 1}], "box 0 is {'a': 1}: expected four"),
-        ([[0, 0, 10**400, 5]], r"box 0 is \[0, 0, 1000.*0000, 5\]: expected four"),
-        ([[0, 0, np.nan, 5]], r"box 0 is \[0, 0, nan, 5\]: expected four"),
-        (np.zeros((2, 3)), r"box 0 is \[0\.0, 0\.0, 0\.0\]: expected four"),
-        ({"boxes": BOXES}, "expected a list of boxes"),
-        (BOXES * 400, "1,200 boxes for one photo; expected at most 1,000"),
-    ],
-)
-def test_boxes_that_are_none(plain, boxes, message):
-    with pytest.raises(InputError, match=message) as caught:
-        plain.score(["A cat"], [CAT], language="en", boxes=[boxes])
-    assert len(str(caught.value)) < 300
-    scores = plain.score(["A cat", "A cat"], [CAT, CAT], language="en", boxes=[boxes, None], on_error="skip")
-    assert list(scores.failures) == [0] and np.isfinite(scores.scores[1])
-
-
-def test_arrays_that_differ_in_the_tenth_digit_are_two_boxes(plain):
-    boxes = [[np.array([0.0, 0.0, 100.0 + shift, 200.0])] for shift in (1e-9, 2e-9)]
-    scores = plain.score(["A cat"] * 2, [CAT] * 2, language="en", boxes=boxes)
-    found = [detail["regions"][0]["box"][2] for detail in scores.details]
-    assert found == [100.0 + 1e-9, 100.0 + 2e-9]
-
-
-def test_a_photo_is_decoded_once(backbone, monkeypatch):
-    from capscore.embedding import embedder
-
-    decoded = []
-    real = embedder.load_image
-
-    def load(image, **options):
-        decoded.append(image)
-        return real(image, **options)
-
-    monkeypatch.setattr(embedder, "load_image", load)
-    scorer(backbone).score(["A cat", "Two cats"], [CAT, CAT], language="en")
-    assert [image for image in decoded if not isinstance(image, Image.Image)] == [CAT]
+    assert "|seed:" not in signature(backbone, weights="info_clip")
+    # a tagger where words decide the scores
+    assert f"|words:{tagger_name('en')}|" in signature(embedded, regions=None)
+    assert "|words:" not in signature(backbone, weights="info_clip")
