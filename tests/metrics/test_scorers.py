@@ -190,7 +190,7 @@ def test_an_empty_caption_scores_as_the_prefix_alone():
 
 
 def test_half_a_surrogate_pair_and_a_wrong_prefix_are_named():
-    with pytest.raises(InputError, match="^row 0, candidate: .*half a surrogate pair"):
+    with pytest.raises(InputError, match=r"^row 0, candidate: .*half a surrogate pair"):
         load("mcs").score(["\ud800 cat"], [RED])
     with pytest.raises(InputError, match="prefix=5: 5 is a int; expected a string"):
         load("mcs", prefix=5)
