@@ -1,14 +1,12 @@
-"""The eye's network: the trunk against the one with batch norms, RoIAlign against torchvision's, attention by
-hand."""
+"""The image tower: EfficientNet against timm, RoIAlign against torchvision, the rest by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 
 from capscore.backbones.embedded.backbone import load_efficientnet
 from capscore.backbones.embedded.image_tower import (
@@ -27,51 +25,45 @@ from .tiny_eye import SMALL, random_eye
 WHOLE = [[0.0, 0.0, 1.0, 1.0]]
 
 
-# ------------------------------------------------------------------ trunk
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
-def random_network() -> EfficientNetLite2:
-    """Random weights and statistics that keep activations within the reach of ReLU6."""
-    torch.manual_seed(0)
-    network = EfficientNetLite2().eval()
-    for module in network.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.uniform_(module.weight, 0.5, 1.5)
-            nn.init.normal_(module.bias, 0.5, 0.5)
-            nn.init.normal_(module.running_mean, 0.0, 0.3)
-            nn.init.uniform_(module.running_var, 0.05, 0.5)
-    return network
+# Trunk
 
 
-@pytest.mark.parametrize("side", [256, 96])
-def test_folding_batch_norms_changes_nothing(side):
-    network = random_network().double()  # float32 rounds the same sums in another order
+@torch.inference_mode()
+def test_efficientnet_equals_timm():
+    timm = pytest.importorskip("timm")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(5)
+        theirs = timm.create_model("efficientnet_lite2", pretrained=False).eval()
+        for name, tensor in theirs.state_dict().items():
+            if name.endswith(("running_mean", "running_var")):
+                tensor.uniform_(0.5, 1.5)
+    ours = EfficientNetLite2().eval()
+    assert list(ours.state_dict()) == list(theirs.state_dict()), "a published file is read in this order"
+    ours.load_state_dict(theirs.state_dict())
+    for sides in ((260, 260), (97, 33)):
+        pixels = torch.randn(2, 3, *sides, generator=generator(1))
+        torch.testing.assert_close(
+            ours.features(pixels), theirs.forward_features(pixels), rtol=1e-5, atol=1e-6
+        )
+        torch.testing.assert_close(ours(pixels), theirs(pixels), rtol=1e-5, atol=1e-6)
+
+
+@torch.inference_mode()
+def test_folding_batch_norms_changes_nothing():
+    network = load_efficientnet().double()  # float32 rounds the same sums in another order
     trunk = folded(network)
-    assert not any(isinstance(module, nn.BatchNorm2d) for module in trunk.modules())
-    pixels = torch.rand(2, 3, side, side, generator=torch.Generator().manual_seed(1)).double() * 2 - 1
-    with torch.inference_mode():
-        expected, found = network.features(pixels), trunk(pixels)
-    assert expected.shape == (2, 1280, side // 32, side // 32)
+    pixels = torch.rand(2, 3, 96, 96, generator=generator(1)).double() * 2 - 1
+    expected = network.features(pixels)
     assert expected.std() > 0.1  # a dead network would agree with anything
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(trunk(pixels), expected, atol=1e-5, rtol=0)
+    assert sum(tensor.numel() for tensor in FoldedTrunk().parameters()) == 4_782_024
 
 
-def test_folding_the_published_weights_changes_nothing():
-    network = load_efficientnet()
-    pixels = torch.rand(1, 3, 256, 256, generator=torch.Generator().manual_seed(2)) * 2 - 1
-    with torch.inference_mode():
-        expected, found = network.features(pixels), folded(network)(pixels)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-5)
-
-
-def test_the_folded_trunk_has_the_published_number_of_weights():
-    weights = sum(tensor.numel() for tensor in FoldedTrunk().parameters())
-    network = EfficientNetLite2()
-    convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
-    assert weights == sum(each.weight.numel() + each.out_channels for each in convolutions) == 4_782_024
-
-
-# ------------------------------------------------------------------ RoIAlign
+# RoIAlign
 
 
 def aligned(maps: torch.Tensor, boxes: torch.Tensor, **options) -> torch.Tensor:
@@ -87,49 +79,35 @@ edges = st.tuples(st.floats(0, 0.999), st.floats(0.0005, 1)).map(
 )
 
 
+@settings(max_examples=20)
 @given(
     boxes=st.lists(st.tuples(edges, edges), min_size=1, max_size=6),
     size=st.sampled_from([(8, 8), (5, 9), (1, 1), (2, 7)]),
     grid=st.sampled_from([7, 3, 1]),
     samples=st.sampled_from([2, 1, 3]),
 )
-def test_roi_align_is_torchvisions(boxes, size, grid, samples):
+def test_roi_align_and_its_gradient_are_torchvisions(boxes, size, grid, samples):
     from torchvision.ops import roi_align
 
     height, width = size
-    maps = torch.randn(2, 4, height, width, generator=torch.Generator().manual_seed(3))
     shares = torch.tensor([[x[0], y[0], x[1], y[1]] for x, y in boxes]).repeat(2, 1, 1)
     scaled = [own * torch.tensor([width, height, width, height]) for own in shares]
-    expected = roi_align(maps, scaled, grid, spatial_scale=1.0, sampling_ratio=samples, aligned=True)
-    found = aligned(maps, shares, grid=grid, samples=samples)
-    np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-5)
-
-
-def test_roi_align_has_torchvisions_gradient():
-    from torchvision.ops import roi_align
-
-    maps = torch.randn(1, 2, 8, 8, generator=torch.Generator().manual_seed(4))
-    box = torch.tensor([[0.11, 0.2, 0.83, 0.47]])
-    gradients = []
+    weights = align_weights(shares, height, width, grid=grid, samples=samples)
+    np.testing.assert_allclose(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=1e-6)
+    found, gradients = [], []
     for align in (
-        lambda of: aligned(of, box.unsqueeze(0)),
-        lambda of: roi_align(of, [box * 8], 7, sampling_ratio=2, aligned=True),
+        lambda maps: aligned(maps, shares, grid=grid, samples=samples),
+        lambda maps: roi_align(maps, scaled, grid, 1.0, sampling_ratio=samples, aligned=True),
     ):
-        own = maps.clone().requires_grad_()
-        align(own).square().sum().backward()
-        gradients.append(own.grad.numpy())
-    assert np.abs(gradients[1]).max() > 0.01
-    np.testing.assert_allclose(*gradients, atol=1e-5)
+        maps = torch.randn(2, 4, height, width, generator=generator(3)).requires_grad_()
+        found.append(align(maps))
+        found[-1].square().sum().backward()
+        gradients.append(maps.grad.numpy())
+    np.testing.assert_allclose(*(rows.detach().numpy() for rows in found), atol=1e-5)
+    np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-4)
 
 
-def test_the_weights_of_a_bin_sum_to_one():
-    boxes = torch.tensor([WHOLE[0], [0.999, 0.0, 1.0, 1.0], [0.3, 0.4, 0.3001, 0.4001]])
-    weights = align_weights(boxes, 8, 8)
-    assert weights.shape == (3, 49, 64)
-    np.testing.assert_allclose(weights.sum(dim=2), np.ones((3, 49)), atol=1e-6)
-
-
-# ------------------------------------------------------------------ head
+# Head
 
 
 def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.ndarray:
@@ -161,57 +139,39 @@ def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.
 @pytest.mark.parametrize("sizes", [{}, {"heads": 4, "grid": 3, "samples": 2}])
 def test_attention_over_a_box_by_hand(sizes):
     eye = random_eye(**sizes)
+    boxes = [[[0.1, 0.2, 0.7, 0.9], [0.5, 0.5, 0.55, 1.0]], [[0.0, 0.0, 0.4, 1.0]]]
     with torch.no_grad():
-        maps = torch.rand(2, eye.config.features, 4, 6, generator=torch.Generator().manual_seed(5)) * 3
-        boxes = [[[0.1, 0.2, 0.7, 0.9], [0.5, 0.5, 0.55, 1.0]], [[0.0, 0.0, 0.4, 1.0]]]
+        maps = torch.rand(2, eye.config.features, 4, 6, generator=generator(5)) * 3
         rows = eye.embed_regions(maps, boxes).numpy()
         expected = [by_hand(eye, own, box) for own, listed in zip(maps, boxes, strict=True) for box in listed]
-        np.testing.assert_allclose(rows, expected, atol=1e-6)
-        # attention matters: a plain mean is another row
-        assert np.abs(rows[0] - rows[1]).max() > 1e-3
-        np.testing.assert_allclose(
-            eye.embed(maps).numpy(), [by_hand(eye, own, WHOLE[0]) for own in maps], atol=1e-6
-        )
+        whole = [by_hand(eye, own, WHOLE[0]) for own in maps]
+        np.testing.assert_allclose(eye.embed(maps).numpy(), whole, atol=1e-6)
+    np.testing.assert_allclose(rows, expected, atol=1e-6)
+    assert np.abs(rows[0] - rows[1]).max() > 1e-3
 
 
-def test_the_photo_is_the_region_of_its_whole_box():
-    eye = random_eye()
-    pixels = torch.rand(3, 3, eye.config.side, eye.config.side) * 2 - 1
-    with torch.inference_mode():
-        maps = eye.feature_map(pixels)
-        rows, regions = eye.embed(maps), eye.embed_regions(maps, [WHOLE] * 3)
-    assert rows.shape == (3, 512)
-    np.testing.assert_allclose(rows, regions, atol=1e-6)
-    np.testing.assert_allclose(rows.norm(dim=1), np.ones(3), atol=1e-6)
-
-
+@torch.inference_mode()
 def test_regions_do_not_depend_on_the_others():
-    eye = random_eye()
-    generator = np.random.default_rng(6)
-    low = generator.uniform(0, 0.9, (150, 2))
-    boxes = np.hstack([low, low + generator.uniform(0.01, 0.1, (150, 2))])
-    with torch.inference_mode():
-        maps = eye.feature_map(torch.rand(3, 3, eye.config.side, eye.config.side))
-        together = eye.embed_regions(maps, [boxes[:140], np.zeros((0, 4)), boxes[140:]]).numpy()
-        alone = [eye.embed_regions(maps[[0]], [boxes[[row]]]).numpy()[0] for row in (0, 63, 64, 139)]
-        last = eye.embed_regions(maps[[2]], [boxes[140:]]).numpy()
-    assert together.shape == (150, 512)
+    eye, random = random_eye(), np.random.default_rng(6)
+    low = random.uniform(0, 0.9, (150, 2))
+    boxes = np.hstack([low, low + random.uniform(0.01, 0.1, (150, 2))])
+    maps = eye.feature_map(torch.rand(3, 3, eye.config.side, eye.config.side, generator=generator(7)))
+    together = eye.embed_regions(maps, [boxes[:140], np.zeros((0, 4)), boxes[140:]]).numpy()
+    alone = [eye.embed_regions(maps[[0]], [boxes[[row]]]).numpy()[0] for row in (0, 63, 64, 139)]
     np.testing.assert_allclose(together[[0, 63, 64, 139]], alone, atol=1e-6)
+    last = eye.embed_regions(maps[[2]], [boxes[140:]]).numpy()
     np.testing.assert_allclose(together[140:], last, atol=1e-6)
     assert eye.embed_regions(maps, [[], [], []]).shape == (0, 512)
 
 
 def test_everything_learns():
     eye = random_eye()
-    maps = eye.feature_map(torch.rand(2, 3, eye.config.side, eye.config.side))
-    texts = eye.text(torch.randn(3, 512))
+    maps = eye.feature_map(torch.rand(2, 3, eye.config.side, eye.config.side, generator=generator(8)))
+    texts = eye.text(torch.randn(3, 512, generator=generator(9)))
     rows = torch.cat([eye.embed(maps), eye.embed_regions(maps, [WHOLE, [[0.1, 0.1, 0.5, 0.5]]])])
     (rows @ texts.T).square().sum().backward()
     for name, parameter in eye.named_parameters():
         assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
-
-
-# ------------------------------------------------------------------ text
 
 
 def test_the_place_of_a_text_by_hand():
@@ -225,9 +185,6 @@ def test_the_place_of_a_text_by_hand():
     # x + A x: (0.6 + 0.8, 0.8) / √2.6 and (−1, −1) / √2
     expected = [[1.4 / 2.6**0.5, 0.8 / 2.6**0.5], [-(0.5**0.5), -(0.5**0.5)]]
     np.testing.assert_allclose(place(rows).detach(), expected, atol=1e-6)
-
-
-# ------------------------------------------------------------------ sizes
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The gate beside the embedded text encoder."""
+"""The gate beside the embedded text encoder: what it reads, what it says of a text, and what that does."""
 
 from __future__ import annotations
 
@@ -8,47 +8,85 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capscore import CapscoreError, load_backbone
-from capscore.backbones.embedded.noise_gate import REACH, GatedSentenceEncoder, repeats, turned_away
+from capscore import CapscoreError
+from capscore.backbones.embedded.noise_gate import (
+    FOUND,
+    LONGEST,
+    REACH,
+    SHORTEST,
+    GatedSentenceEncoder,
+    repeats,
+    sentence_cuts,
+    turned_away,
+)
 
-pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
-
-PARTS = {"noise_gate": {"width": 16, "layers": 1, "heads": 2}}
-TEXTS = [
-    "a dog runs on the beach",
-    "ein Hund",
-    "犬が走る。",
-    "Deux chiens courent dans la neige, et un chat dort.",
-]
-
-
-@pytest.fixture(scope="module")
-def plain():
-    return load_backbone("embedded-free", device="cpu")
+SENTENCES = ["A dog runs on the beach.", "Two cats sleep on a sofa.", "Ein Hund bellt laut."]
+TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。", " ".join(SENTENCES), "dog dog dog"]
 
 
 @pytest.fixture(scope="module")
-def gated():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return _with_gate()
+def plain(backbones):
+    return backbones("image tower")
 
 
-def _with_gate():
-    backbone = load_backbone("embedded-free", device="cpu")
-    backbone.add_network_parts(PARTS)
-    backbone.text.turn_to(torch.arange(512.0))
-    return backbone
+@pytest.fixture(scope="module")
+def gated(backbones):
+    return backbones("noise gate")
 
 
-def _which_says(noise: float):
-    """A backbone whose gate says the same of every text."""
-    backbone = _with_gate()
-    with torch.no_grad():
-        backbone.text.gate.whole.weight.zero_()
-        backbone.text.gate.whole.bias.zero_()
-        backbone.text.gate.whole.bias[0] = noise
-    return backbone
+# Sentences
+
+
+def pieces_of(text: str) -> list[str]:
+    """Words as pieces, punctuation apart, as SentencePiece has them."""
+    pieces: list[str] = []
+    for word in text.split():
+        core = word.rstrip(".!?…,\"”)'")
+        if core:
+            pieces.append("▁" + core)
+        pieces += list(word[len(core) :])
+    return pieces
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ["two dogs"],
+        ["A dog runs home.", "It is brown."],
+        # noise moves full stops: in a short text a sentence ends only where a capital follows
+        ["runs home. a dog brown the"],
+        ["A man reads “the news.”", "He is old now."],
+        ["A man in St. Petersburg Square waits today."],
+        ["Is it a cat?", "A dog is here!"],
+        ["a man reads on a bench."] * 12,
+    ],
+)
+def test_a_text_is_cut_into_its_sentences(parts):
+    pieces = pieces_of(" ".join(parts))
+    cuts = sentence_cuts(pieces)
+    between = zip([0, *cuts], cuts, strict=False)
+    assert ["".join(pieces[a:b]).replace("▁", " ").strip() for a, b in between] == parts
+
+
+def test_full_width_signs_need_no_blank_and_words_are_never_cut():
+    pieces = list("犬が走っている。猫が寝ている。" * 4)
+    assert sentence_cuts(pieces) == [8, 15, 23, 30, 38, 45, 53, 60]
+    pieces = ["▁dog", "s"] * 150
+    cuts = sentence_cuts(pieces)
+    assert cuts[-1] == 300 and len(cuts) == 4
+    assert all(pieces[cut].startswith("▁") for cut in cuts[:-1])
+
+
+@settings(max_examples=20)
+@given(st.lists(st.sampled_from(["▁a", "▁Dog", "s", ".", "。", "?", "”", "▁"]), max_size=400))
+def test_parts_make_up_the_text_and_none_is_too_long(pieces):
+    cuts = sentence_cuts(pieces)
+    assert cuts[-1] == len(pieces) and cuts == sorted(set(cuts))
+    assert all(b - a <= LONGEST + 8 for a, b in zip([0, *cuts], cuts, strict=False))
+    assert len(pieces) >= SHORTEST or cuts == [len(pieces)]
+
+
+# Verdicts
 
 
 def test_a_repeat_is_seen_where_it_is_and_nowhere_else():
@@ -58,71 +96,90 @@ def test_a_repeat_is_seen_where_it_is_and_nowhere_else():
     assert seen.nonzero().tolist() == [[0, 1, 0], [0, 3, 1], [0, 3, 2]]
 
 
-def test_what_is_kept_whole_stays_as_it_is_and_what_is_taken_goes_away(plain):
-    rows = plain.encode_texts(TEXTS)
-    np.testing.assert_allclose(_which_says(-100.0).encode_texts(TEXTS), rows, atol=1e-6)
-    gone = _which_says(100.0).encode_texts(TEXTS)
-    np.testing.assert_allclose((gone * rows).sum(axis=1), 0, atol=1e-5)
-
-
-def test_in_between_a_row_is_turned_by_hand(plain):
-    rows = plain.encode_texts(TEXTS).astype(np.float64)
-    kept = 1 / (1 + np.exp(0.5))
-    away = np.arange(512.0) / np.linalg.norm(np.arange(512.0))
-    side = away - (rows @ away)[:, None] * rows
-    side /= np.linalg.norm(side, axis=1, keepdims=True)
-    expected = kept * rows + np.sqrt(1 - kept**2) * side
-    np.testing.assert_allclose(_which_says(0.5).encode_texts(TEXTS), expected, atol=1e-5)
-
-
-def test_a_photo_beside_the_direction_keeps_its_share_of_the_cosine():
-    rows = torch.tensor([[0.6, 0.8, 0.0], [0.0, 1.0, 0.0]])
-    photo = torch.tensor([1.0, 0.0, 0.0])
-    turned = turned_away(rows, torch.tensor([0.25, 0.0]), torch.tensor([0.0, 0.0, 1.0]))
-    assert (turned @ photo).tolist() == pytest.approx([0.15, 0.0], abs=1e-6)
-    assert turned.norm(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-6)
-
-
-def test_the_curve_by_hand(gated):
-    network = _with_gate().text
-    with torch.no_grad():
-        network.curve.copy_(torch.tensor([0.5, 2.0]))
+def test_the_curve_by_hand():
+    network = GatedSentenceEncoder(17, width=8, layers=1, heads=2)
+    network.curve.copy_(torch.tensor([0.5, 2.0]))
     # openness 0.731059, 0.5, 0.268941: the last keeps (0.268941 / 0.5)²
     kept = network.kept(torch.tensor([-1.0, 0.0, 1.0]))
     assert kept.tolist() == pytest.approx([1.0, 1.0, 0.289318], abs=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.permutations(TEXTS), st.integers(1, 4))
-def test_the_order_and_the_batch_of_texts_do_not_matter(gated, texts, size):
-    alone = {text: gated.encode_texts([text])[0] for text in TEXTS}
-    for start in range(0, len(texts), size):
-        batch = texts[start : start + size]
-        np.testing.assert_allclose(gated.encode_texts(batch), [alone[text] for text in batch], atol=1e-5)
+def test_a_photo_beside_the_direction_keeps_its_share_of_the_cosine():
+    rows, photo = torch.tensor([[0.6, 0.8, 0.0], [0.0, 1.0, 0.0]]), torch.tensor([1.0, 0.0, 0.0])
+    turned = turned_away(rows, torch.tensor([0.25, 0.0]), torch.tensor([0.0, 0.0, 1.0]))
+    assert (turned @ photo).tolist() == pytest.approx([0.15, 0.0], abs=1e-6)
+    assert turned.norm(dim=1).tolist() == pytest.approx([1.0, 1.0], abs=1e-6)
 
 
-def test_the_encoder_keeps_its_own_weights_and_only_the_gate_is_new(gated, plain):
-    own, new = plain.text.state_dict(), gated.text.state_dict()
-    assert isinstance(gated.text, GatedSentenceEncoder)
-    assert all(torch.equal(new[name], tensor) for name, tensor in own.items())
-    assert {name.partition(".")[0] for name in new.keys() - own.keys()} == {"gate", "away", "curve"}
-    assert gated.network_parts() == PARTS
+def test_the_verdict_on_a_text_is_that_on_each_sentence(gated, plain):
+    rows, verdicts = gated.encode_judged(gated.tokenize(TEXTS).ids)
+    assert verdicts.shape == (5, 1 + len(FOUND)) and verdicts.dtype == np.float32
+    assert np.ptp(verdicts[:, 0]) > 1e-3
+    np.testing.assert_allclose(rows, gated.encode_texts(TEXTS), atol=1e-6)
+    # a second computation: the network's parts alone, one text at a time
+    network = gated.text
+
+    def alone(text):
+        ids = torch.tensor(gated.tokenize([text]).ids)
+        with torch.no_grad():
+            found = network.read(ids, torch.ones_like(ids))
+            return network.kept(found.noise)[0].item(), found.kinds.softmax(dim=-1)[0].numpy()
+
+    for number in (0, 1, 2, 4):
+        kept, kinds = alone(TEXTS[number])
+        assert abs(kept - verdicts[number, 0]) < 1e-6
+        np.testing.assert_allclose(kinds, verdicts[number, 1:], atol=1e-6)
+    lengths = np.array([len(gated.tokenize([text]).ids[0]) - 2 for text in SENTENCES])
+    kept, kinds = (np.array(values) for values in zip(*map(alone, SENTENCES), strict=True))
+    assert abs(verdicts[3, 0] - (kept * lengths).sum() / lengths.sum()) < 1e-6
+    # its noise is that of the sentences that lose something, by how much they lose
+    weights = lengths * (1 - kept) + 1e-6 * lengths
+    np.testing.assert_allclose(verdicts[3, 1:], (weights / weights.sum()) @ kinds, atol=1e-5)
+    expected = turned_away(
+        torch.from_numpy(plain.encode_texts(TEXTS)), torch.from_numpy(verdicts[:, 0]), network.away
+    )
+    np.testing.assert_allclose(rows, expected.numpy(), atol=1e-6)
+
+
+def test_the_network_reads_each_short_text_once(gated, monkeypatch):
+    read = []
+    tokens = GatedSentenceEncoder.tokens
+    monkeypatch.setattr(
+        GatedSentenceEncoder,
+        "tokens",
+        lambda self, ids, mask: read.append(int(mask.sum())) or tokens(self, ids, mask),
+    )
+    ids = gated.tokenize([*TEXTS[:3], *TEXTS[4:]]).ids
+    gated.encode_judged(ids)
+    assert sum(read) == sum(map(len, ids))
+
+
+def test_a_gated_text_is_read_far_beyond_the_context(gated):
+    tokens = gated.tokenize(["dog " * 505, "dog. " * 900, "dog " * 5000])
+    assert tokens.truncated.tolist() == [False, True, True]
+    assert list(map(len, tokens.ids)) == [507, 1802, 4096] and tokens.ids[2][-1] == 2
+
+
+def test_the_encoder_keeps_its_weights_and_only_the_gate_is_new(gated, plain):
+    before, after = plain.text.state_dict(), gated.text.state_dict()
+    assert all(torch.equal(after[name], tensor) for name, tensor in before.items())
+    assert {name.partition(".")[0] for name in after.keys() - before.keys()} == {"gate", "away", "curve"}
 
 
 @pytest.mark.parametrize(
-    "parts",
+    "sizes",
     [
-        {},
-        {"noise_gate": {"width": 16, "layers": 1}},
-        {"noise_gate": {"width": 15, "layers": 1, "heads": 2}},
-        {"noise_gate": {"width": 16, "layers": 1, "heads": 2, "depth": 3}},
-        {"noise_gate": {"width": "wide", "layers": 1, "heads": 2}},
-        {"noise_gate": {"width": 0, "layers": 1, "heads": 2}},
-        {"noise_gate": {"width": 16, "layers": 1, "heads": 0}},
-        {"door": {}},
+        None,
+        {"width": 16, "layers": 1},
+        {"width": 15, "layers": 1, "heads": 2},
+        {"width": 16, "layers": 1, "heads": 2, "depth": 3},
+        {"width": "wide", "layers": 1, "heads": 2},
+        {"width": 0, "layers": 1, "heads": 2},
+        {"width": 16, "layers": 1, "heads": 0},
+        {"width": 10**6, "layers": 1, "heads": 2},
     ],
 )
-def test_parts_that_cannot_be(parts):
-    backbone = load_backbone("embedded-free", device="cpu")
-    with pytest.raises(CapscoreError):
-        backbone.add_network_parts(parts)
+def test_parts_that_cannot_be(plain, sizes):
+    for parts in ({"noise_gate": sizes}, {"door": sizes}):
+        with pytest.raises(CapscoreError, match="takes no such parts"):
+            plain.add_network_parts(parts)

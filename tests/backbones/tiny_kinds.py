@@ -16,6 +16,7 @@ import torch
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.text_towers import StudentTextTower
+from capscore.backbones.tokens import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 
 from . import tiny_transformers as tiny
@@ -31,7 +32,7 @@ def write_student(folder: Path) -> Path:
         torch.manual_seed(0)
         StudentTextTower(
             tiny.tiny_encoder(folder.parent / "tokenizer").train(),
-            _tokenizer(folder.parent / "tokenizer"),
+            load_tokenizer(folder.parent / "tokenizer"),
             dim=tiny.DIM,
             image_tower=str(folder.parent / "images"),
             prefix="A photo: ",
@@ -40,10 +41,12 @@ def write_student(folder: Path) -> Path:
     return folder
 
 
-def _tokenizer(folder: Path):
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder)
+def make_student(folder: Path, kind: str = "distilbert", **changes: Any) -> StudentTextTower:
+    """A student that has not been saved; `folder` is for its tokenizer."""
+    encoder = tiny.tiny_encoder(folder, kind)
+    tower = StudentTextTower(encoder, load_tokenizer(folder, encoder.config), **({"dim": tiny.DIM} | changes))
+    tiny.randomise(tower.projection, seed=1)
+    return tower.eval()
 
 
 def write_tuned(folder: Path) -> Path:
@@ -121,7 +124,7 @@ class Checkpoint:
         return Path(shutil.copytree(self.spec, to / "model"))
 
 
-def edit_json(path: Path, *keys: str, value: object) -> None:
+def edit_json(path: Path, *keys: str | int, value: object) -> None:
     """Change one entry of a JSON file."""
     content = json.loads(path.read_text(encoding="utf-8"))
     inner = content

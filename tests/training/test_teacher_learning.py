@@ -178,7 +178,7 @@ def test_english_is_learnt_too_or_not(colours):
 
 @pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
 def test_a_published_encoder_from_a_folder(colours, kind, tmp_path):
-    from ..backbones.test_student import make_student
+    from ..backbones.tiny_kinds import make_student
 
     _, settings = colours
     folder = tmp_path / "encoder"

@@ -1,0 +1,336 @@
+"""M-CLIP, sentence-transformers and students: their numbers by hand, and how their folders break."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+
+from capscore.backbones import Known, base, checkpoint, text_towers
+from capscore.backbones.base import LoadOptions
+from capscore.backbones.checkpoint import folder_kind
+from capscore.backbones.loading import load_backbone
+from capscore.backbones.text_towers import StudentTextTower
+from capscore.errors import BackboneUnavailable, CapscoreError, MissingExtraError, ResultWriteError
+
+from . import tiny_transformers as tiny
+from .tiny_kinds import edit_json, make_student
+
+TEXTS = [*tiny.TEXTS, tiny.LONG]
+LOADERS = {
+    "m-clip": text_towers.load_multilingual_clip,
+    "sentence-transformers": text_towers.load_sentence_transformers,
+    "student": text_towers.load_student,
+}
+ENCODERS = ["xlm-roberta", "bert", "distilbert"]
+MARKER = "capscore_student.json"
+
+
+@pytest.fixture
+def copied(checkpoints, tmp_path):
+    return lambda kind: checkpoints(kind).copied(tmp_path)
+
+
+@pytest.fixture
+def load(backbones):
+    """(kind, folder) → its backbone, with the images of the tiny CLIP."""
+
+    def loaded(kind, folder, **changes):
+        options = LoadOptions("tiny", image_tower=backbones("clip"), load_backbone=load_backbone)
+        return LOADERS[kind](folder, replace(options, **changes))
+
+    return loaded
+
+
+def unit(rows) -> np.ndarray:
+    return np.array(rows) / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def masked_mean(encoder, weight, bias, ids) -> np.ndarray:
+    """One text, no padding: the plain mean of its tokens, and the projection written out."""
+    with torch.no_grad():
+        hidden = encoder(input_ids=torch.tensor([ids])).last_hidden_state[0].numpy()
+    return weight.detach().numpy() @ hidden.mean(axis=0) + bias.detach().numpy()
+
+
+# What they compute
+
+
+def test_m_clip_by_hand(checkpoints, backbones):
+    folder = checkpoints("m-clip").spec_path
+    state = torch.load(folder / "pytorch_model.bin", weights_only=True)
+    config = transformers.XLMRobertaConfig.from_pretrained(folder / "encoder_config.json")
+    encoder = transformers.XLMRobertaModel(config).eval()
+    inner = {k.removeprefix("transformer."): v for k, v in state.items() if k.startswith("transformer.")}
+    encoder.load_state_dict(inner, strict=False)
+    weight, bias = (state[f"LinearTransformation.{part}"] for part in ("weight", "bias"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, config=config)
+    ids = tokenizer(TEXTS, truncation=True, max_length=38)["input_ids"]
+    expected = unit([masked_mean(encoder, weight, bias, row) for row in ids])
+    np.testing.assert_allclose(backbones("m-clip").encode_texts(TEXTS), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_a_student_by_hand(kind, tmp_path):
+    tower = make_student(tmp_path, kind)
+    ids = tower.tokenize(TEXTS).ids
+    tokens, mask = base.pad_batch(ids, tower.tokenizer.pad_token_id)
+    assert not mask.all(), "there should be padding to mask"
+    expected = [
+        masked_mean(tower.encoder, tower.projection.weight, tower.projection.bias, row) for row in ids
+    ]
+    with torch.no_grad():
+        np.testing.assert_allclose(tower(tokens, mask), expected, atol=1e-5)
+    assert "encoder.pooler.dense.weight" not in tower.state_dict()
+
+
+def test_sentence_transformers_are_what_the_library_encodes(checkpoints, backbones):
+    texts = [*TEXTS, "  a cat\n"]
+    model = SentenceTransformer(checkpoints("sentence-transformers").spec, device="cpu")
+    expected = model.encode(texts, normalize_embeddings=True)
+    np.testing.assert_allclose(backbones("sentence-transformers").encode_texts(texts), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_images_are_those_of_the_other_tower_and_it_names_both(kind, checkpoints, load, backbones, tmp_path):
+    folder, clip, photos = checkpoints(kind).spec_path, backbones("clip"), tiny.random_photos()
+    paired = load(kind, folder, revision="abc")
+    np.testing.assert_allclose(paired.encode_images(photos), clip.encode_images(photos), rtol=0, atol=1e-6)
+    assert (paired.name, paired.revision) == ("tiny+model", f"abc+{clip.revision}")
+    other = tiny.write_clip(tmp_path / "other", seed=1)
+    swapped = load(kind, folder, image_tower=str(other))
+    assert swapped.name == "tiny+other" and swapped.fingerprint != paired.fingerprint
+    np.testing.assert_allclose(swapped.encode_texts(TEXTS), paired.encode_texts(TEXTS), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_padding_goes_to_the_longest_of_the_batch(kind, backbones):
+    shapes = []
+    hook = backbones(kind)._text.register_forward_hook(lambda _, inputs, out: shapes.append(inputs[0].shape))
+    ids = backbones(kind).tokenize(["a cat", "a dog on the beach"]).ids
+    backbones(kind).encode_tokens(ids)
+    hook.remove()
+    assert shapes == [(2, max(map(len, ids)))]
+
+
+def test_the_registered_image_tower_is_not_part_of_the_name(checkpoints, load, backbones, monkeypatch):
+    known = Known("M-CLIP/tiny", "multilingual_clip", "M-CLIP/tiny", image_tower="some/clip")
+    monkeypatch.setattr(text_towers, "find", lambda name: known if name == "M-CLIP/tiny" else None)
+    folder = checkpoints("m-clip").spec_path
+    for tower, name in ((None, ""), ("some/clip", ""), ("another/clip", "+model")):
+        changes = {"name": "M-CLIP/tiny", "load_backbone": lambda spec, **options: backbones("clip")}
+        assert load("m-clip", folder, image_tower=tower, **changes).name == f"M-CLIP/tiny{name}"
+
+
+def test_context_lengths_are_the_encoders_unless_the_folder_says_less(copied, load, tmp_path):
+    assert make_student(tmp_path / "a", "xlm-roberta").max_tokens == 38  # 40 positions, 2 unused
+    assert make_student(tmp_path / "b", "bert", max_tokens=12).max_tokens == 12
+    for wrong in (2, 39):
+        with pytest.raises(CapscoreError, match=rf"max_tokens={wrong}.*reads 3 to 38"):
+            make_student(tmp_path / "c", "xlm-roberta", max_tokens=wrong)
+    folder = copied("sentence-transformers")
+    tiny.write_json(folder / "sentence_bert_config.json", {"do_lower_case": False})
+    assert load("sentence-transformers", folder).max_tokens == 40
+
+
+def test_a_default_prompt_becomes_the_prefix(load, tmp_path):
+    folder = tiny.write_sentence_transformer(tmp_path / "model", prompt="photo: ")
+    loaded = load("sentence-transformers", folder)
+    assert loaded.prefix == "photo: "
+    expected = SentenceTransformer(str(folder), device="cpu").encode(["a cat"], normalize_embeddings=True)
+    np.testing.assert_allclose(loaded.encode_texts(["photo: a cat"]), expected, atol=1e-5)
+    edit_json(folder / "1_Pooling" / "config.json", "include_prompt", value=False)
+    with pytest.raises(CapscoreError, match="prompt 'photo: ' is left out of the pooling"):
+        load("sentence-transformers", folder)
+
+
+def test_safetensors_and_weights_without_a_pooler_are_the_same_m_clip(load, checkpoints, tmp_path):
+    same = load("m-clip", checkpoints("m-clip").spec_path).fingerprint
+    folder = tiny.write_multilingual_clip(tmp_path / "model", pickled=False)
+    assert load("m-clip", folder).fingerprint == same
+    state = load_file(folder / "model.safetensors")
+    without = {key: tensor for key, tensor in state.items() if ".pooler." not in key}
+    assert len(without) == len(state) - 2
+    save_file(without, folder / "model.safetensors")
+    assert load("m-clip", folder).fingerprint == same
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize("kind", LOADERS)
+def test_an_image_tower_is_asked_for_and_must_have_the_same_length(kind, load, checkpoints, tmp_path):
+    write = {"m-clip": tiny.write_multilingual_clip, "sentence-transformers": tiny.write_sentence_transformer}
+    if kind == "student":
+        make_student(tmp_path / "tokenizer", dim=24).save_pretrained(tmp_path / "wide")
+    else:
+        write[kind](tmp_path / "wide", dim=24)
+    with pytest.raises(CapscoreError, match="24 numbers per text, model has 16 per image"):
+        load(kind, tmp_path / "wide")
+    with pytest.raises(CapscoreError, match="image_tower="):
+        load(kind, tmp_path / "wide", image_tower=None)
+
+
+def test_an_encoder_that_is_unknown_or_of_another_size_is_refused(copied, load):
+    folder = copied("m-clip")
+    for key in ("numDims", "transformerDimensions"):
+        before = json.loads((folder / "config.json").read_text())
+        edit_json(folder / "config.json", key, value=7)
+        with pytest.raises(BackboneUnavailable, match="does not fit the weights"):
+            load("m-clip", folder)
+        tiny.write_json(folder / "config.json", before)
+    tiny.write_json(folder / "encoder_config.json", {"model_type": "no-such-type"})
+    with pytest.raises(CapscoreError):
+        load("m-clip", folder)
+    (folder / "encoder_config.json").unlink()
+    with pytest.raises(CapscoreError, match="names the encoder 'tiny-roberta'"):
+        load("m-clip", folder)
+    edit_json(folder / "config.json", "modelBase", value="xlm-roberta-base")
+    with pytest.raises(BackboneUnavailable):
+        load("m-clip", folder)
+
+
+def test_the_extra_is_named_when_the_library_is_absent(checkpoints, load, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtraError):
+        load("sentence-transformers", checkpoints("sentence-transformers").spec_path)
+
+
+@pytest.mark.parametrize(
+    ("index", "field", "value"),
+    [
+        (1, "type", "foreign.Pooling"),
+        (0, "type", "sentence_transformers.models.CLIPModel"),
+        (2, "path", "../outside"),
+        (2, "path", "/etc"),
+        (2, "path", "..\\outside"),
+    ],
+)
+def test_modules_of_another_kind_or_place_are_refused(index, field, value, copied, load):
+    folder = copied("sentence-transformers")
+    edit_json(folder / "modules.json", index, field, value=value)
+    with pytest.raises(CapscoreError):
+        load("sentence-transformers", folder)
+
+
+def test_a_dense_layer_that_does_not_fit_is_refused(copied, load):
+    folder = copied("sentence-transformers")
+    edit_json(folder / "2_Dense" / "config.json", "activation_function", value="foreign.Wave")
+    with pytest.raises(CapscoreError, match="code of its own"):  # the library would take Tanh
+        load("sentence-transformers", folder)
+    edit_json(folder / "2_Dense" / "config.json", "activation_function", value="torch.nn.ReLU")
+    save_file({"linear.bias": torch.zeros(16)}, folder / "2_Dense" / "model.safetensors")
+    with pytest.raises(BackboneUnavailable):
+        load("sentence-transformers", folder)
+
+
+@pytest.mark.parametrize("arguments", ["model_args", "model_kwargs", "processor_kwargs", "config_args"])
+def test_a_sentence_transformer_cannot_trust_itself(arguments, copied, load, tmp_path):
+    folder = copied("sentence-transformers")
+    edit_json(folder / "config.json", "model_type", value="foreign")
+    edit_json(folder / "config.json", "auto_map", value={"AutoConfig": "foreign.C", "AutoModel": "foreign.M"})
+    (folder / "foreign.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    asks = {"trust_remote_code": True, "weights_only": False}
+    tiny.write_json(folder / "sentence_bert_config.json", {arguments: asks})
+    with pytest.raises(BackboneUnavailable):
+        load("sentence-transformers", folder)
+    assert not (tmp_path / "ran").exists()
+
+
+# Saving students
+
+
+@pytest.mark.parametrize("kind", ENCODERS)
+def test_a_student_that_is_saved_and_loaded_is_the_same(kind, tmp_path):
+    about = {"max_tokens": 30, "image_tower": "some/clip", "prefix": "Ein Foto: ", "teacher": "tiny CLIP"}
+    tower = make_student(tmp_path / "t", kind, **about, languages=["cmn", "nb", "deu"], logit_scale=12.5)
+    folder = tmp_path / "student"
+    tower.save_pretrained(folder)
+    assert json.loads((folder / MARKER).read_text(encoding="utf-8")) == {
+        **{"format": 1, "dim": 16, "languages": ["de", "no", "zh"], "logit_scale": 12.5},
+        **about,
+    }
+    loaded = StudentTextTower.from_pretrained(folder)
+    assert base.weights_digest(loaded) == base.weights_digest(tower) and not loaded.training
+    assert loaded.tokenize(TEXTS).ids == tower.tokenize(TEXTS).ids
+    fields = (*about, "dim", "languages", "logit_scale")
+    assert all(getattr(loaded, field) == getattr(tower, field) for field in fields)
+
+
+def test_arguments_win_over_the_folder_and_languages_have_one_form(copied, load, backbones):
+    folder = copied("student")
+    loaded = load("student", folder, prefix="Foto: ", languages=frozenset({"fr"}))
+    assert (loaded.prefix, loaded.languages) == ("Foto: ", {"fr"})
+    edit_json(folder / MARKER, "languages", value=["arb", "tl", "ja"])
+    edit_json(folder / MARKER, "logit_scale", value=12.5)
+    loaded = load("student", folder)
+    assert (loaded.languages, loaded.logit_scale) == ({"ar", "fil", "ja"}, 12.5)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("format", 2),
+        ("dim", "16"),
+        ("dim", 8),
+        ("max_tokens", True),
+        ("languages", ["de", "klingonese"]),
+        ("languages", ["de", 3]),
+        ("languages", "de"),
+    ],
+)
+def test_a_marker_that_says_something_else_is_refused(field, value, copied, load):
+    folder = copied("student")
+    edit_json(folder / MARKER, field, value=value)
+    with pytest.raises(BackboneUnavailable, match=str(field if field != "languages" else MARKER)):
+        load("student", folder)
+
+
+def test_a_second_save_replaces_the_first_or_leaves_it(copied, tmp_path, monkeypatch):
+    folder = copied("student")
+    (folder / "README.md").write_text("a card")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    tower = make_student(tmp_path / "tokenizer", "bert", dim=8)
+
+    def full_disk(tensors, path, metadata):
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.torch.save_file", full_disk)
+        with pytest.raises(ResultWriteError, match="No space left"):
+            tower.save_pretrained(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    tower.save_pretrained(folder)
+    assert {path.name for path in folder.iterdir()} >= before.keys() and not list(folder.glob(".*"))
+    assert base.weights_digest(StudentTextTower.from_pretrained(folder)) == base.weights_digest(tower)
+
+
+def test_a_save_torn_at_any_rename_never_looks_whole(copied, tmp_path, monkeypatch):
+    folder, tower, real = (
+        copied("student"),
+        make_student(tmp_path / "tokenizer", dim=8),
+        checkpoint.os.replace,
+    )
+    for survived in range(4):
+        done = []
+
+        def power_cut(source, target, done=done, survived=survived):
+            if len(done) == survived:
+                raise KeyboardInterrupt
+            done.append(real(source, target))
+
+        monkeypatch.setattr(checkpoint.os, "replace", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            tower.save_pretrained(folder)
+        assert folder_kind(folder) != "student"
+    monkeypatch.setattr(checkpoint.os, "replace", real)
+    tower.save_pretrained(folder)
+    assert folder_kind(folder) == "student"
