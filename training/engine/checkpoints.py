@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from capscore.errors import CapscoreError, ResultWriteError
 
 CHECKPOINTS = "checkpoints"
-RECORD = "run.json"
 # Settings in which a run and the command that continues it may differ. The length of the run may not where
 # the schedule falls towards its end.
 MAY_CHANGE = frozenset(
@@ -174,8 +173,8 @@ class Checkpoints:
             )
         if differ:
             raise CapscoreError(
-                f"{self.out} holds a run with {'; '.join(differ)}. Continue with its settings "
-                f"({self.out / RECORD}), or give another folder as out"
+                f"{self.out} holds a run with {'; '.join(differ)}. Continue with its settings, or give another "
+                "folder as out"
             )
 
     def _aside(self) -> Path:

@@ -1,7 +1,7 @@
 """One training loop for every recipe: steps, several processes, precision, log, checkpoints, exact resume.
 
 In: a model, batches that are a pure function of epoch and step, a loss. Out: the trained model, and in the
-folder of the run `log.jsonl`, `run.json` and `checkpoints/`. The same command continues a run that was
+folder of the run `log.jsonl` and `checkpoints/`. The same command continues a run that was
 stopped or killed, and ends with the same weights as without the stop (on a CPU to 1e-6).
 
     python -m training.teacher_learning --config …                       # one process
@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from capscore.errors import CapscoreError, Setting
 from capscore.files.console import progress_bar
 from capscore.files.write import write_text
 from training.data.batches import Batches, kinds_of
-from training.engine.checkpoints import RECORD, Checkpoint, Checkpoints, frozen_digest, step_name
+from training.engine.checkpoints import Checkpoint, Checkpoints, frozen_digest, step_name
 from training.engine.early_stopping import Best, EarlyStopping
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import (
@@ -550,11 +549,6 @@ class _Run:
             self._load(there[-1])
         if self.accelerator.is_main_process:
             self.checkpoints.remove_old()
-            versions = {name: version(name) for name in ("torch", "accelerate")}
-            record = {**self.checkpoints.described, "versions": versions}
-            write_text(
-                self.out / RECORD, json.dumps(record, indent=2, ensure_ascii=False) + "\n", "run's record"
-            )
         self.accelerator.wait_for_everyone()
         return self.step
 

@@ -24,9 +24,8 @@ import yaml
 from capscore import load_backbone
 from capscore.errors import CapscoreError, InputError
 from training.data.origin import DataSource, Origin
-from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.config import main as run_as_command
-from training.engine.model_card import ModelCard, Result, write_card
+from training.engine.model_card import ModelCard, Result, read_card, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.captions import describe
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
@@ -303,7 +302,8 @@ def measured_card(
         said = f"{type(error).__name__}: {error}"
         raise InputError(f"{figures} has no figures of weights.measuring ({said})") from None
     said = yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8"))
-    old, command = read_origins(weights), command or read_origins(weights).command
+    old = read_card(weights)
+    command = command or old.command
     if "sets" in content:
         settings = NoiseGateSettings(**said)
         card = noise_gate_card(settings, command=command, results=results, compute=old.compute)
@@ -312,7 +312,7 @@ def measured_card(
         ImageTowerSettings(**said),
         name=name or said["name"] or weights.resolve().name,
         w=backbone.w,
-        languages=read_front_matter(weights)["language"],
+        languages=old.languages,
         command=command,
         data=old.data,
         held_out=old.held_out,

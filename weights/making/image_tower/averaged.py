@@ -21,9 +21,8 @@ from capscore.backbones.embedded.backbone import load_image_tower, save_image_to
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.errors import InputError
 from capscore.files.write import write_text
-from training.engine.card_reader import read_front_matter, read_origins
 from training.engine.config import main as run_as_command
-from training.engine.model_card import write_card
+from training.engine.model_card import read_card, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.cards import image_tower_card
 from weights.making.image_tower.settings import ImageTowerSettings
@@ -37,7 +36,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
             differ.
     """
     towers, configs = zip(*map(load_image_tower, folders), strict=True)
-    origins = [read_origins(folder) for folder in folders]
+    cards = [read_card(folder) for folder in folders]
     texts = [(folder / SETTINGS).read_text(encoding="utf-8") for folder in folders]
     every = [ImageTowerSettings(**yaml.safe_load(text)) for text in texts]
     same = [(tower.config, config["logit_scale"]) for tower, config in zip(towers, configs, strict=True)]
@@ -59,18 +58,18 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
         settings,
         name=name or settings.name or out.resolve().name,
         w=w,
-        languages=sorted({code for folder in folders for code in read_front_matter(folder)["language"]}),
+        languages=sorted({code for card in cards for code in card.languages}),
         command=command
         or "python -m weights.making.image_tower.averaged "
         f"--weights {' '.join(map(str, folders))} --out {out}",
         # of two counts of one source, that of the last run
-        data=list({source.name: source for origin in origins for source in origin.data}.values()),
-        held_out=origins[-1].held_out,
+        data=list({source.name: source for card in cards for source in card.data}.values()),
+        held_out=cards[-1].held_out,
         limitations=[
             f"It is the mean of {len(folders)} runs, and the settings are those of the last.",
-            *origins[-1].limitations[:1],
+            *cards[-1].limitations[:1],
         ],
-        compute="; ".join(origin.compute for origin in origins if origin.compute),
+        compute="; ".join(card.compute for card in cards if card.compute),
     )
     write_card(out, card, force=True)
 
