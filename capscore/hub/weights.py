@@ -13,6 +13,7 @@ from .push import CARD, Plan, read_card
 
 IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+RUN = "run.json"  # facts of the card, with paths of this machine
 _PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
 _FOR_PEOPLE = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*")
 
@@ -87,7 +88,7 @@ def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     from ..backbones.checkpoint import STUDENT_MARKER, TUNED_FILES, needed_files
 
     if kind in ("tuned", "student"):
-        return needed_files(names)
+        return needed_files([name for name in names if name != RUN])
     return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
 
 

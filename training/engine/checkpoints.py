@@ -173,8 +173,8 @@ class Checkpoints:
             )
         if differ:
             raise CapscoreError(
-                f"{self.out} holds a run with {'; '.join(differ)}. Continue with its settings, or give another "
-                "folder as out"
+                f"{self.out} holds a run with {'; '.join(differ)}. Continue with its settings, or give "
+                "another folder as out"
             )
 
     def _aside(self) -> Path:

@@ -19,11 +19,11 @@ from capscore.backbones import find
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
 from capscore.hub.push import CARD
+from capscore.hub.weights import RUN
 from capscore.metrics.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
 from training.data.origin import DataSource
 
-RUN = "run.json"
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
@@ -162,7 +162,7 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
         written = _facts(facts).get("card") if facts.is_file() else None
         if written != _digest(path.read_bytes()):
             raise CapscoreError(
-                f"{path} was not written by a recipe, or was edited since: it is kept. Move it away, or pass ",
+                f"{path} was not written by a recipe, or was edited since. Move it away, or pass ",
                 Setting("force", True),
             )
     write_text(path, text, "model card")
@@ -187,7 +187,7 @@ def read_card(folder: str | Path) -> ModelCard:
         raise InputError(f"{path} does not have the facts of a card: {error}", field="weights") from None
 
 
-def _facts(path: Path) -> dict[str, object]:
+def _facts(path: Path) -> dict[str, Any]:
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
