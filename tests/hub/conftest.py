@@ -1,41 +1,124 @@
-"""A Hub on this machine, and the library as its wheels give it."""
+"""A Hub on this machine to publish to, and what is published: tiny weights with their cards."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import zipfile
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from huggingface_hub import constants
+from typer.testing import CliRunner
 
+from capscore.backbones.loading import load_backbone
+from capscore.backbones.tuned import save_tuned
+from capscore.cli import app
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.backbones.loopback_hub import LoopbackHub, logged_in
+from tests.backbones.tiny_eye import write_eye
+from training.engine.model_card import DataSource, ModelCard, write_card
 
-ROOT = Path(__file__).resolve().parents[2]
+CARD = ModelCard(
+    name="tiny",
+    recipe="teacher_learning",
+    base="org/encoder",
+    languages=["de", "en"],
+    license="apache-2.0",
+    command="python -m training.teacher_learning --config tiny.yaml",
+    settings={"epochs": 5},
+    data=[DataSource("Invented captions", "CC0", rows=5)],
+)
+NETWORK = InfoMetICConfig(width=8, heads=2, intra_layers=1, inter_layers=1)
+
+
+def publish(*arguments: object):
+    """`capscore publish …`, in this process."""
+    return CliRunner().invoke(app, ["publish", *map(str, arguments)])
+
+
+def done(*arguments: object) -> str:
+    """What a command that must succeed prints."""
+    result = publish(*arguments)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def failed(*arguments: object, code: int = 1) -> str:
+    """The one line that a command which must fail prints."""
+    result = publish(*arguments)
+    assert result.exit_code == code and "Traceback" not in result.output, result.output
+    (line,) = (line for line in result.stderr.splitlines() if "error: " in line)
+    return line.partition("error: ")[2]
+
+
+def change(path: Path, **fields: object) -> None:
+    """Other values in a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 @pytest.fixture
-def hub(tmp_path, monkeypatch) -> Iterator[LoopbackHub]:
+def hub(tmp_path, monkeypatch, checkpoints) -> Iterator[LoopbackHub]:
+    """The user is logged in as "jo"; the image tower of students and tuned towers is there."""
     with logged_in(tmp_path, monkeypatch) as hub:
+        hub.add("org/clip", checkpoints("clip").spec_path)
         yield hub
 
 
-@pytest.fixture(scope="session")
-def wheels(tmp_path_factory) -> list[Path]:
-    """Wheels of the library and of its weights, as `make wheel` builds them."""
-    folder = tmp_path_factory.mktemp("wheels")
-    for place in (ROOT, ROOT / "weights"):
-        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-        subprocess.run(build, cwd=place, check=True, capture_output=True)
-    return sorted(folder.glob("*.whl"))
+@pytest.fixture
+def elsewhere(hub, tmp_path, monkeypatch):
+    """Makes of this machine one that has downloaded nothing, and has no token."""
+
+    def leave() -> None:
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
+        monkeypatch.delenv("HF_TOKEN")
+        hub.served.clear()
+
+    return leave
 
 
-@pytest.fixture(scope="session")
-def installed(wheels, tmp_path_factory) -> Path:
-    """A folder that both wheels are installed in."""
-    folder = tmp_path_factory.mktemp("site")
-    for wheel in wheels:
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
+@pytest.fixture
+def student(checkpoints, tmp_path) -> Path:
+    folder = checkpoints("student").copied(tmp_path).rename(tmp_path / "tiny")
+    change(folder / "capscore_student.json", image_tower="org/clip")
+    write_card(folder, CARD)
     return folder
+
+
+@pytest.fixture
+def tuned(hub, tmp_path) -> Path:
+    """The text tower of the CLIP that is on the Hub, one step away."""
+    trained, base = (load_backbone("org/clip", device="cpu") for _ in range(2))
+    with torch.no_grad():
+        trained.text_network().text_projection.weight.add_(0.05)
+    save_tuned(
+        trained, tmp_path / "tuned", base=base, base_spec="org/clip", recipe="pr_mcs", languages=["en"]
+    )
+    write_card(tmp_path / "tuned", CARD)
+    return tmp_path / "tuned"
+
+
+@pytest.fixture
+def eye(tmp_path) -> Path:
+    folder = write_eye(tmp_path / "eye", languages=["de", "en"], w=1.5)
+    write_card(folder, replace(CARD, recipe="eye"))
+    return folder
+
+
+def write_network(folder: Path, config: InfoMetICConfig, seed: int = 0) -> Path:
+    """A network with its card, and what the recipe leaves beside it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        network = InfoMetIC(config)
+    network.save_pretrained(folder, dtype="float16", notes={"recipe": "infometic", "languages": ["de", "en"]})
+    write_card(folder, replace(CARD, name="net", recipe="infometic", base="embedded"))
+    for name in ("settings.yaml", "result.json", "log.jsonl", "features/boxes.npy"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("{}")
+    return folder
+
+
+@pytest.fixture
+def network(tmp_path, embedded) -> Path:
+    return write_network(tmp_path / "net", NETWORK.on(embedded))

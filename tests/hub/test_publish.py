@@ -1,238 +1,161 @@
-"""`capscore publish` to a Hub on this machine; what it published, loaded by a process with nothing else."""
+"""`capscore publish` to a Hub on this machine: a metric, weights, a data set; one commit, or nothing."""
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
+from huggingface_hub import constants
 
 import capscore
-from capscore.cli import app
+from capscore.errors import InputError
+from capscore.hub.push import Plan, push
+from capscore.hub.weights import plan_weights
 from tests.backbones.loopback_hub import clean_environment
 from tests.datasets_scripts.conftest import official
 
-pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+from .conftest import change, done, failed, publish
 
-VERSION = capscore.__version__
-
-
-def run(*arguments: object, **more: object):
-    return CliRunner().invoke(app, ["publish", *(str(argument) for argument in arguments)], **more)
-
-
-def done(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return " ".join(result.output.split())
-
-
-def failed(*arguments: object, code: int) -> str:
-    """What a command that must fail says, on one line."""
-    result = run(*arguments)
-    assert result.exit_code == code, result.output
-    (line,) = (line for line in result.stderr.splitlines() if "error: " in line)
-    return line.partition("error: ")[2]
-
-
-def elsewhere(hub, tmp_path, installed, code: str, **job: object):
-    """What a process prints that has the wheels, an empty cache, and no token."""
-    environment = clean_environment(hub, tmp_path / "elsewhere") | {
-        "PYTHONPATH": str(installed),
-        "TOKENIZERS_PARALLELISM": "false",
-    }
-    command = [sys.executable, "-c", code, json.dumps(job)]
-    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout.splitlines()[-1])
+pytestmark = [
+    pytest.mark.usefixtures("embedded_is_read_once"),
+    pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning"),
+]
+ROOT, VERSION = Path(__file__).resolve().parents[2], capscore.__version__
+PHOTO = np.full((64, 64, 3), 90, np.uint8)
 
 
 # ---- metrics ----
 
-MODULE = """
-import json, sys
-import numpy as np
-import capscore, evaluate
-job = json.loads(sys.argv[1])
-photo = np.zeros((64, 64, 3), np.uint8)
-photo[16:48, 16:48, 0] = 255
-module = evaluate.load(job["module"], device="cpu", cache=False, **job["options"])
-found = module.compute(predictions=["a red square", "two dogs"], images=[photo] * 2, language="en")
-print(json.dumps([capscore.__file__, found["scores"], found["signature"]]))
-"""
+
+@pytest.fixture
+def wheels(tmp_path) -> list[Path]:
+    """Files with the names of the wheels of the library and of its weights."""
+    paths = [tmp_path / f"{name}-{VERSION}-py3-none-any.whl" for name in ("capscore", "capscore_weights")]
+    for path in paths:
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("empty", "")
+    return paths
 
 
-def test_a_module_with_wheels_in_its_space(hub, wheels, installed, tmp_path):
-    library = wheels[0]
-    said = done("metric", "mcs", "--org", "jo", "--install", library)
+def test_a_metric_with_wheels_in_its_space(hub, wheels):
+    library, weights = wheels
+    send = ("metric", "mcs", "--org", "jo", "--install", library)
+    said = done(*send)
     assert f"created and filled jo/mcs: {hub.url}/spaces/jo/mcs/commit/" in said
     assert "load it: evaluate.load('jo/mcs', revision='" in said
     assert f"note: {library.name} goes into the Space" in said
     held = hub.files_of("spaces/jo/mcs")
-    assert held.keys() == {
-        *("README.md", "app.py", "mcs.py", "requirements.txt", ".gitattributes"),
-        library.name,
-    }
+    files = {"README.md", "app.py", "mcs.py", "requirements.txt", ".gitattributes", library.name}
+    assert held.keys() == files
     wanted = f"capscore[app,demo,embedded] @ {hub.url}/spaces/jo/mcs/resolve/main/{library.name}"
     assert wanted in held["requirements.txt"].decode().splitlines()
     card = held["README.md"].decode()
     assert 'evaluate.load("jo/mcs"' in card and "sdk: gradio" in card
-
-    place, scores, signature = elsewhere(
-        hub, tmp_path, installed, MODULE, module="jo/mcs", options={"backbone": "embedded-free"}
-    )
-    assert Path(place).is_relative_to(installed), "the wheel is what runs"
-    assert scores[0] > scores[1] and "backbone:embedded-free" in signature
-
-    assert "already has all files; no commit was made" in done(
-        "metric", "mcs", "--org", "jo", "--install", library
-    )
-
-
-def test_a_module_needs_all_its_wheels(wheels):
-    library, weights = wheels
-    said = failed("metric", "pr_mcs", "--org", "jo", "--install", library, code=2)
-    assert "the Space needs the wheel of capscore-weights too" in said
-    both = ("--install", library, "--install", weights)
-    said = done("metric", "pr_mcs", "--org", "jo", *both, "--dry-run")
+    edited = hub.repos["spaces/jo/mcs"]["main"] / "README.md"
+    edited.write_text(f"{card}Edited on the Hub.\n")
+    assert "the card on the Hub differs and was kept" in done(*send)
+    assert "Edited on the Hub." in hub.files_of("spaces/jo/mcs")["README.md"].decode()
+    assert "kept" not in done(*send, "--overwrite-card")
+    assert "already has all files; no commit was made" in done(*send)
+    send = ("metric", "pr_mcs", "--org", "jo", "--install", library)
+    assert "the Space needs the wheel of capscore-weights too" in failed(*send, code=2)
+    said = done(*send, "--install", weights, "--dry-run")
     assert library.name in said and weights.name in said and "would go to jo/pr_mcs" in said
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("install", "message"),
     [
         ([], "Missing option '--install'"),
         (["capscore.zip"], "expected release"),
         (["nothing.whl"], "expected release"),
         (["git+https://example.org/capscore@main"], "with the 40 digits of a commit"),
         (["git+https://example.org/capscore@" + 40 * "a", "release"], "with the 40 digits"),
+        ([f"capscore-{VERSION}-py3-none-any.whl"], f"wheels of capscore {VERSION}"),
     ],
 )
-def test_ways_to_install_that_are_none(given, message):
-    said = run("metric", "mcs", "--org", "jo", *(part for one in given for part in ("--install", one)))
-    assert said.exit_code == 2
-    assert re.search(message, " ".join(said.stderr.split()))
+def test_ways_to_install_that_are_none(install, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(f"capscore-{VERSION}-py3-none-any.whl").write_bytes(b"PK")
+    options = [part for how in install for part in ("--install", how)]
+    result = publish("metric", "mcs", "--org", "jo", *options)
+    assert result.exit_code == 2 and message in " ".join(re.sub("[│╰╯─]", " ", result.stderr).split())
 
 
-def test_a_wheel_that_is_none(tmp_path, wheels):
-    broken = tmp_path / wheels[0].name
-    broken.write_bytes(b"PK")
-    assert "wheels of capscore" in failed("metric", "mcs", "--org", "jo", "--install", broken, code=2)
-    other = tmp_path / "capscore-0.0.1-py3-none-any.whl"
-    other.write_bytes(wheels[0].read_bytes())
-    said = failed("metric", "mcs", "--org", "jo", "--install", other, code=2)
-    assert f"wheels of capscore {VERSION}" in said
+def test_a_metric_or_an_organisation_that_is_none():
+    send = ("--install", "release", "--dry-run")
+    assert "there is no module 'msc'" in failed("metric", "msc", "--org", "jo", *send, code=2)
+    for org in ("jo/tiny/more", "jo--"):
+        assert "is not a Hub id" in failed("metric", "mcs", "--org", org, *send, code=2)
+    with pytest.raises(InputError, match="expected org/name") as caught:
+        push(Plan("model", {}, "", list, "tiny"), "tiny")
+    assert caught.value.option == "repo_id"
 
 
-def test_a_metric_that_is_none():
-    said = failed("metric", "msc", "--org", "jo", "--install", "release", "--dry-run", code=2)
-    assert "there is no module 'msc'" in said
+CODE = """
+import json, sys
+import numpy as np
+import capscore, evaluate
+photo = np.zeros((64, 64, 3), np.uint8)
+photo[16:48, 16:48, 0] = 255
+module = evaluate.load("jo/mcs", device="cpu", cache=False, backbone="embedded-free")
+found = module.compute(predictions=["a red square", "two dogs"], images=[photo] * 2, language="en")
+print(json.dumps([capscore.__file__, found["scores"], found["signature"]]))
+"""
 
 
-def test_a_card_of_a_space_that_somebody_edited_is_kept(hub, wheels):
-    send = ("metric", "mcs", "--org", "jo", "--install", wheels[0])
-    done(*send)
-    edited = hub.repos["spaces/jo/mcs"]["main"] / "README.md"
-    edited.write_text(edited.read_text() + "Edited on the Hub.\n")
-    assert "the card on the Hub differs and was kept" in done(*send)
-    assert "Edited on the Hub." in hub.files_of("spaces/jo/mcs")["README.md"].decode()
-    assert "kept" not in done(*send, "--overwrite-card")
+@pytest.mark.slow
+def test_a_process_with_nothing_but_the_wheels_runs_the_published_metric(hub, tmp_path):
+    for folder in (ROOT, ROOT / "weights"):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+        subprocess.run(build, cwd=folder, check=True, capture_output=True)
+    library, weights = sorted(tmp_path.glob("*.whl"))
+    for wheel in (library, weights):
+        zipfile.ZipFile(wheel).extractall(tmp_path / "site")
+    done("metric", "mcs", "--org", "jo", "--install", library)
+    environment = clean_environment(hub, tmp_path / "home") | {"PYTHONPATH": str(tmp_path / "site")}
+    command = [sys.executable, "-c", CODE]
+    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    place, scores, signature = json.loads(ended.stdout.splitlines()[-1])
+    assert Path(place).is_relative_to(tmp_path / "site"), "the wheel is what runs"
+    assert scores[0] > scores[1] and "backbone:embedded-free" in signature
 
 
 # ---- weights ----
 
-WEIGHTS = """
-import json, sys
-import numpy as np
-import capscore
-job = json.loads(sys.argv[1])
-photo = np.zeros((64, 64, 3), np.uint8)
-found = {}
-for name, options in job["asked"].items():
-    scorer = capscore.load(options.pop("metric"), device="cpu", cache=False, **options)
-    scores = scorer.score(["a dog runs", "dog a a a runs the"], [photo] * 2, language="en")
-    found[name] = [scores.scores.tolist(), scores.signature]
-print(json.dumps(found))
-"""
 
-
-def test_installed_weights_there_and_back(hub, installed, tmp_path):
+def test_installed_weights_give_the_same_scores_from_the_hub(hub, elsewhere, embedded):
     for name in ("pr_mcs", "infometic", "mark_calibration"):
         said = done("weights", name, "--org", "jo")
         assert f"created and filled jo/{name.replace('_', '-')}: " in said
     assert "marks='jo/mark-calibration@" in said
-    asked = {
-        "here": {"metric": "pr_mcs", "backbone": "embedded-pr-mcs"},
-        "there": {"metric": "pr_mcs", "backbone": "jo/pr-mcs"},
-        "infometic": {"metric": "infometic"},
-        "both": {"metric": "infometic", "weights": "jo/infometic", "marks": "jo/mark-calibration"},
-    }
-    found = elsewhere(hub, tmp_path, installed, WEIGHTS, asked=asked)
+    elsewhere()
+    found = {}
+    for name, metric, options in (
+        ("here", "pr_mcs", {"backbone": "embedded-pr-mcs"}),
+        ("there", "pr_mcs", {"backbone": "jo/pr-mcs"}),
+        ("installed", "infometic", {"backbone": embedded}),
+        (
+            "published",
+            "infometic",
+            {"backbone": embedded, "weights": "jo/infometic", "marks": "jo/mark-calibration"},
+        ),
+    ):
+        scorer = capscore.load(metric, cache=False, **options)
+        scores = scorer.score(["a dog runs", "dog a a a runs the"], [PHOTO] * 2, language="en")
+        found[name] = (scores.scores.tolist(), scores.signature)
     assert found["there"][0] == pytest.approx(found["here"][0], abs=1e-6)
     assert f"backbone:jo/pr-mcs@{hub.commit_of('jo/pr-mcs', 'main')}" in found["there"][1]
-    assert found["both"][0] == pytest.approx(found["infometic"][0], abs=1e-6)
-    assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in found["both"][1]
-
-
-# ---- data sets ----
-
-ROWS = """
-import json, sys
-import datasets
-job = json.loads(sys.argv[1])
-data = datasets.load_dataset(job["repo"], job["config"])
-print(json.dumps({split: data[split].to_list() for split in data}, default=str))
-"""
-
-
-@pytest.fixture
-def valse(tmp_path) -> Path:
-    folder = tmp_path / "valse"
-    folder.mkdir()
-    official("valse").write(folder)
-    return folder
-
-
-@pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-def test_a_benchmark_as_parquet(hub, installed, tmp_path, valse):
-    send = ("dataset", "valse", "--org", "jo", "--data-dir", valse, "--config", "existence")
-    said = done(*send)
-    assert "load it: load_dataset('jo/valse', 'existence', revision='" in said
-    held = hub.files_of("datasets/jo/valse")
-    assert {name for name in held if name.endswith(".parquet")} == {"existence/valse-test.parquet"}
-    assert 'load_dataset("jo/valse", "existence")' in held["README.md"].decode()
-    found = elsewhere(hub, tmp_path, installed, ROWS, repo="jo/valse", config="existence")
-    here = capscore.load_benchmark("valse", "existence", data_dir=valse)
-    assert found["test"] == json.loads(json.dumps(here["test"].to_list(), default=str))
-    assert "no commit was made" in done(*send)
-
-
-def test_of_a_set_for_research_only_no_data_are_published(hub, tmp_path):
-    folder = tmp_path / "flickr8k_human"
-    folder.mkdir()
-    official("flickr8k_human").write(folder)
-    said = done("dataset", "flickr8k_human", "--org", "jo", "--data-dir", folder)
-    assert "card and builder only" in said
-    held = hub.files_of("datasets/jo/flickr8k_human")
-    assert held.keys() == {
-        *("README.md", "builder/flickr8k_human.py", ".gitattributes"),
-    }
-    card = held["README.md"].decode()
-    assert "The data are not here" in card
-    assert 'capscore.load_benchmark("flickr8k_human", data_dir="<folder>")' in card
-
-
-# ---- what goes wrong ----
-
-
-@pytest.fixture
-def there(hub) -> str:
-    done("weights", "pr_mcs", "--org", "jo")
-    return "jo/pr-mcs"
+    assert found["published"][0] == pytest.approx(found["installed"][0], abs=1e-6)
+    assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in found["published"][1]
 
 
 def loading(spec: str) -> str:
@@ -241,58 +164,219 @@ def loading(spec: str) -> str:
     return str(raised.value)
 
 
-def test_the_server_is_down(hub, there):
-    hub.broken = True
-    said = loading(there)
-    assert "503" in said and "has no copy of 'jo/pr-mcs'" in said
-
-
-def test_offline_variables(there, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    said = loading(there)
-    assert "HF_HUB_OFFLINE is set, so the network is not used" in said and "has no copy" in said
-
-
-def test_a_revision_that_is_not_there(there):
-    said = loading(f"{there}@v9")
-    assert "'jo/pr-mcs'" in said and "revision 'v9'" in said
-
-
-def test_a_repository_that_is_half_uploaded(hub, there):
-    (hub.repos[there]["main"] / "model.safetensors").unlink()
-    assert "model.safetensors" in loading(there)
-
-
-def test_a_file_that_is_corrupted(hub, there):
-    weights = hub.repos[there]["main"] / "model.safetensors"
+def test_weights_that_cannot_be_loaded_from_the_hub(hub, monkeypatch):
+    done("weights", "pr_mcs", "--org", "jo")
+    assert "'jo/pr-mcs'" in loading("jo/pr-mcs@v9") and "revision 'v9'" in loading("jo/pr-mcs@v9")
+    weights = hub.repos["jo/pr-mcs"]["main"] / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-100] ^= 0xFF
+    hub.gated.add("jo/pr-mcs")
+    assert "'jo/pr-mcs' is gated: accept its terms on its page" in loading("jo/pr-mcs")
+    hub.gated.clear()
+    weights.unlink()
+    assert "model.safetensors" in loading("jo/pr-mcs")
     weights.write_bytes(bytes(content))
-    said = loading(there)
-    assert "model.safetensors" in said or "capscore_tuned.json" in said
+    assert re.search(r"model\.safetensors|capscore_tuned\.json", loading("jo/pr-mcs"))
 
 
-def test_a_gated_repository(hub, there):
-    hub.gated.add(there)
-    assert "'jo/pr-mcs' is gated: accept its terms on its page" in loading(there)
+@pytest.mark.parametrize("way", ["broken", "offline"])
+def test_weights_that_were_never_downloaded_where_there_is_no_hub(way, hub, monkeypatch):
+    if way == "offline":
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    hub.broken = True
+    said = loading("org/none")
+    assert "has no copy" in said
+    assert ("HF_HUB_OFFLINE is set, so the network is not used" if way == "offline" else "503") in said
 
 
-def test_a_token_that_may_not_write(hub, monkeypatch):
+# ---- data sets ----
+
+
+def test_a_benchmark_as_parquet(hub, tmp_path):
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "valse"
+    folder.mkdir()
+    official("valse").write(folder)
+    send = ("dataset", "valse", "--org", "jo", "--data-dir", folder, "--config", "existence")
+    assert "load it: load_dataset('jo/valse', 'existence', revision='" in done(*send)
+    held = hub.files_of("datasets/jo/valse")
+    assert {name for name in held if name.endswith(".parquet")} == {"existence/valse-test.parquet"}
+    assert 'load_dataset("jo/valse", "existence")' in held["README.md"].decode()
+    here = capscore.load_benchmark("valse", "existence", data_dir=folder, split="test")
+    assert pq.read_table(io.BytesIO(held["existence/valse-test.parquet"])).to_pylist() == here.to_list()
+    assert "no commit was made" in done(*send)
+
+
+def test_of_a_set_for_research_only_no_data_are_published(hub, tmp_path):
+    official("flickr8k_human").write(tmp_path)
+    said = done("dataset", "flickr8k_human", "--org", "jo", "--data-dir", tmp_path)
+    assert "card and builder only" in said
+    held = hub.files_of("datasets/jo/flickr8k_human")
+    assert held.keys() == {"README.md", "builder/flickr8k_human.py", ".gitattributes"}
+    card = held["README.md"].decode()
+    assert "The data are not here" in card
+    assert 'capscore.load_benchmark("flickr8k_human", data_dir="<folder>")' in card
+
+
+# ---- one commit, or nothing ----
+
+
+def send(student, *options: object) -> tuple[object, ...]:
+    return ("weights", student, "--org", "jo", *options)
+
+
+def test_what_is_sent_is_what_the_dry_run_lists(hub, student, monkeypatch):
+    files = plan_weights(student).files
+    (student / "log.jsonl").write_text("{}\n")
+    with monkeypatch.context() as patch:
+        patch.delenv("HF_TOKEN")
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        hub.broken = True
+        listed = done(*send(student, "--dry-run", "--private", "--tag", "v1", "--revision", "next"))
+    assert re.search(r"log\.jsonl .* not sent", listed) and all(name in listed for name in files)
+    assert f"dry run: {len(files)} files, " in listed and "to jo/tiny in one commit" in listed
+    assert hub.steps == [] and set(hub.repos) == {"org/clip"}
+    hub.broken = False
+    said, commit = done(*send(student, "--tag", "v1")), hub.commit_of("jo/tiny", "main")
+    assert f"created and filled jo/tiny: {hub.url}/jo/tiny/commit/{commit}" in said
+    assert f"capscore.load(…, backbone='jo/tiny@{commit}')" in said
+    assert hub.steps == ["create", "lfs", "commit", "tag"] and hub.commit_of("jo/tiny", "v1") == commit
+    held = hub.files_of("jo/tiny")
+    assert held.keys() == {*files, ".gitattributes"}
+    assert all(held[name] == path.read_bytes() for name, path in files.items())
+    again = push(plan_weights(student), "jo/tiny", overwrite_card=True)
+    assert (again.changed, again.commit, again.created) == (False, commit, False)
+
+
+def test_another_card_is_kept_and_stale_files_stay_unless_told(hub, student):
+    (student / "added_tokens.json").write_text("{}")
+    push(plan_weights(student), "jo/tiny")
+    (student / "added_tokens.json").unlink()
+    before, steps = hub.files_of("jo/tiny"), list(hub.steps)
+    message = failed(*send(student))
+    assert "files that loading would read" in message and "added_tokens.json; --delete-stale" in message
+    assert hub.files_of("jo/tiny") == before and hub.steps == steps
+    (student / "README.md").write_text((student / "README.md").read_text() + "More.\n")
+    said = done(*send(student, "--delete-stale"))
+    assert "deleted on the Hub: added_tokens.json" in said
+    assert "the card on the Hub differs and was kept" in said
+    held = hub.files_of("jo/tiny")
+    assert held["README.md"] == before["README.md"] and held.keys() == before.keys() - {"added_tokens.json"}
+    assert not push(plan_weights(student), "jo/tiny", overwrite_card=True).kept_card
+    assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
+
+
+def test_a_network_does_not_replace_a_tower_silently_and_leaves_further_files(hub, network, student):
+    push(plan_weights(student), "jo/tiny")
+    message = "jo/tiny has further files that loading would read: capscore_student.json; "
+    assert message in failed("weights", network, "--org", "jo", "--name", "tiny")
+    push(plan_weights(network, ["result.json"]), "jo/net")
+    change(network / "config.json", notes={"recipe": "infometic", "steps": 7})
+    assert push(plan_weights(network), "jo/net").deleted == []
+    assert "result.json" in hub.files_of("jo/net")
+
+
+def test_branches_tags_pull_requests_and_private_repositories(hub, student, monkeypatch):
+    first = push(plan_weights(student), "jo/tiny", tag="v1").commit
+    change(student / "capscore_student.json", teacher="another")
+    second = push(plan_weights(student), "jo/tiny", revision="next").commit
+    assert hub.commit_of("jo/tiny", "main") == first != second == hub.commit_of("jo/tiny", "next")
+    before, steps = hub.files_of("jo/tiny"), list(hub.steps)
+    assert "has a tag 'v1' already; nothing was sent" in failed(*send(student, "--tag", "v1"))
+    assert "--private: jo/tiny exists and is public" in failed(*send(student, "--private"))
+    assert hub.steps == steps
+    push(plan_weights(student), "jo/secret", private=True)
+    assert hub.private == {"jo/secret"}
     monkeypatch.setenv("HF_TOKEN", "hf_ann")
-    said = failed("weights", "pr_mcs", "--org", "jo", code=1)
-    assert "403" in said and "hf_ann" not in said
+    assert f"{hub.url}/jo/tiny/discussions/1" in done(*send(student, "--create-pr"))
+    assert hub.files_of("jo/tiny") == before
+    assert b"another" in hub.files_of("jo/tiny", "refs/pr/1")["capscore_student.json"]
+
+
+@pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
+def test_a_failure_leaves_no_half_commit(hub, student, step):
+    commit = push(plan_weights(student), "jo/tiny").commit
+    before, weights = hub.files_of("jo/tiny"), student / "model.safetensors"
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(weights)
+    tensors["projection.bias"] += 1
+    save_file(tensors, weights, metadata={"format": "pt"})
+    hub.refused[step] = 422
+    message = failed(*send(student))
+    assert "422" in message and message.endswith("; nothing was sent")
+    assert hub.commit_of("jo/tiny", "main") == commit and hub.files_of("jo/tiny") == before
+    hub.refused.clear()
+    assert push(plan_weights(student), "jo/tiny").changed
+    assert hub.files_of("jo/tiny")["model.safetensors"] == weights.read_bytes()
+
+
+def test_a_failure_says_what_was_made_before_it(hub, student):
+    hub.refused["commit"] = 422
+    assert failed(*send(student)).endswith("; nothing was sent")
+    assert hub.files_of("jo/tiny").keys() == {".gitattributes"}
+    hub.refused = {"tag": 422}
+    message = failed(*send(student, "--tag", "v1"))
+    assert message.endswith(f"; the commit {hub.commit_of('jo/tiny', 'main')} is there, without a tag")
+
+
+def test_somebody_who_is_faster(hub, student):
+    push(plan_weights(student), "jo/tiny")
+    change(student / "capscore_student.json", teacher="another")
+    preupload = hub.preupload
+
+    def meanwhile(repo, revision, asked):
+        hub.preupload = preupload
+        hub.add(repo, hub._new_folder(repo))
+        return preupload(repo, revision, asked)
+
+    hub.preupload = meanwhile
+    assert "A commit has happened since" in failed(*send(student))
+    assert hub.files_of("jo/tiny") == {}
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("HF_TOKEN", None, "no token found"),
+        ("HF_TOKEN", "hf_old", "HF_TOKEN environment variable is invalid"),
+        ("HF_TOKEN", "hf_ann", "403"),
+        ("HF_HUB_OFFLINE", "1", "HF_HUB_OFFLINE is set, so nothing was sent; --dry-run needs no network"),
+        ("TRANSFORMERS_OFFLINE", "1", "TRANSFORMERS_OFFLINE is set, so nothing was sent"),
+        ("ENDPOINT", "http://127.0.0.1:9", "the Hub (http://127.0.0.1:9)"),
+        ("broken", True, "503"),
+        ("license", "my-own", "must be one of them"),
+    ],
+)
+def test_nothing_is_sent_where_the_hub_refuses_or_is_not_there(
+    hub, student, monkeypatch, name, value, message
+):
+    if name == "ENDPOINT":
+        monkeypatch.setattr(constants, name, value)
+    elif name == "broken":
+        hub.broken = value
+    elif name == "license":
+        card = student / "README.md"
+        card.write_text(card.read_text().replace("license: apache-2.0", f"license: {value}"))
+    elif value is None:
+        monkeypatch.delenv(name)
+    else:
+        monkeypatch.setenv(name, value)
+    said = failed(*send(student))
+    assert message in said and "hf_ann" not in said
+    assert hub.steps == [] and set(hub.repos) == {"org/clip"}
+
+
+def test_repositories_of_somebody_else(hub, student):
+    hub.add("ann/tiny", student)
+    hub.add("ann/secret", student)
+    hub.private.add("ann/secret")
+    for name in ("tiny", "secret", "new"):
+        options = ("--org", "ann", "--name", name, "--overwrite-card")
+        assert "403" in failed("weights", student, *options)
     assert hub.steps == []
-
-
-def test_weights_that_are_not_there():
-    from typer.testing import CliRunner
-
-    from capscore.cli import app
-
-    outcome = CliRunner().invoke(app, ["publish", "weights", "nope", "--org", "me", "--dry-run"])
-    assert outcome.exit_code == 2
-    told = " ".join(outcome.output.split())
-    assert (
-        "nope is no folder and none of the installed weights: image_tower, infometic, mark_calibration, "
-        "pr_mcs" in told
-    )
+    push(plan_weights(student), "jo/tiny")
+    hub.gated.add("jo/tiny")
+    change(student / "capscore_student.json", teacher="another")
+    assert "gated" in failed(*send(student)).lower()
