@@ -79,7 +79,8 @@ class AlignmentBatches:
         untouched: float = 0.0,
         seed: int = 0,
     ):
-        self.data, self.tasks, self.untouched, self.seed = data, list(tasks), untouched, seed
+        self.data, self.tasks, self.seed = data, list(tasks), seed
+        self.hard_negatives, self.untouched = hard_negatives, untouched
         usable = {
             "coarse": pairs,
             "text": pairs[data.with_pollution()[pairs]],
@@ -96,7 +97,6 @@ class AlignmentBatches:
         leading = max(self.rows, key=self.tasks.count)
         turns = -(-self._shuffled[leading].steps_per_epoch // self.tasks.count(leading))
         self.steps_per_epoch = turns * len(self.tasks)
-        self._with_hard_negatives = hard_negatives
 
     @cached_property
     def _hard_negatives(self) -> list[np.ndarray]:
@@ -104,9 +104,9 @@ class AlignmentBatches:
 
     def batch(self, epoch: int, step: int) -> list[AlignmentItem]:
         """The rows of a step, counted from 0 in each epoch; all of one task."""
-        turn, place = divmod(epoch * self.steps_per_epoch + step, len(self.tasks))
-        task = self.tasks[place]
-        number = turn * self.tasks.count(task) + self.tasks[:place].count(task)
+        turn, index = divmod(epoch * self.steps_per_epoch + step, len(self.tasks))
+        task = self.tasks[index]
+        number = turn * self.tasks.count(task) + self.tasks[:index].count(task)
         shuffled = self._shuffled[task]
         own_epoch, own_step = divmod(number, shuffled.steps_per_epoch)
         return [
@@ -118,7 +118,7 @@ class AlignmentBatches:
         data = self.data
         text, other = int(data.pair_text[pair]), -1
         chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
-        if task == "coarse" and self._with_hard_negatives:
+        if task == "coarse" and self.hard_negatives:
             choices = self._hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
         elif task == "text" and chance.random() >= self.untouched:

@@ -105,5 +105,5 @@ class ShuffledBatches:
         """The rows of a step, counted from 0 in each epoch."""
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, np.random.default_rng([self.seed, epoch]).permutation(len(self.rows))
-        start, stop = (len(self.rows) * place // self.steps_per_epoch for place in (step, step + 1))
+        start, stop = (len(self.rows) * edge // self.steps_per_epoch for edge in (step, step + 1))
         return [self.rows[row] for row in self._order[1][start:stop].tolist()]

@@ -1,10 +1,10 @@
-"""`CaptionRow`s → captions in memory, and the embedding of each distinct image that they describe."""
+"""`Row`s → captions in memory, and the embedding of each distinct image that they describe."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,11 +13,9 @@ import numpy as np
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import ImageError, InputError
 from capscore.perturbations import Object, noun_finder
-from training.data.caption_rows import CaptionRow
+from training.data.rows import Row
 from training.data.stored_rows import StoredRows
 
-# Embeddings beyond this many bytes go to a file: 2 million images of 512 numbers are 4 GB.
-_IN_MEMORY = 2**30
 # Rows that are read and embedded at a time.
 _CHUNK = 1024
 
@@ -32,10 +30,9 @@ class Captions:
         objects: Critical objects of each; None where they are not annotated.
         image: int64 (n,), number of the image that each describes.
         names: Names by which a list may refer to each.
-        embeddings: float32 (u, d), rows of unit length; a memory map where there are many.
+        embeddings: float32 (u, d), rows of unit length; a memory map.
         keys: Content keys (u): equal pixels, or equal stand-ins, are one image.
         n_stand_ins: Number of the u images that are texts standing in for an image.
-        n_truncated: Number of these texts that were cut to the context length.
     """
 
     texts: list[str]
@@ -46,13 +43,12 @@ class Captions:
     embeddings: np.ndarray
     keys: list[str]
     n_stand_ins: int
-    n_truncated: int
 
     def __len__(self) -> int:
         return len(self.texts)
 
 
-def check_captions(rows: Iterable[CaptionRow], *, nouns: bool) -> None:
+def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
     """Read all captions once before any is embedded, so that a bad row ends a run in its first seconds.
 
     Args:
@@ -60,13 +56,15 @@ def check_captions(rows: Iterable[CaptionRow], *, nouns: bool) -> None:
         nouns: Whether the nouns of captions without annotated objects will be needed.
 
     Raises:
-        InputError: there are no rows, or a row is malformed or names no image; names its place.
+        InputError: there are no rows, a row is malformed or names no image, or several texts stand in.
         MissingExtraError: the package that finds the nouns of a language is not installed.
     """
     asked: set[str] = set()
     n_rows = 0
     for row in rows:
         n_rows += 1
+        if len(row.stand_in) > 1:
+            raise InputError(f"{row.where}, stand_in: it is a list of {len(row.stand_in)}; expected one text")
         if nouns and row.objects is None and row.language not in asked:
             asked.add(row.language)
             with contextlib.suppress(InputError):  # without a finder, other perturbations are used
@@ -76,78 +74,59 @@ def check_captions(rows: Iterable[CaptionRow], *, nouns: bool) -> None:
 
 
 def embed_captions(
-    rows: Iterable[CaptionRow],
-    embedder: Embedder,
-    *,
-    folder: str | Path | None = None,
-    in_memory: int = _IN_MEMORY,
+    rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None
 ) -> Captions:
     """Read captions and embed what they describe: each image once, from the cache where possible.
 
     Texts that stand in go through the text tower as it is now, before any training.
 
     Args:
-        rows: Captions with an image or a `stand_in` each, read in chunks.
+        rows: Captions with an image or a text that stands in for it, read in chunks.
         embedder: Embedder of the base.
-        folder: Folder for a temporary file, if the embeddings take more than `in_memory` bytes; None for the
-            system's folder for temporary files.
-        in_memory: Most bytes of embeddings to keep in memory.
+        folder: Folder for a temporary file; None for the system's folder for temporary files.
 
     Raises:
-        InputError: there are no rows, or a row is malformed; names its place.
-        ImageError: an image cannot be read; names its place.
+        InputError: there are no rows, or a row is malformed; names it.
+        ImageError: an image cannot be read; names its row.
     """
-    texts: list[str] = []
-    languages: list[str] = []
-    objects: list[tuple[Object, ...] | None] = []
-    names: list[tuple[str, ...]] = []
-    index: list[int] = []
-    places: dict[str, int] = {}
-    n_stand_ins = n_truncated = 0
-    matrix = StoredRows(embedder.backbone.dim, folder, in_memory)
+    known: list[Row] = []
+    image: list[int] = []
+    numbers: dict[str, int] = {}
+    n_stand_ins = 0
+    matrix = StoredRows(embedder.backbone.dim, folder)
     source = iter(rows)
     while chunk := list(islice(source, _CHUNK)):
-        pictured = [row for row in chunk if row.stand_in is None]
-        described = [row for row in chunk if row.stand_in is not None]
+        pictured = [row for row in chunk if not row.stand_in]
         shown = embedder.images([row.image for row in pictured], on_error="skip")
         if shown.failures:
             first = min(shown.failures)
-            raise ImageError(f"{pictured[first].place}, image: {shown.failures[first].message}")
-        told = embedder.texts([row.stand_in for row in described], prefix=embedder.backbone.prefix)
-        before = len(places)
-        for embedded in (shown, told):
-            matrix.append(_fresh(embedded, places))
-            if embedded is told:
-                n_stand_ins += len(places) - before
-            before = len(places)
-        n_truncated += int(told.truncated.sum())
-        keys = {True: iter(shown.keys), False: iter(told.keys)}
-        for row in chunk:
-            index.append(places[next(keys[row.stand_in is None])])
-            texts.append(row.caption)
-            languages.append(row.language)
-            objects.append(row.objects)
-            names.append(row.names)
-    if not texts:
+            raise ImageError(f"{pictured[first].where}, image: {shown.failures[first].message}")
+        texts = [row.stand_in[0] for row in chunk if row.stand_in]
+        described = embedder.texts(texts, prefix=embedder.backbone.prefix)
+        matrix.append(_new_rows(shown, numbers))
+        n_stand_ins += len(matrix.append(_new_rows(described, numbers)))
+        keys = {False: iter(shown.keys), True: iter(described.keys)}
+        image += [numbers[next(keys[bool(row.stand_in)])] for row in chunk]
+        known += [replace(row, image=None) for row in chunk]
+    if not known:
         raise InputError("there are no captions to train on")
     return Captions(
-        texts=texts,
-        languages=languages,
-        objects=objects,
-        image=np.array(index, dtype=np.int64),
-        names=names,
+        texts=[row.caption for row in known],
+        languages=[row.language for row in known],
+        objects=[row.objects for row in known],
+        image=np.array(image, dtype=np.int64),
+        names=[row.names for row in known],
         embeddings=matrix.finish(),
-        keys=list(places),
+        keys=list(numbers),
         n_stand_ins=n_stand_ins,
-        n_truncated=n_truncated,
     )
 
 
-def _fresh(embedded: EmbeddedRows, places: dict[str, int]) -> np.ndarray:
-    """The embeddings that have no place yet; each gets one."""
+def _new_rows(embedded: EmbeddedRows, numbers: dict[str, int]) -> np.ndarray:
+    """The embeddings whose keys have no number yet; each gets one."""
     new = []
     for key, row in zip(embedded.keys, embedded.index, strict=True):
-        if key not in places:
-            places[key] = len(places)
+        if key not in numbers:
+            numbers[key] = len(numbers)
             new.append(row)
     return embedded.matrix[new]

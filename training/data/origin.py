@@ -13,7 +13,7 @@ from capscore.errors import InputError
 # Ending of the file beside a file of captions that says where they come from.
 SOURCES = ".sources.json"
 
-Row = TypeVar("Row")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Origin:
         if beside.is_file():
             try:
                 self.held_out, self._parts = _parsed(json.loads(beside.read_text(encoding="utf-8")))
-            except (OSError, ValueError, KeyError, TypeError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(
                     f"{beside} does not say where the captions come from ({type(error).__name__}: {error}); "
                     'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
@@ -73,7 +73,7 @@ class Origin:
         """The origins of the captions, for the card."""
         return self._parts or [DataSource(*self._alone, rows=self.n)]
 
-    def counted(self, rows: Iterable[Row]) -> Iterator[Row]:
+    def counted(self, rows: Iterable[T]) -> Iterator[T]:
         """The same rows; afterwards `n` is their number."""
         self.n = 0
         for row in rows:
@@ -82,17 +82,11 @@ class Origin:
 
 
 def _parsed(said: dict[str, Any]) -> tuple[str, list[DataSource]]:
-    """What was held out, and the origins; raises KeyError, TypeError or ValueError for a malformed file."""
-    if not isinstance(said, dict):
-        raise TypeError(f"it holds {said!r:.60}")
+    """What was held out, and the origins; an exception of any kind for a malformed file."""
     held_out, parts = said.get("held_out", ""), said["sources"]
-    if not isinstance(held_out, str):
-        raise TypeError(f"held_out is {held_out!r:.60}")
-    if not isinstance(parts, list) or not parts:
-        raise ValueError(f"sources is {parts!r:.60}")
+    if not isinstance(held_out, str) or not isinstance(parts, list) or not parts:
+        raise ValueError(f"held_out is {held_out!r:.60}, sources is {parts!r:.60}")
     for part in parts:
-        if not isinstance(part, dict):
-            raise TypeError(f"a source is {part!r:.60}")
         for name, value in part.items():
             if not isinstance(value, (int, type(None)) if name == "rows" else str):
                 raise TypeError(f"{name} is {value!r:.60}")

@@ -20,15 +20,15 @@ from capscore.backbones.base import Backbone
 from capscore.errors import ImageError
 from capscore.files.console import progress_bar
 from capscore.images.load import content_key, load_image
-from training.data.rated_rows import RatedRow
+from training.data.rows import Row
 from training.data.stored_rows import StoredRows
 
 # What of an image stays the same in training, and is computed once: its embedding, where the image tower is
 # not trained; its feature map, where only what follows the map is; nothing but the file.
-Kept = Literal["embedding", "map", "pixels"]
+Fixed = Literal["embedding", "map", "pixels"]
 _CHUNK = 1024
 _AT_ONCE = 32
-_IN_MEMORY = 2**30
+_TEXTS_AT_ONCE = 64
 
 
 class Pictures:
@@ -37,48 +37,50 @@ class Pictures:
     Args:
         backbone: Backbone before any training. Stand-ins go through its text tower as it is now, and are
             never trained.
-        kept: What is computed once.
-        folder: Folder for temporary files, if what is kept takes more than a gigabyte; None for the system's.
+        fixed: What is computed once.
+        folder: Folder for a temporary file of what is computed once; None for the system's.
 
     Attributes:
         keys: Content key of each: equal files, or equal stand-ins, are one picture.
         n_stand_ins: Number of stand-ins among them.
     """
 
-    def __init__(self, backbone: Backbone, kept: Kept, folder: Path | None = None):
-        self.backbone, self.kept = backbone, kept
+    def __init__(self, backbone: Backbone, fixed: Fixed, folder: Path | None = None):
+        self.backbone, self.fixed, self.folder = backbone, fixed, folder
         self.keys: list[str] = []
-        self.n_stand_ins = 0
-        self._folder = folder
-        self._places: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._images: dict[int, Any] = {}
-        # number of a picture → its row in the matrix of what is kept
-        self._row: dict[int, int] = {}
-        self._fixed: dict[int, torch.Tensor] = {}
+        self._stand_ins: dict[int, torch.Tensor] = {}
+        # number of a picture → its row in the matrix of what is computed once
+        self._stored_row: dict[int, int] = {}
         self._stored: StoredRows | None = None
         self._shape: tuple[int, ...] = ()
         self._matrix: np.ndarray | None = None
 
-    def add(self, rows: Iterable[RatedRow]) -> list[int]:
+    @property
+    def n_stand_ins(self) -> int:
+        return len(self._stand_ins)
+
+    def add(self, rows: Iterable[Row]) -> list[int]:
         """Take in the pictures of rows; returns the number of each row's picture.
 
         Raises:
-            ImageError: an image cannot be read; names its row's place.
+            ImageError: an image cannot be read; names its row.
         """
         numbers: list[int] = []
         source = iter(rows)
         with ThreadPoolExecutor(8) as pool:
             while chunk := list(islice(source, _CHUNK)):
                 keys = list(pool.map(_key, chunk))
-                fresh = {}
+                new: dict[int, Row] = {}
                 for row, key in zip(chunk, keys, strict=True):
-                    if key not in self._places:
-                        fresh[len(self.keys)] = row
-                        self._places[key] = len(self.keys)
+                    number = self._numbers.setdefault(key, len(self.keys))
+                    if number == len(self.keys):
                         self.keys.append(key)
-                numbers += [self._places[key] for key in keys]
-                self._take({n: row for n, row in fresh.items() if not row.stand_in}, pool)
-                self._stand_in({n: row for n, row in fresh.items() if row.stand_in})
+                        new[number] = row
+                numbers += [self._numbers[key] for key in keys]
+                self._add_images({number: row for number, row in new.items() if not row.stand_in}, pool)
+                self._add_stand_ins({number: row for number, row in new.items() if row.stand_in})
         return numbers
 
     def finish(self) -> None:
@@ -88,7 +90,7 @@ class Pictures:
 
     def n_calls(self, numbers: Sequence[int]) -> int:
         """How often what is trained of the image tower computes for these pictures: once, or never."""
-        return int(self.kept != "embedding" and any(number not in self._fixed for number in numbers))
+        return int(self.fixed != "embedding" and any(number not in self._stand_ins for number in numbers))
 
     def embed(self, numbers: Sequence[int], *, calls: int = 0) -> torch.Tensor:
         """Embeddings (n, d) of pictures as the backbone is now, with gradients where it is trained.
@@ -100,94 +102,88 @@ class Pictures:
             calls: 1 to have the tower compute even if it need not.
         """
         distinct = list(dict.fromkeys(numbers))
-        shown = [number for number in distinct if number not in self._fixed]
+        shown = [number for number in distinct if number not in self._stand_ins]
         if calls > self.n_calls(numbers):
-            shown = [next(number for number in range(len(self.keys)) if number not in self._fixed)]
-        at = self.backbone.device
-        parts = []
-        if shown and self.kept == "pixels":
-            with ThreadPoolExecutor(8) as pool:
-                parts.append(self.backbone.embed_pixels(list(pool.map(self._pixels, shown))))
-        elif shown:
-            assert self._matrix is not None, "finish() comes before embed()"
-            read = np.array(self._matrix[[self._row[number] for number in shown]], dtype=np.float32)
-            kept = torch.from_numpy(read.reshape(-1, *self._shape)).to(at)
-            parts.append(kept if self.kept == "embedding" else self.backbone.embed_maps(kept))
-        fixed = [number for number in distinct if number in self._fixed]
-        if fixed:
-            parts.append(torch.stack([self._fixed[number] for number in fixed]).to(at))
-        place = {number: row for row, number in enumerate((*shown, *fixed))}
+            shown = [next(number for number in range(len(self.keys)) if number not in self._stand_ins)]
+        parts = [self._embed_images(shown)] if shown else []
+        texts = [number for number in distinct if number in self._stand_ins]
+        if texts:
+            stacked = torch.stack([self._stand_ins[number] for number in texts])
+            parts.append(stacked.to(self.backbone.device))
+        row_of = {number: row for row, number in enumerate((*shown, *texts))}
         rows = torch.cat([part.float() for part in parts])
-        return rows[torch.tensor([place[number] for number in numbers], device=rows.device)]
+        return rows[torch.tensor([row_of[number] for number in numbers], device=rows.device)]
+
+    def _embed_images(self, numbers: Sequence[int]) -> torch.Tensor:
+        if self.fixed == "pixels":
+            with ThreadPoolExecutor(8) as pool:
+                return self.backbone.embed_pixels(list(pool.map(self._pixels, numbers)))
+        assert self._matrix is not None, "finish() comes before embed()"
+        read = np.array(self._matrix[[self._stored_row[number] for number in numbers]], dtype=np.float32)
+        stored = torch.from_numpy(read.reshape(-1, *self._shape)).to(self.backbone.device)
+        return stored if self.fixed == "embedding" else self.backbone.embed_maps(stored)
 
     @torch.no_grad()
     def embedded(self, numbers: Sequence[int]) -> np.ndarray:
         """`embed` without gradients, a few at a time, float32 (n, d)."""
-        distinct = list(dict.fromkeys(numbers))
-        parts = [
-            self.embed(distinct[start : start + _AT_ONCE]).cpu().numpy()
-            for start in range(0, len(distinct), _AT_ONCE)
-        ]
-        place = {number: row for row, number in enumerate(distinct)}
-        return np.concatenate(parts)[[place[number] for number in numbers]]
+        distinct, index = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
+        starts = range(0, len(distinct), _AT_ONCE)
+        parts = [self.embed(distinct[start : start + _AT_ONCE].tolist()).cpu().numpy() for start in starts]
+        return np.concatenate(parts)[index]
 
     def _pixels(self, number: int) -> torch.Tensor:
         return self.backbone.preprocess(load_image(self._images[number]))
 
-    def _take(self, fresh: dict[int, RatedRow], pool: ThreadPoolExecutor) -> None:
-        """Images: opened once, so that one that cannot be read ends a run in its first minutes."""
-        if not fresh:
+    def _add_images(self, rows: dict[int, Row], pool: ThreadPoolExecutor) -> None:
+        """Open each image once, so that one that cannot be read ends a run in its first minutes."""
+        if not rows:
             return
-        self._images |= {number: row.image for number, row in fresh.items()}
-        listed = list(fresh.items())
+        self._images |= {number: row.image for number, row in rows.items()}
+
+        def read(number: int) -> torch.Tensor:
+            try:
+                return self._pixels(number)
+            except ImageError as error:
+                raise ImageError(f"{rows[number].where}, image: {error.message}") from None
+
+        listed = list(rows)
         with progress_bar("Reading images", len(listed)) as advance:
             for start in range(0, len(listed), _AT_ONCE):
-                part = listed[start : start + _AT_ONCE]
-                pixels = list(pool.map(self._read, part))
-                if self.kept != "pixels":
-                    self._store([number for number, _ in part], pixels)
-                advance(len(part))
-
-    def _read(self, item: tuple[int, RatedRow]) -> torch.Tensor:
-        number, row = item
-        try:
-            return self._pixels(number)
-        except ImageError as error:
-            raise ImageError(f"{row.place}, image: {error.message}") from None
+                numbers = listed[start : start + _AT_ONCE]
+                pixels = list(pool.map(read, numbers))
+                if self.fixed != "pixels":
+                    self._store(numbers, pixels)
+                advance(len(numbers))
 
     def _store(self, numbers: list[int], pixels: list[torch.Tensor]) -> None:
-        if self.kept == "embedding":
-            rows, dtype = self.backbone.encode_pixels(pixels), np.float32
+        if self.fixed == "embedding":
+            rows = self.backbone.encode_pixels(pixels)
         else:
-            # in float16: a map is a thousand times larger than an embedding
-            rows, dtype = self.backbone.feature_maps(pixels).cpu().numpy(), np.float16
+            rows = self.backbone.feature_maps(pixels).cpu().numpy()
         self._shape = rows.shape[1:]
         if self._stored is None:
-            size = int(np.prod(self._shape))
-            self._stored = StoredRows(size, self._folder, _IN_MEMORY, dtype)
-        self._row |= {number: len(self._row) + index for index, number in enumerate(numbers)}
-        self._stored.append(np.ascontiguousarray(rows.reshape(len(rows), -1), dtype=dtype))
+            # a map is a thousand times larger than an embedding
+            dtype = np.float32 if self.fixed == "embedding" else np.float16
+            self._stored = StoredRows(int(np.prod(self._shape)), self.folder, dtype)
+        self._stored_row |= zip(numbers, self._stored.append(rows.reshape(len(rows), -1)), strict=True)
 
-    def _stand_in(self, fresh: dict[int, RatedRow]) -> None:
-        self.n_stand_ins += len(fresh)
-        texts = list(dict.fromkeys(text for row in fresh.values() for text in row.stand_in))
-        place = {text: number for number, text in enumerate(texts)}
-        parts = [
-            torch.from_numpy(
-                self.backbone.encode_texts([self.backbone.prefix + t for t in texts[start : start + 64]])
-            )
-            for start in range(0, len(texts), 64)
-        ]
-        rows = torch.cat(parts) if parts else torch.zeros(0, self.backbone.dim)
-        for number, row in fresh.items():
-            self._fixed[number] = F.normalize(rows[[place[text] for text in row.stand_in]].mean(dim=0), dim=0)
+    def _add_stand_ins(self, rows: dict[int, Row]) -> None:
+        texts = list(dict.fromkeys(text for row in rows.values() for text in row.stand_in))
+        found: dict[str, torch.Tensor] = {}
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            part = texts[start : start + _TEXTS_AT_ONCE]
+            encoded = self.backbone.encode_texts([self.backbone.prefix + text for text in part])
+            found |= zip(part, torch.from_numpy(encoded), strict=True)
+        for number, row in rows.items():
+            mean = torch.stack([found[text] for text in row.stand_in]).mean(dim=0)
+            self._stand_ins[number] = F.normalize(mean, dim=0)
 
 
-def _key(row: RatedRow) -> str:
+def _key(row: Row) -> str:
     if row.stand_in:
         joined = "\x1f".join(row.stand_in).encode("utf-8", "surrogatepass")
         return f"texts:{xxhash.xxh3_128_hexdigest(joined)}"
     try:
         return content_key(row.image)
     except ImageError as error:
-        raise ImageError(f"{row.place}, image: {error.message}") from None
+        raise ImageError(f"{row.where}, image: {error.message}") from None

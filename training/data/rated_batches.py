@@ -71,8 +71,7 @@ class ContrastiveBatches:
                 f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
                 field="data",
             )
-        self._pictures = list(grouped)
-        self._captions = [[of[language] for language in sorted(of)] for of in grouped.values()]
+        self._grouped = list(grouped.items())
         self._order = ShuffledBatches(range(len(grouped)), batch_size, seed)
         self.steps_per_epoch = self._order.steps_per_epoch
         self.seed = seed
@@ -80,13 +79,13 @@ class ContrastiveBatches:
     def batch(self, epoch: int, step: int) -> list[ShownRow]:
         """The rows of a step, counted from 0 in each epoch."""
         # a draw depends on seed, epoch and image, not on the step
-        draws = np.random.default_rng([self.seed, epoch, 1]).random((len(self._pictures), 2))
+        draws = np.random.default_rng([self.seed, epoch, 1]).random((len(self._grouped), 2))
         rows = []
         for number in self._order.batch(epoch, step):
-            by_language = self._captions[number]
+            picture, by_language = self._grouped[number]
             language, caption = draws[number]
-            captions = by_language[int(language * len(by_language))]
-            rows.append(ShownRow(self._pictures[number], captions[int(caption * len(captions))]))
+            captions = by_language[sorted(by_language)[int(language * len(by_language))]]
+            rows.append(ShownRow(picture, captions[int(caption * len(captions))]))
         return rows
 
 
@@ -120,6 +119,7 @@ class PearsonBatches:
             raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
         self.seed = seed
         self._rows: list[list[PearsonRow]] = []
+        self._batches: list[ShuffledBatches] = []
         for number, (pictures, captions, given) in enumerate(sources):
             ratings = np.asarray(given, dtype=np.float64)
             if len(ratings) < 2 or (ratings == ratings[0]).all():
@@ -131,27 +131,26 @@ class PearsonBatches:
                 )
             scaled = (ratings - ratings.mean()) / ratings.std()
             self._rows.append(list(map(PearsonRow, pictures, captions, scaled.tolist())))
-        # a remainder of one row would have no correlation: sizes of a source differ by at most one
-        self._batches = [ShuffledBatches(range(len(rows)), batch_size, seed) for rows in self._rows]
+            shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed)
+            # a remainder of one row would have no correlation: sizes of a file's batches differ by at most one
+            shuffled.steps_per_epoch = max(1, min(shuffled.steps_per_epoch, len(ratings) // 2))
+            self._batches.append(shuffled)
         self._steps = [
             (source, step)
-            for source, own in enumerate(self._batches)
-            for step in range(max(1, min(own.steps_per_epoch, len(self._rows[source]) // 2)))
+            for source, shuffled in enumerate(self._batches)
+            for step in range(shuffled.steps_per_epoch)
         ]
-        for own, rows in zip(self._batches, self._rows, strict=True):
-            own.steps_per_epoch = max(1, min(own.steps_per_epoch, len(rows) // 2))
         self.steps_per_epoch = len(self._steps)
 
     def batch(self, epoch: int, step: int) -> list[PearsonRow]:
         """The rows of a step, counted from 0 in each epoch; the files' batches come in random order."""
         order = np.random.default_rng([self.seed, epoch, 2]).permutation(len(self._steps))
-        source, own_step = self._steps[order[step]]
+        source, step_of_source = self._steps[order[step]]
         rows = self._rows[source]
-        chosen = self._batches[source].batch(epoch, own_step)
+        chosen = self._batches[source].batch(epoch, step_of_source)
         ratings = {rows[number].rating for number in chosen}
         if len(ratings) == 1:
-            (equal,) = ratings
-            others = [number for number, row in enumerate(rows) if row.rating != equal]
-            chance = np.random.default_rng([self.seed, epoch, 3, source, own_step])
+            others = [number for number, row in enumerate(rows) if row.rating not in ratings]
+            chance = np.random.default_rng([self.seed, epoch, 3, source, step_of_source])
             chosen = [others[chance.integers(len(others))], *chosen[1:]]
         return [rows[number] for number in chosen]

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import xxhash
 
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import InputError, Setting
-from training.data.captions import Captions
+
+
+class OfImages(Protocol):
+    """n captions of u images: the image (n,) of each, the names (n) of each, and the content keys (u)."""
+
+    @property
+    def image(self) -> np.ndarray: ...
+    @property
+    def names(self) -> Sequence[Collection[str]]: ...
+    @property
+    def keys(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +38,12 @@ class Split:
 
     training: np.ndarray
     validation: np.ndarray
-    n_held_out: int
-    n_left_out: int
+    n_held_out: int = 0
+    n_left_out: int = 0
 
 
 def split_by_image(
-    captions: Captions,
+    captions: OfImages,
     *,
     validation_share: float = 0.1,
     few_shot: int | None = None,
@@ -54,30 +66,26 @@ def split_by_image(
         InputError: nothing would be left to train on, there are fewer captions than `few_shot`, or a setting
             is out of range.
     """
-    if isinstance(validation_share, bool) or not 0 <= validation_share < 1:
+    if not 0 <= validation_share < 1:
         raise InputError(
             Setting("validation_share", validation_share), ": expected a share from 0 to below 1"
         )
-    if few_shot is not None and (isinstance(few_shot, bool) or few_shot < 1):
+    if few_shot is not None and few_shot < 1:
         raise InputError(Setting("few_shot", few_shot), ": expected a number of captions, at least 1")
-    n_images = len(captions.keys)
-    held = np.zeros(n_images, dtype=bool)
-    if hold_out:
-        wanted = frozenset(hold_out)
-        named = np.fromiter((not wanted.isdisjoint(names) for names in captions.names), bool, len(captions))
-        held[captions.image[named]] = True
+    image, n_images = captions.image, len(captions.keys)
+    wanted = set(hold_out)
+    named = [not wanted.isdisjoint(names) for names in captions.names]
+    held = np.isin(np.arange(n_images), image[np.flatnonzero(named)])
     free = np.flatnonzero(~held)
     if not len(free):
         raise InputError(
             f"all {n_images:,} images are on the list of images to hold out: nothing is left to train on"
         )
-    order = free[np.argsort([_place(captions.keys[image], seed) for image in free], kind="stable")]
-    rows_of = np.argsort(captions.image, kind="stable")
-    starts = np.searchsorted(captions.image[rows_of], np.arange(n_images + 1))
-    n_held_out = int(held[captions.image].sum())
+    drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{captions.keys[number]}".encode()) for number in free]
+    order = free[np.argsort(drawn, kind="stable")]
+    n_held_out = int(held[image].sum())
     if few_shot is not None:
-        return _few_shot(captions, order, rows_of, starts, few_shot, n_held_out)
-
+        return _few_shot(image, order, n_images, few_shot, n_held_out)
     n_validation = round(validation_share * len(order))
     if validation_share and not n_validation and len(order) > 1:
         n_validation = 1
@@ -87,50 +95,40 @@ def split_by_image(
             f" of {counted(len(order), 'image')} puts all captions in the validation split: nothing is left "
             "to train on",
         )
-    in_validation = np.zeros(n_images, dtype=bool)
-    in_validation[order[:n_validation]] = True
-    is_validation = in_validation[captions.image]
-    is_held = held[captions.image]
-    return Split(
-        training=np.flatnonzero(~is_validation & ~is_held),
-        validation=np.flatnonzero(is_validation),
-        n_held_out=n_held_out,
-        n_left_out=0,
-    )
+    validates = np.isin(image, order[:n_validation])
+    return Split(np.flatnonzero(~validates & ~held[image]), np.flatnonzero(validates), n_held_out)
 
 
 def _few_shot(
-    captions: Captions,
-    order: np.ndarray,
-    rows_of: np.ndarray,
-    starts: np.ndarray,
-    few_shot: int,
-    n_held_out: int,
+    image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int, n_held_out: int
 ) -> Split:
-    training: list[int] = []
-    images = iter(order.tolist())
-    n_left_out = 0
-    for image in images:
-        rows = rows_of[starts[image] : starts[image + 1]].tolist()
-        taken = rows[: few_shot - len(training)]
-        training += taken
-        n_left_out += len(rows) - len(taken)
-        if len(training) == few_shot:
-            break
-    validation = [row for image in images for row in rows_of[starts[image] : starts[image + 1]].tolist()]
-    if len(training) < few_shot or not validation:
-        n = len(training) + n_left_out + len(validation)
+    """The first captions in the order of their images; those of later images are for validation."""
+    rank = np.full(n_images, -1)
+    rank[order] = np.arange(len(order))
+    rows = np.argsort(rank[image], kind="stable")
+    rows = rows[rank[image[rows]] >= 0]
+    training, rest = rows[:few_shot], rows[few_shot:]
+    shared = np.isin(image[rest], image[training])
+    if len(training) < few_shot or shared.all():
         raise InputError(
             Setting("few_shot", few_shot),
-            f": {counted(n, 'caption')} are not enough to train on that many and to validate on others",
+            f": {counted(len(rows), 'caption')} are not enough to train on that many and to validate on others",
         )
-    return Split(
-        training=np.sort(np.array(training, dtype=np.int64)),
-        validation=np.sort(np.array(validation, dtype=np.int64)),
-        n_held_out=n_held_out,
-        n_left_out=n_left_out,
-    )
+    return Split(np.sort(training), np.sort(rest[~shared]), n_held_out, int(shared.sum()))
 
 
-def _place(key: str, seed: int) -> int:
-    return xxhash.xxh3_64_intdigest(f"{seed}|{key}".encode())
+def read_names(path: str | Path) -> frozenset[str]:
+    """The names in a list with one name per line; blank lines do not count.
+
+    Raises:
+        InputError: the file cannot be read, or names nothing.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"the list {path} cannot be read: {reason}", field="hold_out") from None
+    names = frozenset(line.strip() for line in text.splitlines() if line.strip())
+    if not names:
+        raise InputError(f"the list {path} is empty; expected one id or image name per line")
+    return names

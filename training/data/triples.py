@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -41,33 +41,27 @@ class Noise:
     order: str = "published"
 
     def __post_init__(self) -> None:
-        if not self.kinds:
-            raise CapscoreError(f"no perturbation is chosen; there are {', '.join(KINDS)}")
-        if len(set(self.kinds)) != len(self.kinds):
-            raise CapscoreError(f"a perturbation is named twice: {', '.join(self.kinds)}")
+        if not self.kinds or len(set(self.kinds)) != len(self.kinds):
+            raise CapscoreError(
+                Setting("kinds", list(self.kinds)), f": expected one or more of {', '.join(KINDS)}, each once"
+            )
         if self.draws not in DRAWS:
             raise CapscoreError(Setting("draws", self.draws), f" is not one of {', '.join(DRAWS)}")
-        if self.shares and (
-            len(self.shares) != len(self.kinds) or not all(0 < share < np.inf for share in self.shares)
-        ):
-            raise CapscoreError(
-                Setting("kind_shares", list(self.shares)),
-                f": expected a number above 0 for each of {', '.join(self.kinds)}",
-            )
+        shares = Setting("kind_shares", list(self.shares))
+        right = len(self.shares) == len(self.kinds) and all(0 < share < np.inf for share in self.shares)
+        if self.shares and not right:
+            raise CapscoreError(shares, f": expected a number above 0 for each of {', '.join(self.kinds)}")
         if self.shares and self.draws == "all":
             raise CapscoreError(
-                Setting("kind_shares", list(self.shares)),
-                " is for ",
-                Setting("draws", "one"),
-                ": with 'all' a caption gets each perturbation",
+                shares, " is for ", Setting("draws", "one"), ": with 'all' a caption gets each perturbation"
             )
         for kind in self.kinds:
             # objects are given so that nothing is loaded that would find them
-            objects = [] if kind == "substitution" else None
+            objects: list[str] | None = [] if kind == "substitution" else None
             perturb([], kind, p=self.p, removal=self.removal, order=self.order, objects=objects)
 
     @property
-    def places(self) -> int:
+    def n_at_once(self) -> int:
         """Most perturbed captions of a caption at once."""
         return len(self.kinds) if self.draws == "all" else 1
 
@@ -81,7 +75,7 @@ class Triple:
         image: Number of its image, a row of `Captions.embeddings`.
         caption: The caption.
         language: Its language.
-        perturbed: `Noise.places` perturbed captions; None where nothing could change the caption.
+        perturbed: `Noise.n_at_once` perturbed captions; None where nothing could change the caption.
         kinds: Perturbation of each, "" where nothing changed the caption.
     """
 
@@ -89,8 +83,8 @@ class Triple:
     image: int
     caption: str
     language: str
-    perturbed: tuple[str | None, ...] = field(default=())
-    kinds: tuple[str, ...] = field(default=())
+    perturbed: tuple[str | None, ...] = ()
+    kinds: tuple[str, ...] = ()
 
 
 class TripleBatches:
@@ -108,7 +102,7 @@ class TripleBatches:
         seed: Seed for the order and the perturbations.
 
     Raises:
-        InputError: there are no rows, or the batch size is not a whole number above 0.
+        InputError: there are no rows.
         MissingExtraError: the package that finds words or nouns of a language is not installed.
 
     Warns:
@@ -123,82 +117,75 @@ class TripleBatches:
     def __init__(
         self,
         captions: Captions,
-        rows: np.ndarray | Sequence[int],
+        rows: Iterable[int],
         *,
         batch_size: int,
         noise: Noise | None = None,
         seed: int = 0,
     ):
-        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-            raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
-        self.captions = captions
-        self.rows = np.asarray(rows, dtype=np.int64)
+        self.captions, self.noise, self.seed = captions, noise or Noise(), seed
+        self.rows = np.array(list(rows), dtype=np.int64)
         if not len(self.rows):
             raise InputError("there are no captions to train on")
-        self.noise = noise or Noise()
-        self.seed = seed
         self.steps_per_epoch = -(-len(self.rows) // batch_size)
         self.noun_finders = noun_finders(captions, self.rows) if "substitution" in self.noise.kinds else {}
         self._order = lru_cache(maxsize=2)(self._shuffled)
 
     def batch(self, epoch: int, step: int) -> list[Triple]:
-        """The rows of a step, counted from 0 in each epoch.
-
-        Raises:
-            InputError: there is no such step.
-        """
-        if not 0 <= step < self.steps_per_epoch:
-            raise InputError(f"step {step} of an epoch of {self.steps_per_epoch}")
-        n = len(self.rows)
-        start, stop = (n * number // self.steps_per_epoch for number in (step, step + 1))
+        """The rows of a step, counted from 0 in each epoch."""
+        start, stop = (len(self.rows) * edge // self.steps_per_epoch for edge in (step, step + 1))
         return self.triples(self._order(epoch)[start:stop], epoch)
 
-    def triples(self, rows: Sequence[int] | np.ndarray, epoch: int) -> list[Triple]:
+    def triples(self, rows: Iterable[int], epoch: int) -> list[Triple]:
         """Captions by their numbers, perturbed as they are in an epoch."""
         rows = [int(row) for row in rows]
-        kinds, places = self.noise.kinds, self.noise.places
-        # Each caption tries the kinds in its own order until one changes it.
-        spots = [(position, index) for position in range(len(rows)) for index in range(places)]
-        tries = {spot: self._tries(rows[spot[0]], epoch, spot[1]) for spot in spots}
-        made: dict[tuple[int, int], tuple[str, str]] = {}
-        for attempt in range(len(tries[spots[0]]) if spots else 0):
-            by_kind: dict[str, list[tuple[int, int]]] = {}
-            for spot in spots:
-                if spot not in made:
-                    by_kind.setdefault(kinds[tries[spot][attempt]], []).append(spot)
-            for kind, waiting in by_kind.items():
-                texts, unchanged = perturb_rows(
-                    self.captions,
-                    [rows[position] for position, _ in waiting],
-                    kind,
-                    noise=self.noise,
-                    finders=self.noun_finders,
-                    seed=epoch_seed(self.seed, epoch),
-                )
-                for spot, text, same in zip(waiting, texts, unchanged, strict=True):
-                    if not same:
-                        made[spot] = (text, kind)
-        nothing = (None, "")
+        made = self._perturbed(rows, epoch)
         return [
             Triple(
                 row=row,
                 image=int(self.captions.image[row]),
                 caption=self.captions.texts[row],
                 language=self.captions.languages[row],
-                perturbed=tuple(made.get((position, index), nothing)[0] for index in range(places)),
-                kinds=tuple(made.get((position, index), nothing)[1] for index in range(places)),
+                perturbed=tuple(text for text, _ in made[position]),
+                kinds=tuple(kind for _, kind in made[position]),
             )
             for position, row in enumerate(rows)
         ]
 
-    def _tries(self, row: int, epoch: int, place: int) -> Sequence[int]:
+    def _perturbed(self, rows: Sequence[int], epoch: int) -> list[list[tuple[str | None, str]]]:
+        """Perturbed captions of each row with their kinds; each tries the kinds in its own order."""
+        made: list[list[tuple[str | None, str]]] = [[(None, "")] * self.noise.n_at_once for _ in rows]
+        waiting = {
+            (position, slot): self._kinds_to_try(row, epoch, slot)
+            for position, row in enumerate(rows)
+            for slot in range(self.noise.n_at_once)
+        }
+        while waiting:
+            by_kind: dict[str, list[tuple[int, int]]] = {}
+            for slot, kinds in waiting.items():
+                by_kind.setdefault(kinds[0], []).append(slot)
+            waiting = {slot: kinds[1:] for slot, kinds in waiting.items()}
+            for kind, slots in by_kind.items():
+                chosen, seed = [rows[position] for position, _ in slots], epoch_seed(self.seed, epoch)
+                texts, unchanged = perturb_rows(
+                    self.captions, chosen, kind, noise=self.noise, finders=self.noun_finders, seed=seed
+                )
+                for (position, index), text, same in zip(slots, texts, unchanged, strict=True):
+                    if not same:
+                        made[position][index] = text, kind
+                        del waiting[position, index]
+            waiting = {slot: kinds for slot, kinds in waiting.items() if kinds}
+        return made
+
+    def _kinds_to_try(self, row: int, epoch: int, slot: int) -> list[str]:
+        kinds, shares = self.noise.kinds, self.noise.shares
         if self.noise.draws == "all":
-            return (place,)
-        chance = np.random.default_rng((self.seed, epoch, 1, row))
-        n, shares = len(self.noise.kinds), self.noise.shares
+            return [kinds[slot]]
+        chance, n = np.random.default_rng((self.seed, epoch, 1, row)), len(kinds)
         if not shares:
-            return chance.permutation(n).tolist()
-        return chance.choice(n, size=n, replace=False, p=np.array(shares) / sum(shares)).tolist()
+            return [kinds[index] for index in chance.permutation(n)]
+        drawn = chance.choice(n, size=n, replace=False, p=np.array(shares) / sum(shares))
+        return [kinds[index] for index in drawn]
 
     def _shuffled(self, epoch: int) -> np.ndarray:
         return np.random.default_rng((self.seed, epoch, 0)).permutation(self.rows)
@@ -211,7 +198,7 @@ def epoch_seed(seed: int, epoch: int) -> int:
 
 def perturb_rows(
     captions: Captions,
-    rows: Sequence[int],
+    rows: Iterable[int],
     kind: str,
     *,
     noise: Noise,
@@ -231,32 +218,33 @@ def perturb_rows(
     Returns:
         n texts, and bool (n,), True where the caption is unchanged.
     """
+    rows = list(rows)
     texts = [captions.texts[row] for row in rows]
     unchanged = np.ones(len(rows), dtype=bool)
     groups: dict[tuple[str, bool], list[int]] = {}
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         language = captions.languages[row]
-        given = kind == "substitution" and captions.objects[row] is not None
-        if kind != "substitution" or given or finders.get(language):
-            groups.setdefault((language, given), []).append(place)
-    for (language, given), places in groups.items():
+        annotated = kind == "substitution" and captions.objects[row] is not None
+        if kind != "substitution" or annotated or finders.get(language):
+            groups.setdefault((language, annotated), []).append(index)
+    for (language, annotated), group in groups.items():
         result = perturb(
-            [texts[place] for place in places],
+            [texts[index] for index in group],
             kind,
             language,
             p=noise.p,
             seed=seed,
-            objects=[captions.objects[rows[place]] or () for place in places] if given else None,
+            objects=[captions.objects[rows[index]] or () for index in group] if annotated else None,
             shared_draws=noise.shared_draws,
             removal=noise.removal,
             order=noise.order,
         )
-        for place, text, same in zip(places, result.captions, result.unchanged, strict=True):
-            texts[place], unchanged[place] = text, same
+        for index, text, same in zip(group, result.captions, result.unchanged, strict=True):
+            texts[index], unchanged[index] = text, same
     return texts, unchanged
 
 
-def noun_finders(captions: Captions, rows: Sequence[int] | np.ndarray) -> dict[str, str]:
+def noun_finders(captions: Captions, rows: Iterable[int]) -> dict[str, str]:
     """Noun finders for captions without annotated objects: language → name of the finder, "" without any.
 
     Raises:
@@ -265,9 +253,8 @@ def noun_finders(captions: Captions, rows: Sequence[int] | np.ndarray) -> dict[s
     Warns:
         LanguageWarning: there is no finder for a language.
     """
-    without = sorted({captions.languages[row] for row in rows if captions.objects[row] is None})
     finders: dict[str, str] = {}
-    for language in without:
+    for language in sorted({captions.languages[row] for row in rows if captions.objects[row] is None}):
         try:
             finders[language] = noun_finder(language)
         except InputError:

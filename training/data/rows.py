@@ -1,0 +1,346 @@
+"""A file of captions, or a benchmark → `Row`s to train on, checked; an error names the row."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from capscore.benchmarks.data.load import config_name, load_benchmark
+from capscore.errors import InputError, Setting
+from capscore.files.columns import FAMILIAR, find_columns, read_inputs
+from capscore.files.image_folder import ImageFolder
+from capscore.files.read import open_rows
+from capscore.files.row_source import CHUNK_ROWS
+from capscore.images.load import check_images
+from capscore.perturbations import Object
+from capscore.text.languages import language_code
+
+# Cells that a recipe reads besides caption, language, image and stand-in.
+CAPTIONS: tuple[str, ...] = ("objects",)
+RATED: tuple[str, ...] = ("rating",)
+ALIGNED: tuple[str, ...] = ("boxes", "region_texts", "mentioned", "photo")
+
+
+class RegionText(NamedTuple):
+    """A text that stands for a region.
+
+    Attributes:
+        text: What the region shows, such as a noun phrase.
+        box: Its box (left, top, right, bottom) in shares of the image's width and height; None without a
+            place.
+    """
+
+    text: str
+    box: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A caption, and what it describes: an image, or texts that stand in for it.
+
+    Attributes:
+        caption: The caption.
+        language: Its language, a primary subtag.
+        image: Anything that capscore takes as an image; None where texts stand in.
+        stand_in: Other captions of the same image, whose mean embedding replaces the image's; () where there
+            is an image.
+        objects: The caption's critical objects, as `capscore.perturbations.perturb` takes them; None if they
+            are not annotated.
+        rating: Mean of the ratings that people gave; NaN if nobody rated the caption.
+        boxes: Boxes (left, top, right, bottom) in pixels; None where none are given.
+        region_texts: Texts that stand for regions, instead of boxes.
+        mentioned: Numbers of the boxes, or of the region texts, that the caption mentions; None if unknown.
+        photo: Name shared by the rows of one photo where their images differ, so that a split keeps them
+            together; "" for the image itself.
+        names: Names by which a list may refer to the row or its image: its id, the image's name, and that
+            name without folder and without suffix.
+        where: Name of the row in errors.
+    """
+
+    caption: str
+    language: str
+    image: Any = None
+    stand_in: tuple[str, ...] = ()
+    objects: tuple[Object, ...] | None = None
+    rating: float = math.nan
+    boxes: tuple[tuple[float, ...], ...] | None = None
+    region_texts: tuple[RegionText, ...] = ()
+    mentioned: tuple[int, ...] | None = None
+    photo: str = ""
+    names: tuple[str, ...] = ()
+    where: str = ""
+
+
+def file_rows(
+    path: str | Path,
+    cells: Collection[str] = CAPTIONS,
+    *,
+    images: str | Path | None = None,
+    language: str | None = None,
+    image_column: str | None = None,
+    candidate_column: str | None = None,
+    language_column: str | None = None,
+    rating_column: str = "rating",
+) -> Iterator[Row]:
+    """The captions of a file: JSONL, JSON, CSV, TSV, Parquet, or a saved data set.
+
+    A row has a caption, an image or a `stand_in` (a text, or a list of texts), a language (or `language` gives
+    it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a rating, a
+    number or a list with one per person; `boxes` in pixels, or `region_texts`, each a text or {"text": …,
+    "box": shares or null}; `mentioned`, the numbers of the regions that the caption mentions; `photo`. In CSV,
+    lists are JSON. The file is read in chunks, so that photos stored in it are never all in memory.
+
+    Args:
+        path: File, as `capscore.files.read.open_rows` takes it.
+        cells: Attributes of `Row` to read.
+        images: Folder that relative image names start from; None for the folder of the file.
+        language: Language of rows that state none.
+        image_column, candidate_column, language_column, rating_column: Names of the columns where they are
+            unfamiliar.
+
+    Raises:
+        InputError: a row is malformed, or an image that it names is missing; names the line.
+        InputError: There is no such file, folder or column.
+    """
+    source = open_rows(path)
+    has_images = image_column or any(name in source.columns for name in FAMILIAR["image"])
+    columns = find_columns(
+        source.columns,
+        image=image_column,
+        candidate=candidate_column,
+        language=language_column,
+        with_images=bool(has_images or "stand_in" not in source.columns),
+    )
+    default = None if language is None else language_code(language)
+    folder = ImageFolder(Path(images) if images is not None else source.folder)
+    read = {name: rating_column if name == "rating" else name for name in ("stand_in", *cells)}
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, columns, folder)
+        values = {
+            name: chunk.values(name) if name in source.columns else [None] * len(chunk)
+            for name in (*read.values(), "id", columns.image)
+        }
+        for index in range(len(chunk)):
+            try:
+                parsed = {
+                    name: _parsed(values[column][index], name, source.cells_are_text)
+                    for name, column in read.items()
+                }
+                problem = inputs.problems.get(index)
+                if problem is not None and not (parsed["stand_in"] and problem.field == "image"):
+                    raise problem
+                row = Row(
+                    caption=checked_text(inputs.candidates[index], "caption"),
+                    language=_language(inputs.languages[index] if inputs.languages else None, default),
+                    image=None if inputs.images is None or problem else inputs.images[index],
+                    names=_names(values[columns.image][index], values["id"][index]),
+                    where=source.place(chunk, index),
+                    **{name: value for name, value in parsed.items() if value is not None},
+                )
+                yield _checked(row)
+            except InputError as error:
+                raise source.at(error, chunk, index) from None
+
+
+def benchmark_rows(
+    slug: str,
+    config: str | None = None,
+    *,
+    split: str | None = None,
+    data_dir: str | Path | None = None,
+    image_dir: str | Path | None = None,
+) -> Iterator[Row]:
+    """The correct captions of a benchmark: its references, or its captions where it has no references.
+
+    All photos must be available. Critical objects are included where the benchmark has them (M-FineCap3k).
+
+    Args:
+        slug, config, data_dir, image_dir: Arguments of `capscore.load_benchmark`.
+        split: One of its splits; None where there is only one.
+
+    Raises:
+        CapscoreError: errors of `capscore.load_benchmark`.
+        InputError: there are several splits and none was chosen, or the benchmark has no captions.
+    """
+    loaded = load_benchmark(slug, config, split=split, data_dir=data_dir, image_dir=image_dir, images=True)
+    name = f"{slug} ({config_name(slug, config)})"
+    if hasattr(loaded, "keys"):
+        splits = list(loaded)
+        if len(splits) != 1:
+            raise InputError(f"{name} has the splits {', '.join(splits)}: choose one", field="split")
+        loaded = loaded[splits[0]]
+    columns = loaded.column_names
+    if "image" not in columns or not {"references", "caption"} & set(columns):
+        raise InputError(f"{name} has no captions with one image each: its columns are {', '.join(columns)}")
+    images = check_images(loaded["image"])
+    texts = loaded.select_columns([column for column in columns if column != "image"])
+    for index, row in enumerate(texts):
+        objects = None if "references" in columns else row.get("critical_objects")
+        for caption in row["references"] if "references" in columns else [row["caption"]]:
+            yield Row(
+                caption=caption,
+                language=_language(row.get("language"), None),
+                image=images[index],
+                objects=None if objects is None else tuple(objects),
+                names=_names(row["image_id"], row.get("id")),
+                where=f"{name}, row {index} counted from 0",
+            )
+
+
+def checked_text(text: Any, field: str) -> str:
+    """The text, if it is a string that is not blank; else raises InputError."""
+    if not isinstance(text, str):
+        raise InputError(f"{text!r:.60} is a {type(text).__name__}; expected a string", field=field)
+    if not text.strip():
+        raise InputError("it is blank", field=field)
+    return text
+
+
+def _language(tag: Any, default: str | None) -> str:
+    if tag is not None:
+        try:
+            return language_code(tag)
+        except InputError as error:
+            raise InputError(error.message, field="language") from None
+    if default is None:
+        raise InputError(
+            "it states no language, which determines what a word is: a column 'language' gives the language "
+            "of each row, the setting ",
+            Setting("language"),
+            " that of all rows",
+        )
+    return default
+
+
+def _names(image: Any, row_id: Any) -> tuple[str, ...]:
+    """Names by which a list may refer to a row or its image.
+
+    >>> _names("photos/12.jpg", 7)
+    ('7', 'photos/12.jpg', '12.jpg', '12')
+    """
+    image = image.get("path") if isinstance(image, dict) else image
+    given = [name for name in (row_id, image) if isinstance(name, (str, int)) and not isinstance(name, bool)]
+    names = [str(name).strip() for name in given]
+    if isinstance(image, str) and image[:5].lower() != "data:":
+        base = os.path.basename(image.strip())
+        names += [base, os.path.splitext(base)[0]]
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+# --------------------------------------------------------------------- cells
+
+
+def _checked(row: Row) -> Row:
+    """The row, if its parts go together; an image that is "" is None."""
+    image = None if isinstance(row.image, str) and not row.image else row.image
+    if (image is None) == (not row.stand_in):
+        has = "neither an image nor" if image is None else "both an image and"
+        raise InputError(f"the row has {has} a stand_in; expected one of them")
+    if row.boxes is not None and (row.region_texts or row.stand_in):
+        what = "region_texts" if row.region_texts else "a stand_in"
+        raise InputError(f"the row has boxes in pixels and {what}; expected one of them")
+    n = len(row.region_texts if row.boxes is None else row.boxes)
+    if row.mentioned and row.mentioned[-1] >= n:
+        raise InputError(
+            f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0",
+            field="mentioned",
+        )
+    return row if image is row.image else replace(row, image=image)
+
+
+def _parsed(cell: Any, name: str, is_text: bool) -> Any:
+    """A cell → an attribute of `Row`, None for an empty one; raises InputError."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        if name == "rating":
+            raise InputError("there is no rating; expected a number, or a list of numbers", field=name)
+        return None
+    if is_text and name != "photo" and (name != "stand_in" or cell.lstrip().startswith("[")):
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            what = "a number, or a JSON list of numbers" if name == "rating" else "a JSON list"
+            raise InputError(f"{cell!r:.60}; expected {what}", field=name) from None
+    return _CELLS[name](cell)
+
+
+def _stand_in(cell: Any) -> tuple[str, ...]:
+    texts = cell if isinstance(cell, (list, tuple)) else [cell]
+    return tuple(checked_text(text, "stand_in") for text in texts)
+
+
+def _listed(cell: Any, field: str, expected: str) -> Sequence[Any]:
+    if not isinstance(cell, (list, tuple)):
+        raise InputError(f"{cell!r:.60}; expected a list of {expected}", field=field)
+    return cell
+
+
+def _objects(cell: Any) -> tuple[Object, ...]:
+    expected = "texts, or of (start, end) places"
+    things = _listed(cell, "objects", expected)
+    if not all(isinstance(thing, (str, list, tuple)) for thing in things):
+        raise InputError(f"{cell!r:.60}; expected a list of {expected}", field="objects")
+    return tuple(tuple(thing) if isinstance(thing, list) else thing for thing in things)
+
+
+def _rating(cell: Any) -> float:
+    """The rating of a row; the mean of a list."""
+    numbers = list(cell) if isinstance(cell, (list, tuple)) else [cell]
+    right = [isinstance(n, (int, float)) and not isinstance(n, bool) and math.isfinite(n) for n in numbers]
+    if not numbers or not all(right):
+        raise InputError(
+            f"{cell!r:.60} is no rating; expected a finite number, or a list with one per person",
+            field="rating",
+        )
+    return math.fsum(numbers) / len(numbers)
+
+
+def _box(box: Any, field: str, expected: str) -> tuple[float, ...]:
+    right = isinstance(box, (list, tuple)) and len(box) == 4
+    if not right or any(isinstance(edge, bool) or not isinstance(edge, (int, float)) for edge in box):
+        raise InputError(f"{box!r:.60}; expected [left, top, right, bottom] in {expected}", field=field)
+    return tuple(map(float, box))
+
+
+def _boxes(cell: Any) -> tuple[tuple[float, ...], ...]:
+    listed = _listed(cell, "boxes", "[left, top, right, bottom] in pixels")
+    return tuple(_box(box, "boxes", "pixels") for box in listed)
+
+
+def _region_texts(cell: Any) -> tuple[RegionText, ...]:
+    found = []
+    for index, entry in enumerate(_listed(cell, "region_texts", "texts")):
+        field, box = f"region_texts[{index}]", None
+        if isinstance(entry, dict):
+            if not set(entry) <= {"text", "box"}:
+                raise InputError(f"it has {', '.join(entry)}; expected text and box", field=field)
+            entry, box = entry.get("text"), entry.get("box")
+        if box is not None:
+            shares = "shares of the image's width and height, from 0 to 1"
+            left, top, right, bottom = box = _box(box, field, shares)
+            if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
+                raise InputError(f"{box}; expected [left, top, right, bottom] in {shares}", field=field)
+        found.append(RegionText(checked_text(entry, field), box))
+    return tuple(found)
+
+
+def _mentioned(cell: Any) -> tuple[int, ...]:
+    numbers = _listed(cell, "mentioned", "numbers")
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
+        raise InputError(f"{cell!r:.60}; expected numbers of boxes or region_texts, from 0", field="mentioned")
+    return tuple(sorted(set(numbers)))
+
+
+_CELLS: dict[str, Callable[[Any], Any]] = {
+    "stand_in": _stand_in,
+    "photo": str,
+    "rating": _rating,
+    "objects": _objects,
+    "boxes": _boxes,
+    "region_texts": _region_texts,
+    "mentioned": _mentioned,
+}
