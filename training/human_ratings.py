@@ -12,14 +12,13 @@ card, the log and the checkpoints of the run. The same command continues an inte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
 import torch
-import xxhash
 from scipy.stats import rankdata
 
 from capscore import load_backbone
@@ -28,13 +27,13 @@ from capscore.backbones.base import Backbone
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.embedded.backbone import EmbeddedBackbone, save_image_tower
 from capscore.benchmarks.protocols.results import counted
-from capscore.errors import CapscoreError, InputError, Setting
+from capscore.errors import CapscoreError, Setting
 from training.data.batches import AlternatingBatches
-from training.data.caption_source import BENCHMARK, CaptionSource
-from training.data.origin import Origin
-from training.data.pictures import Pictures
+from training.data.pictures import Fixed, Pictures
 from training.data.rated_batches import ContrastiveBatches, PearsonBatches
-from training.data.rated_rows import RatedRow, from_captions, rated_file_rows
+from training.data.rated_rows import RatedRows, Role, check_rated
+from training.data.rows import CAPTIONS, RATED
+from training.data.source import BENCHMARK, Source, SourceSettings
 from training.data.split import Split
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
@@ -72,21 +71,18 @@ _SCALE_ROWS = 2000
 
 
 @dataclass
-class Settings(RecipeSettings):
+class Settings(RecipeSettings, SourceSettings):
     """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Gomes et al. 2025, §3): both losses, one batch of
     each per update. It does not state the others here.
 
     Attributes:
-        data: Files of images with captions (`training.data.caption_rows.file_rows`), or benchmarks such as
+        data: Files of images with captions (`training.data.rows.file_rows`), or benchmarks such as
             "benchmark:xm3600:test", for the contrast. Not needed if `contrastive_weight` is 0.
-        ratings: Files of rated captions (`training.data.rated_rows.rated_file_rows`). Not needed if
-            `pearson_weight` is 0, but for evaluation.
+        ratings: Files of rated captions. Not needed if `pearson_weight` is 0, but for evaluation.
         validation: Files of rated captions to measure on; [] for the ratings of a share of the images.
-        data_dir: Folder of the benchmarks' files, or of folders named as the benchmarks.
-        image_column, candidate_column, language_column, rating_column: Names of columns, where they are
-            unfamiliar.
+        rating_column: Name of the column of ratings, where it is unfamiliar.
         contrastive_weight, pearson_weight: Weights of the two losses; 0 for none.
         ratings_batch_size: Rated captions per step, over all processes; None for `batch_size`, which is the
             number of images per step.
@@ -116,10 +112,6 @@ class Settings(RecipeSettings):
     learning_rate: float = 1e-5
     ratings: list[str] = field(default_factory=list)
     validation: list[str] = field(default_factory=list)
-    data_dir: str | None = None
-    image_column: str | None = None
-    candidate_column: str | None = None
-    language_column: str | None = None
     rating_column: str = "rating"
     contrastive_weight: float = 1.0
     pearson_weight: float = 1.0
@@ -184,83 +176,20 @@ class Settings(RecipeSettings):
     @property
     def lora(self) -> LoraOptions | None:
         """LoRA's settings; None without LoRA."""
-        return (
-            None
-            if self.lora_rank is None
-            else LoraOptions(self.lora_rank, self.lora_alpha, self.lora_dropout)
-        )
-
-
-@dataclass(eq=False)
-class _Rows:
-    """All captions: those for the contrast, the rated ones, and the rated ones to measure on.
-
-    Attributes:
-        rows: The captions, without what they show.
-        image: int64 (n,), number of each caption's picture.
-        source: int64 (n,), number of each caption's file among `sources`.
-        keys: Content key of each picture.
-    """
-
-    rows: list[RatedRow]
-    image: np.ndarray
-    source: np.ndarray
-    keys: list[str]
+        rank = self.lora_rank
+        return None if rank is None else LoraOptions(rank, self.lora_alpha, self.lora_dropout)
 
     @property
-    def names(self) -> list[tuple[str, ...]]:
-        """Names of each caption's image."""
-        return [row.names for row in self.rows]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def of(self, source: int, chosen: np.ndarray) -> tuple[list[int], list[RatedRow]]:
-        """Pictures and rows of a file among the chosen captions."""
-        kept = chosen[self.source[chosen] == source].tolist()
-        return self.image[kept].tolist(), [self.rows[row] for row in kept]
-
-
-class _Source(Origin):
-    """A file of captions, rated or not."""
-
-    def __init__(self, spec: str, settings: Settings, kind: str):
-        self.caption_source = None
-        if kind == "data":
-            self.caption_source = settings_source(spec, settings)
-        super().__init__(spec, Path(spec).name, settings.data_license)
-        self.spec, self.settings, self.kind = spec, settings, kind
-
-    def rows(self) -> Iterator[RatedRow]:
-        settings = self.settings
-        if self.caption_source is not None:
-            yield from self.counted(from_captions(self.caption_source.rows()))
-            return
-        yield from self.counted(
-            rated_file_rows(
-                Path(self.spec).expanduser(),
-                images=settings.image_dir,
-                language=settings.language,
-                image_column=settings.image_column,
-                candidate_column=settings.candidate_column,
-                language_column=settings.language_column,
-                rating_column=settings.rating_column,
-            )
-        )
-
-
-def settings_source(spec: str, settings: Settings) -> CaptionSource:
-    """A file or a benchmark for the contrast."""
-    return CaptionSource(
-        spec,
-        license=settings.data_license,
-        language=settings.language,
-        image_dir=settings.image_dir,
-        data_dir=settings.data_dir,
-        image_column=settings.image_column,
-        candidate_column=settings.candidate_column,
-        language_column=settings.language_column,
-    )
+    def sources(self) -> dict[Role, list[Source]]:
+        """The files and benchmarks by what they are for."""
+        source = partial(Source, license=self.data_license, language=self.language, images=self.image_dir)
+        rated = {**self.columns, "rating_column": self.rating_column}
+        data = self.data if self.contrastive_weight else []
+        return {
+            "data": [source(spec, CAPTIONS, data_dir=self.data_dir, columns=self.columns) for spec in data],
+            "ratings": [source(spec, RATED, columns=rated) for spec in self.ratings],
+            "validation": [source(spec, RATED, columns=rated) for spec in self.validation],
+        }
 
 
 def train(settings: Settings, *, command: str = "") -> Trained:
@@ -284,222 +213,124 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     origin = f"{backbone.name}@{backbone.revision}"
-    sources = _sources(settings)
-    for source in sources:  # a bad row ends a run in its first seconds
+    sources = settings.sources
+    for source in sources["data"]:  # a bad row ends a run in its first seconds
         for _ in source.rows():
             pass
+    for source in (*sources["ratings"], *sources["validation"]):
+        check_rated(source)
     part = TrainedPart(
         backbone, towers=settings.towers, layers=settings.layers, lora=settings.lora, seed=settings.seed
     )
     if settings.gradient_checkpointing:
         part.checkpoint_gradients(backbone.name)
-    kept = "pixels" if part.trains_images else "embedding"
-    if part.trains_images and part.behind_map:
-        kept = "map"
-    pictures = Pictures(backbone, kept, out if out.is_dir() else None)
-    rows = _read(sources, pictures)
-    split = _split(settings, rows, sources)
-    batches = AlternatingBatches(list(_batches(settings, rows, sources, split).values()))
+    pictures = Pictures(backbone, _fixed(part), out if out.is_dir() else None)
+    rows = RatedRows(sources, pictures)
+    split = rows.given_split() if sources["validation"] else settings.split(rows)
+    texts = TextSide(backbone)
+    check = _check(settings, rows, split, pictures, texts)
 
-    check, texts = None, TextSide(backbone)
-    held_out = _held_out(rows, sources, split)
-    if is_main_process() and any(part.captions for part in held_out):
-        check = RatingsCheck(held_out, pictures, texts)
-    if settings.patience is not None and not any(part.captions for part in held_out):
-        raise CapscoreError(
-            Setting("patience", settings.patience),
-            " needs ratings to measure on: a validation_share above 0, or files as ",
-            Setting("validation"),
-        )
-    base_numbers = {} if check is None else {**check.base_numbers, **_valse(settings, backbone)}
-    say(_described(rows, sources, split, pictures, part, check))
+    def with_valse(numbers: dict[str, float]) -> dict[str, float]:
+        files, photos = settings.valse, settings.valse_images
+        return numbers if files is None else {**numbers, **valse_numbers(backbone, files, photos)}
+
+    base = {} if check is None else with_valse(check.base_numbers)
+    n_measured = check.n if check else 0
+    replaced = f", {pictures.n_stand_ins:,} of them replaced by texts" if pictures.n_stand_ins else ""
+    images = counted(len(pictures.keys), "image") + replaced
+    say(f"{split.described(n_measured)}; {images}; {part.n_trained:,} trained numbers")
 
     part.train(settings.dropout or settings.gradient_checkpointing)
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
-    before = _mean_cosine(texts, pictures, rows, split) if isinstance(backbone, EmbeddedBackbone) else None
+    weights = {name: getattr(settings, name) for name in ("contrastive_weight", "pearson_weight")}
+    cosine = _mean_cosine(texts, pictures, rows, split)
     result = run(
         part.network,
-        batches,
-        RatingsLoss(
-            pictures,
-            texts,
-            logit_scale=scale,
-            contrastive_weight=settings.contrastive_weight,
-            pearson_weight=settings.pearson_weight,
-        ),
+        _batches(settings, rows, split),
+        RatingsLoss(pictures, texts, logit_scale=scale, **weights),
         settings,
-        evaluate=None if check is None else lambda model, step: {**check(), **_valse(settings, backbone)},
-        identity=_identity(settings, backbone, rows, split),
+        evaluate=None if check is None else lambda model, step: with_valse(check()),
+        identity={
+            **own_settings(settings, _NO_IDENTITY),
+            "base_fingerprint": backbone.fingerprint,
+            "training_data": rows.digest(split.training),
+        },
         early_stopping=None
         if settings.patience is None
         else EarlyStopping(settings.stop_by, settings.patience),
         shard_layers=settings.shard_layers,
     )
     part.network.eval()
-    trained = Trained(
-        folder=out,
-        run=result,
-        evaluation=result.evaluation,
-        base=base_numbers,
-        n_training=len(split.training),
-        n_validation=len(split.validation),
-    )
-    if not (result.finished and is_main_process()):
-        return trained
-    if check is not None:
-        say(f"before: {as_percent(base_numbers)}; after: {as_percent(result.evaluation)}")
-
-    part.merge()
-    languages = sorted({rows.rows[row].language for row in split.training.tolist()})
-    numbers = finite({"this": trained.evaluation, "base": trained.base})
-    notes = {"base": settings.base, "best_step": result.best_step, "validation": numbers}
-    if isinstance(backbone, EmbeddedBackbone):
+    trained = Trained(out, result, result.evaluation, base, len(split.training), len(split.validation))
+    if result.finished and is_main_process():
+        if check is not None:
+            say(f"before: {as_percent(base)}; after: {as_percent(result.evaluation)}")
+        part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
-        save_image_tower(
-            backbone.image,
-            out,
-            w=backbone.w * before / now if before > 0 and now > 0 else backbone.w,
-            logit_scale=backbone.logit_scale,
-            languages=backbone.languages,
-            recipe=RECIPE,
-            rated_from=origin,
-            notes=notes,
-        )
-    else:
-        tuned.save_tuned(
-            backbone,
-            out,
-            base=load_backbone(settings.base, device="cpu", dtype="float32"),
-            base_spec=settings.base,
-            recipe=RECIPE,
-            notes=notes,
-            dtype=settings.stored_dtype,
-            towers=part.saved,
-            rated_from=origin,
-        )
-    write_run(
-        settings,
-        trained,
-        recipe=RECIPE,
-        command=command,
-        languages=languages,
-        shown={**asdict(settings), "logit_scale": scale},
-        sources=[source for source in sources if source.kind != "validation"],
-        split=split,
-        images="images",
-        n_measured=check.n if check else 0,
-        missing="tau_c",
-        limitations=_limitations(pictures),
-        not_measured=[] if check else ["Agreement with human ratings."],
-        summary={
-            "data": file_digests(
-                [s.spec for s in sources if not s.spec.startswith(BENCHMARK)],
-            ),
-            "best_step": result.best_step,
-            **numbers,
-        },
-    )
+        w = (backbone.w or 1.0) * (cosine / now if cosine > 0 and now > 0 else 1.0)
+        _save(settings, trained, backbone, part, origin, w)
+        _write(settings, trained, sources, rows, split, pictures, scale, n_measured, command)
     return trained
 
 
-def _sources(settings: Settings) -> list[_Source]:
-    listed = [
-        *(("data", spec) for spec in (settings.data if settings.contrastive_weight else [])),
-        *(("ratings", spec) for spec in settings.ratings),
-        *(("validation", spec) for spec in settings.validation),
-    ]
-    return [_Source(spec, settings, kind) for kind, spec in listed]
+def _fixed(part: TrainedPart) -> Fixed:
+    """What of an image training does not change."""
+    if not part.trains_images:
+        return "embedding"
+    return "map" if part.behind_map else "pixels"
 
 
-def _read(sources: Sequence[_Source], pictures: Pictures) -> _Rows:
-    rows: list[RatedRow] = []
-    image: list[int] = []
-    source_of: list[int] = []
-    for number, source in enumerate(sources):
-        own = list(source.rows())
-        image += pictures.add(own)
-        rows += own
-        source_of += [number] * len(own)
-    pictures.finish()
-    return _Rows(rows, np.array(image, dtype=np.int64), np.array(source_of, dtype=np.int64), pictures.keys)
-
-
-def _split(settings: Settings, rows: _Rows, sources: Sequence[_Source]) -> Split:
-    """Captions to train on and to measure on; no picture is on both sides."""
-    given = np.array([source.kind == "validation" for source in sources], dtype=bool)
-    if not given.any():
-        return settings.split(rows)
-    held = given[rows.source]
-    shared = set(rows.image[held].tolist()) & set(rows.image[~held].tolist())
-    if shared:
-        row = next(n for n in np.flatnonzero(~held).tolist() if int(rows.image[n]) in shared)
-        raise InputError(
-            f"{rows.rows[row].place}: its picture is one of the {len(shared):,} that are measured on too, by "
-            f"{rows.rows[int(np.flatnonzero(held & (rows.image == rows.image[row]))[0])].place}. "
-            "Remove it from one of the two",
-            field="validation",
-        )
-    return Split(np.flatnonzero(~held), np.flatnonzero(held), 0, 0)
-
-
-def _batches(
-    settings: Settings, rows: _Rows, sources: Sequence[_Source], split: Split
-) -> Mapping[str, ContrastiveBatches | PearsonBatches]:
-    found: dict[str, ContrastiveBatches | PearsonBatches] = {}
+def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBatches:
+    """A batch of each loss in turn."""
+    found: list[ContrastiveBatches | PearsonBatches] = []
+    seed, size = settings.seed, settings.batch_size
     if settings.contrastive_weight:
-        parts = [rows.of(n, split.training) for n, source in enumerate(sources) if source.kind == "data"]
-        shown = [
-            (picture, row) for pictures, own in parts for picture, row in zip(pictures, own, strict=True)
-        ]
-        found["contrastive"] = ContrastiveBatches(
-            [picture for picture, _ in shown],
-            [row.caption for _, row in shown],
-            [row.language for _, row in shown],
-            batch_size=settings.batch_size,
-            seed=settings.seed,
-        )
+        chosen = split.training[rows.of_role("data")[split.training]].tolist()
+        shown = [rows.rows[row] for row in chosen]
+        captions, languages = [row.caption for row in shown], [row.language for row in shown]
+        images = rows.image[chosen].tolist()
+        found.append(ContrastiveBatches(images, captions, languages, batch_size=size, seed=seed))
     if settings.pearson_weight:
-        rated = [
-            (pictures, [row.caption for row in own], _learned_ratings(own, settings.rank_ratings))
-            for n, source in enumerate(sources)
-            if source.kind == "ratings"
-            for pictures, own in [rows.of(n, split.training)]
-        ]
-        size = settings.ratings_batch_size or settings.batch_size
-        found["pearson"] = PearsonBatches(rated, batch_size=size, seed=settings.seed)
-    return found
+        rated = []
+        for _, images, own in rows.parts("ratings", split.training):
+            ratings = [row.rating for row in own]
+            learned = rankdata(ratings).tolist() if settings.rank_ratings else ratings
+            rated.append((images, [row.caption for row in own], learned))
+        size = settings.ratings_batch_size or size
+        found.append(PearsonBatches(rated, batch_size=size, seed=seed))
+    return AlternatingBatches(found)
 
 
-def _learned_ratings(rows: Sequence[RatedRow], ranked: bool) -> list[float]:
-    """Ratings of one file as r sees them: themselves, or their ranks."""
-    ratings = [row.rating for row in rows]
-    return rankdata(ratings).tolist() if ranked and ratings else ratings
-
-
-def _held_out(rows: _Rows, sources: Sequence[_Source], split: Split) -> list[HeldOutRatings]:
-    parts = []
-    for number, source in enumerate(sources):
-        if source.kind == "data":
-            continue
-        pictures, own = rows.of(number, split.validation)
-        parts.append(
-            HeldOutRatings(
-                Path(source.spec).stem,
-                pictures,
-                [row.caption for row in own],
-                [row.language for row in own],
-                [row.rating for row in own],
-            )
+def _check(
+    settings: Settings, rows: RatedRows, split: Split, pictures: Pictures, texts: TextSide
+) -> RatingsCheck | None:
+    """The check of the held-out ratings, in the main process; None without any."""
+    held_out = [
+        HeldOutRatings(
+            Path(spec).stem,
+            images,
+            [row.caption for row in own],
+            [row.language for row in own],
+            [row.rating for row in own],
         )
-    return parts
+        for role in ("ratings", "validation")
+        for spec, images, own in rows.parts(role, split.validation)
+    ]
+    if any(part.captions for part in held_out):
+        return RatingsCheck(held_out, pictures, texts) if is_main_process() else None
+    if settings.patience is not None:
+        raise CapscoreError(
+            Setting("patience", settings.patience),
+            " needs ratings to measure on: a validation_share above 0, or files as ",
+            Setting("validation"),
+        )
+    return None
 
 
-def _valse(settings: Settings, backbone: Backbone) -> dict[str, float]:
-    return {} if settings.valse is None else valse_numbers(backbone, settings.valse, settings.valse_images)
-
-
-def _mean_cosine(texts: TextSide, pictures: Pictures, rows: _Rows, split: Split) -> float:
-    """Mean cosine of training captions and their pictures: captions for the contrast, if there are any."""
+def _mean_cosine(texts: TextSide, pictures: Pictures, rows: RatedRows, split: Split) -> float:
+    """Mean cosine of some training captions and their pictures; 0 where no factor w depends on it."""
+    if not isinstance(pictures.backbone, EmbeddedBackbone):
+        return 0.0
     chosen = split.training[:: max(1, len(split.training) // _SCALE_ROWS)].tolist()
     images = pictures.embedded(rows.image[chosen].tolist())
     with torch.no_grad():
@@ -507,49 +338,74 @@ def _mean_cosine(texts: TextSide, pictures: Pictures, rows: _Rows, split: Split)
     return float((images * captions).sum(axis=1).mean())
 
 
-def _identity(settings: Settings, backbone: Backbone, rows: _Rows, split: Split) -> dict[str, Any]:
-    """What makes a run what it is besides the loop's settings."""
-    digest = xxhash.xxh3_128()
-    for row in split.training.tolist():
-        item = rows.rows[row]
-        part = (rows.keys[rows.image[row]], item.caption, item.language, item.rating, int(rows.source[row]))
-        digest.update(repr(part).encode())
-    return {
-        **own_settings(settings, _NO_IDENTITY),
-        "base_fingerprint": backbone.fingerprint,
-        "training_data": digest.hexdigest(),
-    }
+def _save(
+    settings: Settings, trained: Trained, backbone: Backbone, part: TrainedPart, origin: str, w: float
+) -> None:
+    """Write the weights; `w` is the factor of an image tower, with which scores are as large as before."""
+    numbers = finite({"this": trained.evaluation, "base": trained.base})
+    notes = {"base": settings.base, "best_step": trained.run.best_step, "validation": numbers}
+    if isinstance(backbone, EmbeddedBackbone):
+        save_image_tower(
+            backbone.image,
+            trained.folder,
+            w=w,
+            logit_scale=backbone.logit_scale,
+            languages=backbone.languages,
+            recipe=RECIPE,
+            rated_from=origin,
+            notes=notes,
+        )
+        return
+    tuned.save_tuned(
+        backbone,
+        trained.folder,
+        base=load_backbone(settings.base, device="cpu", dtype="float32"),
+        base_spec=settings.base,
+        recipe=RECIPE,
+        notes=notes,
+        dtype=settings.stored_dtype,
+        towers=part.saved,
+        rated_from=origin,
+    )
 
 
-def _limitations(pictures: Pictures) -> list[str]:
-    if not pictures.n_stand_ins:
-        return []
-    return [
-        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other captions "
-        "of the photo stood in for each, by their mean embedding in the base's own text tower."
-    ]
-
-
-def _described(
-    rows: _Rows,
-    sources: Sequence[_Source],
+def _write(
+    settings: Settings,
+    trained: Trained,
+    sources: Mapping[Role, Sequence[Source]],
+    rows: RatedRows,
     split: Split,
     pictures: Pictures,
-    part: TrainedPart,
-    check: RatingsCheck | None,
-) -> str:
-    rated = np.array([source.kind != "data" for source in sources], dtype=bool)[rows.source]
-    parts = [
-        f"{counted(int((~rated[split.training]).sum()), 'caption')} and {int(rated[split.training].sum()):,} "
-        "ratings to train on",
-        f"{check.n if check else 0:,} ratings to measure on",
-        counted(len(pictures.keys), "image")
-        + (f", {pictures.n_stand_ins:,} of them replaced by texts" if pictures.n_stand_ins else ""),
-        f"{part.n_trained:,} trained numbers",
-    ]
-    if split.n_held_out:
-        parts.append(f"{split.n_held_out:,} held out by the list")
-    return "; ".join(parts)
+    scale: float,
+    n_measured: int,
+    command: str,
+) -> None:
+    """Write the card and the result."""
+    specs = [source.spec for listed in sources.values() for source in listed]
+    limitation = (
+        f"{pictures.n_stand_ins:,} of the {len(pictures.keys):,} images were not available: other captions "
+        "of the photo stood in for each, by their mean embedding in the base's own text tower."
+    )
+    write_run(
+        settings,
+        trained,
+        recipe=RECIPE,
+        command=command,
+        languages=sorted({rows.rows[row].language for row in split.training.tolist()}),
+        shown={**asdict(settings), "logit_scale": scale},
+        sources=[*sources["data"], *sources["ratings"]],
+        split=split,
+        images="images",
+        n_measured=n_measured,
+        missing="tau_c",
+        limitations=[limitation] if pictures.n_stand_ins else [],
+        not_measured=[] if n_measured else ["Agreement with human ratings."],
+        summary={
+            "data": file_digests([spec for spec in specs if not spec.startswith(BENCHMARK)]),
+            "best_step": trained.run.best_step,
+            **finite({"this": trained.evaluation, "base": trained.base}),
+        },
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import xxhash
 
@@ -23,11 +24,12 @@ from capscore.backbones.base import Backbone
 from capscore.backbones.checkpoint import folder_kind
 from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
-from capscore.embedding.embedder import Embedder
+from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS, P
-from training.data.caption_source import BENCHMARK, CaptionSource
 from training.data.captions import Captions, check_captions, embed_captions
+from training.data.rows import CAPTIONS
+from training.data.source import BENCHMARK, Source, SourceSettings
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
@@ -53,18 +55,16 @@ _NO_IDENTITY = NOT_IN_WEIGHTS | {"data_dir", "evaluate_captions"}
 
 
 @dataclass
-class Settings(RecipeSettings):
+class Settings(RecipeSettings, SourceSettings):
     """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Kim et al. 2023, §3.4, App. B). It does not state
     batch size, weight decay, schedule, clipping and the scale of the logits.
 
     Attributes:
-        data: Files of captions (`training.data.caption_rows.file_rows`), or benchmarks such as
+        data: Files of captions (`training.data.rows.file_rows`), or benchmarks such as
             "benchmark:multi30k/de:train". If a file of the same name with .sources.json behind it lists the
             origins of the captions, the card cites them.
-        data_dir: Folder of the benchmarks' files, or of folders named as the benchmarks.
-        image_column, candidate_column, language_column: Names of columns, where they are unfamiliar.
         few_shot: Number of captions to train on, with all others for validation; None to split by
             `validation_share`.
         lambda_1, lambda_2, lambda_3, margin: Weights and margin of the loss
@@ -83,10 +83,6 @@ class Settings(RecipeSettings):
 
     epochs: int = 5
     learning_rate: float = 5e-5
-    data_dir: str | None = None
-    image_column: str | None = None
-    candidate_column: str | None = None
-    language_column: str | None = None
     few_shot: int | None = None
     lambda_1: float = 0.1
     lambda_2: float = 0.05
@@ -121,37 +117,23 @@ class Settings(RecipeSettings):
         require(self.evaluate_captions >= 1, "evaluate_captions", self.evaluate_captions, "at least 1")
         _ = self.noise
 
-    def source(self, spec: str) -> CaptionSource:
-        """A file or a benchmark of the data."""
-        return CaptionSource(
-            spec,
-            license=self.data_license,
-            language=self.language,
-            image_dir=self.image_dir,
-            data_dir=self.data_dir,
-            image_column=self.image_column,
-            candidate_column=self.candidate_column,
-            language_column=self.language_column,
-        )
-
     @property
     def noise(self) -> Noise:
         """How captions are perturbed."""
-        return Noise(
-            tuple(self.kinds),
-            self.draws,
-            self.p,
-            self.shared_draws,
-            self.removal,
-            tuple(self.kind_shares),
-            self.order,
-        )
+        kinds, shares = tuple(self.kinds), tuple(self.kind_shares)
+        return Noise(kinds, self.draws, self.p, self.shared_draws, self.removal, shares, self.order)
 
     @property
     def weights(self) -> LossWeights:
         """Weights of the loss."""
         lambdas = (self.lambda_1, self.lambda_2, self.lambda_3)
         return LossWeights(self.clip_weight, *lambdas, margin=self.margin, keep_close=self.keep_close)
+
+    @property
+    def sources(self) -> list[Source]:
+        """The files and benchmarks of the data."""
+        source = partial(Source, license=self.data_license, language=self.language, images=self.image_dir)
+        return [source(spec, CAPTIONS, data_dir=self.data_dir, columns=self.columns) for spec in self.data]
 
 
 def train(settings: Settings, *, command: str = "") -> Trained:
@@ -172,80 +154,87 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
         raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
+    sources = settings.sources
     with main_process_first():  # the others find the embeddings in the cache
-        embedder = Embedder(backbone, cache=EmbeddingCache(None))
-        sources = [settings.source(spec) for spec in settings.data]
-        check_captions(
-            (row for source in sources for row in source.rows()), nouns="substitution" in settings.kinds
-        )
-        rows = (row for source in sources for row in source.rows())
-        captions = embed_captions(rows, embedder, folder=out if out.is_dir() else None)
-        split = settings.split(captions, settings.few_shot)
-        before = embedder.texts(captions.texts, prefix=backbone.prefix) if settings.keep_close else None
-    batches = TripleBatches(
-        captions,
-        split.training,
-        batch_size=settings.batch_size,
-        noise=settings.noise,
-        seed=settings.seed,
-    )
+        captions, before = _read(settings, sources, backbone)
+    split = settings.split(captions, settings.few_shot)
+    noise, seed = settings.noise, settings.seed
+    batches = TripleBatches(captions, split.training, batch_size=settings.batch_size, noise=noise, seed=seed)
     check = None
     if len(split.validation) and is_main_process():
-        check = RobustnessCheck(
-            captions,
-            split.validation,
-            settings.noise,
-            backbone,
-            most=settings.evaluate_captions,
-            seed=settings.seed,
-        )
-    say(_described(captions, split, check))
+        most = settings.evaluate_captions
+        check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
+    n_measured = check.n if check else 0
+    replaced = f", {captions.n_stand_ins:,} of them replaced by texts" if captions.n_stand_ins else ""
+    say(f"{split.described(n_measured)}; {counted(len(captions.keys), 'image')}{replaced}")
 
     network = backbone.text_network()
     network.requires_grad_(True)
     network.train(settings.dropout)
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
-    loss = TripleLoss(
-        backbone,
-        captions,
-        settings.weights,
-        logit_scale=scale,
-        shared_negatives=settings.shared_negatives,
-        before=before,
-    )
+    shared = settings.shared_negatives
     result = run(
         network,
         batches,
-        loss,
+        TripleLoss(
+            backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
+        ),
         settings,
         evaluate=None if check is None else lambda model, step: check(backbone),
-        identity=_identity(settings, backbone, captions, split, batches),
+        identity={
+            **own_settings(settings, _NO_IDENTITY),
+            "base_fingerprint": backbone.fingerprint,
+            "training_data": _digest(captions, split),
+            "nouns": batches.noun_finders,
+        },
     )
     network.eval()
+    base = {} if check is None else check.base_numbers
+    n_training, n_validation = len(split.training), len(split.validation)
+    trained = Trained(out, result, result.evaluation, base, n_training, n_validation)
+    if result.finished and is_main_process():
+        shown = {**asdict(settings), "logit_scale": scale, "nouns": batches.noun_finders}
+        _save(settings, trained, backbone, captions, split, sources, shown, n_measured, command)
+    return trained
 
-    evaluation = result.evaluation
-    trained = Trained(
-        folder=out,
-        run=result,
-        evaluation=evaluation,
-        base={} if check is None else check.base_numbers,
-        n_training=len(split.training),
-        n_validation=len(split.validation),
-    )
-    if not (result.finished and is_main_process()):
-        return trained
 
+def _read(
+    settings: Settings, sources: Sequence[Source], backbone: Backbone
+) -> tuple[Captions, EmbeddedRows | None]:
+    """The captions, and their embeddings in the base where the loss needs them."""
+    embedder = Embedder(backbone, cache=EmbeddingCache(None))
+    out = Path(settings.out).expanduser()
+    nouns = "substitution" in settings.kinds
+    check_captions((row for source in sources for row in source.rows()), nouns=nouns)
+    rows = (row for source in sources for row in source.rows())
+    captions = embed_captions(rows, embedder, folder=out if out.is_dir() else None)
+    before = embedder.texts(captions.texts, prefix=backbone.prefix) if settings.keep_close else None
+    return captions, before
+
+
+def _save(
+    settings: Settings,
+    trained: Trained,
+    backbone: Backbone,
+    captions: Captions,
+    split: Split,
+    sources: Sequence[Source],
+    shown: dict[str, object],
+    n_measured: int,
+    command: str,
+) -> None:
+    """Write the weights, the card and the result."""
     languages = sorted({captions.languages[row] for row in split.training.tolist()})
-    numbers = finite({"this": evaluation, "base": trained.base})
-    weights, noise = asdict(settings.weights), asdict(settings.noise)
+    numbers = finite({"this": trained.evaluation, "base": trained.base})
+    notes = {"loss": asdict(settings.weights), "noise": asdict(settings.noise), "validation": numbers}
     tuned.save_tuned(
         backbone,
-        out,
+        trained.folder,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),
         base_spec=settings.base,
         recipe="pr_mcs",
         languages=languages,
-        notes={"loss": weights, "noise": noise, "validation": numbers},
+        notes=notes,
         dtype=settings.stored_dtype,
     )
     write_run(
@@ -254,17 +243,16 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         recipe="pr_mcs",
         command=command,
         languages=languages,
-        shown={**asdict(settings), "logit_scale": scale, "nouns": batches.noun_finders},
+        shown=shown,
         sources=sources,
         split=split,
         images="images",
-        n_measured=check.n if check else 0,
+        n_measured=n_measured,
         missing="drop_average",
         no_shares=("original",),
         limitations=_limitations(settings, captions),
         summary={"data": data_digests(settings), **numbers},
     )
-    return trained
 
 
 def _limitations(settings: Settings, captions: Captions) -> list[str]:
@@ -291,36 +279,13 @@ def data_digests(settings: Settings) -> dict[str, str]:
     return file_digests([spec for spec in settings.data if not spec.startswith(BENCHMARK)])
 
 
-def _identity(
-    settings: Settings, backbone: Backbone, captions: Captions, split: Split, batches: TripleBatches
-) -> dict[str, Any]:
-    """What makes a run what it is besides the loop's settings."""
+def _digest(captions: Captions, split: Split) -> str:
     digest = xxhash.xxh3_128()
     for row in split.training.tolist():
         key = captions.keys[captions.image[row]]
-        digest.update(
-            repr((key, captions.texts[row], captions.languages[row], captions.objects[row])).encode()
-        )
-    return {
-        **own_settings(settings, _NO_IDENTITY),
-        "base_fingerprint": backbone.fingerprint,
-        "training_data": digest.hexdigest(),
-        "nouns": batches.noun_finders,
-    }
-
-
-def _described(captions: Captions, split: Split, check: RobustnessCheck | None) -> str:
-    parts = [
-        f"{counted(len(split.training), 'caption')} to train on",
-        f"{len(split.validation):,} for validation" + (f", {check.n:,} of them measured" if check else ""),
-        counted(len(captions.keys), "image")
-        + (f", {captions.n_stand_ins:,} of them replaced by texts" if captions.n_stand_ins else ""),
-    ]
-    if split.n_held_out:
-        parts.append(f"{split.n_held_out:,} held out by the list")
-    if split.n_left_out:
-        parts.append(f"{split.n_left_out:,} left out: they share an image with few-shot training")
-    return "; ".join(parts)
+        caption = (key, captions.texts[row], captions.languages[row], captions.objects[row])
+        digest.update(repr(caption).encode())
+    return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -46,6 +45,8 @@ from training.engine.teacher_embeddings import teacher_embeddings
 
 _EVALUATION_BATCH = 256
 _KS = (1, 5, 10)
+# What the card calls a number, besides those of retrieval.
+_MEASURES = {"cosine": "cosine to the teacher's embedding"}
 # Settings that do not make a run what it is: where its files are, and what the card says.
 _NO_IDENTITY = (
     *("data", "validation", "languages", "cache", "image_tower"),
@@ -105,7 +106,7 @@ class Example(NamedTuple):
     Attributes:
         text: A translation, or the English sentence itself.
         language: Language of the text.
-        sentence: Place of the English sentence among the teacher's embeddings.
+        sentence: Number of the English sentence among the teacher's embeddings.
     """
 
     text: str
@@ -118,7 +119,7 @@ class Examples(Sequence[Example]):
 
     Args:
         text: The parallel text.
-        places: Place of each of its sources among the teacher's embeddings.
+        numbers: Number of each of its sources among the teacher's embeddings.
         with_english: Whether the sources are examples too.
 
     >>> text = ParallelText(["A dog."], np.array([0]), ["Ein Hund."], ["de"], duplicates=0)
@@ -126,23 +127,21 @@ class Examples(Sequence[Example]):
     [('Ein Hund.', 7), ('A dog.', 7)]
     """
 
-    def __init__(self, text: ParallelText, places: np.ndarray, *, with_english: bool):
-        self._text, self._places = text, places
-        self._pairs = len(text)
-        self._n = self._pairs + (len(text.sources) if with_english else 0)
+    def __init__(self, text: ParallelText, numbers: np.ndarray, *, with_english: bool):
+        self.text, self.numbers = text, numbers
+        self.n_english = len(text.sources) if with_english else 0
 
     def __len__(self) -> int:
-        return self._n
+        return len(self.text) + self.n_english
 
-    def __getitem__(self, number: int) -> Example:
-        if not 0 <= number < self._n:
-            raise IndexError(number)
-        text = self._text
-        if number < self._pairs:
-            place = int(self._places[text.pair_source[number]])
-            return Example(text.targets[number], text.languages[number], place)
-        source = number - self._pairs
-        return Example(text.sources[source], "en", int(self._places[source]))
+    def __getitem__(self, index: int) -> Example:  # type: ignore[override]
+        text, source = self.text, index - len(self.text)
+        if source < 0:
+            sentence = int(self.numbers[text.pair_source[index]])
+            return Example(text.targets[index], text.languages[index], sentence)
+        if source >= self.n_english:
+            raise IndexError(index)
+        return Example(text.sources[source], "en", int(self.numbers[source]))
 
 
 def train(settings: TeacherLearning, *, command: str = "") -> RunResult:
@@ -162,21 +161,15 @@ def train(settings: TeacherLearning, *, command: str = "") -> RunResult:
     text = read_parallel_text(settings.data, settings.languages)
     languages = sorted(text.counts())
     validation = read_parallel_text(settings.validation, languages) if settings.validation else None
-    sentences = list(dict.fromkeys([*text.sources, *(validation.sources if validation else ())]))
-    place = {sentence: number for number, sentence in enumerate(sentences)}
+    held_out = [] if validation is None else validation.sources
+    sentences = list(dict.fromkeys([*text.sources, *held_out]))
+    shared = len(text.sources) + len(held_out) - len(sentences)
+    counts = ", ".join(f"{language} {n:,}" for language, n in text.counts().items())
     say(
-        f"{len(text):,} pairs ({', '.join(f'{k} {n:,}' for k, n in text.counts().items())}) of "
-        f"{len(text.sources):,} sentences; {text.duplicates:,} duplicates left out"
+        f"{len(text):,} pairs ({counts}) of {len(text.sources):,} sentences; {text.duplicates:,} duplicates "
+        f"left out; {len(held_out):,} sentences for validation, {shared:,} of them in the training data too"
     )
-    if validation is not None:
-        shared = len(text.sources) + len(validation.sources) - len(sentences)
-        say(
-            f"validation: {len(validation):,} pairs of {len(validation.sources):,} sentences, "
-            f"{shared:,} of them in the training data too"
-        )
-
     teacher = load_backbone(settings.teacher, device=device())
-    teacher_name, dim = f"{teacher.name}@{teacher.revision}", teacher.dim
     cache = Path(settings.cache).expanduser() if settings.cache else out / "teacher"
     with main_process_first():
         embeddings = teacher_embeddings(teacher, sentences, cache, prefix=settings.teacher_prefix)
@@ -185,29 +178,29 @@ def train(settings: TeacherLearning, *, command: str = "") -> RunResult:
         "digest of the data": text.digest,
         "fingerprint of the teacher": teacher.fingerprint,
     }
+    name, dim = f"{teacher.name}@{teacher.revision}", teacher.dim
     del teacher
+    learned = [*languages, "en"] if settings.with_english else languages
+    student = make_student(settings, text, dim=dim, teacher=name, languages=learned)
+    number = {sentence: index for index, sentence in enumerate(sentences)}
 
-    english = ["en"] if settings.with_english else []
-    student = make_student(settings, text, dim=dim, teacher=teacher_name, languages=[*languages, *english])
-    places = np.array([place[source] for source in text.sources])
-    examples = Examples(text, places, with_english=settings.with_english)
-    evaluate = None
-    if validation is not None:
-        held_out = np.array([place[source] for source in validation.sources])
-        evaluate = evaluation(Examples(validation, held_out, with_english=settings.with_english), embeddings)
+    def examples(of: ParallelText) -> Examples:
+        numbers = np.array([number[source] for source in of.sources])
+        return Examples(of, numbers, with_english=settings.with_english)
+
     result = run(
         student.train(),
-        ShuffledBatches(examples, settings.batch_size, settings.seed),
+        ShuffledBatches(examples(text), settings.batch_size, settings.seed),
         mse_loss(embeddings, settings.reduction),
         settings,
-        evaluate=evaluate,
+        evaluate=None if validation is None else evaluation(examples(validation), embeddings),
         identity=identity,
     )
     if not result.finished:
         say(f"stopped after step {result.step}; the same command continues")
     elif is_main_process():
         student.eval().save_pretrained(out / "student")
-        _write_card(settings, result, student, text, validation, teacher_name, command)
+        _write_card(settings, result, student, text, validation, shared, command)
         say(f'the student is in {out / "student"}: capscore.load("mcs", backbone="{out / "student"}")')
     return result
 
@@ -218,7 +211,7 @@ def _write_card(
     student: StudentTextTower,
     text: ParallelText,
     validation: ParallelText | None,
-    teacher: str,
+    shared: int,
     command: str,
 ) -> None:
     """Write the card and the settings beside the student's weights."""
@@ -230,39 +223,31 @@ def _write_card(
         origin = Origin(path, Path(path).name, settings.data_license)
         origin.n = rows
         data += origin.described()
-    results = [Result("validation", "cosine", None)]
+    results, held_out = [Result("validation", "cosine", None)], "nothing: no validation text was given"
     if validation is not None:
-        languages = Counter(validation.languages)
-        if settings.with_english:
-            languages["en"] = len(validation.sources)
-        results = []
-        for name, value in result.evaluation.items():
-            language, _, measure = name.partition(" ")
-            about = (
-                "cosine to the teacher's embedding" if measure == "cosine" else f"{measure} of the sentence"
+        n_rows = {**validation.counts(), "en": len(validation.sources)}
+        results = [
+            Result(
+                "validation",
+                measure,
+                value,
+                metric_name=_MEASURES.get(measure, f"{measure} of the sentence"),
+                language=language,
+                command=command,
+                rows=n_rows[language],
             )
-            results.append(
-                Result(
-                    "validation",
-                    measure,
-                    value,
-                    metric_name=about,
-                    language=language,
-                    command=command,
-                    rows=languages[language],
-                )
-            )
-    seen = set(text.sources).intersection(() if validation is None else validation.sources)
-    held_out = "nothing: no validation text was given"
-    if validation is not None:
-        held_out = f"{counted(len(validation.sources) - len(seen), 'sentence')} of the validation text"
-        if seen:
-            held_out += f"; {counted(len(seen), 'other sentence')} of it is in the training text too"
+            for name, value in result.evaluation.items()
+            for language, measure in [name.split()]
+        ]
+        n = len(validation.sources) - shared
+        held_out = f"{counted(n, 'sentence')} of the validation text"
+        if shared:
+            held_out += f"; {counted(shared, 'other sentence')} of it is in the training text too"
     card = ModelCard(
         name=settings.name or folder.resolve().parent.name,
         recipe="teacher_learning",
         base="a new encoder" if settings.student == SCRATCH else settings.student,
-        languages=list(student.languages),
+        languages=sorted(student.languages or ()),
         license=settings.license,
         command=command,
         settings={name: value for name, value in asdict(settings).items() if name not in ("out", "name")},
@@ -270,7 +255,7 @@ def _write_card(
         held_out=held_out,
         results=results,
         not_measured=["Agreement with human ratings.", "Agreement with photos."],
-        teacher=teacher,
+        teacher=student.teacher,
         image_tower=student.image_tower,
         compute=f"{torch.device(device()).type}, {result.seconds / 60:.1f} minutes",
     )
@@ -291,21 +276,22 @@ def mse_loss(embeddings: np.ndarray, reduction: Literal["sum", "mean"] = "sum") 
     """
 
     def loss(model: nn.Module, rows: Sequence[Example], gather: Gather) -> Mapping[str, Tensor]:
-        own, truncated = _embed(model, [row.text for row in rows])
-        student = gather(own.float())
-        teacher = gather(_rows(embeddings, [row.sentence for row in rows]).to(own.device))
+        embedded, truncated = _embed(model, [row.text for row in rows])
+        at = embedded.device
+        right = np.ascontiguousarray(embeddings[[row.sentence for row in rows]])
+        student, teacher = gather(embedded.float()), gather(torch.from_numpy(right).to(at))
         squares = (student - teacher).square()
         per_sentence = squares.sum(dim=1) if reduction == "sum" else squares.mean(dim=1)
         return {
             "loss": per_sentence.mean(),
             "cosine": F.cosine_similarity(student, teacher).mean(),
-            "truncated": gather(torch.from_numpy(truncated).float().to(own.device)).mean(),
+            "truncated": gather(torch.from_numpy(truncated).float().to(at)).mean(),
         }
 
     return loss
 
 
-def evaluation(examples: Sequence[Example], embeddings: np.ndarray) -> Evaluate:
+def evaluation(examples: Iterable[Example], embeddings: np.ndarray) -> Evaluate:
     """The evaluation of a student, for each language of the examples.
 
     Args:
@@ -324,21 +310,22 @@ def evaluation(examples: Sequence[Example], embeddings: np.ndarray) -> Evaluate:
     def evaluate(model: nn.Module, step: int) -> dict[str, float]:
         numbers: dict[str, float] = {}
         for language, rows in sorted(by_language.items()):
-            own = _embed_sorted(model, [row.text for row in rows])
+            student = _embed_sorted(model, [row.text for row in rows])
             sentences, right = np.unique([row.sentence for row in rows], return_inverse=True)
             teacher = np.asarray(embeddings[sentences])
-            lengths = np.linalg.norm(own, axis=1)
+            lengths = np.linalg.norm(student, axis=1)
             if not np.isfinite(lengths).all() or not lengths.all():
                 raise CapscoreError(
                     f"after step {step} the student gives {language} texts embeddings that are 0 or not "
                     "finite"
                 )
-            cosines = (own * teacher[right]).sum(axis=1) / lengths
+            cosines = (student * teacher[right]).sum(axis=1) / lengths
             found = retrieval(
-                image_embeddings=teacher, text_embeddings=own, text_to_image=right.tolist(), ks=_KS
+                image_embeddings=teacher, text_embeddings=student, text_to_image=right.tolist(), ks=_KS
             )
             numbers[f"{language} cosine"] = float(cosines.mean())
-            numbers |= {f"{language} r@{k}": found.value(f"text_to_image_r@{k}") for k in _KS}
+            for k in _KS:
+                numbers[f"{language} r@{k}"] = float(found.value(f"text_to_image_r@{k}") or 0)
         return numbers
 
     return evaluate
@@ -349,24 +336,18 @@ def _embed(model: nn.Module, texts: Sequence[str]) -> tuple[Tensor, np.ndarray]:
     assert isinstance(model, StudentTextTower)
     tokens = model.tokenize(texts)
     ids, mask = pad_batch(tokens.ids, pad_id_of(model.tokenizer))
-    where = model.projection.weight.device
-    return model(ids.to(where), mask.to(where)), tokens.truncated
+    at = model.projection.weight.device
+    return model(ids.to(at), mask.to(at)), tokens.truncated
 
 
 def _embed_sorted(model: nn.Module, texts: Sequence[str]) -> np.ndarray:
     """Texts → float32 (n, d), in batches of texts of similar length."""
     order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    rows: list[np.ndarray] = [np.empty(0)] * len(texts)
-    for start in range(0, len(order), _EVALUATION_BATCH):
-        batch = order[start : start + _EVALUATION_BATCH]
-        own, _ = _embed(model, [texts[row] for row in batch])
-        for row, embedding in zip(batch, own.float().cpu().numpy(), strict=True):
-            rows[row] = embedding
-    return np.stack(rows)
-
-
-def _rows(embeddings: np.ndarray, places: Sequence[int]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(embeddings[list(places)]))
+    parts = [
+        _embed(model, [texts[row] for row in order[start : start + _EVALUATION_BATCH]])[0].float().cpu()
+        for start in range(0, len(order), _EVALUATION_BATCH)
+    ]
+    return torch.cat(parts)[np.argsort(order)].numpy()
 
 
 def _main() -> None:

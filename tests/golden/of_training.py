@@ -37,7 +37,7 @@ MODULES = {
     "triples": "training.data.triples",
     "captions": "training.data.captions",
     "split": "training.data.split",
-    "caption_rows": "training.data.caption_rows",
+    "caption_rows": "training.data.rows",
 }
 CONFIGS = ROOT / "training" / "configs"
 MAKING = ROOT / "weights" / "making" / "configs"

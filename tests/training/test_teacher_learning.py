@@ -10,32 +10,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import capscore
 from capscore.backbones.text_towers import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.hub.weights import plan_weights
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
 from training.engine import teacher_embeddings as teacher_embeddings_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
 from training.engine.teacher_embeddings import teacher_embeddings
-from training.engine.training_log import read_log
-from training.teacher_learning import (
-    Example,
-    Examples,
-    TeacherLearning,
-    evaluation,
-    mse_loss,
-    train,
-)
+from training.teacher_learning import Example, Examples, TeacherLearning, evaluation, mse_loss, train
 
+from ..backbones.tiny_kinds import make_student
 from ..toy import ColourBackbone
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
-ROOT = Path(__file__).parents[2]
+CONFIG = Path(__file__).parents[2] / "training/configs/teacher_learning.yaml"
 COLOURS = {"red": "rot", "green": "grün", "blue": "blau"}
 WHO = {"a dog": "ein Hund", "a cat": "eine Katze", "a child": "ein Kind", "a woman": "eine Frau"}
 WHAT = {"sleeps": "schläft", "runs": "rennt", "waits": "wartet"}
@@ -62,10 +55,9 @@ def colours(tmp_path, monkeypatch):
         for count in (1, 2, 3)
         for words in product(COLOURS, repeat=count)
     ]
-    data = write(tmp_path / "train.jsonl", rows[::2])
     settings = TeacherLearning(
         out=str(tmp_path / "run"),
-        data=[data],
+        data=[write(tmp_path / "train.jsonl", rows[::2])],
         validation=[write(tmp_path / "val.jsonl", rows[1::2])],
         teacher="colours",
         student="scratch",
@@ -74,17 +66,14 @@ def colours(tmp_path, monkeypatch):
         heads=2,
         vocabulary=60,
         max_tokens=16,
-        epochs=3,
+        max_steps=2,
         batch_size=16,
         learning_rate=5e-3,
-        log_every=1,
     )
     return backbone, settings
 
 
-# The whole
-
-
+@pytest.mark.slow
 def test_a_student_from_nothing_takes_the_teachers_images(tmp_path):
     sentences = [
         (f"{who} {what} {where}", f"{WHO[who]} {WHAT[what]} {WHERE[where]}")
@@ -92,101 +81,78 @@ def test_a_student_from_nothing_takes_the_teachers_images(tmp_path):
     ]
     held_out = sentences[::6]
     data = write(tmp_path / "train.jsonl", [row for row in sentences if row not in held_out])
-    line = ["--config", str(ROOT / "training/configs/teacher_learning.yaml"), "--data", data]
+    line = ["--config", str(CONFIG), "--data", data]
     line += ["--validation", write(tmp_path / "val.jsonl", held_out), "--languages", "de"]
     line += ["--out", str(tmp_path / "run"), "--teacher", "embedded", "--student", "scratch"]
     line += ["--layers", "1", "--width", "48", "--heads", "2", "--vocabulary", "200", "--precision", "no"]
     line += ["--epochs", "40", "--batch_size", "20", "--learning_rate", "4e-3", "--warmup_steps", "10"]
     result = train(parse(TeacherLearning, line, ""))
-    assert result.finished and result.step == 160
-    first = next(line for line in read_log(tmp_path / "run") if "evaluation" in line)["evaluation"]
-    assert first["de cosine"] < 0.2
     assert result.evaluation["de cosine"] > 0.7
     assert result.evaluation["de r@5"] > 0.8, "10 sentences, none of them seen"
-
     folder = tmp_path / "run" / "student"
-    student = capscore.load_backbone(str(folder), device="cpu")
+    student, teacher = (capscore.load_backbone(spec, device="cpu") for spec in (str(folder), "embedded"))
     assert student.languages == {"de", "en"} and student.dim == 512 and student.max_tokens == 77
-    teacher = capscore.load_backbone("embedded", device="cpu")
     seen = [row for row in sentences if row not in held_out][:8]
     german, english = (
         tower.encode_texts([row[side] for row in seen]) for tower, side in ((student, 1), (teacher, 0))
     )
     assert (german * english).sum(axis=1).min() > 0.8
-    photo = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    scores = capscore.load("mcs", backbone=str(folder), device="cpu", cache=False).score(
-        [seen[0][1]], images=[photo]
-    )
-    from PIL import Image
-
-    cosine = (german[:1] * teacher.encode_images([Image.fromarray(photo)])).sum()
-    assert scores.scores[0] == pytest.approx(2.5 * max(cosine, 0), abs=1e-5)
+    photo = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
+    mcs = capscore.load("mcs", backbone=str(folder), device="cpu", cache=False)
+    cosine = (german[:1] * teacher.encode_images([photo])).sum()
+    assert mcs.score([seen[0][1]], images=[photo]).scores[0] == pytest.approx(2.5 * max(cosine, 0), abs=1e-5)
 
 
-def test_the_same_command_goes_on_to_the_same_student(colours):
+def test_a_run_that_is_stopped_goes_on_with_the_teachers_embeddings(colours):
     backbone, settings = colours
     whole = train(replace(settings, out=settings.out + "-whole"))
     part = train(replace(settings, max_minutes=1e-9))
     assert not part.finished and not Path(settings.out, "student").exists()
     embedded = backbone.encoded_texts
     rest = train(settings)
-    assert rest.finished and rest.resumed_from == part.step == 1
+    assert rest.resumed_from == part.step == 1 and rest.evaluation == whole.evaluation
     assert backbone.encoded_texts == embedded, "the teacher's embeddings lie in the run's folder"
     a, b = (Path(out, "student", "model.safetensors") for out in (settings.out, settings.out + "-whole"))
     assert a.read_bytes() == b.read_bytes()
-    assert rest.evaluation == whole.evaluation
-    assert set(rest.losses) == {"loss", "cosine", "truncated"}
+    with pytest.raises(CapscoreError, match="digest of the data"):
+        train(replace(settings, data=[write(Path(settings.data[0]).with_name("x.jsonl"), [("red", "rot")])]))
+    # where the data lies, and what it is evaluated on, may change
+    moved = Path(settings.data[0]).rename(Path(settings.data[0]).with_name("moved.jsonl"))
+    assert train(replace(settings, data=[str(moved)], validation=[])).resumed_from == 2
 
 
-def test_the_student_has_a_card_and_can_be_pushed(colours, tmp_path):
+def test_the_card_counts_the_rows_of_each_file_and_sentences_that_are_in_both_texts(colours, tmp_path):
     _, settings = colours
     data = tmp_path / "more.jsonl"
     data.write_text('{"en": "red red red red", "de": "rot rot rot rot"}\n' * 2, encoding="utf-8")
     Path(f"{data}.sources.json").write_text(
-        '{"held_out": "", "sources": [{"name": "Colour words", "license": "CC0", "rows": 2}]}',
-        encoding="utf-8",
+        '{"held_out": "", "sources": [{"name": "Colour words", "license": "CC0", "rows": 2}]}'
     )
-    settings = replace(
-        settings, data=[*settings.data, str(data)], license="mit", data_license="CC BY 4.0", name="toy"
-    )
-    train(settings, command="python -m training.teacher_learning --config toy.yaml")
-    folder = Path(settings.out, "student")
-    card = (folder / "README.md").read_text(encoding="utf-8")
-    n_rows = len(Path(settings.data[0]).read_text(encoding="utf-8").splitlines())
-    assert "# toy" in card and "license: mit" in card
-    assert f"| {Path(settings.data[0]).name} | CC BY 4.0 | {n_rows} | training |" in card
-    assert "| Colour words | CC0 | 2 | training |" in card
-    assert "python -m training.teacher_learning --config toy.yaml" in card
+    both = [settings.data[0], str(data)]
+    train(replace(settings, data=both, validation=both[:1], data_license="CC BY 4.0", name="toy"))
+    card = Path(settings.out, "student", "README.md").read_text(encoding="utf-8")
+    n = len(Path(both[0]).read_text(encoding="utf-8").splitlines())
+    assert f"train.jsonl | CC BY 4.0 | {n} |" in card and "Colour words | CC0 | 2 |" in card
+    assert f"0 sentences of the validation text; {n} other sentences of it" in card
     assert "cosine to the teacher's embedding" in card
-    assert "the validation text" in card
-    again = parse(TeacherLearning, ["--config", str(folder / "settings.yaml")], "")
-    assert again == settings
-    ready = plan_weights(folder)
-    assert {"README.md", "capscore_student.json"} <= ready.files.keys()
 
 
-def test_english_is_learnt_too_or_not(colours):
+@pytest.mark.parametrize(("english", "languages"), [(True, ["de", "en"]), (False, ["de"])])
+def test_english_is_learnt_too_or_not(colours, english, languages):
     _, settings = colours
-    for english, languages in ((True, ["de", "en"]), (False, ["de"])):
-        out = f"{settings.out}-{english}"
-        result = train(replace(settings, out=out, with_english=english, epochs=1))
-        marker = json.loads(Path(out, "student", "capscore_student.json").read_text())
-        assert marker["languages"] == languages
-        assert marker["image_tower"] == "colours"
-        assert {name.split()[0] for name in result.evaluation} == set(languages)
+    result = train(replace(settings, with_english=english, max_steps=1))
+    marker = json.loads(Path(settings.out, "student", "capscore_student.json").read_text())
+    assert (marker["languages"], marker["image_tower"]) == (languages, "colours")
+    assert {name.split()[0] for name in result.evaluation} == set(languages)
 
 
-@pytest.mark.parametrize("kind", ["bert", "xlm-roberta"])
-def test_a_published_encoder_from_a_folder(colours, kind, tmp_path):
-    from ..backbones.tiny_kinds import make_student
-
+def test_a_published_encoder_from_a_folder(colours, tmp_path):
     _, settings = colours
     folder = tmp_path / "encoder"
-    tower = make_student(tmp_path / "tokenizer", kind)
+    tower = make_student(tmp_path / "tokenizer", "xlm-roberta")
     tower.encoder.save_pretrained(folder)
     tower.tokenizer.save_pretrained(folder)
-    settings = replace(settings, student=str(folder), epochs=1, learning_rate=1e-6)
-    train(settings)
+    train(replace(settings, student=str(folder), max_steps=1, learning_rate=1e-6))
     saved = StudentTextTower.from_pretrained(Path(settings.out) / "student")
     before = tower.encoder.state_dict()
     moved = [(saved.encoder.state_dict()[name] - before[name]).abs().max().item() for name in before]
@@ -219,16 +185,12 @@ def test_the_loss_is_the_papers_or_torchs(monkeypatch):
     assert got["loss"].item() == pytest.approx((0.8 + 5.0) / 2)
     assert got["cosine"].item() == pytest.approx((0.6 + 0.5**0.5) / 2)
     assert got["truncated"].item() == 0.5
-    mean = mse_loss(teacher, "mean")(model, rows, gather)["loss"]
-    assert mean.item() == pytest.approx((0.8 + 5.0) / 4)
-    assert mean.item() == pytest.approx(
-        torch.nn.MSELoss()(model.rows, torch.from_numpy(teacher[[2, 0]])).item()
-    )
+    assert mse_loss(teacher, "mean")(model, rows, gather)["loss"].item() == pytest.approx((0.8 + 5.0) / 4)
 
 
 def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypatch):
     teacher = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
-    student = {"a": [3, 1, 0], "b": [3, 1, 0], "c": [0, 0, 2], "d": [1, 1, 1], "e": [0, 5, 0]}
+    student = {"a": [3, 1, 0], "b": [3, 1, 0], "c": [0, 0, 2], "d": [1, 1, 1], "e": [0, 5, 0], "f": [0, 0, 0]}
     monkeypatch.setattr(
         teacher_learning, "_embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
     )
@@ -236,32 +198,30 @@ def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypat
     # Of French there are 1 and 2 alone: e is right, d is as near to both, and a tie is a miss.
     examples = [Example("a", "de", 0), Example("b", "de", 1), Example("c", "de", 2)]
     examples += [Example("e", "fr", 1), Example("d", "fr", 2)]
-    numbers = evaluation(examples, teacher)(Table([1.0]), 0)
-    assert numbers == pytest.approx(
-        {
-            "de cosine": (3 / 10**0.5 + 1 / 10**0.5 + 1) / 3,
-            "de r@1": 2 / 3,
-            "de r@5": 1.0,
-            "de r@10": 1.0,
-            "fr cosine": (1 + 1 / 3**0.5) / 2,
-            "fr r@1": 0.5,
-            "fr r@5": 1.0,
-            "fr r@10": 1.0,
-        }
-    )
+    expected = {"de cosine": (3 / 10**0.5 + 1 / 10**0.5 + 1) / 3, "de r@1": 2 / 3, "de r@5": 1.0}
+    expected |= {"fr cosine": (1 + 1 / 3**0.5) / 2, "fr r@1": 0.5, "fr r@5": 1.0}
+    expected |= {"de r@10": 1.0, "fr r@10": 1.0}
+    assert evaluation(examples, teacher)(Table([1.0]), 0) == pytest.approx(expected)
+    with pytest.raises(CapscoreError, match="after step 7 the student gives fr texts embeddings"):
+        evaluation([Example("f", "fr", 1)], teacher)(Table([1.0]), 7)
 
 
 def test_examples_are_pairs_and_then_english(tmp_path):
     text = read_parallel_text(write(tmp_path / "t.jsonl", [("one", "eins"), ("two", "zwei"), ("one", "ein")]))
-    both = Examples(text, np.array([5, 3]), with_english=True)
-    assert list(both) == [
-        ("eins", "de", 5),
-        ("zwei", "de", 3),
-        ("ein", "de", 5),
-        ("one", "en", 5),
-        ("two", "en", 3),
-    ]
-    assert len(Examples(text, np.array([5, 3]), with_english=False)) == 3
+    pairs = [("eins", "de", 5), ("zwei", "de", 3), ("ein", "de", 5)]
+    numbers = np.array([5, 3])
+    both = Examples(text, numbers, with_english=True)
+    assert list(both) == [*pairs, ("one", "en", 5), ("two", "en", 3)] and len(both) == 5
+    assert list(Examples(text, numbers, with_english=False)) == pairs
+
+
+def test_texts_of_any_length_are_embedded_in_their_own_order(tmp_path):
+    student = make_student(tmp_path, "bert").eval()
+    texts = ["a dog runs on the beach", "cat", "two cats sleep"]
+    with torch.no_grad():
+        found = teacher_learning._embed_sorted(student, texts)
+        alone = [teacher_learning._embed(student, [text])[0][0].numpy() for text in texts]
+    np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
 def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_path, monkeypatch):
@@ -274,15 +234,16 @@ def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_
     assert isinstance(rows, np.memmap) and rows.dtype == np.float32
     assert teacher_embeddings(backbone, sentences, tmp_path).shape == (5, 3)
     assert backbone.encoded_texts == 5
-
     (final,) = tmp_path.glob("*.npy")
     whole = final.read_bytes()
-    final.unlink()
-    # two rows and a part of the third
-    (tmp_path / f".{final.name}.partial").write_bytes(whole[: len(whole) - 3 * 12 + 7])
-    again = ColourBackbone()
-    np.testing.assert_allclose(teacher_embeddings(again, sentences, tmp_path), expected, rtol=0, atol=1e-6)
-    assert again.encoded_texts == 3
+    # two rows and a part of the third; nothing; a torn head; all
+    for length, n_embedded in ((len(whole) - 3 * 12 + 7, 3), (0, 5), (40, 5), (len(whole), 0)):
+        final.unlink()
+        (tmp_path / f".{final.name}.partial").write_bytes(whole[:length])
+        again = ColourBackbone()
+        rows = teacher_embeddings(again, sentences, tmp_path)
+        np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)
+        assert again.encoded_texts == n_embedded
     # another prefix, other sentences, another teacher: another file
     teacher_embeddings(ColourBackbone(), sentences, tmp_path, prefix="red ")
     teacher_embeddings(ColourBackbone(), sentences[::-1], tmp_path)
@@ -290,32 +251,16 @@ def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_
     assert len(list(tmp_path.glob("*.npy"))) == 4
 
 
-def test_torn_at_any_byte_the_teachers_file_is_the_same(tmp_path):
-    sentences = ["red", "green blue"]
-    rows = teacher_embeddings(ColourBackbone(), sentences, tmp_path)
-    expected = np.array(rows)
-    (final,) = tmp_path.glob("*.npy")
-    whole = final.read_bytes()
-    for length in (0, 5, 40, len(whole) - 24, len(whole) - 1, len(whole)):
-        final.unlink()
-        (tmp_path / f".{final.name}.partial").write_bytes(whole[:length])
-        np.testing.assert_allclose(
-            teacher_embeddings(ColourBackbone(), sentences, tmp_path), expected, rtol=0, atol=1e-6
-        )
-
-
 # Settings
 
 
 def test_the_config_holds_the_papers_numbers():
-    line = ["--config", str(ROOT / "training/configs/teacher_learning.yaml"), "--data", "x.jsonl"]
-    settings = parse(TeacherLearning, line, "")
-    assert settings.epochs == 5
+    settings = parse(TeacherLearning, ["--config", str(CONFIG), "--data", "x.jsonl"], "")
+    assert (settings.epochs, settings.reduction) == (5, "sum")
     assert settings.languages == ["de", "es", "fr", "ja"]
     assert settings.teacher == "RN50x4-quickgelu/openai"
     assert settings.student == "distilbert-base-multilingual-cased"
     assert (settings.learning_rate, settings.betas, settings.eps) == (5e-5, [0.9, 0.999], 1e-8)
-    assert settings.reduction == "sum"
 
 
 @pytest.mark.parametrize(
@@ -323,11 +268,8 @@ def test_the_config_holds_the_papers_numbers():
     [
         ({"data": []}, "no data: give --data"),
         ({"width": 10, "heads": 3}, "width=10 is not a multiple of heads=3"),
-        ({"layers": 0}, "layers=0: expected at least 1"),
-        (
-            {"tokenizer": "t", "student": "bert"},
-            "tokenizer='t' is for student='scratch'; bert",
-        ),
+        ({"layers": 0}, "layers=0"),
+        ({"tokenizer": "t", "student": "bert"}, "tokenizer='t' is for student='scratch'"),
     ],
 )
 def test_settings_that_do_not_fit(changes, said):
@@ -335,37 +277,13 @@ def test_settings_that_do_not_fit(changes, said):
         TeacherLearning(**({"data": ["x.jsonl"]} | changes))
 
 
-def test_what_cannot_be_had(colours, tmp_path):
-    _, settings = colours
-    with pytest.raises(CapscoreError, match="no sentence is in fr; available: de"):
-        train(replace(settings, languages=["de", "fr"]))
-    with pytest.raises(CapscoreError, match="there is no file"):
-        train(replace(settings, data=["nowhere.jsonl"]))
-    with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' is not available: .*'scratch'"):
-        train(replace(settings, student="no-such-encoder"))
-    with pytest.raises(BackboneUnavailable, match=r"the tokenizer 'no-such' is not available"):
-        train(replace(settings, tokenizer="no-such"))
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(BackboneUnavailable, match="has no tokenizer"):
-        train(replace(settings, student=str(empty)))
-
-
-def test_a_teacher_that_cannot_be_had(tmp_path):
-    data = write(tmp_path / "t.jsonl", [("one", "eins")])
-    with pytest.raises(BackboneUnavailable, match=r"backbone 'no-such/teacher' is not available"):
-        train(TeacherLearning(out=str(tmp_path / "run"), data=[data], teacher="no-such/teacher"))
-
-
-def test_a_folder_with_another_run(colours, tmp_path):
-    _, settings = colours
-    train(replace(settings, epochs=1))
-    with pytest.raises(CapscoreError, match="with_english=true, but false was given"):
-        train(replace(settings, epochs=1, with_english=False))
-    more = write(tmp_path / "more.jsonl", [("red", "rot")])
-    with pytest.raises(CapscoreError, match="digest of the data"):
-        train(replace(settings, epochs=1, data=[more]))
-    # where the data lies, and what it is evaluated on, may change
-    moved = Path(settings.data[0]).rename(tmp_path / "moved.jsonl")
-    result = train(replace(settings, epochs=2, data=[str(moved)], validation=[]))
-    assert result.finished and result.resumed_from == result.step // 2
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"student": "no-such-encoder"}, r"student 'no-such-encoder' is not available: .*'scratch'"),
+        ({"tokenizer": "no-such"}, r"the tokenizer 'no-such' is not available"),
+    ],
+)
+def test_a_student_that_cannot_be_had(colours, changes, message):
+    with pytest.raises(BackboneUnavailable, match=message):
+        train(replace(colours[1], **changes))

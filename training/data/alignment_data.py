@@ -31,12 +31,12 @@ class Lists:
     flat: np.ndarray
 
     @classmethod
-    def of(cls, lists: Iterable[Sequence[Any]], dtype: type, *shape: int) -> Lists:
+    def of(cls, lists: Iterable[Sequence[Any] | np.ndarray], dtype: type, *shape: int) -> Lists:
         """Lists of numbers, or of arrays of a shape."""
         lists = list(lists)
         start = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-        flat = np.array(list(chain.from_iterable(lists)), dtype=dtype)
-        return cls(start, flat.reshape(-1, *shape))
+        flat: Any = list(chain.from_iterable(lists))
+        return cls(start, np.array(flat, dtype=dtype).reshape(-1, *shape))
 
     def __getitem__(self, index: int) -> np.ndarray:
         return self.flat[self.start[index] : self.start[index + 1]]
@@ -169,8 +169,10 @@ class AlignmentData:
                 added[row], weight[row] = spread(shares[row, :, :n_words], own.astype(np.float32))
         whole = np.asarray(self.vectors[self.text_vector[list(numbers)]], dtype=np.float32)
         arrays = (whole, tokens, mask, shares, labels, counted, added, weight)
-        *tensors, added_, weight_ = (torch.from_numpy(array).to(device) for array in arrays)
-        return TextBatch(*tensors, context=None if self.added is None else WordContext(added_, weight_))
+        tensors = [torch.from_numpy(array).to(device) for array in arrays]
+        context = None if self.added is None else WordContext(*tensors[6:])
+        global_, tokens_, mask_, shares_, labels_, counted_ = tensors[:6]
+        return TextBatch(global_, tokens_, mask_, shares_, labels_, counted_, context)
 
     def length(self, text: int) -> int:
         """Number of pieces of a text."""
@@ -220,8 +222,10 @@ def store_features(
     """Write what `load_features` reads besides the matrices."""
     stored: dict[str, Any] = {}
     for name, array in arrays.items():
-        lists = isinstance(array, Lists)
-        stored |= {name: array.flat, f"{name}_start": array.start} if lists else {name: array}
+        if isinstance(array, Lists):
+            stored |= {name: array.flat, f"{name}_start": array.start}
+        else:
+            stored[name] = array
     np.savez(folder / INDEX, **stored)
     with open(folder / TEXTS, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in (*texts, *names))

@@ -68,8 +68,8 @@ class FeatureOptions:
     """How rows become features.
 
     Attributes:
-        regions: Finder of regions: "windows", "detr:ID", "detr:ID@REVISION" and others that
-            `capscore.infometic.regions.load_finder` takes; "given" for the boxes of the rows.
+        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it: "windows"; "given"
+            for the boxes of the rows.
         n_regions: Most regions of an image.
         overlap: Overlap (intersection over union) with a mentioned box from which a found region counts as
             mentioned.
@@ -103,7 +103,7 @@ class FeatureOptions:
         if not 0 < self.overlap <= 1:
             raise CapscoreError(Setting("overlap", self.overlap), ": expected a share above 0, at most 1")
         if not self.regions.strip():
-            raise CapscoreError("regions is empty: expected 'windows', a detector, or 'given'")
+            raise CapscoreError("regions is empty: expected 'windows' or 'given'")
 
 
 def region_label(regions: np.ndarray, mentioned: np.ndarray, *, overlap: float) -> np.ndarray | None:
@@ -244,7 +244,9 @@ def _build(
     for start in range(0, len(first), _OPEN):
         part = [rows[number] for number in first[start : start + _OPEN]]
         images += _embed_images(part, vectors, options, finder, counts)
-    labels = [images[number].label(row, options.overlap) for row, number in zip(rows, pair_image, strict=True)]
+    labels = [
+        images[number].label(row, options.overlap) for row, number in zip(rows, pair_image, strict=True)
+    ]
     for row, label in zip(rows, labels, strict=True):
         if label is None and row.mentioned is not None:
             counts["n_without_found_region"] += 1
@@ -298,9 +300,7 @@ def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
 # -------------------------------------------------------------------- images
 
 
-def _distinct_images(
-    rows: Sequence[Row], options: FeatureOptions
-) -> tuple[list[int], list[int], list[str]]:
+def _distinct_images(rows: Sequence[Row], options: FeatureOptions) -> tuple[list[int], list[int], list[str]]:
     """A row with each distinct image, the number of each row's image, and the key of each row's photo."""
     numbers: dict[Any, int] = {}
     first: list[int] = []
@@ -331,7 +331,7 @@ class _Image:
 
     vector: int
     regions: Sequence[int]
-    boxes: list[tuple[float, ...]]
+    boxes: Sequence[tuple[float, ...]]
     given: np.ndarray | None
     size: tuple[int, int]
 
@@ -451,7 +451,9 @@ class _Captions:
         self.words = _words_of(list(known))
         self.labels = [word_labels(words) for words in self.words]
         self.polluted: list[range] = []
-        drawn = self._pollutions(rows, images, options, embedder) if options.pollutions else [[] for _ in rows]
+        drawn = (
+            self._pollutions(rows, images, options, embedder) if options.pollutions else [[] for _ in rows]
+        )
         for several in drawn:
             self.polluted.append(range(len(self.texts), len(self.texts) + len(several)))
             self.texts += [item.caption for item in several]
@@ -462,6 +464,8 @@ class _Captions:
         self, rows: Sequence[Row], images: Sequence[int], options: FeatureOptions, embedder: Embedder
     ) -> list[list[Polluted]]:
         """Polluted captions of each row, without words that another caption of the image has."""
+        if not options.pollutions:
+            return [[]] * len(rows)
         frequent, like = {}, {}
         right: dict[tuple[int, str], set[str]] = {}
         by_language: dict[str, list[list[CaptionWord]]] = {}

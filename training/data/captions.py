@@ -73,9 +73,7 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
         raise InputError("there are no captions to train on")
 
 
-def embed_captions(
-    rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None
-) -> Captions:
+def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None) -> Captions:
     """Read captions and embed what they describe: each image once, from the cache where possible.
 
     Texts that stand in go through the text tower as it is now, before any training.

@@ -132,7 +132,7 @@ class PearsonBatches:
             scaled = (ratings - ratings.mean()) / ratings.std()
             self._rows.append(list(map(PearsonRow, pictures, captions, scaled.tolist())))
             shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed)
-            # a remainder of one row would have no correlation: sizes of a file's batches differ by at most one
+            # a remainder of one row would have no correlation: a file's batches differ by at most one row
             shuffled.steps_per_epoch = max(1, min(shuffled.steps_per_epoch, len(ratings) // 2))
             self._batches.append(shuffled)
         self._steps = [

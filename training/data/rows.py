@@ -85,15 +85,16 @@ def file_rows(
     image_column: str | None = None,
     candidate_column: str | None = None,
     language_column: str | None = None,
-    rating_column: str = "rating",
+    rating_column: str | None = None,
 ) -> Iterator[Row]:
     """The captions of a file: JSONL, JSON, CSV, TSV, Parquet, or a saved data set.
 
-    A row has a caption, an image or a `stand_in` (a text, or a list of texts), a language (or `language` gives
-    it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a rating, a
-    number or a list with one per person; `boxes` in pixels, or `region_texts`, each a text or {"text": …,
-    "box": shares or null}; `mentioned`, the numbers of the regions that the caption mentions; `photo`. In CSV,
-    lists are JSON. The file is read in chunks, so that photos stored in it are never all in memory.
+    A row has a caption, an image or a `stand_in` (a text, or a list of texts), a language (or `language`
+    gives it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a
+    rating, a number or a list with one per person; `boxes` in pixels, or `region_texts`, each a text or
+    {"text": …, "box": shares or null}; `mentioned`, the numbers of the regions that the caption mentions;
+    `photo`. In CSV, lists are JSON. The file is read in chunks, so that photos stored in it are never all in
+    memory.
 
     Args:
         path: File, as `capscore.files.read.open_rows` takes it.
@@ -118,7 +119,9 @@ def file_rows(
     )
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(images) if images is not None else source.folder)
-    read = {name: rating_column if name == "rating" else name for name in ("stand_in", *cells)}
+    read = {name: name for name in ("stand_in", *cells)}
+    if rating_column and "rating" in read:
+        read["rating"] = rating_column
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
         values = {
@@ -314,24 +317,28 @@ def _boxes(cell: Any) -> tuple[tuple[float, ...], ...]:
 def _region_texts(cell: Any) -> tuple[RegionText, ...]:
     found = []
     for index, entry in enumerate(_listed(cell, "region_texts", "texts")):
-        field, box = f"region_texts[{index}]", None
-        if isinstance(entry, dict):
-            if not set(entry) <= {"text", "box"}:
-                raise InputError(f"it has {', '.join(entry)}; expected text and box", field=field)
-            entry, box = entry.get("text"), entry.get("box")
-        if box is not None:
-            shares = "shares of the image's width and height, from 0 to 1"
-            left, top, right, bottom = box = _box(box, field, shares)
+        field, shares = f"region_texts[{index}]", "shares of the image's width and height, from 0 to 1"
+        region = entry if isinstance(entry, dict) else {"text": entry}
+        if not set(region) <= {"text", "box"}:
+            raise InputError(f"it has {', '.join(region)}; expected text and box", field=field)
+        text, box = checked_text(region.get("text"), field), None
+        if region.get("box") is not None:
+            left, top, right, bottom = _box(region["box"], field, shares)
             if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
-                raise InputError(f"{box}; expected [left, top, right, bottom] in {shares}", field=field)
-        found.append(RegionText(checked_text(entry, field), box))
+                raise InputError(
+                    f"{region['box']}; expected [left, top, right, bottom] in {shares}", field=field
+                )
+            box = (left, top, right, bottom)
+        found.append(RegionText(text, box))
     return tuple(found)
 
 
 def _mentioned(cell: Any) -> tuple[int, ...]:
     numbers = _listed(cell, "mentioned", "numbers")
     if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
-        raise InputError(f"{cell!r:.60}; expected numbers of boxes or region_texts, from 0", field="mentioned")
+        raise InputError(
+            f"{cell!r:.60}; expected numbers of boxes or region_texts, from 0", field="mentioned"
+        )
     return tuple(sorted(set(numbers)))
 
 

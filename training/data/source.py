@@ -66,7 +66,9 @@ class Source(Origin):
             path, _, self.split = path.rpartition(":")
         self.spec, self.path, self.cells = spec, path, cells
         self.language, self.images, self.data_dir, self.columns = language, images, data_dir, columns or {}
-        super().__init__(path, spec.removeprefix(BENCHMARK) if self.kind == BENCHMARK else Path(path).name, license)
+        super().__init__(
+            path, spec.removeprefix(BENCHMARK) if self.kind == BENCHMARK else Path(path).name, license
+        )
 
     def rows(self) -> Iterator[Row]:
         """The captions; afterwards `n` is their number. Errors are those of the readers."""

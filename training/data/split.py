@@ -41,6 +41,18 @@ class Split:
     n_held_out: int = 0
     n_left_out: int = 0
 
+    def described(self, n_measured: int) -> str:
+        """The parts in words, for people; `n_measured` of the validation captions are measured."""
+        parts = [
+            f"{counted(len(self.training), 'caption')} to train on",
+            f"{len(self.validation):,} for validation, {n_measured:,} of them measured",
+        ]
+        if self.n_held_out:
+            parts.append(f"{self.n_held_out:,} held out by the list")
+        if self.n_left_out:
+            parts.append(f"{self.n_left_out:,} left out: they share an image with few-shot training")
+        return "; ".join(parts)
+
 
 def split_by_image(
     captions: OfImages,
@@ -81,7 +93,7 @@ def split_by_image(
         raise InputError(
             f"all {n_images:,} images are on the list of images to hold out: nothing is left to train on"
         )
-    drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{captions.keys[number]}".encode()) for number in free]
+    drawn = [xxhash.xxh3_64_intdigest(f"{seed}|{captions.keys[number]}".encode()) for number in free.tolist()]
     order = free[np.argsort(drawn, kind="stable")]
     n_held_out = int(held[image].sum())
     if few_shot is not None:
@@ -99,9 +111,7 @@ def split_by_image(
     return Split(np.flatnonzero(~validates & ~held[image]), np.flatnonzero(validates), n_held_out)
 
 
-def _few_shot(
-    image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int, n_held_out: int
-) -> Split:
+def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int, n_held_out: int) -> Split:
     """The first captions in the order of their images; those of later images are for validation."""
     rank = np.full(n_images, -1)
     rank[order] = np.arange(len(order))
@@ -112,7 +122,8 @@ def _few_shot(
     if len(training) < few_shot or shared.all():
         raise InputError(
             Setting("few_shot", few_shot),
-            f": {counted(len(rows), 'caption')} are not enough to train on that many and to validate on others",
+            f": {counted(len(rows), 'caption')} are not enough to train on that many and to validate on "
+            "others",
         )
     return Split(np.sort(training), np.sort(rest[~shared]), n_held_out, int(shared.sum()))
 

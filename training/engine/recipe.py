@@ -18,10 +18,8 @@ import yaml
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
-from training.data.caption_rows import read_names
-from training.data.captions import Captions
 from training.data.origin import Origin
-from training.data.split import Split, split_by_image
+from training.data.split import OfImages, Split, read_names, split_by_image
 from training.engine.config import parse
 from training.engine.loop import RunResult
 from training.engine.loop_settings import LoopSettings
@@ -81,7 +79,7 @@ class RecipeSettings(LoopSettings):
                 "data is missing: files of captions, such as ", Setting("data", ["captions.jsonl"])
             )
 
-    def split(self, captions: Captions, few_shot: int | None = None) -> Split:
+    def split(self, captions: OfImages, few_shot: int | None = None) -> Split:
         """Captions to train on and to validate on, as `training.data.split.split_by_image` has them."""
         return split_by_image(
             captions,

@@ -8,8 +8,6 @@ import json
 import numpy as np
 import pyarrow
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pyarrow import parquet
 
 from capscore.benchmarks.data.annotation_files import AnnotationError
@@ -95,30 +93,12 @@ def test_line_aligned(tmp_path):
     assert pairs(other) == [("Eins.", "One.", "en"), ("Zwei.", "Two.", "en")]
 
 
-def test_several_files_are_one_text(tmp_path):
+def test_several_files_are_one_text_whose_digest_is_that_of_its_pairs(tmp_path):
     a, b = jsonl(tmp_path / "a.jsonl", WIDE[:2]), jsonl(tmp_path / "b.jsonl", WIDE[2:])
     text = read_parallel_text([a, b])
-    assert pairs(text) == PAIRS and text.duplicates == 1
-
-
-SENTENCES = st.sampled_from(["one", "two", "three"])
-
-
-@given(st.lists(st.tuples(SENTENCES, SENTENCES, st.sampled_from(["de", "fr"])), min_size=1))
-def test_every_pair_once_in_the_order_of_the_file(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("rows") / "t.jsonl"
-    named = [dict(zip(("source", "target", "language"), row, strict=True)) for row in rows]
-    text = read_parallel_text(jsonl(path, named))
-    assert pairs(text) == list(dict.fromkeys(rows))
-    assert text.duplicates == len(rows) - len(set(rows))
-
-
-def test_the_digest_is_that_of_the_text(tmp_path):
-    text = read_parallel_text(jsonl(tmp_path / "a.jsonl", WIDE))
-    again = read_parallel_text(jsonl(tmp_path / "b.jsonl", [*WIDE, *WIDE]))
-    other = read_parallel_text(jsonl(tmp_path / "c.jsonl", WIDE[:2]))
-    assert text.digest == again.digest != other.digest
-    assert len(text.digest) == 32
+    assert pairs(text) == PAIRS and text.duplicates == 1 and text.rows == (3, 2)
+    again = read_parallel_text([a, b, b])
+    assert text.digest == again.digest != read_parallel_text(a).digest and len(text.digest) == 32
 
 
 # What is wrong with them
@@ -148,58 +128,49 @@ def test_a_bad_row_is_named(tmp_path, rows, said):
     assert str(path) in str(raised.value)
 
 
-def test_other_damage(tmp_path):
+def test_damage_is_named(tmp_path):
     path = tmp_path / "t.jsonl"
-    path.write_text('{"en": "A boat", "de": "Ein Boot"}\n{"en": "A\n')
-    with pytest.raises(AnnotationError, match="line 2"):
-        read_parallel_text(path)
-    path.write_bytes(b'{"en": "A boat", "de": "B\xff"}\n')
-    with pytest.raises(AnnotationError, match="line 1: is not UTF-8"):
-        read_parallel_text(path)
-    path.write_text("")
-    with pytest.raises(AnnotationError, match="is empty"):
-        read_parallel_text(path)
+    for content, message in [
+        (b'{"en": "A boat", "de": "Ein Boot"}\n{"en": "A\n', "line 2"),
+        (b'{"en": "A boat", "de": "B\xff"}\n', "line 1: is not UTF-8"),
+        (b"", "is empty"),
+    ]:
+        path.write_bytes(content)
+        with pytest.raises(AnnotationError, match=message):
+            read_parallel_text(path)
     cut = jsonl(tmp_path / "cut.jsonl.gz", WIDE * 50)
     cut.write_bytes(cut.read_bytes()[:-20])
     with pytest.raises(AnnotationError, match="cut short"):
         read_parallel_text(cut)
-    (tmp_path / "t.parquet").write_bytes(b"PAR1 torn")
-    with pytest.raises(AnnotationError, match="is not Parquet"):
-        read_parallel_text(tmp_path / "t.parquet")
 
 
 def test_unequal_lines_name_both_files(tmp_path):
     (tmp_path / "v.en").write_text("One.\nTwo.\n")
-    (tmp_path / "v.de").write_text("Eins.\nZwei.\nDrei.\n")
-    with pytest.raises(CapscoreError, match=r"v\.en has 2 lines, but .*v\.de has 3"):
-        read_parallel_text(tmp_path / "v.{language}")
-    (tmp_path / "v.de").write_text("Eins.\n\n")
-    with pytest.raises(AnnotationError, match=r"v\.de, line 2: 'the line' is ''"):
-        read_parallel_text(tmp_path / "v.{language}")
-    (tmp_path / "v.de-AT").write_text("Eins.\nZwei.\n")
-    with pytest.raises(CapscoreError, match="are both de"):
-        read_parallel_text(tmp_path / "v.{language}")
+    for name, content, message in [
+        ("v.de", "Eins.\nZwei.\nDrei.\n", r"v\.en has 2 lines, but .*v\.de has 3"),
+        ("v.de", "Eins.\n\n", r"v\.de, line 2: 'the line' is ''"),
+        ("v.de-AT", "Eins.\nZwei.\n", "are both de"),
+    ]:
+        (tmp_path / name).write_text(content)
+        with pytest.raises(CapscoreError, match=message):
+            read_parallel_text(tmp_path / "v.{language}")
 
 
-def test_what_is_not_there(tmp_path):
-    path = jsonl(tmp_path / "t.jsonl", WIDE)
-    with pytest.raises(CapscoreError, match="no sentence is in fr; available: de"):
-        read_parallel_text(path, ["de", "fr"])
-    with pytest.raises(CapscoreError, match=r"there is no file .*nowhere\.jsonl"):
-        read_parallel_text(tmp_path / "nowhere.jsonl")
-    with pytest.raises(CapscoreError, match=r"is read from \.jsonl, .*train\.\{language\}\.gz"):
-        read_parallel_text(tmp_path / "t.csv")
-    with pytest.raises(CapscoreError, match="of the source language, en; there is no such file"):
-        read_parallel_text(tmp_path / "w.{language}")
-    with pytest.raises(CapscoreError, match="there is no folder"):
-        read_parallel_text(tmp_path / "new" / "w.{language}")
-    with pytest.raises(CapscoreError, match="must be in the file's name"):
-        read_parallel_text(tmp_path / "{language}" / "w.jsonl")
-    with pytest.raises(CapscoreError, match="no file of parallel text"):
-        read_parallel_text([])
-    with pytest.raises(CapscoreError, match="only the source language, en"):
-        read_parallel_text(path, ["en"])
-    with pytest.raises(CapscoreError, match="did you mean 'ja'"):
-        read_parallel_text(path, ["jp"])
-    with pytest.raises(CapscoreError, match="there is no translation from en"):
-        read_parallel_text(jsonl(tmp_path / "e.jsonl", [{"en": "A boat"}]))
+@pytest.mark.parametrize(
+    ("name", "languages", "message"),
+    [
+        ("t.jsonl", ["de", "fr"], "from en to fr; available: de"),
+        ("nowhere.jsonl", None, r"there is no file .*nowhere\.jsonl"),
+        ("t.csv", None, r"is read from \.jsonl, .*train\.\{language\}\.gz"),
+        ("w.{language}", None, "of the source language, en; there is no such file"),
+        ("new/w.{language}", None, "there is no folder"),
+        ("t.jsonl", ["en"], "only the source language, en"),
+        ("t.jsonl", ["jp"], "did you mean 'ja'"),
+        ("e.jsonl", None, "no sentence is translated from en to another language"),
+    ],
+)
+def test_what_is_not_there(tmp_path, name, languages, message):
+    jsonl(tmp_path / "t.jsonl", WIDE)
+    jsonl(tmp_path / "e.jsonl", [{"en": "A boat"}])
+    with pytest.raises(CapscoreError, match=message):
+        read_parallel_text(tmp_path / name, languages)

@@ -19,7 +19,7 @@ from PIL import Image
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
 from capscore.infometic.words import caption_words
-from training.data.aligned_rows import file_rows
+from training.data.rows import ALIGNED, file_rows
 from training.engine.model_card import DataSource
 from weights.making import infometic as embedded_infometic
 from weights.making.captions import HELD_OUT
@@ -164,7 +164,7 @@ def test_the_rows_written_out(made):
 
 
 def test_training_reads_the_rows(made, written):
-    rows = list(file_rows(made[0], images=written / "photos"))
+    rows = list(file_rows(made[0], ALIGNED, images=written / "photos"))
     assert {row.image for row in rows} == {written / "photos" / name for name in PHOTOS[:3]}
     assert {row.boxes for row in rows} == {tuple(map(tuple, BOTH))}
     assert {row.caption for row in rows} == {EN, DE, JA, ZH, AR}

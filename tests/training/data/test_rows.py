@@ -1,0 +1,323 @@
+"""Rows to train on: files, benchmarks, COCO's captions and Flickr30k Entities, with their origins."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import warnings
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from capscore.benchmarks.data.annotation_files import AnnotationError
+from capscore.errors import ImageError, InputError
+from tests.photos import encode
+from tests.toy import GREEN, RED
+from training.data.annotated_rows import coco_rows, entity_rows
+from training.data.rated_rows import check_rated
+from training.data.rows import ALIGNED, CAPTIONS, RATED, RegionText, benchmark_rows, file_rows
+from training.data.source import Source
+from training.data.split import read_names
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    Image.fromarray(RED).save(tmp_path / "red.png")
+    Image.fromarray(GREEN).save(tmp_path / "green.png")
+    return tmp_path
+
+
+ROWS = [
+    {"id": "7", "image": "red.png", "caption": "a red kite", "language": "en-GB", "objects": ["kite"]},
+    {"id": "8", "image": "green", "caption": "grüne Wiese", "language": "de", "objects": None},
+]
+
+
+def write(path: Path, rows) -> Path:
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_jsonl_csv_and_parquet_give_the_same_rows(photos):
+    write(photos / "rows.jsonl", ROWS)
+    pq.write_table(pa.Table.from_pylist(ROWS), photos / "rows.parquet")
+    with open(photos / "rows.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(ROWS[0]))
+        writer.writeheader()
+        writer.writerows({**row, "objects": json.dumps(row["objects"] or [])} for row in ROWS)
+    expected = [
+        ("a red kite", "en", photos / "red.png", ("kite",), ("7", "red.png", "red")),
+        ("grüne Wiese", "de", photos / "green.png", None, ("8", "green")),
+    ]
+    for name in ("rows.jsonl", "rows.parquet", "rows.csv"):
+        rows = [(r.caption, r.language, r.image, r.objects, r.names) for r in file_rows(photos / name)]
+        # a cell of CSV says that there are no objects, not that nobody looked
+        assert [(*row[:3], row[3] or None, row[4]) for row in rows] == expected
+        assert rows[1][3] == (() if name == "rows.csv" else None)
+
+
+def test_photos_inside_parquet_keep_their_names(tmp_path):
+    stored = [{"image": {"bytes": encode(RED), "path": "a/red.png"}, "caption": "red", "lang": "en"}]
+    pq.write_table(pa.Table.from_pylist(stored), tmp_path / "rows.parquet")
+    (row,) = file_rows(tmp_path / "rows.parquet")
+    assert row.names == ("a/red.png", "red.png", "red") and row.image["bytes"] == encode(RED)
+
+
+def test_texts_may_stand_in_where_there_is_no_image(photos):
+    mixed = [
+        {"stand_in": "une prairie", "caption": "a meadow"},
+        {"image": "red.png", "caption": "a kite", "stand_in": None},
+        {"stand_in": ["a", "b"], "caption": "two"},
+    ]
+    rows = list(file_rows(write(photos / "r.jsonl", mixed), language="en"))
+    assert [(row.image, row.stand_in) for row in rows] == [
+        (None, ("une prairie",)),
+        (photos / "red.png", ()),
+        (None, ("a", "b")),
+    ]
+
+
+def test_ratings_and_unfamiliar_columns(photos):
+    odd = {"photo": "red.png", "words": "x", "tongue": "de", "stars": [1, 4, 4]}
+    columns = dict(image_column="photo", candidate_column="words", language_column="tongue")
+    path = write(photos / "o.jsonl", [odd, {**odd, "stars": 2}])
+    rows = list(file_rows(path, RATED, **columns, rating_column="stars"))
+    assert [(row.caption, row.language, row.rating) for row in rows] == [("x", "de", 3.0), ("x", "de", 2.0)]
+    assert math.isnan(next(file_rows(path, CAPTIONS, **columns)).rating)
+
+
+def test_regions_of_a_row(tmp_path):
+    row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0], "photo": 7}
+    row["region_texts"] = ["a", {"text": "b", "box": [0, 0, 0.5, 1]}]
+    (read,) = file_rows(write(tmp_path / "a.jsonl", [row]), ALIGNED)
+    assert (read.stand_in, read.mentioned, read.photo) == (("y", "z"), (0, 1), "7")
+    assert read.region_texts == (RegionText("a"), RegionText("b", (0.0, 0.0, 0.5, 1.0)))
+    (tmp_path / "a.csv").write_text(
+        'caption,language,stand_in,region_texts,mentioned\nx,en,y,"[""a"", ""b""]",[0]\n'
+    )
+    (read,) = file_rows(tmp_path / "a.csv", ALIGNED)
+    assert (read.stand_in, read.region_texts[1].text, read.mentioned) == (("y",), "b", (0,))
+
+
+TEXTS = {"image": None, "stand_in": "y"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"caption": 3}, r"caption: 3 is a int; expected a string"),
+        ({"caption": " "}, "caption: it is blank"),
+        ({"caption": ...}, "candidate: the row has no 'caption'"),
+        ({"image": "reed.png"}, r"image: no such file: .*reed\.png"),
+        ({"stand_in": "y"}, "both an image and a stand_in"),
+        ({"image": ""}, "neither an image nor a stand_in"),
+        ({"image": None, "stand_in": 4}, "stand_in: 4 is a int"),
+        ({"image": None, "stand_in": ["y", " "]}, "stand_in: it is blank"),
+        ({"language": "klingonese"}, "language: .*klingonese"),
+        ({"language": None}, "states no language"),
+        ({"objects": "kite"}, "objects: 'kite'; expected a list"),
+        ({"objects": [4]}, r"objects: \[4\]; expected a list"),
+        ({"rating": "good"}, "rating: 'good' is no rating"),
+        ({"rating": None}, "rating: there is no rating"),
+        ({"rating": True}, "rating: True is no rating"),
+        ({"rating": [1, "x"]}, r"rating: \[1, 'x'\] is no rating"),
+        ({"rating": []}, r"rating: \[\] is no rating"),
+        ({"rating": float("inf")}, "rating: inf is no rating"),
+        ({**TEXTS, "boxes": [[0, 0, 1, 1]]}, "boxes in pixels and a stand_in"),
+        ({"boxes": [[0, 0, 1, 1]], "region_texts": ["a"]}, "boxes in pixels and region_texts"),
+        ({"boxes": "0 0 1 1"}, r"boxes: '0 0 1 1'; expected a list"),
+        ({"boxes": [[0, 0, True, 1]]}, r"boxes: \[0, 0, True, 1\]; expected \[left"),
+        ({"boxes": [[0, 0, 1]]}, r"boxes: \[0, 0, 1\]; expected \[left"),
+        ({"region_texts": [{"txt": "a"}]}, r"region_texts\[0\]: it has txt"),
+        ({"region_texts": ["b", {"text": "a", "box": [0, 0, 20, 9]}]}, r"region_texts\[1\]: .* in shares"),
+        ({"region_texts": [{"text": "a", "box": [0.5, 0, 0.5, 1]}]}, r"region_texts\[0\]: .* in shares"),
+        ({"region_texts": ["a"], "mentioned": [0, 1]}, r"mentioned: \[0, 1\]; expected .* its 1 boxes"),
+        ({"mentioned": [True]}, r"mentioned: \[True\]"),
+        ({"mentioned": [-1]}, r"mentioned: \[-1\]"),
+    ],
+)
+def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
+    first = {"image": "red.png", "caption": "x", "language": "en", "stand_in": None}
+    row = {name: value for name, value in {**first, **changes}.items() if value is not ...}
+    cells = [name for name in (*CAPTIONS, *RATED, *ALIGNED) if name in row]
+    path = write(photos / "rows.jsonl", [{**first, "rating": 1}, row])
+    with pytest.raises(InputError, match=f"line 2 .*{message}"):
+        list(file_rows(path, cells))
+
+
+def test_lists_of_csv_are_json(photos):
+    (photos / "r.csv").write_text("image,caption,language,boxes\nred.png,x,en,0 0 1 1\n")
+    with pytest.raises(InputError, match=r"line 2 .*boxes: '0 0 1 1'; expected a JSON list"):
+        list(file_rows(photos / "r.csv", ALIGNED))
+
+
+def test_lists_of_names(tmp_path):
+    path = tmp_path / "held.txt"
+    path.write_text("red.png\n\n id7 \n", encoding="utf-8")
+    assert read_names(path) == {"red.png", "id7"}
+    path.write_text("\n")
+    with pytest.raises(InputError, match="is empty"):
+        read_names(path)
+    with pytest.raises(InputError, match=r"none\.txt cannot be read"):
+        read_names(tmp_path / "none.txt")
+
+
+def source(spec, cells=CAPTIONS, **options) -> Source:
+    return Source(str(spec), cells, license="CC0", **options)
+
+
+def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
+    folder = tmp_path / "m_finecap3k"
+    (folder / "images").mkdir(parents=True)
+    Image.fromarray(RED).save(folder / "images" / "r.png")
+    row = {"id": "1", "image": "r.png", "caption": "un cerf-volant sur la plage", "backgrounds": []}
+    write(folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one row is fewer than published
+        given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
+        rows = list(given.rows())
+        assert given.n == 1 and given.described()[0].name == "m_finecap3k/fr:test"
+        assert [row.caption for row in benchmark_rows("m_finecap3k", "fr", data_dir=folder)] == [
+            "un cerf-volant sur la plage"
+        ]
+    assert [(r.caption, r.language, r.objects) for r in rows] == [
+        ("un cerf-volant sur la plage", "fr", ("cerf-volant", "plage"))
+    ]
+    assert {"1", "r.png", "r"} == set(rows[0].names)
+
+
+# Annotations
+
+
+XML = """<annotation>
+  <filename>17.jpg</filename>
+  <size><width>100</width><height>60</height><depth>3</depth></size>
+  <object><name>1</name><name>4</name>
+    <bndbox><xmin>1</xmin><ymin>11</ymin><xmax>40</xmax><ymax>60</ymax></bndbox></object>
+  <object><name>2</name>
+    <bndbox><xmin>50</xmin><ymin>20</ymin><xmax>70</xmax><ymax>30</ymax></bndbox></object>
+  <object><name>2</name>
+    <bndbox><xmin>71</xmin><ymin>20</ymin><xmax>130</xmax><ymax>30</ymax></bndbox></object>
+  <object><name>3</name><scene>1</scene><nobndbox>0</nobndbox></object>
+</annotation>
+"""
+SENTENCES = (
+    "[/EN#1/people A tall man] throws [/EN#2/other two balls] in [/EN#3/scene a hall] .\n"
+    "[/EN#4/people/other The juggler] looks at [/EN#0/notvisual each other] .\n"
+    "\n"
+    "Nothing is marked here .\n"
+)
+
+
+@pytest.fixture
+def entities(tmp_path) -> Path:
+    for name, text in (("Annotations/17.xml", XML), ("Sentences/17.txt", SENTENCES)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "train.txt").write_text("17\n")
+    Image.new("RGB", (100, 60), "red").save(tmp_path / "17.jpg")
+    return tmp_path
+
+
+def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(entities):
+    given = source(f"entities:{entities}:train", ALIGNED, images=str(entities))
+    rows = list(given.rows())
+    assert [row.caption for row in rows] == [
+        "A tall man throws two balls in a hall .",
+        "The juggler looks at each other .",
+        "Nothing is marked here .",
+    ]
+    assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), ()]
+    # pixels are counted from 1, the last included; the third box reaches over the edge
+    assert rows[0].boxes == ((0, 10, 40, 60), (49, 19, 70, 30), (70, 19, 100, 30))
+    assert rows[0].names == ("17", "17.jpg") and rows[2].where.endswith("17.txt, line 4")
+    (entities / "UNRELATED_CAPTIONS").write_text("# format: <imageID> <sentence number>\n17 2\n99 1\n")
+    assert [row.mentioned for row in entity_rows(entities, entities)] == [(0, 1, 2), ()]
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "error", "message"),
+    [
+        ("Annotations/17.xml", "<xmin>50<", "<xmin>90<", AnnotationError, r"object\[1\]: the box 90, 20"),
+        ("Sentences/17.txt", "juggler]", "juggler", AnnotationError, r"17\.txt, line 2"),
+        ("17.jpg", None, None, ImageError, r"no such file: .*17\.jpg"),
+        ("train.txt", None, None, InputError, r"no list .*train\.txt of the photos in the split 'train'"),
+    ],
+)
+def test_damaged_entities_are_named(entities, file, before, after, error, message):
+    if before is None:
+        (entities / file).unlink()
+    else:
+        text = (entities / file).read_text()
+        (entities / file).write_text(text.replace(before, after))
+    with pytest.raises(error, match=message):
+        list(entity_rows(entities, entities, split="train"))
+
+
+def test_a_folder_of_entities_needs_its_folders_and_images(tmp_path):
+    with pytest.raises(InputError, match="has no folder Annotations"):
+        list(entity_rows(tmp_path, tmp_path))
+    with pytest.raises(InputError, match="names images, but not their folder: give image_dir"):
+        list(source(f"entities:{tmp_path}").rows())
+
+
+def test_captions_in_cocos_format(tmp_path):
+    Image.fromarray(RED).save(tmp_path / "a.png")
+    captions = {
+        "images": [{"id": 3, "file_name": "a.png"}],
+        "annotations": [{"id": 8, "image_id": 3, "caption": "A red field."}],
+    }
+    (tmp_path / "coco.json").write_text(json.dumps(captions))
+    (row,) = source(f"coco:{tmp_path / 'coco.json'}", images=str(tmp_path)).rows()
+    assert (row.caption, row.image, row.language) == ("A red field.", tmp_path / "a.png", "en")
+    assert row.names == ("3", "a.png", "a")
+    assert next(coco_rows(tmp_path / "coco.json", tmp_path, language="fr")).language == "fr"
+
+
+# Origins
+
+
+def test_origins_stand_beside_the_captions(photos):
+    path = write(photos / "rows.jsonl", ROWS)
+    plain = source(path)
+    assert len(list(plain.rows())) == plain.n == 2
+    assert [(part.name, part.license, part.rows) for part in plain.described()] == [("rows.jsonl", "CC0", 2)]
+    said = {"held_out": "the sea", "sources": [{"name": "A", "license": "MIT", "url": "u", "rows": 18}]}
+    Path(f"{path}.sources.json").write_text(json.dumps(said))
+    told = source(path)
+    assert told.held_out == "the sea"
+    assert [(part.name, part.license, part.rows, part.url) for part in told.described()] == [
+        ("A", "MIT", 18, "u")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"sources": [{"name": "A',
+        "[]",
+        "{}",
+        '{"sources": []}',
+        '{"sources": ["A"]}',
+        '{"sources": [{"name": "A"}]}',
+        '{"sources": [{"name": "A", "license": "CC0", "rows": "6"}]}',
+        '{"sources": [{"name": 1, "license": "CC0"}]}',
+        '{"sources": [{"name": "A", "licence": "CC0"}]}',
+        '{"held_out": 3, "sources": [{"name": "A", "license": "CC0"}]}',
+    ],
+)
+def test_damaged_origins_are_named(tmp_path, text):
+    (tmp_path / "c.jsonl.sources.json").write_text(text)
+    with pytest.raises(InputError, match=r"c\.jsonl\.sources\.json does not say where"):
+        source(tmp_path / "c.jsonl")
+
+
+def test_ratings_that_are_all_equal_teach_nothing(photos):
+    row = {"image": "red.png", "caption": "x", "language": "en", "rating": 3}
+    path = write(photos / "equal.jsonl", [row, row])
+    with pytest.raises(InputError, match=r"equal\.jsonl: all 2 ratings are 3"):
+        check_rated(source(path, RATED))
