@@ -196,7 +196,7 @@ def test_an_empty_folder_is_filled_and_others_may_read_it(tmp_path):
     (tmp_path / "network").mkdir()
     convert(saved(tmp_path / "best.pth", STATE), tmp_path / "network")
     names = sorted(entry.name for entry in (tmp_path / "network").iterdir())
-    assert names == ["README.md", "config.json", "model.safetensors"]
+    assert names == ["README.md", "config.json", "model.safetensors", "run.json"]
     plain = tmp_path / "plain"
     plain.mkdir()
     assert stat.S_IMODE((tmp_path / "network").stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
