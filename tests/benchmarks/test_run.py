@@ -45,116 +45,16 @@ def rated(folder, rows=12, photos=4, seed=1):
     return captions, ratings
 
 
-def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
-    captions, ratings = rated(tmp_path)
-    run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=quick)
-    scores = capscore.load("rouge_l").score(
-        [captions[f"{row + 4}.jpg#2"] for row in range(12)],
-        references=[[captions[f"{row % 4}.jpg#{n}"] for n in range(5)] for row in range(12)],
-        language="en",
+def write_photos(folder, *numbers):
+    (folder / "images").mkdir()
+    for photo in numbers:
+        (folder / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
+
+
+def run(folder, metrics=None, options=quick, **more):
+    return run_benchmark(
+        "flickr8k_human", "expert", data_dir=folder, metrics=metrics, options=options, **more
     )
-    expected = kendalltau(np.repeat(scores.scores, 3), np.ravel(ratings), variant="c").statistic
-    (result,) = run.results
-    assert result.outcome.statistics[0].name == "tau_c"
-    assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
-    assert result.outcome.statistics[0].n == 36
-    assert result.outcome.counts == {"items": 12, "ratings": 36, "photos": 4}
-    assert result.signature == scores.signature
-    assert run.notes == (
-        "flickr8k_human (expert, test) has 12 rows where 5,664 were published: is a file cut short?",
-    )
-
-
-def test_averaged_raters_are_another_number(tmp_path):
-    _, ratings = rated(tmp_path)
-    options = TaskOptions(bootstrap=0, raters="mean")
-    run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=options)
-    values = [float(value) for value in run.results[0].scores]
-    expected = kendalltau(values, np.mean(ratings, axis=1), variant="c").statistic
-    assert run.results[0].outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
-
-
-def test_intervals_hold_the_number_and_are_the_same_again(tmp_path):
-    rated(tmp_path, rows=40, photos=10)
-    options = TaskOptions(bootstrap=200, seed=3)
-    first, second = (
-        run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=options)
-        for _ in range(2)
-    )
-    for statistic in first.results[0].outcome.statistics:
-        low, high = statistic.interval
-        assert low < statistic.value < high
-    assert first.results[0].outcome.statistics == second.results[0].outcome.statistics
-
-
-def test_published_values_stand_beside(flickr):
-    run = run_benchmark(
-        "flickr8k_human",
-        "expert",
-        data_dir=flickr,
-        metrics={"cider": lambda: capscore.load("cider")},
-        options=quick,
-    )
-    figures = run.results[0].published["tau_c"]
-    assert figures[0].value == 43.9
-    assert [figure.value for figure in figures if figure.kind == "recomputed"] == [43.89]
-    entry = run.to_dict()["results"][0]["statistics"][0]
-    measured = entry["measured"]
-    assert entry["published"][0]["difference"] == (
-        None if measured is None else pytest.approx(measured - 0.439)
-    )
-    json.dumps(run.to_dict(), allow_nan=False)
-
-
-def test_a_component_is_a_metric_of_its_own(tmp_path):
-    rated(tmp_path)
-    makers = {name: functools.partial(capscore.load, "bleu") for name in ("bleu_1", "bleu_4", "bleu")}
-    run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=makers, options=quick)
-    one, four, plain = (result.scores for result in run.results)
-    assert np.allclose(four, plain, rtol=0, atol=1e-12, equal_nan=True)
-    assert len({result.signature for result in run.results}) == 3
-    assert run.results[0].signature.endswith("|component:bleu_1")
-    assert (one >= four).all() and (one > four).any()
-
-
-def test_a_metric_of_photos_says_what_is_missing(flickr):
-    with pytest.raises(CapscoreError, match=r"mcs looks at photos, and 2 of the 2 photos of flickr8k_human"):
-        run_benchmark("flickr8k_human", "expert", data_dir=flickr, metrics=toy, options=quick)
-    run = run_benchmark(
-        "flickr8k_human", "expert", data_dir=flickr, metrics={**toy, **rouge}, options=quick, keep_going=True
-    )
-    assert list(run.skipped) == ["mcs"]
-    assert [result.metric for result in run.results] == ["rouge_l"]
-
-
-def test_partial_scores_the_rows_whose_photos_are_there(tmp_path):
-    rated(tmp_path)
-    (tmp_path / "images").mkdir()
-    for photo in (0, 1):
-        (tmp_path / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
-    run = run_benchmark(
-        "flickr8k_human", "expert", data_dir=tmp_path, metrics={**toy, **rouge}, options=quick, partial=True
-    )
-    assert [(result.metric, result.n_rows) for result in run.results] == [("mcs", 6), ("rouge_l", 12)]
-    assert run.n_rows == 12
-
-
-def test_scores_of_others_need_no_code(tmp_path):
-    rated(tmp_path)
-    ours = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, metrics=rouge, options=quick).results[
-        0
-    ]
-    queries = benchmark_queries("flickr8k_human", "expert", data_dir=tmp_path)
-    rows = [
-        {"id": row["id"], "score": float(score)}
-        for row, score in zip(queries.to_rows(), ours.scores, strict=True)
-    ]
-    path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in reversed(rows)))
-    run = run_benchmark("flickr8k_human", "expert", data_dir=tmp_path, scores={"mine": path}, options=quick)
-    (theirs,) = run.results
-    assert theirs.outcome.statistics == ours.outcome.statistics
-    assert theirs.signature == "mine.jsonl, column score, rows matched by id"
 
 
 def scored(folder, scores, name="mine.jsonl"):
@@ -165,183 +65,166 @@ def scored(folder, scores, name="mine.jsonl"):
     return folder / name
 
 
-def take(folder, scores, options=quick, **more):
-    return run_benchmark("flickr8k_human", "expert", data_dir=folder, scores=scores, options=options, **more)
+def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
+    captions, ratings = rated(tmp_path)
+    found = run(tmp_path, rouge)
+    scores = capscore.load("rouge_l").score(
+        [captions[f"{row + 4}.jpg#2"] for row in range(12)],
+        references=[[captions[f"{row % 4}.jpg#{n}"] for n in range(5)] for row in range(12)],
+        language="en",
+    )
+    expected = kendalltau(np.repeat(scores.scores, 3), np.ravel(ratings), variant="c").statistic
+    (result,) = found.results
+    assert result.outcome.statistics[0] == ("tau_c", pytest.approx(expected, abs=1e-12), None, 36)
+    assert result.outcome.counts == {"items": 12, "ratings": 36, "photos": 4}
+    assert result.signature == scores.signature
+    assert found.notes == (
+        "flickr8k_human (expert, test) has 12 rows where 5,664 were published: is a file cut short?",
+    )
+    mean = run(tmp_path, rouge, TaskOptions(bootstrap=0, raters="mean")).results[0].outcome.statistics[0]
+    expected = kendalltau(scores.scores, np.mean(ratings, axis=1), variant="c").statistic
+    assert mean.value == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_missing_score_is_told_by_file_and_row(tmp_path):
-    _, ratings = rated(tmp_path)
-    path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
-    with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
-        take(tmp_path, {"mine": path})
-    run = take(tmp_path, {"mine": path}, TaskOptions(bootstrap=0, missing="skip"))
-    rest = [n for n in range(12) if n != 3]
-    expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
-    (result,) = run.results
-    assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
-    assert result.outcome.counts["items"] == 11
-    assert any("left out" in note for note in result.outcome.notes)
-
-
-def test_constant_scores_are_undefined_in_words(tmp_path):
-    rated(tmp_path)
-    (result,) = take(tmp_path, {"mine": scored(tmp_path, [0.5] * 12)}, TaskOptions(bootstrap=50)).results
-    assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
-    assert any("scores are all 0.5" in note for note in result.outcome.notes)
-
-
-def test_a_file_that_does_not_fit_is_told_before_anything_is_scored(tmp_path):
-    rated(tmp_path)
-
-    def never():
-        raise AssertionError("scoring began")
-
-    (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
-    with pytest.raises(InputError, match="no score for 12 of 12 queries"):
-        take(tmp_path, {"mine": tmp_path / "mine.jsonl"}, metrics={"rouge_l": never}, keep_going=True)
-
-
-def test_figures_of_a_backbone_stand_beside_scores_of_that_backbone_only(tmp_path):
+def test_published_values_stand_beside(tmp_path):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
+    (cider,) = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
+    figures = cider.published["tau_c"]
+    assert figures[0].value == 43.9
+    assert [figure.value for figure in figures if figure.kind == "recomputed"] == [43.89]
+    entry = cider.to_dict()["statistics"][0]
+    assert entry["published"][0]["difference"] == pytest.approx(entry["measured"] - 0.439)
+    # figures of single ratings do not stand beside averaged ones
+    (mean,) = run(tmp_path, options=TaskOptions(bootstrap=0, raters="mean"), scores={"cider": path}).results
+    assert not any(mean.published.values())
+    assert any("they are for single ratings" in note for note in mean.outcome.notes)
+    # figures of a backbone stand beside scores of that backbone only
     backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
-    unknown, named, other = take(
-        tmp_path, {"clip_score": path, f"clip_score@{backbone}": path, "clip_score@embedded": path}
-    ).results
+    names = ("clip_score", f"clip_score@{backbone}", "clip_score@embedded")
+    unknown, named, other = run(tmp_path, scores=dict.fromkeys(names, path)).results
     assert {figure.backbone for figures in unknown.published.values() for figure in figures} <= {None}
     assert any("call the scores clip_score@BACKBONE" in note for note in unknown.outcome.notes)
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert not any(other.published.values())
 
 
-def test_averaged_ratings_are_not_set_beside_figures_of_single_ones(tmp_path):
+def test_a_component_is_a_metric_of_its_own(tmp_path):
     rated(tmp_path)
-    path = scored(tmp_path, range(12))
-    (result,) = take(tmp_path, {"cider": path}, TaskOptions(bootstrap=0, raters="mean")).results
-    assert not any(result.published.values())
-    assert any("they are for single ratings" in note for note in result.outcome.notes)
-    (result,) = take(tmp_path, {"cider": path}).results
-    assert result.published["tau_c"][0].value == 43.9
+    makers = {name: functools.partial(capscore.load, "bleu") for name in ("bleu_1", "bleu_4", "bleu")}
+    results = run(tmp_path, makers).results
+    one, four, plain = (result.scores for result in results)
+    assert np.allclose(four, plain, rtol=0, atol=1e-12, equal_nan=True)
+    assert len({result.signature for result in results}) == 3
+    assert results[0].signature.endswith("|component:bleu_1")
+    assert (one >= four).all() and (one > four).any()
 
 
-def test_what_is_not_compared_is_told(tmp_path):
+def test_a_metric_that_cannot_be_run_stops_no_other_on_demand(tmp_path):
     rated(tmp_path)
-    path = scored(tmp_path, range(12))
-    assert take(tmp_path, {"a": path}, compare=True).notes[-1] == (
-        "nothing is compared: a comparison needs two metrics"
-    )
-    (tmp_path / "images").mkdir()
-    for photo in (0, 1):
-        (tmp_path / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
+    write_photos(tmp_path, 0, 1)
+    with pytest.raises(CapscoreError, match="mcs looks at photos, and 2 of the 4 photos of flickr8k_human"):
+        run(tmp_path, {**toy, **rouge})
+    found = run(tmp_path, {**toy, **rouge}, keep_going=True)
+    assert list(found.skipped) == ["mcs"] and [result.metric for result in found.results] == ["rouge_l"]
+    found = run(tmp_path, {**toy, **rouge}, partial=True)
+    assert [(result.metric, result.n_rows) for result in found.results] == [("mcs", 6), ("rouge_l", 12)]
+
+    def full():
+        raise RuntimeError("out of memory")
+
+    found = run(tmp_path, {"rouge_l": full}, keep_going=True)
+    assert str(found.skipped["rouge_l"]) == "RuntimeError: out of memory"
+
+
+def test_missing_and_constant_scores_of_a_file_are_told(tmp_path):
+    _, ratings = rated(tmp_path)
+    path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
+    with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
+        run(tmp_path, scores={"mine": path})
+    (result,) = run(tmp_path, options=TaskOptions(bootstrap=0, missing="skip"), scores={"mine": path}).results
+    rest = [n for n in range(12) if n != 3]
+    expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
+    assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
+    assert result.signature == "mine.jsonl, column score, rows matched by id"
+    path = scored(tmp_path, [0.5] * 12)
+    (result,) = run(tmp_path, options=TaskOptions(bootstrap=50), scores={"mine": path}).results
+    assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
+    assert any("scores are all 0.5" in note for note in result.outcome.notes)
+
+
+def test_a_file_that_does_not_fit_is_told_before_anything_is_scored(tmp_path):
+    rated(tmp_path)
+    (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
+    metrics = {"rouge_l": lambda: pytest.fail("scoring began")}
+    with pytest.raises(InputError, match="no score for 12 of 12 queries"):
+        run(tmp_path, metrics, scores={"mine": tmp_path / "mine.jsonl"}, keep_going=True)
+
+
+def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
+    rated(tmp_path)
+    draws = TaskOptions(bootstrap=50)
+    bleu = {"bleu_1": functools.partial(capscore.load, "bleu")}
+    found = run(tmp_path, {**rouge, **bleu}, draws, compare=True)
+    first, second = (result.outcome.statistics[0].value for result in found.results)
+    assert [test["method"] for test in found.comparisons] == ["bootstrap", "randomisation"]
+    assert all(test["metrics"] == ["rouge_l", "bleu_1"] for test in found.comparisons)
+    assert [test["difference"] for test in found.comparisons] == pytest.approx([first - second] * 2)
+    whole = scored(tmp_path, range(12))
+    equal = run(tmp_path, options=draws, scores={"a": whole, "b": whole}, compare=True)
+    assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)] * 2
+    alone = run(tmp_path, scores={"a": whole}, compare=True)
+    assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
+
+
+def test_metrics_with_different_rows_are_compared_on_common_ones_on_demand(tmp_path):
+    rated(tmp_path)
+    write_photos(tmp_path, 0, 1)
+    how = {"scores": {"a": scored(tmp_path, range(12))}, "partial": True, "compare": True}
     with pytest.raises(InputError, match="mcs and a were scored on different rows, 6 of them with both"):
-        take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True)
-    run = take(tmp_path, {"a": path}, metrics=toy, partial=True, compare=True, common_rows=True)
-    assert "mcs and a are compared on 6 of 12 rows" in run.notes
-    mine = [row for row, (key, _) in enumerate(run.results[1].rows) if key in dict(run.results[0].rows)]
-    same = task_of("flickr8k_human", "expert").compare(
-        run.results[0].rows, run.results[0].scores, run.results[1].scores[mine], run.options
-    )
-    assert [test["difference"] for test in run.comparisons] == [test["difference"] for test in same]
-
-
-def test_systems_with_gaps_at_different_rows_are_not_compared(tmp_path):
-    rated(tmp_path)
-    whole, gaps = scored(tmp_path, range(12)), tmp_path / "gaps.jsonl"
-    rows = [json.loads(line) for line in whole.read_text().splitlines()]
-    rows[3]["score"] = rows[7]["score"] = None
-    gaps.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    options = TaskOptions(bootstrap=50, missing="skip")
+        run(tmp_path, toy, **how)
+    found = run(tmp_path, toy, common_rows=True, **how)
+    assert "mcs and a are compared on 6 of 12 rows" in found.notes
+    first, second = found.results
+    mine = [row for row, (key, _) in enumerate(second.rows) if key in dict(first.rows)]
+    task = task_of("flickr8k_human", "expert")
+    same = task.compare(first.rows, first.scores, second.scores[mine], found.options)
+    assert [test["difference"] for test in found.comparisons] == [test["difference"] for test in same]
+    # rows with gaps are not common
+    gaps = scored(tmp_path, [None if n in (3, 7) else n for n in range(12)], "gaps.jsonl")
+    how = {"options": TaskOptions(bootstrap=50, missing="skip"), "compare": True}
+    files = {**{"a": tmp_path / "mine.jsonl"}, "b": gaps}
     with pytest.raises(InputError, match="different rows, 10 of them with both"):
-        take(tmp_path, {"a": whole, "b": gaps}, options, compare=True)
-    run = take(tmp_path, {"a": whole, "b": gaps}, options, compare=True, common_rows=True)
-    assert "a and b are compared on 10 of 12 rows" in run.notes
-    assert [test["difference"] for test in run.comparisons] == [0, 0]
-    equal = take(tmp_path, {"a": gaps, "b": gaps}, options, compare=True)
-    assert len(equal.comparisons) == 2
-
-
-def test_two_equal_metrics_differ_by_nothing(tmp_path):
-    rated(tmp_path)
-    path = scored(tmp_path, range(12))
-    run = take(tmp_path, {"a": path, "b": path}, TaskOptions(bootstrap=50), compare=True)
-    assert [(test["difference"], test["p_value"]) for test in run.comparisons] == [(0.0, 1.0)] * 2
-
-
-def test_two_metrics_are_compared_on_the_same_photos(tmp_path):
-    rated(tmp_path, rows=40, photos=10)
-    makers = {**rouge, "bleu_1": functools.partial(capscore.load, "bleu")}
-    run = run_benchmark(
-        "flickr8k_human",
-        "expert",
-        data_dir=tmp_path,
-        metrics=makers,
-        options=TaskOptions(bootstrap=100),
-        compare=True,
+        run(tmp_path, scores=files, **how)
+    assert (
+        "a and b are compared on 10 of 12 rows" in run(tmp_path, scores=files, common_rows=True, **how).notes
     )
-    first, second = (result.outcome.statistics[0].value for result in run.results)
-    assert [test["method"] for test in run.comparisons] == ["bootstrap", "randomisation"]
-    for test in run.comparisons:
-        assert test["metrics"] == ["rouge_l", "bleu_1"]
-        assert test["difference"] == pytest.approx(first - second)
-        assert 0 < test["p_value"] <= 1
+    assert len(run(tmp_path, scores={"a": gaps, "b": gaps}, **how).comparisons) == 2
 
 
-def test_nothing_to_measure(flickr):
-    with pytest.raises(InputError, match="nothing to measure"):
-        run_benchmark("flickr8k_human", "expert", data_dir=flickr)
-    with pytest.raises(
-        InputError, match=r"flickr8k_human needs a configuration: expected one of expert, crowdflower"
-    ):
-        run_benchmark("flickr8k_human", data_dir=flickr, metrics=rouge)
-    with pytest.raises(InputError, match=r"there is no split 'dev': one of test"):
-        run_benchmark("flickr8k_human", "expert", data_dir=flickr, split="dev", metrics=rouge)
+@pytest.mark.parametrize(
+    ("config", "options", "message"),
+    [
+        ("expert", {}, "nothing to measure"),
+        (None, {"metrics": rouge}, "needs a configuration: expected one of expert, crowdflower"),
+        ("expert", {"metrics": rouge, "split": "dev"}, "there is no split 'dev': one of test"),
+    ],
+)
+def test_what_is_asked_for_must_be_there(config, options, message, tmp_path):
+    rated(tmp_path)
+    with pytest.raises(InputError, match=message):
+        run_benchmark("flickr8k_human", config, data_dir=tmp_path, **options)
 
 
 def test_all_splits_are_measured_together(tmp_path):
     official("vicr").write(tmp_path)
     builder = benchmark_builder("vicr", data_dir=tmp_path, images=False)
-    parts = {split: list(builder.examples(split)) for split in ("train", "validation", "test")}
-    assert [len(rows) for rows in parts.values()] == [1, 1, 2]
-    rows = [row for part in parts.values() for row in part]
-    run = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge, options=quick)
-    assert (run.split, run.n_rows) == ("all", 4)
-    scores = capscore.load("rouge_l").score(
-        [row["caption"] for _, row in rows],
-        references=[row["references"] for _, row in rows],
-        language="en",
-    )
-    single = [
-        (score, rating)
-        for score, (_, row) in zip(scores.scores, rows, strict=True)
-        for rating in row["ratings"]
-    ]
-    tau_b = next(one for one in run.results[0].outcome.statistics if one.name == "tau_b")
-    assert tau_b.value == pytest.approx(kendalltau(*zip(*single, strict=True)).statistic, abs=1e-12)
-    queries = benchmark_queries("vicr", data_dir=tmp_path, split="all")
-    assert queries.ids == [key for key, _ in rows]
-
-
-def test_splits_with_a_row_in_common_are_not_measured_together(tmp_path):
-    official("vicr").write(tmp_path)
+    rows = [row for split in ("train", "validation", "test") for row in builder.examples(split)]
+    found = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge, options=quick)
+    assert (found.split, found.n_rows) == ("all", len(rows)) == ("all", 4)
+    assert benchmark_queries("vicr", data_dir=tmp_path, split="all").ids == [key for key, _ in rows]
     file = tmp_path / "VICR.csv"
     lines = file.read_text(encoding="utf-8-sig").splitlines()
     file.write_text("\n".join([*lines, lines[-1].replace(",val,", ",train,")]), encoding="utf-8-sig")
     with pytest.raises(InputError, match=r"the row '.*A cat' is in more than one split; name one of train, "):
         run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"raters": "median"},
-        {"missing": "drop"},
-        {"bootstrap": -1},
-        {"bootstrap": 1.5},
-        {"seed": -1},
-        *({"confidence": share} for share in (0, 1, 1.5, float("nan"))),
-    ],
-)
-def test_options_that_cannot_be(given):
-    (name,) = given
-    with pytest.raises(InputError, match=f"{name}=.*expected"):
-        TaskOptions(**given)

@@ -4,181 +4,105 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import pearsonr
 
 from capscore import CapscoreError
-from capscore.benchmarks.data.load import benchmark_builder
-from capscore.benchmarks.tasks import TaskOptions, known_slugs, task_of
-from capscore.files.shipped import benchmark_slugs
-
-from ..datasets_scripts.conftest import official
+from capscore.benchmarks.tasks import TaskOptions, task_of
+from capscore.errors import InputError
 
 quick = TaskOptions(bootstrap=0)
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
-def value(outcome, name):
-    return next(statistic.value for statistic in outcome.statistics if statistic.name == name)
+def rows_of(*rows, **common):
+    common = {"image_id": "1.jpg", "image": None, "language": "en", "caption": "c", **common}
+    return [(str(number), {**common, **row}) for number, row in enumerate(rows)]
 
 
-def row(**columns):
-    return {"image_id": "1.jpg", "image": None, "language": "en", **columns}
-
-
-def test_every_benchmark_has_a_task_or_a_reason():
-    for slug in benchmark_slugs():
-        if slug in known_slugs():
-            continue
-        with pytest.raises(CapscoreError, match=f"{slug} is not a benchmark of caption scores: it "):
-            task_of(slug, "default")
-    with pytest.raises(CapscoreError, match="flickr is not a benchmark"):
-        task_of("flickr", "default")
-
-
-@pytest.mark.parametrize("slug", [slug for slug in benchmark_slugs() if slug in known_slugs()])
-def test_rows_of_every_loading_script_can_be_asked_for(slug, tmp_path):
-    official(slug).write(tmp_path)
-    for config, split in official(slug).ROWS:
-        builder = benchmark_builder(slug, config, data_dir=tmp_path)
-        rows = list(builder.examples(split))
-        task = task_of(slug, config)
-        queries = task.queries(rows)
-        assert len(queries) == len(set(queries.ids)) > 0
-        assert all(isinstance(text, str) and text for text in queries.candidates)
-        assert len(queries.owners) == len(queries) and set(queries.owners) <= set(range(len(rows)))
-        assert all(path is None for path in queries.images)
-        if not task.asks_for:
-            scores = np.arange(len(queries), dtype=float)
-            try:
-                outcome = task.outcome(rows, scores, quick)
-            except CapscoreError as error:
-                assert "at least" in str(error) or "fewer" in str(error), error
-                continue
-            assert outcome.statistics
+def values(outcome):
+    return {row.name: row.value for row in outcome.statistics}
 
 
 def test_crowd_and_experts_lead_with_their_own_statistic():
     assert task_of("flickr8k_human", "expert").statistics[0] == "tau_c"
     assert task_of("flickr8k_human", "crowdflower").statistics[0] == "tau_b"
+    with pytest.raises(CapscoreError, match="flickr is not a benchmark"):
+        task_of("flickr", "default")
 
 
 def test_pairs():
-    rows = [
-        ("a", row(captions=["x", "y"], label=0, category="HC")),
-        ("b", row(captions=["x", "z"], label=1, category="HC")),
-        ("c", row(captions=["u", "v"], label=1, category="MM")),
-        ("d", row(captions=["u", "v"], label=1, category="HI")),
-        ("e", row(captions=["u", "v"], label=1, category="HM")),
-    ]
+    pairs = ((0, "HC"), (1, "HC"), (1, "MM"), (1, "HI"), (1, "HM"))
+    rows = rows_of(*({"captions": ["x", "y"], "label": label, "category": name} for label, name in pairs))
     task = task_of("pascal50s", "default")
-    assert task.queries(rows).ids[:3] == ["a|0", "a|1", "b|0"]
-    scores = np.array([2.0, 1.0, 2.0, 1.0, 5.0, 5.0, 1.0, 2.0, 1.0, 2.0])
-    outcome = task.outcome(rows, scores, quick)
-    assert [value(outcome, f"accuracy_{name}") for name in ("hc", "hi", "hm", "mm", "mean")] == [
-        0.5,
-        1,
-        1,
-        0,
-        0.625,
-    ]
-    assert outcome.counts == {"pairs": 5, "ties": 1, "left out": 0}
+    assert task.queries(rows).ids[:3] == ["0|0", "0|1", "1|0"]
+    outcome = task.outcome(rows, np.array([2.0, 1.0, 2.0, 1.0, 5.0, 5.0, 1.0, 2.0, 1.0, 2.0]), quick)
+    assert list(values(outcome).values()) == [0.5, 1, 1, 0, 0.625]
 
 
 def test_foils_count_valid_rows_only():
-    rows = [
-        ("a", row(caption="x", foil="y", piece="plurals", valid=True)),
-        ("b", row(caption="x", foil="z", piece="plurals", valid=True)),
-        ("c", row(caption="x", foil="z", piece="plurals", valid=False)),
-    ]
+    rows = rows_of(*({"foil": "y", "piece": "plurals", "valid": valid} for valid in (True, True, False)))
     task = task_of("valse", "plurals")
-    assert task.queries(rows).candidates == ["x", "y", "x", "z", "x", "z"]
+    assert task.queries(rows).candidates == ["c", "y"] * 3
     outcome = task.outcome(rows, np.array([2.0, 1.0, 1.0, 2.0, 0.0, 9.0]), quick)
-    assert [(s.name, s.value, s.n) for s in outcome.statistics] == [("accuracy_plurals", 0.5, 2)]
-    assert outcome.counts["not valid"] == 1
+    assert [(row.name, row.value, row.n) for row in outcome.statistics] == [("accuracy_plurals", 0.5, 2)]
     assert task.published_as("accuracy_plurals", "plurals") == ("plurals", "accuracy", ("",))
     assert task.published_as("accuracy_mean", "all") == ("all", "accuracy_mean", ("",))
 
 
 def test_foils_of_pairs_are_ranked_together():
-    rows = [
-        ("a", row(caption="a dog", foil="a cat", foil_word="cat")),
-        ("b", row(caption="a bus", foil="a van", foil_word="van")),
-    ]
+    foils = ("a cat", "cat"), ("a van", "van")
+    rows = rows_of(*({"caption": "a dog", "foil": foil, "foil_word": word} for foil, word in foils))
     for slug, config in (("foil", "default"), ("nocaps", "foil")):
         task = task_of(slug, config)
-        assert task.queries(rows).candidates == ["a dog", "a cat", "a bus", "a van"]
-        assert task.marked(rows) == [(False, []), (True, [(2, 5)]), (False, []), (True, [(2, 5)])]
-        outcome = task.outcome(rows, np.array([4.0, 3.0, 2.0, 1.0]), quick)
+        assert task.queries(rows).candidates == ["a dog", "a cat", "a dog", "a van"]
+        assert task.marked(rows) == [(False, []), (True, [(2, 5)])] * 2
         # right captions are first and third, foils first and third from the end
-        assert [(s.name, s.value, s.n) for s in outcome.statistics] == [
-            ("accuracy_all", 1.0, 2),
-            ("average_precision_right", pytest.approx(5 / 6, abs=1e-12), 4),
-            ("average_precision_foil", pytest.approx(5 / 6, abs=1e-12), 4),
-        ]
-        assert outcome.counts["pairs"] == outcome.counts["foils"] == 2
+        assert values(task.outcome(rows, np.array([4.0, 3.0, 2.0, 1.0]), quick)) == {
+            "accuracy_all": 1.0,
+            "average_precision_right": pytest.approx(5 / 6, abs=1e-12),
+            "average_precision_foil": pytest.approx(5 / 6, abs=1e-12),
+        }
+    hat = rows_of(
+        {"caption": "A dog, asleep.", "tokens": ["A", "dog,", "asleep."], "token_labels": [0, 1, 1]}
+    )
+    assert task_of("hat", "default").marked(hat) == [(True, [(2, 6), (7, 14)])]
 
 
-def test_hallucinated_tokens_have_places():
-    rows = [("a", row(caption="A dog, asleep.", tokens=["A", "dog,", "asleep."], token_labels=[0, 1, 1]))]
-    assert task_of("hat", "default").marked(rows) == [(True, [(2, 6), (7, 14)])]
-
-
-def test_thumb_with_and_without_people():
-    rng = np.random.default_rng(0)
-    systems = ["Up-Down", "VinVL-large", "Human", "Up-Down", "VinVL-large", "Human"]
-    ratings = rng.integers(1, 6, (6, 3)).astype(float)
-    scores = rng.normal(size=6)
-    rows = [
-        (str(n), row(caption="x", system=systems[n], precision=p, recall=r, rating=t))
-        for n, (p, r, t) in enumerate(ratings)
-    ]
-    outcome = task_of("thumb", "default").outcome(rows, scores, quick)
-    machine = np.array([system != "Human" for system in systems])
-    for column, name in enumerate(("precision", "recall", "total")):
-        expected = pearsonr(scores[machine], ratings[machine, column]).statistic
-        assert value(outcome, f"pearson_{name}_without_human") == pytest.approx(expected, abs=1e-12)
-        expected = pearsonr(scores, ratings[:, column]).statistic
-        assert value(outcome, f"pearson_{name}_with_human") == pytest.approx(expected, abs=1e-12)
+def test_thumb_correlates_each_rating():
+    ratings = [(1, 3, 1), (2, 2, 3), (3, 1, 2)]
+    names = ("precision", "recall", "rating")
+    rows = rows_of(*(dict(zip(names, three, strict=True)) for three in ratings), system="A")
     task = task_of("thumb", "default")
+    found = values(task.outcome(rows, np.array([1.0, 2.0, 3.0]), quick))
+    assert [
+        found[f"pearson_{name}_with_human"] for name in ("precision", "recall", "total")
+    ] == pytest.approx([1, -1, 0.5])
     assert task.published_as("pearson_total_with_human", "default")[1:] == ("pearson_total", ("with_human",))
 
 
-def test_xvnli():
-    labels = ["entailment", "neutral", "contradiction", "-"]
-    rows = [
-        (str(n), row(caption=str(n), label=label, premise_id="ab"[n // 2])) for n, label in enumerate(labels)
-    ]
-    outcome = task_of("xvnli", "en").outcome(rows, np.array([3.0, 1.0, 2.0, 9.0]), quick)
-    # E > C holds; of the three pairs N > C does not; the triple does not
-    assert [value(outcome, f"accuracy_{n}") for n in (1, 2, 3)] == [1.0, pytest.approx(2 / 3), 0.0]
-    # of one premise are only E and N, so there is one pair and no more
-    within = [value(outcome, f"accuracy_{n}_same_premise") for n in (1, 2, 3)]
-    assert within == [None, 1.0, None]
-    assert any(note.startswith("within a premise: ") for note in outcome.notes)
+def test_xvnli_is_measured_by_photo_and_by_premise():
+    labels = zip(["entailment", "neutral", "contradiction", "-"], "aabb", strict=True)
+    rows = rows_of(*({"label": label, "premise_id": premise} for label, premise in labels))
     task = task_of("xvnli", "en")
+    outcome = task.outcome(rows, np.array([3.0, 1.0, 2.0, 9.0]), quick)
+    # E > C holds; of the three pairs N > C does not; the triple does not. Of one premise are only E and N
+    assert list(values(outcome).values()) == [1.0, pytest.approx(2 / 3), 0.0, None, 1.0, None]
+    assert any(note.startswith("within a premise: ") for note in outcome.notes)
     assert task.published_as("accuracy_1_same_premise", "fr") == ("fr", "accuracy_1", ("",))
     assert task.published_as("accuracy_1", "fr") == ("fr", "accuracy_1", ())
 
 
 def test_marvl_looks_at_two_photos_a_row():
-    rows = [
-        (
-            str(n),
-            {
-                **{f"{side}_image_id": f"{side}{n}.jpg" for side in ("left", "right")},
-                **{f"{side}_image": None for side in ("left", "right")},
-                "language": "tr",
-                "caption": "c",
-                "id": f"tr-{n}",
-                "label": n < 2,
-            },
-        )
-        for n in range(4)
-    ]
+    photos = {"left_image": None, "right_image": None, "left_image_id": "l.jpg", "right_image_id": "r.jpg"}
+    rows = rows_of(*({"id": f"tr-{n}", "label": n < 2} for n in range(4)), **photos)
     task = task_of("marvl", "tr")
-    assert task.queries(rows).image_ids[:2] == ["left0.jpg", "right0.jpg"]
-    outcome = task.outcome(rows, np.array([5.0, 1.0, 4.0, 1.0, 0.0, 3.0, 6.0, 4.5]), quick)
+    assert task.queries(rows).image_ids[:2] == ["l.jpg", "r.jpg"]
     # maxima of the true rows 5 and 4; minima of the false rows 0 and 4.5
-    assert value(outcome, "accuracy_1") == 0.75
-    assert value(outcome, "accuracy_2") == 0.0
-    assert task.queries(rows).owners == [0, 0, 1, 1, 2, 2, 3, 3]
+    outcome = task.outcome(rows, np.array([5.0, 1.0, 4.0, 1.0, 0.0, 3.0, 6.0, 4.5]), quick)
+    assert values(outcome) == {"accuracy_1": 0.75, "accuracy_2": 0.0}
+
+
+@pytest.mark.parametrize(
+    "given", [{"raters": "median"}, {"missing": "drop"}, {"bootstrap": -1}, {"seed": 1.5}]
+)
+def test_options_that_cannot_be(given):
+    with pytest.raises(InputError, match=f"{next(iter(given))}=.*expected"):
+        TaskOptions(**given)
