@@ -12,24 +12,21 @@ from scipy.stats import pearsonr
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks import run_benchmark
-from capscore.benchmarks.run import COMPONENTS, benchmark_queries
+from capscore.benchmarks import run_benchmark, tasks
+from capscore.benchmarks.run import COMPONENTS
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
+from capscore.metrics import infometic
 from capscore.registry import METRICS
 
-from ..datasets_scripts.conftest import _own_cache
+from ..datasets_scripts.official import coco, write_json, write_jsonl
 from ..photos import encode
 from ..toy import ColourBackbone
 
-__all__ = ["_own_cache"]
-
 quick = TaskOptions(bootstrap=0)
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::capscore.BenchmarkWarning",
-    "ignore::capscore.TruncationWarning",
-    "ignore::capscore.errors.RegionWarning",
+    "ignore::capscore.errors.CapscoreWarning", "ignore::capscore.BenchmarkWarning"
 )
 RED, GREEN, BLUE, DARK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (0, 0, 0)
 # left and right half of each photo
@@ -69,10 +66,10 @@ def picture(left, right):
     return pixels
 
 
-def write_photos(folder, names=PHOTOS):
+def write_photos(folder):
     folder.mkdir()
-    for name in names:
-        (folder / name).write_bytes(encode(picture(*PHOTOS[name])))
+    for name, halves in PHOTOS.items():
+        (folder / name).write_bytes(encode(picture(*halves)))
 
 
 def network():
@@ -81,20 +78,23 @@ def network():
 
 
 def maker(backbone=None, **options):
-    options = {"weights": "info_clip", "regions": Halves(), **options}
-    return functools.partial(
-        capscore.load,
-        "infometic",
-        backbone=backbone or ColourBackbone(),
-        cache=False,
-        progress=False,
-        **options,
+    options = {"weights": "info_clip", "regions": Halves(), "cache": False, "progress": False, **options}
+    return functools.partial(capscore.load, "infometic", backbone=backbone or ColourBackbone(), **options)
+
+
+def results(slug, folder, metrics=None, options=quick, config=None):
+    run = run_benchmark(
+        slug, config, data_dir=folder, metrics=metrics or {"infometic": maker()}, options=options
     )
+    json.dumps(run.to_dict(), allow_nan=False)
+    return {result.metric: result for result in run.results}
 
 
 def statistics(result):
     return {statistic.name: statistic.value for statistic in result.outcome.statistics}
 
+
+MCS = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
 
 # ------------------------------------------------------------------ ratings
 
@@ -103,151 +103,93 @@ def statistics(result):
 def thumb(tmp_path):
     """Eight rated captions, two of them by people."""
     write_photos(tmp_path / "val2014")
-    rng = np.random.default_rng(2)
-    captions = [
-        "red blue",
-        "green",
-        "blue green thing",
-        "red",
-        "a red thing",
-        "blue",
-        "green red",
-        "a blue sky",
-    ]
+    ratings = np.random.default_rng(2).integers(2, 6, (8, 2)).tolist()
+    captions = "red blue|green|blue green thing|red|a red thing|blue|green red|a blue sky".split("|")
     rows = []
-    for number, caption in enumerate(captions):
-        precision, recall = rng.integers(2, 6, 2).tolist()
-        rows.append(
-            {
-                "SYS": "Human" if number > 5 else "AB"[number // 4],
-                "seg_id": str(number),
-                "set_id": 0,
-                "hyp": caption,
-                "image": f"{number % 4}.jpg",
-                "P": float(precision),
-                "R": float(recall),
-                "Fl": 0.0,
-                "Inc": 0.0,
-                "Con": 0.0,
-                "human_score": (precision + recall) / 2,
-            }
-        )
-    (tmp_path / "mscoco_THumB-1.0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "mscoco_references.json").write_text(
-        "".join(json.dumps({"seg_id": row["seg_id"], "set_id": 0, "refs": ["a"]}) + "\n" for row in rows)
-    )
+    for number, (caption, (precision, recall)) in enumerate(zip(captions, ratings, strict=True)):
+        about = {"SYS": "Human" if number > 5 else "AB"[number // 4], "seg_id": str(number), "set_id": 0}
+        scale = {"P": float(precision), "R": float(recall), "human_score": (precision + recall) / 2}
+        penalties = dict.fromkeys(("Fl", "Inc", "Con"), 0.0)
+        rows.append({**about, "hyp": caption, "image": f"{number % 4}.jpg", **scale, **penalties})
+    write_jsonl(tmp_path / "mscoco_THumB-1.0.jsonl", rows)
+    references = [{"seg_id": row["seg_id"], "set_id": 0, "refs": ["a"]} for row in rows]
+    write_jsonl(tmp_path / "mscoco_references.json", references)
     return tmp_path, rows
 
 
-def test_thumb_has_rows_for_recall_precision_and_plus(thumb):
+def test_thumb_has_rows_for_recall_precision_and_plus_of_one_scoring(thumb):
     folder, rows = thumb
-    run = run_benchmark("thumb", data_dir=folder, metrics={"infometic": maker()}, options=quick)
-    assert [result.metric for result in run.results] == [
-        "infometic",
-        "infometic_plus",
-        "infometic_recall",
-        "infometic_precision",
-    ]
-    scores = maker()().score(
-        [row["hyp"] for row in rows], [picture(*PHOTOS[row["image"]]) for row in rows], language="en"
-    )
+    made = []
+    found = results("thumb", folder, {"infometic": lambda: made.append(maker()()) or made[-1]})
+    photos = [picture(*PHOTOS[row["image"]]) for row in rows]
+    scores = maker()().score([row["hyp"] for row in rows], photos, language="en")
     expected = {
         "infometic": scores.scores,
         "infometic_plus": scores.scores + 100 * scores.components["clip_cosine"],
         "infometic_recall": scores.components["recall"],
         "infometic_precision": scores.components["precision"],
     }
+    assert list(found) == list(expected)
     machine = np.array([row["SYS"] != "Human" for row in rows])
-    assert machine.sum() == 6
-    for result in run.results:
-        np.testing.assert_allclose(result.scores, expected[result.metric], atol=1e-4)
-        found = statistics(result)
+    for name, result in found.items():
+        np.testing.assert_allclose(result.scores, expected[name], atol=1e-4)
         for column, rating in (("P", "precision"), ("R", "recall"), ("human_score", "total")):
             ratings = np.array([row[column] for row in rows])
             for kept, words in ((machine, "without_human"), (np.full(8, True), "with_human")):
-                r = pearsonr(expected[result.metric][kept], ratings[kept]).statistic
-                assert found[f"pearson_{rating}_{words}"] == pytest.approx(r, abs=1e-5)
-    signatures = {result.metric: result.signature for result in run.results}
-    assert "weights:info_clip" in signatures["infometic"]
-    assert signatures["infometic_recall"] == signatures["infometic"] + "|component:recall"
-    json.dumps(run.to_dict(), allow_nan=False)
-
-
-def test_rows_are_scored_once_for_all_of_a_metrics_rows(thumb):
-    folder, _ = thumb
-    made = []
-
-    def make():
-        made.append(maker()())
-        return made[-1]
-
-    run = run_benchmark("thumb", data_dir=folder, metrics={"infometic": make}, options=quick)
-    assert len(made) == 1 and len(run.results) == 4
+                r = pearsonr(expected[name][kept], ratings[kept]).statistic
+                assert statistics(result)[f"pearson_{rating}_{words}"] == pytest.approx(r, abs=1e-5)
+    assert "weights:info_clip" in found["infometic"].signature
+    assert found["infometic_recall"].signature == f"{found['infometic'].signature}|component:recall"
     # four photos and two halves of each
-    assert made[0].backbone.encoded_images <= 4 + 8
+    assert len(made) == 1 and made[0].backbone.encoded_images <= 4 + 8
 
 
-def test_figures_stand_beside_the_metric_that_it_is(thumb):
-    folder, _ = thumb
-    for weights, recall, whole in (("info_clip", 0.05, 0.13), (network(), 0.18, 0.22)):
-        makers = {"infometic": maker(OpenAI(), weights=weights)}
-        run = run_benchmark("thumb", data_dir=folder, metrics=makers, options=quick)
-        by_name = {result.metric: result for result in run.results}
-
-        def printed(name, by_name=by_name):
-            return [figure.value for figure in by_name[name].published["pearson_precision_without_human"]]
-
-        assert (printed("infometic_recall"), printed("infometic")) == ([recall], [whole])
-        # there is no figure of InfoCLIP with the cosine added
-        assert printed("infometic_plus") == ([] if weights == "info_clip" else [0.22])
-        told = "with these settings it is infoclip_recall" in by_name["infometic_recall"].outcome.notes
-        assert told == (weights == "info_clip")
+@pytest.mark.parametrize(("weights", "recall", "whole"), [("info_clip", 0.05, 0.13), ("network", 0.18, 0.22)])
+def test_figures_stand_beside_the_metric_that_it_is(thumb, weights, recall, whole):
+    weights_of = network() if weights == "network" else weights
+    found = results("thumb", thumb[0], {"infometic": maker(OpenAI(), weights=weights_of)})
+    printed = {
+        name: [figure.value for figure in result.published["pearson_precision_without_human"]]
+        for name, result in found.items()
+    }
+    assert (printed["infometic_recall"], printed["infometic"]) == ([recall], [whole])
+    # there is no figure of InfoCLIP with the cosine added
+    assert printed["infometic_plus"] == ([] if weights == "info_clip" else [0.22])
+    told = "with these settings it is infoclip_recall" in found["infometic_recall"].outcome.notes
+    assert told == (weights == "info_clip")
 
 
 def test_a_row_that_is_asked_for_is_there_once(thumb):
     folder, _ = thumb
-    makers = {name: maker() for name in ("infometic_plus", "infometic")}
-    run = run_benchmark("thumb", data_dir=folder, metrics=makers, options=quick, compare=True)
-    names = [result.metric for result in run.results]
-    assert names == ["infometic_plus", "infometic", "infometic_recall", "infometic_precision"]
-    assert [test["metrics"][1] for test in run.comparisons] == []
-    alone = run_benchmark("thumb", data_dir=folder, metrics={"infometic_plus": maker()}, options=quick)
-    assert [result.metric for result in alone.results] == ["infometic_plus"]
-    np.testing.assert_allclose(alone.results[0].scores, run.results[0].scores, rtol=0, atol=1e-6)
-    named = {f"infometic@{number}": maker() for number in "ab"}
-    run = run_benchmark("thumb", data_dir=folder, metrics=named, options=quick)
-    assert [result.metric for result in run.results][:2] == ["infometic@a", "infometic_plus@a"]
-    assert len(run.results) == 8
+    found = results("thumb", folder, {name: maker() for name in ("infometic_plus", "infometic")})
+    assert list(found) == ["infometic_plus", "infometic", "infometic_recall", "infometic_precision"]
+    alone = results("thumb", folder, {"infometic_plus": maker()})
+    assert list(alone) == ["infometic_plus"]
+    np.testing.assert_allclose(alone["infometic_plus"].scores, found["infometic_plus"].scores, atol=1e-6)
+    named = results("thumb", folder, {f"infometic@{number}": maker() for number in "ab"})
+    assert list(named)[:2] == ["infometic@a", "infometic_plus@a"] and len(named) == 8
+    kind = METRICS.get("infometic")
+    known = {name: part for name, (metric, part) in COMPONENTS.items() if metric == "infometic"}
+    assert known == kind.reported and set(kind.reported.values()) <= set(kind.component_names)
 
 
 def test_ratings_of_the_whole_have_no_rows_for_its_parts(tmp_path):
     write_photos(tmp_path / "images")
-    texts = ["red blue", "green", "blue", "a thing"]
-    (tmp_path / "Flickr8k.token.txt").write_text(
-        "".join(
-            f"{name}#{number}\t{text} {number}\n"
-            for name, text in zip(PHOTOS, texts, strict=True)
-            for number in range(5)
-        )
-    )
-    (tmp_path / "ExpertAnnotations.txt").write_text(
-        "0.jpg\t1.jpg#1\t1\t2\t2\n1.jpg\t2.jpg#1\t1\t1\t3\n2.jpg\t3.jpg#0\t4\t3\t3\n3.jpg\t0.jpg#3\t2\t4\t4\n"
-    )
-    run = run_benchmark(
-        "flickr8k_human", "expert", data_dir=tmp_path, metrics={"infometic": maker(OpenAI())}, options=quick
-    )
-    assert [result.metric for result in run.results] == ["infometic", "infometic_plus"]
-    assert run.results[0].published["tau_c"][0].metric == "infoclip"
-
-
-def test_names_of_rows_are_those_that_can_be_asked_for():
-    own = {name: (metric, part) for name, (metric, part) in COMPONENTS.items() if metric == "infometic"}
-    kind = METRICS.get("infometic")
-    assert own == {name: ("infometic", part) for name, part in kind.reported.items()}
-    assert set(kind.reported.values()) <= set(kind.component_names)
+    captions = zip(PHOTOS, ["red blue", "green", "blue", "a thing"], strict=True)
+    lines = [f"{name}#{number}\t{text} {number}\n" for name, text in captions for number in range(5)]
+    (tmp_path / "Flickr8k.token.txt").write_text("".join(lines))
+    ratings = "0.jpg 1.jpg#1 1 2 2|1.jpg 2.jpg#1 1 1 3|2.jpg 3.jpg#0 4 3 3|3.jpg 0.jpg#3 2 4 4|"
+    (tmp_path / "ExpertAnnotations.txt").write_text(ratings.replace(" ", "\t").replace("|", "\n"))
+    found = results("flickr8k_human", tmp_path, {"infometic": maker(OpenAI())}, config="expert")
+    assert list(found) == ["infometic", "infometic_plus"]
+    assert found["infometic"].published["tau_c"][0].metric == "infoclip"
 
 
 # ------------------------------------------------------------------ words and regions
+
+
+def word(text, correct=True, semantic=True):
+    return {"text": text, "correct": correct, "semantic": semantic}
 
 
 @pytest.fixture
@@ -259,126 +201,80 @@ def tokens(tmp_path):
     (1, 0, 0): the left half is (1, 0, 0), the right one and the null token have products of 0.
     The second photo and its caption are (0, 1, 0): both halves have one half, and so has the only piece all.
     """
-    write_photos(tmp_path / "val2014", ["0.jpg", "1.jpg"])
-
-    def word(text, correct, semantic=True):
-        return {"text": text, "correct": correct, "semantic": semantic}
-
-    def region(box, mentioned):
-        return {"box": box, "mentioned": mentioned}
-
+    write_photos(tmp_path / "val2014")
+    words = [word("a", semantic=False), word("red"), word("ball", False), word(".", semantic=False)]
+    # one reaches over the edge
+    boxes = [(RIGHT, False), (LEFT, True)], [(LEFT, True), ([4, 0, 80, 40], False)]
+    regions = [[{"box": box, "mentioned": mentioned} for box, mentioned in part] for part in boxes]
     pairs = [
-        {
-            "id": "a",
-            "image": "0.jpg",
-            "caption": "A red ball.",
-            "words": [word("a", True, False), word("red", True), word("ball", False), word(".", True, False)],
-            "regions": [region(RIGHT, False), region(LEFT, True)],
-        },
-        {
-            "id": "b",
-            "image": "1.jpg",
-            "caption": "green",
-            "words": [word("green", True)],
-            # one reaches over the edge
-            "regions": [region(LEFT, True), region([4, 0, 80, 40], False)],
-        },
+        {"id": "a", "image": "0.jpg", "caption": "A red ball.", "words": words, "regions": regions[0]},
+        {"id": "b", "image": "1.jpg", "caption": "green", "words": [word("green")], "regions": regions[1]},
     ]
-    (tmp_path / "captokeneval.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    return tmp_path
+    write_jsonl(tmp_path / "captokeneval.jsonl", pairs)
+    return tmp_path, pairs
 
 
 def test_captokeneval_by_hand(tokens):
-    run = run_benchmark(
-        "captokeneval", data_dir=tokens, metrics={"infometic": maker(OpenAI())}, options=quick
-    )
-    (result,) = run.results
+    found = results("captokeneval", tokens[0], {"infometic": maker(OpenAI())})["infometic"]
     # red is taken for wrong and ball for right, both mistakenly; of regions, the right half of the second
-    assert statistics(result) == {"accuracy_vision": 3 / 4, "accuracy_text": 1 / 3}
-    assert result.outcome.counts == {"semantic words": 3, "other words": 2, "regions": 4, "left out": 0}
-    assert [figure.value for figure in result.published["accuracy_text"]] == [0.33]
-    assert result.scores is None
-
-
-def test_captokeneval_with_another_threshold(tokens):
-    makers = {"infometic": maker(beta=0.6)}
-    run = run_benchmark("captokeneval", data_dir=tokens, metrics=makers, options=TaskOptions())
+    assert statistics(found) == {"accuracy_vision": 3 / 4, "accuracy_text": 1 / 3}
+    assert found.outcome.counts == {"semantic words": 3, "other words": 2, "regions": 4, "left out": 0}
+    assert [figure.value for figure in found.published["accuracy_text"]] == [0.33]
+    found = results("captokeneval", tokens[0], {"infometic": maker(beta=0.6)}, TaskOptions())["infometic"]
     # ball's .5 is now too little, rightly; so are the halves of the second photo, one of them mistakenly
-    assert statistics(run.results[0]) == {"accuracy_vision": 3 / 4, "accuracy_text": 2 / 3}
-    assert run.results[0].outcome.notes[-2].startswith("no intervals")
+    assert statistics(found) == {"accuracy_vision": 3 / 4, "accuracy_text": 2 / 3}
+    assert found.outcome.notes[-2].startswith("no intervals")
 
 
-def test_words_that_were_cut_off_are_missing(tokens):
-    path = tokens / "captokeneval.jsonl"
-    weights = network()  # reads four pieces
-    lines = path.read_text().splitlines()
-    pair = json.loads(lines[1])
-    pair["caption"] = "green green green green ball"
-    pair["words"] = [{"text": text, "correct": True, "semantic": True} for text in pair["caption"].split()]
-    path.write_text(f"{lines[0]}\n{json.dumps(pair)}\n")
-    makers = {"infometic": maker(weights=weights)}
+def test_words_that_were_cut_off_or_do_not_fit_are_told(tokens):
+    folder, pairs = tokens
+    pairs[1]["caption"] = "green green green green ball"
+    pairs[1]["words"] = [word(text) for text in pairs[1]["caption"].split()]
+    write_jsonl(folder / "captokeneval.jsonl", pairs)
+    makers = {"infometic": maker(weights=network())}  # reads four pieces
     with pytest.raises(InputError, match=r"row 1, word_scores: "):
-        run_benchmark("captokeneval", data_dir=tokens, metrics=makers, options=quick)
-    run = run_benchmark(
-        "captokeneval", data_dir=tokens, metrics=makers, options=TaskOptions(bootstrap=0, missing="skip")
-    )
-    assert run.results[0].outcome.counts["left out"] == 1
-    assert "1 semantic word without a score left out" in run.results[0].outcome.notes
-
-
-def test_words_of_another_caption(tokens):
-    path = tokens / "captokeneval.jsonl"
-    path.write_text(path.read_text().replace('"caption": "green"', '"caption": "blue"'))
+        results("captokeneval", folder, makers)
+    found = results("captokeneval", folder, makers, TaskOptions(bootstrap=0, missing="skip"))["infometic"]
+    assert found.outcome.counts["left out"] == 1
+    assert "1 semantic word without a score left out" in found.outcome.notes
+    pairs[1]["caption"] = "blue"
+    write_jsonl(folder / "captokeneval.jsonl", pairs)
     with pytest.raises(InputError, match=r"row 1, words: word 0 is 'green', but the caption 'blue'"):
-        run_benchmark("captokeneval", data_dir=tokens, metrics={"infometic": maker()}, options=quick)
+        results("captokeneval", folder)
 
 
 def test_a_score_of_captions_says_nothing_of_words(tokens):
-    mcs = functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)
-    message = "mcs is a score of captions, and captokeneval asks for scores"
-    with pytest.raises(CapscoreError, match=message):
-        run_benchmark("captokeneval", data_dir=tokens, metrics={"mcs": mcs}, options=quick)
-    makers = {"mcs": mcs, "infometic_plus": maker(), "infometic": maker()}
-    run = run_benchmark("captokeneval", data_dir=tokens, metrics=makers, options=quick, keep_going=True)
+    makers = {**MCS, "infometic_plus": maker(), "infometic": maker()}
+    run = run_benchmark("captokeneval", data_dir=tokens[0], metrics=makers, options=quick, keep_going=True)
     assert [result.metric for result in run.results] == ["infometic"]
     assert list(run.skipped) == ["mcs", "infometic_plus"]
     with pytest.raises(CapscoreError, match="captokeneval asks for scores of words and regions"):
-        run_benchmark("captokeneval", data_dir=tokens, scores={"mine": tokens / "x.jsonl"}, options=quick)
-    with pytest.raises(CapscoreError, match="captokeneval asks for scores of words and regions"):
-        benchmark_queries("captokeneval", data_dir=tokens)
+        run_benchmark(
+            "captokeneval", data_dir=tokens[0], scores={"mine": tokens[0] / "x.jsonl"}, options=quick
+        )
 
 
 # ------------------------------------------------------------------ foils and hallucinated words
 
 
-@pytest.fixture
-def hat(tmp_path):
-    """Captions of the photos of `tokens`, one of them with a hallucinated word, in the form of HAT."""
-    write_photos(tmp_path / "val2014", ["0.jpg", "1.jpg", "2.jpg"])
-    rows = []
-    for name, tokens, wrong in (
-        ("0.jpg", ["A", "red", "ball."], {"red"}),
-        ("1.jpg", ["green"], set()),
-        ("2.jpg", ["a", "green", "cube"], {"cube"}),
-    ):
-        rows.append(
-            {
-                "sample_id": name,
-                "caption": " ".join(tokens),
-                "grounding": [[token, token in wrong] for token in tokens],
-                "contains_hallucination": bool(wrong),
-                "image_path": name,
-                "references": ["a thing"],
-            }
-        )
-    (tmp_path / "hat-trainval.json").write_text(json.dumps(rows))
-    return tmp_path
-
-
-def test_the_word_that_is_wrong(hat):
-    run = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick)
-    assert [result.metric for result in run.results] == ["infometic", "infometic_plus"]
-    found = statistics(run.results[0])
+def test_the_word_that_is_wrong(tmp_path, monkeypatch):
+    write_photos(tmp_path / "val2014")
+    captions = [("0.jpg", "A red ball.", "red"), ("1.jpg", "green", ""), ("2.jpg", "a green cube", "cube")]
+    rows = [
+        {
+            "sample_id": name,
+            "caption": caption,
+            "grounding": [[token, token == wrong] for token in caption.split()],
+            "contains_hallucination": bool(wrong),
+            "image_path": name,
+            "references": ["a thing"],
+        }
+        for name, caption, wrong in captions
+    ]
+    write_json(tmp_path / "hat-trainval.json", rows)
+    whole = results("hat", tmp_path)
+    assert list(whole) == ["infometic", "infometic_plus"]
+    found = statistics(whole["infometic"])
     # as in `tokens`, "red" has nothing and "ball" half of what its caption has: red is found. The third photo
     # is (0, 1, 1) / √2; "green" is (0, 1, 0), cosine .71, "a" and "cube" are (1, 1, 1) / √3, cosine .82:
     # of "green" and "cube", "green" is doubted, mistakenly
@@ -387,118 +283,85 @@ def test_the_word_that_is_wrong(hat):
     # ball and cube, green
     assert found["word_average_precision"] == pytest.approx(1 / 2 * 1 / 2 + 1 / 2 * 2 / 4, abs=1e-6)
     assert found["word_auc"] == pytest.approx((2.5 + 1.5) / 6, abs=1e-6)
-    assert run.results[0].outcome.counts["judged words"] == 5
-    assert statistics(run.results[1])["localisation_accuracy"] == 1 / 2
-    json.dumps(run.to_dict(), allow_nan=False)
-
-
-def test_blocks_of_rows_give_the_same(hat, monkeypatch):
-    from capscore.benchmarks import tasks as module
-
-    whole = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
-    monkeypatch.setattr(module, "_BLOCK", 2)
-    parts = run_benchmark("hat", data_dir=hat, metrics={"infometic": maker()}, options=quick).results
-    for one, other in zip(whole, parts, strict=True):
+    assert whole["infometic"].outcome.counts["judged words"] == 5
+    monkeypatch.setattr(tasks, "_BLOCK", 2)
+    for one, other in zip(whole.values(), results("hat", tmp_path).values(), strict=True):
         assert one.signature == other.signature
         assert statistics(one) == pytest.approx(statistics(other), abs=1e-6)
         np.testing.assert_allclose(one.scores, other.scores, rtol=0, atol=1e-5)
-
-
-def test_a_metric_without_scores_of_words_says_so(hat):
-    mcs = functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)
-    (result,) = run_benchmark("hat", data_dir=hat, metrics={"mcs": mcs}, options=quick).results
-    assert list(statistics(result)) == ["average_precision_right", "average_precision_foil"]
-    assert result.outcome.notes == (
-        "no localisation accuracy: it needs scores of words, and here a caption has one score",
-    )
+    # a metric without scores of words
+    (mcs,) = results("hat", tmp_path, MCS).values()
+    assert list(statistics(mcs)) == ["average_precision_right", "average_precision_foil"]
+    assert mcs.outcome.notes[0].startswith("no localisation accuracy: it needs scores of words")
 
 
 def test_foils_of_pairs(tmp_path):
     write_photos(tmp_path / "images")
-    (tmp_path / "nocaps-val-foil.json").write_text(
-        json.dumps(
-            [
-                {
-                    "image_path": name,
-                    "references": ["a thing"],
-                    "baseline": caption,
-                    "foil": caption.replace(word, foil),
-                    "replacement": [word, foil],
-                    "domain": "in-domain",
-                }
-                for name, caption, word, foil in (
-                    # the photo is (1, 0, 1) / √2
-                    ("0.jpg", "A blue ball", "ball", "green"),
-                    ("1.jpg", "A green ball", "green", "red"),
-                    ("2.jpg", "A thing", "thing", "stone"),
-                )
-            ]
-        )
+    # the photo of the first is (1, 0, 1) / √2
+    pairs = (
+        ("A blue ball", "ball", "green"),
+        ("A green ball", "green", "red"),
+        ("A thing", "thing", "stone"),
     )
-    (result,) = run_benchmark(
-        "nocaps", "foil", data_dir=tmp_path, metrics={"infometic_recall": maker()}, options=quick
-    ).results
-    found = statistics(result)
-    assert list(found) == [
-        "accuracy_all",
-        "localisation_accuracy",
-        "average_precision_right",
-        "average_precision_foil",
-        "word_average_precision",
-        "word_auc",
+    rows = [
+        {
+            "image_path": name,
+            "references": ["a thing"],
+            "baseline": caption,
+            "foil": caption.replace(*replacement),
+            "replacement": replacement,
+            "domain": "in-domain",
+        }
+        for name, (caption, *replacement) in zip(PHOTOS, pairs, strict=False)
     ]
+    write_json(tmp_path / "nocaps-val-foil.json", rows)
+    (result,) = results("nocaps", tmp_path, {"infometic_recall": maker()}, config="foil").values()
+    averages = ["average_precision_right", "average_precision_foil", "word_average_precision", "word_auc"]
+    assert list(statistics(result)) == ["accuracy_all", "localisation_accuracy", *averages]
     # "green" and "red" are 0 beside words of more; "stone" is the only judged word of its foil
-    assert found["localisation_accuracy"] == 1.0
+    assert statistics(result)["localisation_accuracy"] == 1.0
     assert result.outcome.counts["foils"] == result.outcome.counts["right captions"] == 3
-    assert result.outcome.value("localisation_accuracy") == 1.0
 
 
 # ------------------------------------------------------------------ every photo with every caption
-
 
 CAPTIONS = ["red blue", "a red thing", "green", "two green", "blue green", "green", "a thing", "red"]
 
 
 @pytest.mark.parametrize("weights", ["info_clip", "network"])
-def test_every_pair_has_the_score_of_its_row(weights):
-    scorer = maker(weights=network() if weights == "network" else weights)()
+def test_every_pair_has_the_score_of_its_row(weights, monkeypatch):
+    def make():
+        return maker(weights=network() if weights == "network" else weights)()
+
     photos = [*(picture(*halves) for halves in PHOTOS.values()), picture(DARK, DARK), picture(RED, BLUE)]
     captions = [*CAPTIONS, "one two three four red"]  # longer than the network reads
-    scores, components = scorer.score_matrix(captions, photos, "en")
-    rows = scorer.score(captions * len(photos), [photo for photo in photos for _ in captions], language="en")
+    scores, components = make().score_matrix(captions, photos, "en")
+    rows = make().score(captions * len(photos), [photo for photo in photos for _ in captions], language="en")
     shape = (len(photos), len(captions))
     np.testing.assert_allclose(scores, rows.scores.reshape(shape), atol=2e-4)
-    assert set(components) == set(scorer.component_names)
+    assert set(components) == set(METRICS.get("infometic").component_names)
     for name, values in components.items():
         np.testing.assert_allclose(values, rows.components[name].reshape(shape), atol=2e-4)
     assert np.ptp(scores) > 1
     # equal ones to the last bit
     np.testing.assert_array_equal(scores[:, 2], scores[:, 5])
     np.testing.assert_array_equal(scores[0], scores[5])
-
-
-def test_pairs_do_not_depend_on_order_or_blocks(monkeypatch):
-    from capscore.metrics import infometic
-
-    photos = [picture(*halves) for halves in PHOTOS.values()]
-    whole, _ = maker(weights=network())().score_matrix(CAPTIONS, photos)
     monkeypatch.setattr(infometic, "_BLOCK", 3)
     monkeypatch.setattr(infometic, "_PAIRS_ON_CPU", 2)
-    back, _ = maker(weights=network())().score_matrix(CAPTIONS[::-1], photos[::-1])
-    np.testing.assert_allclose(back[::-1, ::-1], whole, atol=1e-4)
+    back, _ = make().score_matrix(captions[::-1], photos[::-1])
+    np.testing.assert_allclose(back[::-1, ::-1], scores, atol=1e-4)
 
 
 def test_pairs_that_cannot_be_scored():
-    scorer = maker()()
-    photo = picture(RED, BLUE)
-    with pytest.raises(InputError, match="row 1, candidate: expected a caption, got an empty string"):
-        scorer.score_matrix(["red", ""], [photo])
-    with pytest.raises(InputError, match="there are no rows"):
-        scorer.score_matrix([], [photo])
-    with pytest.raises(InputError, match="there are no images"):
-        scorer.score_matrix(["red"], [])
-    with pytest.raises(InputError, match="got 2; expected 1, one per candidate"):
-        scorer.score_matrix(["red"], [photo], ["en", "de"])
+    scorer, photo = maker()(), picture(RED, BLUE)
+    for arguments, message in (
+        ((["red", ""], [photo]), "row 1, candidate: expected a caption, got an empty string"),
+        (([], [photo]), "there are no rows"),
+        ((["red"], []), "there are no images"),
+        ((["red"], [photo], ["en", "de"]), "got 2; expected 1, one per candidate"),
+    ):
+        with pytest.raises(InputError, match=message):
+            scorer.score_matrix(*arguments)
     spoilt = network()
     with torch.no_grad():
         spoilt.log_scale.fill_(float("nan"))
@@ -506,52 +369,30 @@ def test_pairs_that_cannot_be_scored():
         maker(weights=spoilt)().score_matrix(["red", "blue"], [photo])
 
 
-def test_retrieval(tmp_path):
+def test_retrieval_ranks_by_the_score_of_each_pair(tmp_path):
     write_photos(tmp_path / "images")
-    captions = {
-        "0.jpg": ["red blue", "a red thing"],
-        "1.jpg": ["green", "two green"],
-        "2.jpg": ["blue green", "green blue"],
-        "3.jpg": ["a thing", "red"],
-    }
-    (tmp_path / "nocaps_val_4500_captions.json").write_text(
-        json.dumps(
-            {
-                "licenses": [],
-                "info": {},
-                "images": [
-                    {"id": n, "file_name": name, "open_images_id": str(n), "domain": "in-domain", "height": 4}
-                    for n, name in enumerate(captions)
-                ],
-                "annotations": [
-                    {"image_id": n, "id": 2 * n + place, "caption": text}
-                    for n, texts in enumerate(captions.values())
-                    for place, text in enumerate(texts)
-                ],
-            }
-        )
-    )
+    texts = ["red blue", "a red thing", "green", "two green", "blue green", "green blue", "a thing", "red"]
+    right = np.repeat(np.arange(4), 2)
+    document = coco(dict(enumerate(PHOTOS)), zip(right.tolist(), texts, strict=True))
+    for image in document["images"]:
+        image |= {"open_images_id": str(image["id"]), "domain": "in-domain", "height": 4}
+    write_json(tmp_path / "nocaps_val_4500_captions.json", {"licenses": [], "info": {}, **document})
     makers = {"infometic": maker(OpenAI(), weights=network())}
-    run = run_benchmark("nocaps", "all", data_dir=tmp_path, metrics=makers, options=TaskOptions())
-    assert [result.metric for result in run.results] == ["infometic", "infometic_plus"]
-    texts = [text for own in captions.values() for text in own]
-    own = np.repeat(np.arange(4), 2)
-    rows = maker(OpenAI(), weights=network())().score(
-        texts * 4, [picture(*PHOTOS[name]) for name in PHOTOS for _ in texts], language="en"
-    )
-    for result, values in zip(run.results, (rows.scores, rows.components["infometic_plus"]), strict=True):
-        matrix = values.reshape(4, 8)
-        found = statistics(result)
+    found = results("nocaps", tmp_path, makers, TaskOptions(), config="all")
+    photos = [picture(*halves) for halves in PHOTOS.values() for _ in texts]
+    rows = makers["infometic"]().score(texts * 4, photos, language="en")
+    expected = {"infometic": rows.scores, "infometic_plus": rows.components["infometic_plus"]}
+    assert list(found) == list(expected)
+    for name, result in found.items():
+        matrix = expected[name].reshape(4, 8)
         # the place of the best right answer among all, from 0
         best = [
-            min(int(np.sum(matrix[n] > matrix[n, text])) for text in np.flatnonzero(own == n))
+            min(int(np.sum(matrix[n] > matrix[n, text])) for text in np.flatnonzero(right == n))
             for n in range(4)
         ]
-        places = [int(np.sum(matrix[:, text] > matrix[own[text], text])) for text in range(8)]
+        places = [int(np.sum(matrix[:, text] > matrix[right[text], text])) for text in range(8)]
         for k in (1, 5, 10):
-            assert found[f"image_to_text_r@{k}"] == np.mean([place < k for place in best])
-            assert found[f"text_to_image_r@{k}"] == np.mean([place < k for place in places])
-        assert result.scores is None
+            assert statistics(result)[f"image_to_text_r@{k}"] == np.mean([place < k for place in best])
+            assert statistics(result)[f"text_to_image_r@{k}"] == np.mean([place < k for place in places])
         assert any(note.startswith("no intervals") for note in result.outcome.notes)
-    assert run.results[0].published["text_to_image_r@1"][0].value == 71.6
-    assert run.results[1].published["text_to_image_r@1"][0].value == 76.2
+    assert [result.published["text_to_image_r@1"][0].value for result in found.values()] == [71.6, 76.2]

@@ -10,6 +10,7 @@ import pytest
 
 from capscore.backbones import registry
 from capscore.benchmarks import published
+from capscore.perturbations import KINDS
 
 FIGURES = published.figures()
 RAW = json.loads(files("capscore.benchmarks").joinpath("published.json").read_text(encoding="utf-8"))
@@ -19,119 +20,61 @@ XLM_B = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
 XLM_H = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
 DFN = "ViT-H-14-378-quickgelu/dfn5b"
 
-METRICS = {
-    *("12_in_1", "bert_s", "bert_s_plus_plus", "bleu_1", "bleu_4", "cider", "clip_cider", "clip_score"),
-    *("clip_score_tuned", "expert", "faier_4", "faier_r", "fleur", "infoclip", "infoclip_precision"),
-    *("infoclip_recall", "infoclip_tuned", "infometic", "infometic_plus", "infometic_precision"),
-    *("infometic_recall", "lxmert", "mcs", "meteor", "mid", "pac_s", "polos", "pr_mcs", "ref_clip_score"),
-    *("ref_fleur", "ref_pac_s", "rouge_l", "spice", "tiger", "umic", "vicr", "vilbert", "vilbertscore_f"),
-}
-CONFIGS = {
-    "capeval1k": {"default"},
-    "captokeneval": {"default"},
-    "coco_captions": {"default"},
-    "composite": {"all"},
-    "flickr8k": {"default"},
-    "flickr8k_human": {"expert", "crowdflower"},
-    "m_capeval1k": {"en", "de", "es", "fr", "ja", "others", "all"},
-    "m_finecap3k": {"en", "de", "es", "fr", "ja"},
-    "marvl": {"en", "id", "sw", "ta", "tr", "zh", "all"},
-    "multi30k": {"en", "de", "fr"},
-    "nebula": {"default"},
-    "nocaps": {"all"},
-    "pascal50s": {"default"},
-    "polaris": {"default"},
-    "thumb": {"default"},
-    "valse": {
-        *("existence", "plurals", "counting-hard", "counting-small-quant", "counting-adversarial"),
-        *("relations", "action-replacement", "actant-swap", "coreference-standard", "coreference-hard"),
-        *("foil-it", "all"),
-    },
-    "vicr": {"default"},
-    "vizwiz_captions": {"default"},
-    "xm3600": {"all"},
-    "xvnli": {"ar", "en", "es", "fr", "id", "ru", "sw", "ta", "tr", "zh", "all"},
-}
-PERTURBATIONS = ("repetition", "removal", "masking", "jumble", "substitution")
 
-
-def first(benchmark, config, metric, statistic, setting="", **more):
-    """The preferred figure of a statistic in a setting, or None."""
-    found = published.find(benchmark, config, metric, **more)
-    return next((f for f in found if (f.statistic, f.setting) == (statistic, setting)), None)
+def groups(key, figures=FIGURES):
+    """Figures by what `key` gives of them."""
+    found = collections.defaultdict(list)
+    for figure in figures:
+        found[key(figure)].append(figure)
+    return found
 
 
 def test_rows_are_as_long_as_their_tables_are_wide():
+    of_table = {"source", "table", "kind", "unit", "note", "transcription", "columns", "rows", "setting"}
+    of_column = {"benchmark", "config", "statistic", "unit", "language", "setting", "note"}
+    of_row = {"metric", "backbone", "setting", "language", "config", "values", "note", "notes"}
     for table in RAW["tables"]:
         where = table["source"], table["table"]
-        assert set(table) <= {
-            *("source", "table", "kind", "unit", "note", "transcription", "columns", "rows"),
-            *("benchmark", "config", "language", "setting"),
-        }, where
-        for column in table["columns"]:
-            keys = {"benchmark", "config", "statistic", "unit", "language", "setting", "note"}
-            assert "statistic" in column and set(column) <= keys, where
+        assert set(table) <= of_table | {"benchmark", "config", "language"}, where
+        assert all("statistic" in column and set(column) <= of_column for column in table["columns"]), where
         for row in table["rows"]:
-            keys = {"metric", "backbone", "setting", "language", "config", "values", "note", "notes"}
-            assert set(row) <= keys and len(row["values"]) == len(table["columns"]), (where, row)
-            for place in row.get("notes", {}):
-                assert row["values"][int(place)] is not None, (where, row)
+            assert set(row) <= of_row and len(row["values"]) == len(table["columns"]), (where, row)
+            assert all(row["values"][int(place)] is not None for place in row.get("notes", {})), (where, row)
 
 
 def test_every_figure_says_what_it_is():
-    assert len(FIGURES) > 3000
-    assert {figure.metric for figure in FIGURES} == METRICS
-    found = collections.defaultdict(set)
+    assert len(FIGURES) > 3000 and len({figure.metric for figure in FIGURES}) == 38
+    configs = {(figure.benchmark, figure.config) for figure in FIGURES}
+    assert len({benchmark for benchmark, _ in configs}) == 20 and len(configs) == 60
+    assert {figure.kind for figure in FIGURES} == {"published", "quoted", "recomputed"}
+    assert {figure.source for figure in FIGURES if figure.kind == "recomputed"} == {"recomputed"}
+    assert {figure.source for figure in FIGURES} == set(published.sources())
+    assert all(source.short and source.full.endswith(".") for source in published.sources().values())
     for figure in FIGURES:
-        found[figure.benchmark].add(figure.config)
-        assert figure.kind in ("published", "quoted", "recomputed")
         assert figure.table and figure.statistic
         assert figure.backbone is None or figure.backbone in registry(), figure
         assert figure.language is None or len(figure.language) == 2
         assert "  " not in figure.note and not figure.setting.startswith("+")
-    assert found == CONFIGS
 
 
-def test_every_source_is_there_and_used():
-    assert {figure.source for figure in FIGURES} == set(published.sources())
-    for source in published.sources().values():
-        assert source.short and source.full.endswith(".")
-    assert {figure.source for figure in FIGURES if figure.kind == "recomputed"} == {"recomputed"}
-
-
-@pytest.mark.parametrize(
-    "unit, lowest, highest", [("percent", -100, 100), ("fraction", -1, 1), ("score", 0, 2.5)]
-)
-def test_values_are_possible_in_their_unit(unit, lowest, highest):
-    values = [figure.value for figure in FIGURES if figure.unit == unit]
-    assert values and lowest <= min(values) and max(values) <= highest
-    if unit == "percent":  # a fraction entered as a percentage would hide among the drops only
-        small = [figure for figure in FIGURES if figure.unit == unit and 0 < abs(figure.value) < 1]
-        assert {figure.statistic.partition("_")[0] for figure in small} == {"drop"}
-
-
-def test_nothing_is_there_twice():
-    keys = collections.Counter(
-        (f.benchmark, f.config, f.metric, f.statistic, f.backbone, f.language, f.setting, f.source, f.table)
-        for f in FIGURES
-    )
-    assert [key for key, n in keys.items() if n > 1] == []
+def test_values_are_possible_in_their_unit():
+    for unit, low, high in (("percent", -100, 100), ("fraction", -1, 1), ("score", 0, 2.5)):
+        figures = [figure for figure in FIGURES if figure.unit == unit]
+        assert figures and all(low <= figure.value <= high for figure in figures)
+    # a fraction entered as a percentage would hide among the drops only
+    small = [figure for figure in FIGURES if figure.unit == "percent" and 0 < abs(figure.value) < 1]
+    assert {figure.statistic.partition("_")[0] for figure in small} == {"drop"}
 
 
 def test_one_source_repeats_a_figure_only_where_it_contradicts_itself():
-    values = collections.defaultdict(set)
-    counts = collections.Counter()
-    for f in FIGURES:
-        key = f.benchmark, f.config, f.metric, f.statistic, f.backbone, f.language, f.setting, f.source
-        values[key].add(f.value)
-        counts[key] += 1
-    assert all(len(values[key]) == n for key, n in counts.items())
-    assert {frozenset(values[key]) for key, n in counts.items() if n > 1} == {
-        frozenset({51.4, 51.3}),
-        frozenset({55.0, 55.1}),
-        frozenset({-3.39, -4.6}),
-        frozenset({-78.86, -78.66}),
-    }
+    names = ("benchmark", "config", "metric", "statistic", "backbone", "language", "setting", "source")
+    repeated = [
+        {figure.value for figure in figures}
+        for figures in groups(lambda figure: tuple(getattr(figure, name) for name in names)).values()
+        if len(figures) > 1
+    ]
+    contradictions = [{51.4, 51.3}, {55.0, 55.1}, {-3.39, -4.6}, {-78.86, -78.66}]
+    assert sorted(map(sorted, repeated)) == sorted(map(sorted, contradictions))
 
 
 def test_the_registry_tells_the_same():
@@ -141,17 +84,16 @@ def test_the_registry_tells_the_same():
         "Flickr8k-CF": ("flickr8k_human", "crowdflower", ""),
         "Composite": ("composite", "all", "cut_of_13146"),
     }
-    statistics = {"tau_b": "tau_b", "tau_c": "tau_c", "rho": "spearman"}
-    told = {}
-    for known in registry().values():
-        for benchmark, coefficients in known.agreement.items():
-            slug, config, setting = names[benchmark]
-            for coefficient, value in coefficients.items():
-                told[known.name, slug, config, setting, statistics[coefficient]] = value
+    told = {
+        (known.name, *names[benchmark], {"rho": "spearman"}.get(coefficient, coefficient)): value
+        for known in registry().values()
+        for benchmark, coefficients in known.agreement.items()
+        for coefficient, value in coefficients.items()
+    }
     ours = {
-        (f.backbone, f.benchmark, f.config, f.setting, f.statistic): f.value
-        for f in FIGURES
-        if (f.source, f.table) == ("gomes-2025", "Table 1")
+        (figure.backbone, figure.benchmark, figure.config, figure.setting, figure.statistic): figure.value
+        for figure in FIGURES
+        if (figure.source, figure.table) == ("gomes-2025", "Table 1")
     }
     assert len(told) == 18 * 12 and ours == told
 
@@ -267,98 +209,90 @@ def test_rows_on_valse_that_were_read_twice(backbone, language, setting, values)
 
 def test_means_that_papers_print_are_those_of_their_rows():
     """A second look at the transcription: what a paper averages must average to what it prints."""
-    rows = collections.defaultdict(dict)
-    for f in FIGURES:
-        if f.benchmark == "pascal50s" and f.source == "hu-2023":
-            rows[f.metric, f.setting][f.statistic] = f.value
-        if (f.benchmark, f.table) == ("valse", "Table 6"):
-            rows[f.backbone, f.language, f.setting][f.config] = f.value
+    pascal = [f for f in FIGURES if (f.benchmark, f.source) == ("pascal50s", "hu-2023")]
+    valse = [f for f in FIGURES if (f.benchmark, f.table) == ("valse", "Table 6")]
+    rows = [*groups(lambda f: (f.metric, f.setting), pascal).values()]
+    rows += groups(lambda f: (f.backbone, f.language, f.setting), valse).values()
     checked, wrong = 0, set()
-    for key, row in rows.items():
-        mean = row.pop("all", None) or row.pop("accuracy_mean")
-        if len(row) in (4, 11):
+    for figures in rows:
+        (mean,) = (f.value for f in figures if "mean" in f.statistic or f.config == "all")
+        parts = [f.value for f in figures if "mean" not in f.statistic and f.config != "all"]
+        if len(parts) in (4, 11):
             checked += 1
-            if abs(sum(row.values()) / len(row) - mean) > 0.07:
-                wrong.add(key)
+            wrong |= {figures[0].metric} if abs(sum(parts) / len(parts) - mean) > 0.07 else set()
     assert checked == 18 + 6 + 79
-    assert wrong == {("bleu_4", "")}  # 55.8 is printed, 62.05 would be right; its note says so
-    assert "62.05" in first("pascal50s", "default", "bleu_4", "accuracy_mean").note
+    assert wrong == {"bleu_4"}  # 55.8 is printed, 62.05 would be right; its note says so
+    (note,) = {f.note for f in pascal if (f.metric, f.statistic) == ("bleu_4", "accuracy_mean")}
+    assert "62.05" in note
 
 
 def test_means_over_languages_are_those_of_the_languages():
-    groups = collections.defaultdict(dict)
-    for f in FIGURES:
-        if f.source == "gomes-2025" and f.benchmark in ("xvnli", "marvl", "vicr"):
-            mean = f.setting.endswith(("mean_of_languages", "overall"))
-            setting = f.setting.removesuffix("mean_of_languages").removesuffix("overall").removesuffix("+")
-            language = None if mean else f.language
-            groups[f.benchmark, f.metric, f.backbone, setting, f.statistic].setdefault(language, f.value)
+    def of_row(f):
+        setting = f.setting.removesuffix("mean_of_languages").removesuffix("overall").removesuffix("+")
+        return f.benchmark, f.metric, f.backbone, setting, f.statistic
+
+    found = [f for f in FIGURES if f.source == "gomes-2025" and f.benchmark in ("xvnli", "marvl", "vicr")]
     checked = 0
-    for key, row in groups.items():
-        if None in row:
-            mean = row.pop(None)
-            assert len(row) == {"vicr": 10, "xvnli": 10, "marvl": 6}[key[0]], key
+    for key, figures in groups(of_row, found).items():
+        values = {}
+        for f in figures:
+            is_mean = f.setting.endswith(("mean_of_languages", "overall"))
+            values.setdefault(None if is_mean else f.language, f.value)
+        if (mean := values.pop(None, None)) is not None:
+            assert len(values) == {"vicr": 10, "xvnli": 10, "marvl": 6}[key[0]], key
             # one printed mean (66.2 of 66.29) is cut, not rounded
-            assert sum(row.values()) / len(row) == pytest.approx(mean, abs=0.1), key
+            assert sum(values.values()) / len(values) == pytest.approx(mean, abs=0.1), key
             checked += 1
     assert checked == 5 * 3 + 5 * 3 + 2 * 3 + 2 * 2
 
 
 def test_drops_are_those_of_the_means_unless_a_note_says_otherwise():
-    rows = collections.defaultdict(dict)
-    for f in FIGURES:
-        if f.source == "kim-2023" and f.statistic.startswith(("mean_", "drop_")) and f.table != "Table 2":
-            rows[f.benchmark, f.config, f.metric, f.language, f.setting][f.statistic] = f
+    figures = [f for f in FIGURES if f.source == "kim-2023" and f.statistic.startswith(("mean_", "drop_"))]
+    figures = [f for f in figures if f.table != "Table 2"]
+    rows = groups(lambda f: (f.benchmark, f.config, f.metric, f.language, f.setting), figures).values()
     assert len(rows) == 3 * 15 + 9 + 20
     noted = 0
-    for row in rows.values():
-        original = row["mean_original"].value
-        for name in (*PERTURBATIONS, "average"):
+    for row in rows:
+        row = {f.statistic: f for f in row}
+        means = {name: row[f"mean_{name}"].value for name in ("original", *KINDS, "average")}
+        for name in (*KINDS, "average"):
             drop = row[f"drop_{name}"]
-            ratio = 100 * (row[f"mean_{name}"].value - original) / original
-            contradicted = "means give" in drop.note
-            assert (abs(ratio - drop.value) > 0.021) == contradicted, drop
-            noted += contradicted
-        average = sum(row[f"mean_{name}"].value for name in PERTURBATIONS) / 5
-        assert (abs(average - row["mean_average"].value) > 6e-5) == ("means give" in row["mean_average"].note)
+            ratio = 100 * (means[name] / means["original"] - 1)
+            assert (abs(ratio - drop.value) > 0.021) == ("means give" in drop.note), drop
+            noted += "means give" in drop.note
+        average = sum(means[kind] for kind in KINDS) / 5
+        assert (abs(average - means["average"]) > 6e-5) == ("means give" in row["mean_average"].note)
     assert noted == 10
 
 
-def test_find_narrows():
+def test_find_narrows_and_prefers():
+    def values(*key, **how):
+        return [(f.statistic, f.value) for f in published.find(*key, **how)]
+
     everything = published.find("flickr8k_human", None, "clip_score")
     expert = published.find("flickr8k_human", "expert", "clip_score")
     named = published.find("flickr8k_human", "expert", "clip_score", backbone=VIT_B)
     assert len(everything) > len(expert) > len(named) > 0
     assert {f.config for f in expert} == {"expert"} and {f.backbone for f in named} == {VIT_B}
     assert named == published.find("flickr8k_human", "expert", "clip_score", backbone="ViT-B/32")
-    german = published.find("vicr", "default", "cider", language="de")
-    assert [f.value for f in german] == [58.3, 64.4, 74.4]
+    assert [value for _, value in values("vicr", "default", "cider", language="de")] == [58.3, 64.4, 74.4]
     assert published.find("flickr8k_human", "expert", "cider", backbone=VIT_B) == []
-    sentence_transformers = published.find(
-        "m_capeval1k", "all", "mcs", backbone="clip-ViT-B-32-multilingual-v1"
-    )
-    assert [f.value for f in sentence_transformers] == [0.249]
     assert published.find("nothing", None, "cider") == []
-
-
-def test_mcs_and_clip_score_are_one_formula_once_the_backbone_is_named():
-    with_backbone = published.find("xvnli", "fr", "mcs", backbone=XLM_H)
-    assert with_backbone == published.find("xvnli", "fr", "clip_score", backbone=XLM_H) != []
+    # mcs and clip_score are one formula once the backbone is named
+    assert (
+        values("xvnli", "fr", "mcs", backbone=XLM_H)
+        == values("xvnli", "fr", "clip_score", backbone=XLM_H)
+        != []
+    )
     assert published.find("xvnli", "fr", "mcs") == []
     assert {f.metric for f in published.find("m_capeval1k", "en", "mcs")} == {"mcs"}
-
-
-def test_the_first_figure_is_the_preferred_one():
-    match = first
-    assert (
-        match("flickr8k_human", "expert", "cider", "tau_b").citation
-        == "Gomes et al. 2025, submission, Table 2"
-    )
-    assert match("composite", "all", "cider", "tau_c").value == 37.7
-    assert match("composite", "all", "cider", "tau_c", setting="cut_of_13146").value == 48.8
-    tuned = match(
-        "vicr", "default", "mcs", "spearman", backbone=XLM_H, language="en", setting="finetuned_both"
-    )
-    assert (tuned.value, tuned.measured_unit) == (84.1, 0.841)
-    assert match("thumb", "default", "cider", "pearson_total") is None
-    assert match("thumb", "default", "cider", "pearson_total", setting="with_human").measured_unit == 0.23
+    # the first figure is the preferred one
+    first = next(f for f in published.find("flickr8k_human", "expert", "cider") if f.statistic == "tau_b")
+    assert first.citation == "Gomes et al. 2025, submission, Table 2"
+    cut = [
+        (f.value, f.setting) for f in published.find("composite", "all", "cider") if f.statistic == "tau_c"
+    ]
+    assert cut[0] == (37.7, "") and (48.8, "cut_of_13146") in cut
+    totals = [f for f in published.find("thumb", "default", "cider") if f.statistic == "pearson_total"]
+    assert {f.measured_unit for f in totals if f.setting == "with_human"} == {0.23}
+    assert (first.unit, first.measured_unit) == ("percent", first.value / 100)
