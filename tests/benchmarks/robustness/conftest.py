@@ -1,4 +1,4 @@
-"""Captions of two colours that a toy metric sees, and no trace outside the test's own folder."""
+"""Captions of two colours that a toy metric sees."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import capscore
 from capscore.benchmarks.robustness import CaptionSet
 from capscore.embedding.embedder import Embedder
 
-from ...datasets_scripts.conftest import _own_cache
 from ...toy import BLUE, RED, ColourBackbone
-
-__all__ = ["_own_cache"]
 
 
 @pytest.fixture
