@@ -13,6 +13,7 @@ from capscore.benchmarks.data.caption_files import COCO, letters_and_digits, pho
 from capscore.benchmarks.data.load import benchmark_builder
 
 A, B = "COCO_val2014_000000000001.jpg", "COCO_val2014_000000000002.jpg"
+FIRST, SECOND, KARPATHY = "captions_val2014.json", "captions_train2014.json", "dataset_coco.json"
 
 
 def coco(path, captions):
@@ -23,66 +24,50 @@ def coco(path, captions):
 
 
 def references(folder, photos):
-    builder = benchmark_builder("capeval1k", data_dir=folder)
-    return references_of(builder, photos, COCO)
+    return references_of(benchmark_builder("capeval1k", data_dir=folder), photos, COCO)
 
 
 def test_captions_keep_the_order_of_the_file(tmp_path):
-    coco(tmp_path / "captions_val2014.json", [(B, "z"), (A, "b"), (B, "a\n c"), (A, "a")])
+    coco(tmp_path / FIRST, [(B, "z"), (A, "b"), (B, "a\n c"), (A, "a")])
     assert references(tmp_path, [A, B]) == {A: ["b", "a"], B: ["z", "a c"]}
-
-
-def test_a_second_file_is_read_for_the_photos_that_are_left(tmp_path):
-    coco(tmp_path / "captions_val2014.json", [(A, "from the first")])
-    coco(tmp_path / "captions_train2014.json", [(A, "from the second"), (B, "only there")])
-    assert references(tmp_path, [A, B]) == {A: ["from the first"], B: ["only there"]}
-    (tmp_path / "captions_train2014.json").write_text("damaged, but not needed")
-    assert references(tmp_path, [A]) == {A: ["from the first"]}
-
-
-def test_karpathys_file(tmp_path):
+    (tmp_path / FIRST).unlink()
     sentences = [{"raw": "One  caption.", "tokens": ["one"]}, {"raw": "Another."}]
-    (tmp_path / "dataset_coco.json").write_text(
-        json.dumps({"images": [{"filename": B, "sentences": []}, {"filename": A, "sentences": sentences}]})
-    )
+    images = [{"filename": B, "sentences": []}, {"filename": A, "sentences": sentences}]
+    (tmp_path / KARPATHY).write_text(json.dumps({"images": images}))
     assert references(tmp_path, [A]) == {A: ["One caption.", "Another."]}
 
 
-def test_no_file_is_pointed_out_once(tmp_path):
-    with pytest.warns(
-        capscore.BenchmarkWarning, match=r"2 photos have no references.*captions_val2014\.json"
-    ):
+def test_a_second_file_is_read_for_the_photos_that_are_left(tmp_path):
+    with pytest.warns(capscore.BenchmarkWarning, match=rf"2 photos have no references.*{FIRST}"):
         assert references(tmp_path, [A, B]) == {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert references(tmp_path, []) == {}
-
-
-def test_a_photo_that_no_file_has(tmp_path):
-    coco(tmp_path / "captions_val2014.json", [(A, "a")])
-    coco(tmp_path / "captions_train2014.json", [(A, "a")])
-    with pytest.raises(
-        capscore.AnnotationError, match=rf"no captions of 1 of 2 photos in .* or .*; one is {B}"
-    ):
-        references(tmp_path, [A, B])
+    coco(tmp_path / FIRST, [(A, "from the first")])
+    coco(tmp_path / SECOND, [(A, "from the second"), (B, "only there")])
+    assert references(tmp_path, [A, B]) == {A: ["from the first"], B: ["only there"]}
+    with pytest.raises(capscore.AnnotationError, match=r"no captions of 1 of 3 photos in .* or .*; one is C"):
+        references(tmp_path, [A, B, "C"])
+    (tmp_path / SECOND).write_text("damaged, but not needed")
+    assert references(tmp_path, [A]) == {A: ["from the first"]}
 
 
 def test_only_captions_that_are_asked_for_are_checked(tmp_path):
-    path = tmp_path / "captions_val2014.json"
-    coco(path, [(A, "a"), (B, " ")])
-    assert photo_captions(AnnotationSource(path), [A]) == {A: ["a"]}
+    coco(tmp_path / FIRST, [(A, "a"), (B, " ")])
+    assert photo_captions(AnnotationSource(tmp_path / FIRST), [A]) == {A: ["a"]}
     with pytest.raises(capscore.AnnotationError, match=r"entry annotations\[1\]: 'caption' is ' '"):
-        photo_captions(AnnotationSource(path), [B])
+        photo_captions(AnnotationSource(tmp_path / FIRST), [B])
 
 
 @pytest.mark.parametrize(
-    "name, content, message",
+    ("name", "content", "message"),
     [
         ("x.token", "photo.jpg\ta caption\n", r"line 1: 'caption id' is 'photo\.jpg', expected"),
-        ("x.token", "photo.jpg#0 a caption\n", r"line 1: expected 2 tab-separated columns"),
-        ("x.json", '{"annotations": []}', r"lacks the field 'images'"),
+        ("x.token", "photo.jpg#0 a caption\n", "line 1: expected 2 tab-separated columns"),
+        ("x.token", "p#0\ta\np#0\tb\n", "line 2: caption p#0 appears twice"),
+        ("x.json", '{"annotations": []}', "lacks the field 'images'"),
         ("x.json", '{"images": [{"filename": "p"}]}', r"entry images\[0\]: lacks the field 'sentences'"),
-        ("x.json", "[]", r"expected a JSON object, found list"),
+        ("x.json", "[]", "expected a JSON object, found list"),
     ],
 )
 def test_damage(tmp_path, name, content, message):
