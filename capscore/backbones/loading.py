@@ -222,7 +222,7 @@ def check_spec(spec: str) -> None:
     try:
         source = _source(name)
         model, _, tag = _plain(name).partition("/")
-        if source == "pair" and not _expanded(tag).exists():
+        if source == "pair" and not (tag and _expanded(tag).exists()):
             from .open_clip import tag_config
 
             tag_config(model, tag)

@@ -7,141 +7,158 @@ import re
 from dataclasses import fields
 from importlib.resources import files
 
+import open_clip
 import pytest
+import torch
+from open_clip.model import CLIP, CustomTextCLIP
+from open_clip.pretrained import get_pretrained_cfg
 
 from capscore.backbones import Known, find, registry
+from capscore.backbones.text_towers import encoder_config
 from capscore.text.languages import language_code
 
 ENTRIES = list(registry().values())
-WITH_FIGURES = {
-    "ViT-B-32-quickgelu/openai",
-    "ViT-H-14-378-quickgelu/dfn5b",
-    "ViT-H-14-quickgelu/dfn5b",
-    "ViT-L-14-quickgelu/dfn2b",
-    "ViT-g-14/laion2b_s12b_b42k",
-    "ViT-H-14/laion2b_s32b_b79k",
-    "ViT-L-14/laion2b_s32b_b82k",
-    "BAAI/AltCLIP",
-    "ViT-L-14-336-quickgelu/openai",
-    "ViT-L-14-quickgelu/openai",
-    "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k",
-    "BAAI/AltCLIP-m18",
-    "M-CLIP/XLM-Roberta-Large-Vit-B-16Plus",
-    "BAAI/AltCLIP-m9",
-    "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
-    "M-CLIP/XLM-Roberta-Large-Vit-L-14",
-    "M-CLIP/XLM-Roberta-Large-Vit-B-32",
-    "sentence-transformers/clip-ViT-B-32-multilingual-v1",
+OF_OPEN_CLIP = [entry for entry in ENTRIES if entry.kind == "open_clip"]
+# name in the registry → the architecture of open_clip with the same towers
+SAME_TOWERS = {
+    "google/siglip-base-patch16-256-multilingual": "ViT-B-16-SigLIP-i18n-256",
+    "google/siglip-so400m-patch16-256-i18n": "ViT-SO400M-16-SigLIP-i18n-256",
+    "google/siglip2-base-patch32-256": "ViT-B-32-SigLIP2-256",
+    "google/siglip2-base-patch16-224": "ViT-B-16-SigLIP2",
+    "google/siglip2-base-patch16-256": "ViT-B-16-SigLIP2-256",
+    "google/siglip2-base-patch16-384": "ViT-B-16-SigLIP2-384",
+    "google/siglip2-large-patch16-256": "ViT-L-16-SigLIP2-256",
+    "google/siglip2-large-patch16-384": "ViT-L-16-SigLIP2-384",
+    "google/siglip2-so400m-patch14-224": "ViT-SO400M-14-SigLIP2",
+    "google/siglip2-so400m-patch14-384": "ViT-SO400M-14-SigLIP2-378",
+    "google/siglip2-so400m-patch16-256": "ViT-SO400M-16-SigLIP2-256",
+    "google/siglip2-so400m-patch16-384": "ViT-SO400M-16-SigLIP2-384",
+    "google/siglip2-giant-opt-patch16-256": "ViT-gopt-16-SigLIP2-256",
+    "google/siglip2-giant-opt-patch16-384": "ViT-gopt-16-SigLIP2-384",
+    "facebook/metaclip-2-worldwide-huge-quickgelu": "ViT-H-14-worldwide-quickgelu",
+    "facebook/metaclip-2-worldwide-huge-378": "ViT-H-14-worldwide-378",
+}
+# text → image, image → text, as the sources print them
+RETRIEVAL = {
+    "google/siglip-so400m-patch16-256-i18n": (50.0, 62.8),
+    "google/siglip2-base-patch16-256": (40.7, 51.0),
+    "google/siglip2-giant-opt-patch16-384": (48.6, 57.9),
+    "facebook/metaclip-2-worldwide-huge-quickgelu": (None, 64.3),
+    "nllb-clip-large-siglip/mrl": (60.79, 57.41),
+    "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k": (50.22, 53.38),
+}
+# The sum of each column of agreement, added up from the printed table by itself, and some rows word for word
+COLUMN_SUMS = [1157.8, 1276.3, 1444.1, 972.3, 973.3, 1186.0, 652.0, 336.5, 801.2, 954.0, 967.8, 1270.1]
+AGREEMENT = {
+    "ViT-B-32-quickgelu/openai": [60.7, 67.1, 76.9, 51.1, 51.5, 63.1, 34.4, 17.8, 42.4, 50.6, 51.4, 67.9],
+    "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k": [
+        *(67.6, 73.0, 82.4, 57.4, 54.3, 67.3, 38.2, 19.4, 46.2, 55.5, 56.2, 73.2)
+    ],
+    "sentence-transformers/clip-ViT-B-32-multilingual-v1": [
+        *(60.3, 66.7, 76.6, 51.5, 51.8, 63.6, 33.3, 17.2, 41.1, 48.9, 49.6, 65.9)
+    ],
 }
 
 
-def test_the_file_has_only_fields_that_are_read():
+def test_the_file_has_only_fields_that_are_read_and_names_that_mean_one_thing():
     raw = json.loads(files("capscore.backbones").joinpath("registry.json").read_text(encoding="utf-8"))
     known = {field.name for field in fields(Known)}
     assert all(set(row) <= known for row in raw["backbones"])
-    assert len(raw["backbones"]) == len(ENTRIES), "two rows have one name"
+    names = [name for row in raw["backbones"] for name in (row["name"], *row.get("aliases", ()))]
+    assert len(names) == len(set(names)) and all(find(name) is not None for name in names)
+    assert find("openai/clip-vit-base-patch32").name == "ViT-B-32-quickgelu/openai"
+    assert find("nobody/nothing") is None
 
 
-def test_no_name_or_alias_means_two_things():
-    names = [name for entry in ENTRIES for name in (entry.name, *entry.aliases)]
-    assert len(names) == len(set(names))
-    assert all(find(name) is not None for name in names)
+def test_every_entry_is_whole():
+    for entry in ENTRIES:
+        assert entry.model and entry.dim > 0, entry.name
+        assert entry.revision == "" or re.fullmatch("[0-9a-f]{40}", entry.revision), entry.name
+        assert entry.prefix == ("A photo depicts " if entry.languages == ("en",) else ""), entry.name
+        # as `language_code` gives them, so that a code in its other form is not taken for an unknown language
+        assert list(entry.languages) == sorted({*map(language_code, entry.languages)}), entry.name
+        if "nllb" in entry.name or "worldwide" in entry.name:
+            assert entry.licence == "CC-BY-NC-4.0", entry.name
+        if entry.name.startswith("google/"):
+            assert entry.licence == "Apache-2.0", entry.name
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_every_entry_is_whole(entry):
-    assert entry.kind in {
-        "embedded",
-        "open_clip",
-        "transformers",
-        "multilingual_clip",
-        "sentence_transformers",
-        "tuned",
-    }
-    assert entry.model and entry.dim > 0
-    assert entry.revision == "" or re.fullmatch("[0-9a-f]{40}", entry.revision)
-    assert entry.prefix == ("A photo depicts " if entry.languages == ("en",) else "")
-    assert list(entry.languages) == sorted(set(entry.languages))
-    # as `language_code` gives them, so that a code in its other form is not taken for an unknown language
-    assert [language_code(language) for language in entry.languages] == list(entry.languages)
+def test_image_towers_bases_and_companions_are_known_and_have_the_same_length():
+    for entry in ENTRIES:
+        needs_tower = entry.kind in {"multilingual_clip", "sentence_transformers"}
+        assert (bool(entry.image_tower), bool(entry.base)) == (needs_tower, entry.kind == "tuned"), entry.name
+        for other in filter(None, (entry.image_tower, entry.base, *entry.tuned.values())):
+            assert registry()[other].dim == entry.dim, entry.name
+        if entry.base:
+            assert registry()[entry.base].prefix == entry.prefix
+            assert any(entry.name in other.tuned.values() for other in ENTRIES)
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_image_towers_are_known_and_have_the_same_length(entry):
-    needs_one = entry.kind in {"multilingual_clip", "sentence_transformers"}
-    assert bool(entry.image_tower) == needs_one
-    if needs_one:
-        tower = find(entry.image_tower)
-        assert tower is not None and tower.name == entry.image_tower
-        assert tower.dim == entry.dim
-
-
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_fine_tuned_companions_and_their_bases_are_known(entry):
-    assert bool(entry.base) == (entry.kind == "tuned")
-    for companion in entry.tuned.values():
-        assert registry()[companion].dim == entry.dim
-    if entry.base:
-        base = registry()[entry.base]
-        assert any(entry.name in other.tuned.values() for other in ENTRIES)
-        assert (base.dim, base.prefix) == (entry.dim, entry.prefix)
-
-
-def test_open_clip_has_every_pair_and_agrees_on_the_length():
-    import open_clip
-
+def test_open_clip_has_every_pair_and_agrees_on_length_and_activation():
     pairs = set(open_clip.list_pretrained())
-    for entry in ENTRIES:
-        if entry.kind == "open_clip":
-            assert (entry.model, entry.pretrained) in pairs
-            assert entry.name == f"{entry.model}/{entry.pretrained}"
-            assert open_clip.get_model_config(entry.model)["embed_dim"] == entry.dim
+    for entry in OF_OPEN_CLIP:
+        config = open_clip.get_model_config(entry.model)
+        trained = get_pretrained_cfg(entry.model, entry.pretrained).get("quick_gelu") or False
+        assert (entry.model, entry.pretrained) in pairs
+        assert entry.name == f"{entry.model}/{entry.pretrained}"
+        assert (config["embed_dim"], config.get("quick_gelu", False)) == (entry.dim, trained), entry.name
 
 
-def test_activations_are_those_the_weights_were_trained_with():
-    """A tag trained with QuickGELU belongs to an architecture with it."""
-    import open_clip
-    from open_clip.pretrained import get_pretrained_cfg
+def test_every_siglip_and_metaclip_has_an_architecture_that_open_clip_knows():
+    makers = ("google/siglip", "facebook/metaclip-2-worldwide-huge")
+    assert set(SAME_TOWERS) == {name for name in registry() if name.startswith(makers)}
+    for name, architecture in SAME_TOWERS.items():
+        config, entry = open_clip.get_model_config(architecture), registry()[name]
+        assert (entry.dim, entry.context) == (config["embed_dim"], config["text_cfg"]["context_length"])
+        clean = config["text_cfg"].get("tokenizer_kwargs", {}).get("clean")
+        assert entry.text_case == ("lower" if clean == "canonicalize" else "kept")
 
-    for entry in ENTRIES:
-        if entry.kind == "open_clip":
-            trained = get_pretrained_cfg(entry.model, entry.pretrained).get("quick_gelu") or False
-            assert open_clip.get_model_config(entry.model).get("quick_gelu", False) == trained
+
+@pytest.mark.parametrize(
+    ("name", "architecture"),
+    [
+        ("google/siglip2-base-patch16-224", "ViT-B-16-SigLIP2"),
+        ("google/siglip2-giant-opt-patch16-256", "ViT-gopt-16-SigLIP2-256"),
+        ("facebook/metaclip-2-worldwide-huge-quickgelu", "ViT-H-14-worldwide"),
+        ("nllb-clip-base-siglip/mrl", "nllb-clip-base-siglip"),
+        ("xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k", "xlm-roberta-large-ViT-H-14"),
+    ],
+)
+def test_sizes_are_those_of_the_architectures(name, architecture, tmp_path):
+    config = open_clip.get_model_config(architecture)
+    text, vision = config["text_cfg"], config["vision_cfg"]
+    if "timm_model_name" in vision:
+        vision["timm_model_pretrained"] = False
+    if "hf_model_name" in text:
+        (tmp_path / "config.json").write_text(json.dumps(encoder_config(text["hf_model_name"])))
+        text |= {"hf_model_name": str(tmp_path), "hf_model_pretrained": False}
+    custom = config.pop("custom_text", False) or "hf_model_name" in text
+    with torch.device("meta"):  # nothing is made
+        model = (CustomTextCLIP if custom else CLIP)(**config)
+    assert registry()[name].parameters == sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_all_eighteen_rows_of_figures_are_there_and_whole():
-    figures = {entry.name: entry.agreement for entry in ENTRIES if entry.agreement}
-    assert set(figures) == WITH_FIGURES and len(WITH_FIGURES) == 18
-    for benchmarks in figures.values():
+def test_published_agreement_word_for_word_and_by_its_sums():
+    found = {entry.name: entry.agreement for entry in ENTRIES if entry.agreement}
+    assert len(found) == 18
+    for benchmarks in found.values():
         assert list(benchmarks) == ["VICR", "Flickr8k-Expert", "Flickr8k-CF", "Composite"]
-        for coefficients in benchmarks.values():
-            assert list(coefficients) == ["tau_b", "tau_c", "rho"]
-            assert all(0 < value < 100 for value in coefficients.values())
+        assert all(list(values) == ["tau_b", "tau_c", "rho"] for values in benchmarks.values())
+    flat = {name: [v for row in rows.values() for v in row.values()] for name, rows in found.items()}
+    assert {name: flat[name] for name in AGREEMENT} == AGREEMENT
+    assert [sum(column) for column in zip(*flat.values(), strict=True)] == pytest.approx(
+        COLUMN_SUMS, abs=1e-9
+    )
 
 
-def test_some_figures_word_for_word():
-    assert flat("ViT-B-32-quickgelu/openai") == [
-        *(60.7, 67.1, 76.9, 51.1, 51.5, 63.1, 34.4, 17.8, 42.4, 50.6, 51.4, 67.9)
-    ]
-    assert flat("xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k") == [
-        *(67.6, 73.0, 82.4, 57.4, 54.3, 67.3, 38.2, 19.4, 46.2, 55.5, 56.2, 73.2)
-    ]
-    assert flat("sentence-transformers/clip-ViT-B-32-multilingual-v1") == [
-        *(60.3, 66.7, 76.6, 51.5, 51.8, 63.6, 33.3, 17.2, 41.1, 48.9, 49.6, 65.9)
-    ]
-
-
-def test_column_sums_of_all_eighteen_rows():
-    """A second look at the transcription: each column's sum, added up from the printed table by itself."""
-    sums = [sum(column) for column in zip(*map(flat, sorted(WITH_FIGURES)), strict=True)]
-    assert sums == pytest.approx(COLUMN_SUMS, abs=1e-9)
-
-
-COLUMN_SUMS = [1157.8, 1276.3, 1444.1, 972.3, 973.3, 1186.0, 652.0, 336.5, 801.2, 954.0, 967.8, 1270.1]
-
-
-def flat(name: str) -> list[float]:
-    return [value for row in registry()[name].agreement.values() for value in row.values()]
+def test_published_retrieval_word_for_word_and_by_its_sums():
+    found = {name: registry()[name].retrieval for name in RETRIEVAL}
+    assert {name: (row.text_to_image, row.image_to_text) for name, row in found.items()} == RETRIEVAL
+    assert all(row.source for row in found.values())
+    table = [entry.retrieval for name, entry in registry().items() if name.startswith("google/siglip2-")]
+    assert len(table) == 12
+    assert sum(row.text_to_image for row in table) == pytest.approx(543.6, abs=1e-9)
+    assert sum(row.image_to_text for row in table) == pytest.approx(661.2, abs=1e-9)
 
 
 def test_languages_as_the_makers_state_them():
@@ -149,8 +166,3 @@ def test_languages_as_the_makers_state_them():
     assert len(registry()["BAAI/AltCLIP-m18"].languages) == 18
     assert {"th", "hi", "uk", "vi"} <= set(registry()["BAAI/AltCLIP-m18"].languages)
     assert registry()["BAAI/AltCLIP"].languages == ("en", "zh")
-
-
-def test_aliases_and_near_misses():
-    assert find("openai/clip-vit-base-patch32").name == "ViT-B-32-quickgelu/openai"
-    assert find("nobody/nothing") is None

@@ -30,21 +30,6 @@ FINGERPRINT = "0123456789abcdef0123456789abcdef"
 ROWS = np.array([[1.0, -2.5, 0.125], [0.0, 3.0, 1e-30], [-0.0, 7.0, 1e30]], np.float32)
 KEYS = ["text:a", "text:b", "file:c"]
 
-# What the processes below begin with. All write the same row n, so that it does not matter who was last.
-WORKER = """
-import sys, time
-import numpy as np
-from pathlib import Path
-import capscore.embedding.cache
-from capscore.embedding.cache import EmbeddingCache
-
-def row(number):
-    return np.full(64, number, np.float32) + np.arange(64, dtype=np.float32) / 64
-
-folder, me, start = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-time.sleep(max(0.0, start - time.time()))
-"""
-
 
 @pytest.fixture(autouse=True)
 def warnings_are_errors():
@@ -58,50 +43,27 @@ def cache(tmp_path):
     return EmbeddingCache(tmp_path / "cache")
 
 
-def sql(path: Path, statement: str, *values: object) -> list[tuple]:
+def sql(path: Path, *statements: str) -> list[tuple]:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        return connection.execute(statement, values).fetchall()
+        return [row for statement in statements for row in connection.execute(statement).fetchall()]
 
 
 def same(found: dict, expected: dict) -> bool:
     return found.keys() == expected.keys() and all(np.array_equal(found[key], expected[key]) for key in found)
 
 
-def run_workers(body: str, folder: Path, count: int) -> list[str]:
-    """Run WORKER + body in `count` processes that begin together; → what each wrote to stderr."""
-    start = time.time() + (0.3 if count > 1 else 0)
-    workers = [Process(["-c", WORKER + body, folder, number, start], cwd=ROOT) for number in range(count)]
-    heard = [worker.communicate(timeout=60)[1] for worker in workers]
-    assert [worker.returncode for worker in workers] == [0] * count, heard
-    return heard
-
-
-def expected_row(number: int) -> np.ndarray:
-    return np.array([number + step / 64 for step in range(64)], np.float32)
-
-
 # What is put comes back
 
 
-def test_rows_come_back_to_the_bit(cache):
+def test_rows_come_back_to_the_bit_also_in_another_run(cache):
     cache.put(FINGERPRINT, KEYS, ROWS, name="a/b")
-    found = cache.get(FINGERPRINT, 3, ["file:c", "text:a", "nobody", "text:a"])
-    assert sorted(found) == ["file:c", "text:a"]
-    assert found["text:a"].dtype == np.float32 and found["text:a"].shape == (3,)
-    assert found["text:a"].tobytes() == bytes.fromhex("0000803f 000020c0 0000003e")
-    assert found["file:c"].tobytes() == bytes.fromhex("00000080 0000e040 caf24971")
-
-
-def test_another_run_finds_them(cache):
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    other = EmbeddingCache(cache.folder)
-    assert same(other.get(FINGERPRINT, 3, KEYS), dict(zip(KEYS, ROWS, strict=True)))
-
-
-def test_the_last_row_put_stays(cache):
-    cache.put(FINGERPRINT, ["text:a"], ROWS[:1])
-    cache.put(FINGERPRINT, ["text:a", "text:a"], ROWS[1:])
-    assert cache.get(FINGERPRINT, 3, ["text:a"])["text:a"].tolist() == [0.0, 7.0, float(np.float32(1e30))]
+    for reader in (cache, EmbeddingCache(cache.folder), pickle.loads(pickle.dumps(cache))):
+        found = reader.get(FINGERPRINT, 3, ["file:c", "text:a", "nobody", "text:a"])
+        assert sorted(found) == ["file:c", "text:a"]
+        assert found["text:a"].dtype == np.float32 and found["text:a"].shape == (3,)
+        assert found["text:a"].tobytes() == bytes.fromhex("0000803f 000020c0 0000003e")
+        assert found["file:c"].tobytes() == bytes.fromhex("00000080 0000e040 caf24971")
+        assert reader.get(FINGERPRINT, 4, KEYS) == {}, "rows of another length"
 
 
 def test_fingerprints_do_not_mix(cache):
@@ -114,41 +76,35 @@ def test_fingerprints_do_not_mix(cache):
     assert sorted(path.name for path in cache.folder.parent.iterdir()) == ["cache"]
 
 
-def test_many_keys_at_once(cache):
-    keys = [f"text:{number}" for number in range(5000)]
-    rows = np.arange(10000, dtype=np.float32).reshape(5000, 2)
+def test_more_keys_than_a_query_takes(cache):
+    keys = [f"text:{number}" for number in range(2000)]
+    rows = np.arange(4000, dtype=np.float32).reshape(2000, 2)
     cache.put(FINGERPRINT, keys, rows)
     found = cache.get(FINGERPRINT, 2, [*keys[::-1], "text:none"])
-    assert len(found) == 5000
-    assert np.array_equal(np.stack([found[key] for key in keys]), rows)
+    assert len(found) == 2000 and np.array_equal(np.stack([found[key] for key in keys]), rows)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["one", "two"]), st.lists(st.sampled_from("abcdef"), max_size=8), st.booleans()
-        ),
-        max_size=12,
-    ),
-    st.randoms(use_true_random=False),
+puts = st.tuples(
+    st.sampled_from(["one", "two"]), st.lists(st.sampled_from("abcdef"), max_size=8), st.booleans()
 )
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(puts, max_size=12), st.randoms(use_true_random=False))
 def test_any_puts_and_gets_are_those_of_a_dictionary(steps, random):
     with tempfile.TemporaryDirectory() as folder:
         cache = EmbeddingCache(folder)
         truth: dict[str, dict[str, list[float]]] = {"one": {}, "two": {}}
         for number, (fingerprint, keys, reopen) in enumerate(steps):
-            rows = [[float(number), float(place)] for place in range(len(keys))]
+            rows = [[float(number), float(index)] for index in range(len(keys))]
             cache.put(fingerprint, keys, np.array(rows, np.float32).reshape(len(keys), 2))
             truth[fingerprint].update(zip(keys, rows, strict=True))
             if reopen:
                 cache = EmbeddingCache(folder)
             asked = random.choices("abcdefgh", k=10)
             for name, known in truth.items():
-                found = cache.get(name, 2, asked)
-                assert {key: row.tolist() for key, row in found.items()} == {
-                    key: known[key] for key in asked if key in known
-                }
+                found = {key: row.tolist() for key, row in cache.get(name, 2, asked).items()}
+                assert found == {key: known[key] for key in asked if key in known}
 
 
 def test_nothing_asked_nothing_made(cache):
@@ -158,55 +114,54 @@ def test_nothing_asked_nothing_made(cache):
     assert not cache.folder.exists()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_rows_that_are_not_numbers_are_refused(cache, bad):
-    rows = ROWS.copy()
-    rows[1, 2] = bad
-    with pytest.raises(ValueError):
+@pytest.mark.parametrize(
+    "rows",
+    [
+        *(np.where(ROWS == 3, bad, ROWS) for bad in (np.nan, np.inf)),
+        *map(np.zeros, [(2, 3), (9,), (3, 1, 3)]),
+    ],
+)
+def test_rows_that_are_not_finite_or_of_another_shape_are_refused(cache, rows):
+    with pytest.raises(ValueError, match="expected"):
         cache.put(FINGERPRINT, KEYS, rows)
     assert cache.get(FINGERPRINT, 3, KEYS) == {}
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (4, 3), (9,), (3, 1, 3)])
-def test_rows_of_another_shape_are_refused(cache, shape):
-    with pytest.raises(ValueError):
-        cache.put(FINGERPRINT, KEYS, np.zeros(shape))
-
-
-def test_a_folder_with_an_odd_name(tmp_path):
-    cache = EmbeddingCache(tmp_path / "50% of #1? größe & more")
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    assert len(cache.get(FINGERPRINT, 3, KEYS)) == 3
 
 
 # Where it is
 
 
-def test_resolve(tmp_path, monkeypatch):
+def test_where_a_cache_is(tmp_path, monkeypatch):
+    import platformdirs
+
     monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "chosen"))
     assert resolve_cache(None).folder == resolve_cache(True).folder == tmp_path / "chosen"
     assert resolve_cache(False) is None
     assert resolve_cache(str(tmp_path)).folder == resolve_cache(tmp_path).folder == tmp_path
-    cache = EmbeddingCache(tmp_path)
+    cache = EmbeddingCache(tmp_path / "50% of #1? größe & more")
     assert resolve_cache(cache) is cache
-    for wrong in (0, 1, 3.5, "", [str(tmp_path)]):
-        with pytest.raises(CapscoreError):
-            resolve_cache(wrong)
-
-
-def test_default_folder_is_the_users_cache(tmp_path, monkeypatch):
-    import platformdirs
-
+    cache.put(FINGERPRINT, KEYS, ROWS)
+    assert len(cache.get(FINGERPRINT, 3, KEYS)) == 3
     monkeypatch.setenv("CAPSCORE_CACHE", "")
     monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, **_: str(tmp_path / name))
     assert EmbeddingCache().folder == tmp_path / "capscore" / "embeddings"
-
-
-def test_a_relative_folder_stays_where_it_was(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cache = EmbeddingCache("here")
+    relative = EmbeddingCache("here")
     monkeypatch.chdir("/")
-    assert cache.folder == tmp_path / "here"
+    assert relative.folder == tmp_path / "here"
+
+
+IMPOSSIBLE = ["a\0b", "/tmp/x\ud800", "/tmp/" + "x" * 300, "~nobody-of-this-name/x"]
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 3.5, "", ["folder"], *IMPOSSIBLE, *map(Path, IMPOSSIBLE)])
+def test_what_no_folder_can_be_is_refused(wrong, monkeypatch):
+    with pytest.raises(CapscoreError) as caught:
+        resolve_cache(wrong)
+    assert caught.value.option == "cache" and len(str(caught.value)) < 300
+    if isinstance(wrong, str) and wrong.isascii() and wrong > "\0" and "\0" not in wrong:
+        monkeypatch.setenv("CAPSCORE_CACHE", wrong)
+        with pytest.raises(CapscoreError):
+            resolve_cache(None)
 
 
 # Counting and clearing
@@ -226,43 +181,25 @@ def test_info_counts(cache):
     last = datetime.fromisoformat(info["backbones"][1]["last_stored"]).timestamp()
     assert before - 1 <= last <= time.time() + 1
     assert info["bytes"] == sum(path.stat().st_size for path in cache.folder.iterdir())
-    cache.put("beef", KEYS[:1], ROWS[:1], name="family/second")
-    assert [(b["name"], b["entries"]) for b in cache.info()["backbones"]] == [
-        ("family/second", 2),
-        ("family/first", 3),
-    ]
+    cache.put("beef", KEYS[:1], ROWS[:1], name="model\udcff")
+    names = [(b["name"], b["entries"]) for b in cache.info()["backbones"]]
+    assert names == [("model\\udcff", 2), ("family/first", 3)]
 
 
-def test_clear_one_then_all(cache):
-    cache.put("f00d", KEYS, ROWS)
-    cache.put("Odd/Name", KEYS[:2], ROWS[:2])
-    cache.put("beef", KEYS[:1], ROWS[:1])
-    assert cache.clear("Odd/Name") == 2
-    assert cache.clear("nobody") == 0
-    assert cache.get("Odd/Name", 3, KEYS) == {}
-    assert len(cache.get("f00d", 3, KEYS)) == 3
-    assert cache.clear() == 4
-    assert cache.info()["entries"] == 0 and cache.info()["backbones"] == []
-
-
-def test_clearing_frees_the_disk_and_leaves_other_peoples_files(cache):
+def test_clearing_one_then_all_frees_the_disk_and_leaves_other_files(cache):
     rows = np.random.default_rng(0).standard_normal((500, 512)).astype(np.float32)
-    cache.put(FINGERPRINT, [f"text:{number}" for number in range(500)], rows)
-    assert cache.info()["bytes"] > 500 * 512 * 4
-    for name in ("photos.sqlite", "notes.txt"):
-        (cache.folder / name).write_text("mine")
-    assert cache.clear() == 500
-    assert cache.info()["bytes"] < 200_000
-    assert (cache.folder / "photos.sqlite").read_text() == (cache.folder / "notes.txt").read_text() == "mine"
-
-
-def test_others_notice_that_it_was_cleared(cache):
-    cache.put(FINGERPRINT, KEYS, ROWS)
+    cache.put("f00d", [f"text:{number}" for number in range(500)], rows)
+    cache.put("Odd/Name", KEYS[:2], ROWS[:2])
     other = EmbeddingCache(cache.folder)
-    assert other.clear() == 3
-    assert cache.get(FINGERPRINT, 3, KEYS) == {}
-    cache.put(FINGERPRINT, KEYS[:2], ROWS[:2])
-    assert len(other.get(FINGERPRINT, 3, KEYS)) == 2
+    (cache.folder / "photos.sqlite").write_text("mine")
+    assert cache.info()["bytes"] > 500 * 512 * 4
+    assert (other.clear("Odd/Name"), other.clear("nobody")) == (2, 0)
+    assert cache.get("Odd/Name", 3, KEYS) == {} and len(cache.get("f00d", 512, ["text:7"])) == 1
+    assert other.clear() == 500
+    assert cache.get("f00d", 512, ["text:7"]) == {} and cache.info()["backbones"] == []
+    assert cache.info()["bytes"] < 200_000 and (cache.folder / "photos.sqlite").read_text() == "mine"
+    cache.put("f00d", KEYS, ROWS)
+    assert len(other.get("f00d", 3, KEYS)) == 3
 
 
 # Damage
@@ -271,25 +208,20 @@ def test_others_notice_that_it_was_cleared(cache):
 @pytest.mark.parametrize(
     "damage",
     [
-        "UPDATE embeddings SET vector = substr(vector, 1, 6) WHERE key = 'text:b'",  # cut in half
-        "UPDATE embeddings SET vector = zeroblob(12) WHERE key = 'text:b'",
-        "UPDATE embeddings SET vector = (SELECT vector FROM embeddings WHERE key = 'text:a'), checksum ="
-        " (SELECT checksum FROM embeddings WHERE key = 'text:a') WHERE key = 'text:b'",  # another's row
-        "UPDATE embeddings SET checksum = x'00' WHERE key = 'text:b'",
-        "UPDATE embeddings SET vector = 7 WHERE key = 'text:b'",
+        "SET vector = substr(vector, 1, 6)",
+        "SET vector = zeroblob(12)",
+        "SET vector = 7",
+        "SET checksum = x'00'",
+        "SET vector = (SELECT vector FROM embeddings WHERE key = 'text:a'),"  # another's row
+        " checksum = (SELECT checksum FROM embeddings WHERE key = 'text:a')",
     ],
 )
 def test_a_damaged_entry_is_absent_and_can_be_put_again(cache, damage):
     cache.put(FINGERPRINT, KEYS, ROWS)
-    sql(cache.path, damage)
+    sql(cache.path, f"UPDATE embeddings {damage} WHERE key = 'text:b'")
     assert sorted(cache.get(FINGERPRINT, 3, KEYS)) == ["file:c", "text:a"]
     cache.put(FINGERPRINT, ["text:b"], ROWS[1:2])
     assert same(cache.get(FINGERPRINT, 3, KEYS), dict(zip(KEYS, ROWS, strict=True)))
-
-
-def test_an_entry_of_another_length_is_absent(cache):
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    assert cache.get(FINGERPRINT, 4, KEYS) == {}
 
 
 def cut_in_half(path: Path) -> None:
@@ -300,14 +232,16 @@ def garbage(path: Path) -> None:
     path.write_bytes(np.random.default_rng(0).bytes(50_000))
 
 
-@pytest.mark.parametrize("damage", [cut_in_half, garbage])
-@pytest.mark.parametrize("first", ["get", "put"])
+@pytest.mark.parametrize(("damage", "first"), [(cut_in_half, "get"), (garbage, "put")])
 def test_another_file_follows_a_damaged_one(cache, damage, first):
     keys = [f"text:{number}" for number in range(300)]
     rows = np.random.default_rng(1).standard_normal((300, 512)).astype(np.float32)
     cache.put(FINGERPRINT, keys, rows, name="a/b")
     path = cache.path
     damage(path)
+    if damage is garbage:
+        info = cache.info()
+        assert (info["backbones"], info["readable"], info["bytes"]) == ([], False, 50_000)
     with pytest.warns(CacheWarning, match=r"is damaged \(.*\): .*kept in embeddings-1\.sqlite") as heard:
         if first == "get":
             cache.get(FINGERPRINT, 512, keys)
@@ -315,25 +249,117 @@ def test_another_file_follows_a_damaged_one(cache, damage, first):
     assert len(heard) == 1 and heard[0].filename == __file__
     assert path.exists() and cache.path.name == "embeddings-1.sqlite"
     assert same(cache.get(FINGERPRINT, 512, keys), dict(zip(keys[:200], rows[:200], strict=True)))
-    assert cache.clear() == 200
-    assert not path.exists()
+    assert cache.clear() == 200 and not path.exists()
+    garbage(cache.path)
+    assert cache.clear() == 0 and cache.info()["bytes"] == 0
+
+
+def used(folder) -> list[str]:
+    """Every use of a cache of two rows: right numbers or none; and what it warned of."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        cache = EmbeddingCache(folder)
+        cache.info()
+        for keys in (KEYS[:2], KEYS[:1]):
+            for key, row in cache.get("f00d", 3, keys).items():
+                assert row.tolist() == ROWS[KEYS.index(key)].tolist()
+        cache.put("f00d", KEYS[:1], ROWS[:1])
+        cache.info()
+    assert all(issubclass(warning.category, CacheWarning) for warning in heard)
+    return [str(warning.message) for warning in heard]
+
+
+CONTENTS = {
+    "a time beyond all calendars": "UPDATE backbones SET last_stored = 1e300",
+    "a time of text": "UPDATE backbones SET last_stored = 'yesterday'",
+    "a name of bytes": "UPDATE backbones SET name = x'fe'",
+    "no backbones": "DROP TABLE backbones",
+    "keys of bytes": "UPDATE embeddings SET key = x'ff' WHERE key = 'text:a'",
+    "swapped keys": "UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END",
+    "vectors of text": "UPDATE embeddings SET vector = 'aaaaaaaa'",
+    "another version": "PRAGMA user_version = 99",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON embeddings BEGIN DELETE FROM embeddings; END",
+    "no table": "DROP TABLE embeddings",
+    "another table": "DROP TABLE embeddings|CREATE TABLE embeddings (title TEXT)",
+    "a view": "DROP TABLE embeddings|CREATE VIEW embeddings AS"
+    " SELECT 'f00d' backbone, 'text:a' key, 1 checksum, x'00' vector",
+}
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_content_that_another_program_wrote_is_no_wrong_number(name, cache):
+    cache.put("f00d", KEYS[:2], ROWS[:2])
+    sql(cache.path, *CONTENTS[name].split("|"))
+    heard = used(cache.folder)
+    assert len(heard) <= 1 and (name != "a view" or "cannot be written" in heard[0])
+
+
+def test_a_byte_of_the_schema_is_no_wrong_number(cache):
+    cache.put("f00d", KEYS[:2], ROWS[:2])
+    whole = cache.path.read_bytes()
+    for offset in range(0, 400, 9):
+        data = bytearray(whole)
+        data[data.index(b"CREATE TABLE") - 100 + offset] ^= 0xFF
+        for path in cache.folder.iterdir():
+            path.unlink()
+        cache.path.write_bytes(data)
+        assert len(used(cache.folder)) <= 1
+
+
+# What the disk, the folder and people do
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "/proc/none", "/etc/hostname", "taken", "taken/below", "link"])
+def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("taken").write_text("not a folder")
+    os.symlink("nowhere/at/all", "link")
+    assert len(used(path)) <= 1 and Path("taken").read_text() == "not a folder"
+    if path.startswith("taken"):
+        (heard,) = used(path)
+        assert "cannot be" in heard and "scores are the same" in heard
+        assert EmbeddingCache(path).clear() == 0
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written(tmp_path):
+    (tmp_path / "cache").mkdir(mode=0o500)
+    with pytest.warns(CacheWarning, match="cannot be written"):
+        EmbeddingCache(tmp_path / "cache").put(FINGERPRINT, KEYS, ROWS)
+
+
+def test_a_lock_that_stays_is_warned_of_once_and_one_that_ends_is_waited_for(cache):
+    cache.put(FINGERPRINT, KEYS[:1], ROWS[:1])
+    impatient = EmbeddingCache(cache.folder, timeout=0.05)
+    busy = sqlite3.connect(cache.path, isolation_level=None, check_same_thread=False)
+    busy.execute("BEGIN IMMEDIATE")
+    with pytest.warns(CacheWarning, match=r"cannot be written \(database is locked\)") as heard:
+        impatient.put(FINGERPRINT, KEYS, ROWS)
+        impatient.put(FINGERPRINT, KEYS, ROWS)
+    assert len(heard) == 1
+    assert list(impatient.get(FINGERPRINT, 3, KEYS)) == ["text:a"]
+    threading.Timer(0.2, busy.close).start()
     cache.put(FINGERPRINT, KEYS, ROWS)
     assert len(cache.get(FINGERPRINT, 3, KEYS)) == 3
 
 
-def test_info_of_a_damaged_file(cache):
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    garbage(cache.path)
-    info = cache.info()
-    assert (info["backbones"], info["readable"], info["bytes"]) == ([], False, 50_000)
-    assert cache.clear() == 0 and cache.info()["bytes"] == 0
+# Several processes and threads. All write the same row n, so that it does not matter who was last.
 
 
-# Several processes and threads
+WORKER = """
+import sys, time
+import numpy as np
+from pathlib import Path
+from capscore.embedding.cache import EmbeddingCache
 
+def row(number):
+    return np.full(64, number, np.float32) + np.arange(64, dtype=np.float32) / 64
 
-OVERLAPPING = """
+folder, me, start = Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
 cache = EmbeddingCache(folder)
+time.sleep(max(0.0, start - time.time()))
+"""
+OVERLAPPING = """
 for first in range(0, 400, 20):
     first = (first + me * 100) % 400
     numbers = list(range(first, first + 40))
@@ -341,31 +367,8 @@ for first in range(0, 400, 20):
     for key, found in cache.get("f00d", 64, [f"text:{n}" for n in range(440)]).items():
         assert np.array_equal(found, row(int(key[5:]))), key
 """
-
-
-def test_eight_processes_write_at_once(tmp_path):
-    assert run_workers(OVERLAPPING, tmp_path, 8) == [""] * 8
-    found = EmbeddingCache(tmp_path).get("f00d", 64, [f"text:{number}" for number in range(440)])
-    # The last batch begins at (380 + 100 · me) mod 400 + 0…39, so that 0…419 were written.
-    assert same(found, {f"text:{number}": expected_row(number) for number in range(420)})
-    assert sql(EmbeddingCache(tmp_path).path, "PRAGMA integrity_check") == [("ok",)]
-
-
-@pytest.mark.parametrize("damage", [cut_in_half, garbage])
-def test_four_processes_find_the_damage_at_once(tmp_path, damage):
-    cache, numbers = EmbeddingCache(tmp_path), range(420)
-    cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([expected_row(n) for n in numbers]))
-    damage(cache.path)
-    heard = run_workers(OVERLAPPING, tmp_path, 4)
-    assert "".join(heard).count("CacheWarning: ") == 1, heard  # who found it first says so
-    found = EmbeddingCache(tmp_path).get("f00d", 64, [f"text:{n}" for n in range(420)])
-    assert same(found, {f"text:{n}": expected_row(n) for n in range(420)})
-
-
-def test_clearing_while_others_write(tmp_path):
-    body = """
-cache = EmbeddingCache(folder)
-for turn in range(30):
+CLEARING = """
+for turn in range(20):
     if me == 0:
         cache.clear()
         time.sleep(0.005)
@@ -374,195 +377,95 @@ for turn in range(30):
         for key, found in cache.get("f00d", 64, [f"text:{n}" for n in range(20)]).items():
             assert np.array_equal(found, row(int(key[5:]))), key
 """
-    assert run_workers(body, tmp_path, 3) == [""] * 3
-    cache = EmbeddingCache(tmp_path)
-    cache.put("f00d", ["text:7"], expected_row(7)[None])
-    assert same(cache.get("f00d", 64, ["text:7"]), {"text:7": expected_row(7)})
-
-
-def test_threads_share_one_cache(cache):
-    failed = []
-
-    def work(me: int) -> None:
-        try:
-            for first in range(0, 200, 10):
-                keys = [f"text:{n}" for n in range(first, first + 20)]
-                cache.put(FINGERPRINT, keys, np.stack([expected_row(n) for n in range(first, first + 20)]))
-                assert len(cache.get(FINGERPRINT, 64, keys)) == 20
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=work, args=(me,)) for me in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failed
-    found = cache.get(FINGERPRINT, 64, [f"text:{n}" for n in range(210)])
-    assert same(found, {f"text:{n}": expected_row(n) for n in range(210)})
-
-
-def test_a_pickled_cache_opens_its_own_files(cache):
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    copy = pickle.loads(pickle.dumps(cache))
-    assert len(copy.get(FINGERPRINT, 3, KEYS)) == 3
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_after_a_fork_both_sides_go_on(tmp_path):
-    body = """
+FORKING = """
 import os, threading, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # forking beside NumPy's own threads
-cache = EmbeddingCache(folder)
 cache.put("f00d", ["text:0"], row(0)[None])
-children = []
-for child in range(1, 4):
-    pid = os.fork()
-    if pid == 0:
-        thread = threading.Thread(target=cache.get, args=("f00d", 64, ["text:0"]), daemon=True)
-        thread.start()
-        thread.join(20)
-        assert not thread.is_alive()  # and no lock of the parent's is held
-        for turn in range(20):
-            numbers = [0, child, 10 * child + turn]
-            cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([row(n) for n in numbers]))
-        sys.exit(0)  # with everything that Python does at its end
-    children.append(pid)
-for turn in range(100, 120):
-    cache.put("f00d", [f"text:{turn}"], row(turn)[None])
-assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0, 0]
-cache.put("f00d", ["text:200"], row(200)[None])
+pid = os.fork()
+if pid == 0:
+    thread = threading.Thread(target=cache.get, args=("f00d", 64, ["text:0"]), daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()  # and no lock of the parent's is held
+    for n in range(20):
+        cache.put("f00d", [f"text:{n}"], row(n)[None])
+    sys.exit(0)  # with everything that Python does at its end
+for n in range(10, 30):
+    cache.put("f00d", [f"text:{n}"], row(n)[None])
+assert os.waitpid(pid, 0)[1] == 0
 """
-    assert run_workers(body, tmp_path, 1) == [""]
-    numbers = {0, 1, 2, 3, 200, *range(100, 120), *range(10, 30), *range(20, 40), *range(30, 50)}
-    found = EmbeddingCache(tmp_path).get("f00d", 64, [f"text:{n}" for n in range(300)])
-    assert same(found, {f"text:{n}": expected_row(n) for n in numbers})
-    assert sql(EmbeddingCache(tmp_path).path, "PRAGMA integrity_check") == [("ok",)]
-
-
-# What the disk, the folder and people do
-
-
 FILLING = """
-import warnings
-cache = EmbeddingCache(folder / "cache")
-rows = np.random.default_rng(0).standard_normal((2000, 512)).astype(np.float32)
-keys = [f"text:{n}" for n in range(2000)]
+import resource, warnings
+resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
+keys, rows = [f"text:{n}" for n in range(600)], np.stack([np.tile(row(n), 8) for n in range(600)])
 with warnings.catch_warnings(record=True) as heard:
     warnings.simplefilter("always")
-    for first in range(0, 2000, 50):
+    for first in range(0, 600, 50):
         cache.put("f00d", keys[first:first + 50], rows[first:first + 50])
-        assert set(keys[:50]) <= set(cache.get("f00d", 512, keys)) or not EXPECT_SOME
 said = [str(warning.message) for warning in heard]
-assert len(said) == 1 and "cannot be written (" + SAID in said[0], said
+assert len(said) == 1 and "cannot be written (" in said[0], said
 found = cache.get("f00d", 512, keys)
-assert len(found) % 50 == 0 and len(found) < 2000, len(found)
+assert len(found) % 50 == 0 and len(found) < 600 and bool(found) == (LIMIT > 500_000), len(found)
 assert all(np.array_equal(found[key], rows[keys.index(key)]) for key in found)
 """
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="no file size limits on this system")
-@pytest.mark.parametrize("limit", [0, 60_000, 700_000])
-def test_files_may_not_grow(tmp_path, limit):
-    body = f"""
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-SAID, EXPECT_SOME = "", {limit > 500_000}
-"""
-    assert run_workers(body + FILLING, tmp_path, 1) == [""]
-    cache = EmbeddingCache(tmp_path / "cache")
-    cache.put("f00d", KEYS, ROWS)
-    assert len(cache.get("f00d", 3, KEYS)) == 3
-    assert sql(cache.path, "PRAGMA integrity_check") == [("ok",)]
-
-
-def can_mount() -> bool:
-    try:
-        command = ["unshare", "--mount", "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
-        return subprocess.run(command, capture_output=True).returncode == 0
-    except OSError:
-        return False
-
-
-@pytest.mark.parametrize("size", ["8k", "64k", "1m"])
-def test_a_disk_that_is_really_full(tmp_path, size):
-    if not can_mount():
-        pytest.skip("may not mount a small disk here")
-    body = f"SAID, EXPECT_SOME = 'database or disk is full', {size == '1m'}\n" + FILLING
-    script = 'mount -t tmpfs -o size=$0 none "$1" && exec "$2" -c "$3" "$1" 0 0'
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", script, size, tmp_path, sys.executable, WORKER + body],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_folder_that_is_a_file(tmp_path):
-    (tmp_path / "cache").write_text("not a folder")
-    for use in ("get", "put"):
-        cache = EmbeddingCache(tmp_path / "cache")
-        with pytest.warns(CacheWarning, match="cannot be ") as heard:
-            for _ in range(2):
-                if use == "put":
-                    cache.put(FINGERPRINT, KEYS, ROWS)
-                assert cache.get(FINGERPRINT, 3, KEYS) == {}
-                cache.put(FINGERPRINT, KEYS, ROWS)
-        assert len(heard) == 1
-        assert cache.info()["entries"] == 0
-        assert cache.clear() == 0
-    assert (tmp_path / "cache").read_text() == "not a folder"
-
-
-def test_a_folder_below_a_file(tmp_path):
-    (tmp_path / "file").write_text("")
-    cache = EmbeddingCache(tmp_path / "file" / "cache")
-    with pytest.warns(CacheWarning, match=r"cannot be written \(.*Not a directory") as heard:
-        cache.put(FINGERPRINT, KEYS, ROWS)
-        assert cache.get(FINGERPRINT, 3, KEYS) == {}
-    assert len(heard) == 1
-
-
-@pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written(tmp_path):
-    (tmp_path / "cache").mkdir(mode=0o500)
-    cache = EmbeddingCache(tmp_path / "cache")
-    with pytest.warns(CacheWarning, match="cannot be written"):
-        cache.put(FINGERPRINT, KEYS, ROWS)
-
-
-def test_a_file_that_another_process_keeps_locked(cache):
-    cache.put(FINGERPRINT, KEYS[:1], ROWS[:1])
-    impatient = EmbeddingCache(cache.folder, timeout=0.05)
-    with closing(sqlite3.connect(cache.path, isolation_level=None)) as busy:
-        busy.execute("BEGIN IMMEDIATE")
-        with pytest.warns(CacheWarning, match=r"cannot be written \(database is locked\)") as heard:
-            impatient.put(FINGERPRINT, KEYS, ROWS)
-            impatient.put(FINGERPRINT, KEYS, ROWS)
-        assert len(heard) == 1
-        assert list(impatient.get(FINGERPRINT, 3, KEYS)) == ["text:a"]
-
-
-def test_a_lock_that_ends_in_time_is_waited_for(cache):
-    cache.put(FINGERPRINT, KEYS[:1], ROWS[:1])
-    path = cache.path
-    busy = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    busy.execute("BEGIN IMMEDIATE")
-    threading.Timer(0.2, busy.close).start()
-    cache.put(FINGERPRINT, KEYS, ROWS)
-    assert len(cache.get(FINGERPRINT, 3, KEYS)) == 3
-
-
-def test_a_killed_process_leaves_whole_batches(tmp_path):
-    body = """
-cache = EmbeddingCache(folder)
+ENDLESS = """
 for batch in range(10000):
     numbers = range(10 * batch, 10 * batch + 10)
     cache.put("f00d", [f"text:{n}" for n in numbers], np.stack([row(n) for n in numbers]))
 """
-    worker = Process(["-c", WORKER + body, tmp_path, 0, 0], cwd=ROOT)
+
+
+def run_workers(body: str, folder: Path, count: int) -> list[str]:
+    """Run WORKER + body in `count` processes that begin together; → what each wrote to stderr."""
+    start = time.time() + (0.3 if count > 1 else 0)
+    workers = [Process(["-c", WORKER + body, folder, number, start], cwd=ROOT) for number in range(count)]
+    heard = [worker.communicate(timeout=60)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * count, heard
+    return heard
+
+
+def whole(folder: Path) -> list[int]:
+    """The numbers of the rows in a cache, each the right one, in a file that is whole."""
+    cache = EmbeddingCache(folder)
+    assert sql(cache.path, "PRAGMA integrity_check") == [("ok",)]
+    found = cache.get("f00d", 64, [f"text:{number}" for number in range(2000)])
+    for key, row in found.items():
+        assert np.array_equal(row, int(key[5:]) + np.arange(64, dtype=np.float32) / 64)
+    return sorted(int(key[5:]) for key in found)
+
+
+def test_processes_write_at_once_also_where_they_find_damage(tmp_path):
+    assert run_workers(OVERLAPPING, tmp_path, 3) == [""] * 3
+    # The last batch begins at (380 + 100 · me) mod 400 + 0…39, so that 0…419 were written.
+    assert whole(tmp_path) == [*range(420)]
+    garbage(EmbeddingCache(tmp_path).path)
+    heard = run_workers(OVERLAPPING, tmp_path, 3)
+    assert "".join(heard).count("CacheWarning: ") == 1, heard  # who found it first says so
+    assert whole(tmp_path) == [*range(420)]
+
+
+def test_clearing_while_others_write(tmp_path):
+    assert run_workers(CLEARING, tmp_path, 3) == [""] * 3
+    assert set(whole(tmp_path)) <= {*range(20)}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_after_a_fork_both_sides_go_on(tmp_path):
+    assert run_workers(FORKING, tmp_path, 1) == [""]
+    assert whole(tmp_path) == [*range(30)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no file size limits on this system")
+@pytest.mark.parametrize("limit", [0, 700_000])
+def test_a_disk_that_is_full_keeps_whole_batches(tmp_path, limit):
+    assert run_workers(f"LIMIT = {limit}\n{FILLING}", tmp_path, 1) == [""]
+    cache = EmbeddingCache(tmp_path)
+    cache.put("beef", KEYS, ROWS)
+    assert len(cache.get("beef", 3, KEYS)) == 3
+
+
+def test_a_killed_process_leaves_whole_batches(tmp_path):
+    worker = Process(["-c", WORKER + ENDLESS, tmp_path, 0, 0], cwd=ROOT)
     try:
         until = time.time() + 30
         while time.time() < until and EmbeddingCache(tmp_path).get("f00d", 64, ["text:99"]) == {}:
@@ -570,11 +473,30 @@ for batch in range(10000):
     finally:
         worker.kill()
         worker.wait()
-    cache = EmbeddingCache(tmp_path)
-    found = cache.get("f00d", 64, [f"text:{n}" for n in range(100_000)])
-    assert len(found) >= 100 and len(found) % 10 == 0
-    assert same(found, {f"text:{n}": expected_row(n) for n in range(len(found))})
-    cache.put("f00d", ["text:0"], expected_row(5)[None])
+    numbers = whole(tmp_path)
+    assert len(numbers) >= 100 and len(numbers) % 10 == 0
+    EmbeddingCache(tmp_path).put("f00d", ["text:0"], np.zeros((1, 64)))
+
+
+def test_threads_share_one_cache(cache):
+    rows = {f"text:{n}": np.full(4, n, np.float32) for n in range(60)}
+    failed = []
+
+    def work() -> None:
+        try:
+            for first in range(0, 40, 5):
+                keys = [f"text:{n}" for n in range(first, first + 20)]
+                cache.put(FINGERPRINT, keys, np.stack([rows[key] for key in keys]))
+                assert len(cache.get(FINGERPRINT, 4, keys)) == 20
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and same(cache.get(FINGERPRINT, 4, [*rows]), {key: rows[key] for key in [*rows][:55]})
 
 
 def test_import_brings_no_torch():

@@ -1,0 +1,187 @@
+"""What digests of a checkpoint see, and folders that are made to do harm: no file outside is opened."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from capscore import load_backbone
+from capscore.backbones.base import (
+    architecture_digest,
+    exact_convolutions,
+    fingerprint_of,
+    settings_digest,
+    tensors_digest,
+)
+from capscore.backbones.checkpoint import read_json, read_state_dict, refuse_oversized, weight_files
+from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+
+from .tiny_kinds import edit_json
+
+# Digests
+
+
+def test_digests_stay_as_they_are(tmp_path):
+    """Caches and signatures that people keep rest on these."""
+    assert fingerprint_of("embedded", 1, None, ("a", 2.5)) == "b38a66adfcdc30b89ef3ec1bb422039b"
+    tensors = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.tensor([1, 2])}
+    assert tensors_digest(tensors) == "aa8a5c0124d6f959252cb2e00bfd7724"
+    (tmp_path / "config.json").write_text('{"dim": 2}')
+    for name in ("model.safetensors", "model.py", "model.safetensors.index.json", ".cache.json"):
+        (tmp_path / name).write_text("x")  # neither weights nor code nor what downloads leave is a setting
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "b.json").write_text("{}")
+    assert settings_digest(tmp_path) == "cf09ac50a0c03ec2f13ab97234a9c796"
+    (tmp_path / "config.json").write_text('{"dim": 3}')
+    assert settings_digest(tmp_path) != "cf09ac50a0c03ec2f13ab97234a9c796"
+
+
+def test_the_architecture_is_seen_without_its_weights_and_its_state():
+    plain, same = (nn.Sequential(nn.Linear(2, 2), nn.GELU()) for _ in range(2))
+    assert architecture_digest(plain.eval()) == architecture_digest(same.train())
+    assert architecture_digest(plain) != architecture_digest(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    assert architecture_digest(nn.LayerNorm(2)) != architecture_digest(nn.LayerNorm(2, eps=0.1))
+
+
+def test_convolutions_are_exact_in_float32_only_and_within_the_block(monkeypatch):
+    switch = torch.backends.cudnn
+    monkeypatch.setattr(switch, "is_available", lambda: True)
+    monkeypatch.setattr(switch, "allow_tf32", True)
+    enabled = switch.enabled
+    with exact_convolutions("float32"):
+        assert switch.allow_tf32 is False and switch.enabled == enabled, "cuDNN itself stays on"
+    with exact_convolutions("bfloat16"):
+        assert switch.allow_tf32 is True
+    with pytest.raises(ValueError), exact_convolutions("float32"):
+        raise ValueError
+    assert switch.allow_tf32 is True
+
+
+# Harm
+
+
+@pytest.fixture
+def opened():
+    """Paths of all files that Python opens."""
+    paths: list[str] = []
+    watching = True
+
+    def hook(event, arguments):
+        if watching and event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
+            paths.append(os.fsdecode(arguments[0]))
+
+    sys.addaudithook(hook)
+    yield paths
+    watching = False
+
+
+@pytest.mark.parametrize("stem", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize(
+    "weight_map",
+    [
+        *("../secret.safetensors", "/etc/hostname", "x/../../secret.safetensors", "..\\secret.safetensors"),
+        *("a\0b", 3, "", ".", "circle.safetensors", "x" * 300 + ".safetensors", "\ud800.safetensors"),
+    ],
+)
+def test_an_index_of_shards_opens_nothing_outside(tmp_path, opened, stem, weight_map):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (tmp_path / "secret.safetensors").write_bytes(b"secret")
+    os.symlink("circle.safetensors", folder / "circle.safetensors")
+    (folder / f"{stem}.index.json").write_text(json.dumps({"weight_map": {"a": weight_map}}))
+    del opened[:]
+    for read in (weight_files, read_state_dict):
+        with pytest.raises(BackboneUnavailable):
+            read(folder)
+    assert not [path for path in opened if "secret" in path or path == "/etc/hostname"]
+
+
+# What a library takes for the default, does not use, or limits by the tokenizer
+UNUSED = {"max_position_embeddings", "projection_dim", "intermediate_size", "image_size", "vocab_size"}
+SIZES = {*UNUSED, "hidden_size", "num_hidden_layers", "width", "layers", "embed_dim", "context_length"}
+
+
+@pytest.mark.parametrize("kind", ["open_clip clip", "clip", "m-clip", "student"])
+@pytest.mark.parametrize("value", [10**12, -1, "many", [1]], ids=str)
+def test_a_size_that_no_weights_fill_is_refused(kind, value, checkpoints, tmp_path):
+    made = checkpoints(kind)
+    folder = made.copied(tmp_path)
+    for file in ("config.json", "open_clip_config.json", "encoder_config.json"):
+        path = folder / file
+        if path.is_file():
+            whole = path.read_text()
+            for keys in paths_of(json.loads(whole)):
+                edit_json(path, *keys, value=value)
+                try:
+                    made.load(folder)
+                except CapscoreError as error:
+                    assert len(str(error).splitlines()[0]) < 1000
+                else:
+                    assert keys[-1] in UNUSED, keys
+                path.write_text(whole)
+
+
+def paths_of(node, path=()):
+    """The keys of each size in a config."""
+    for name, inner in node.items():
+        if isinstance(inner, dict):
+            yield from paths_of(inner, (*path, name))
+        elif name in SIZES and isinstance(inner, int):
+            yield (*path, name)
+
+
+def test_a_network_larger_than_its_weights_is_never_made(tmp_path):
+    for config in ({"a": [{"num_hidden_layers": 100_000}]}, {"hidden_size": 10**10}):
+        with pytest.raises(BackboneUnavailable, match="are too few for"):
+            refuse_oversized(tmp_path, config, 10**9)
+    refuse_oversized(tmp_path, {"hidden_size": 10, "vocab_size": 10}, 1_000)
+
+
+def test_json_files_have_a_size(tmp_path, monkeypatch):
+    monkeypatch.setenv("CAPSCORE_MAX_CONFIG_BYTES", "100")
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"a": "x" * 92}))
+    with pytest.raises(BackboneUnavailable, match="CAPSCORE_MAX_CONFIG_BYTES"):
+        read_json(path)
+    path.write_text(json.dumps({"a": "x" * 91}))
+    assert read_json(path)
+
+
+@pytest.mark.parametrize("damage", ["cut", "null", "no model"])
+@pytest.mark.parametrize("kind", ["clip", "m-clip", "sentence-transformers", "student", "siglip 2"])
+def test_a_tokenizer_that_is_damaged_is_refused(kind, damage, checkpoints, tmp_path):
+    folder = checkpoints(kind).copied(tmp_path)
+    path = folder / "tokenizer.json"
+    whole = path.read_bytes()
+    contents = {"cut": whole[: len(whole) // 2], "null": b"null", "no model": b'{"version": "1.0"}'}
+    path.write_bytes(contents[damage])
+    with pytest.raises(CapscoreError):
+        checkpoints(kind).load(folder)
+
+
+@pytest.mark.parametrize("value", [10**12, 10**30, -1, "many", None, [1], 1.5], ids=str)
+def test_a_network_of_infometic_with_other_sizes_is_refused(tmp_path, value):
+    network = InfoMetIC(InfoMetICConfig(dim=8, width=8, heads=2))
+    network.save_pretrained(tmp_path)
+    assert InfoMetIC.from_pretrained(tmp_path).config == network.config
+    path = tmp_path / "config.json"
+    for name, before in json.loads(path.read_text()).items():
+        if isinstance(before, (int, list)) and not isinstance(before, bool):
+            shutil.copy(path, tmp_path / "whole")
+            edit_json(path, name, value=value)
+            with pytest.raises(CapscoreError):
+                InfoMetIC.from_pretrained(tmp_path)
+            shutil.move(tmp_path / "whole", path)
+
+
+def test_other_kinds_of_files_are_no_folder_of_a_backbone(tmp_path):
+    os.mkfifo(tmp_path / "config.json")  # could wait for ever
+    with pytest.raises(CapscoreError):
+        load_backbone(tmp_path)
