@@ -1,4 +1,4 @@
-"""`capscore benchmark` and `capscore data` as a person types them: output, files, exit codes."""
+"""`capscore benchmark` and `capscore data`: metrics, backbones and systems; output, files, exit codes."""
 
 from __future__ import annotations
 
@@ -6,242 +6,399 @@ import json
 import os
 import sys
 
+import numpy as np
 import pytest
-from typer.testing import CliRunner
+from scipy.stats import kendalltau
 
-from capscore.cli import app
+import capscore
+from capscore.benchmarks.data.load import builder_class
 
 from .. import processes
-from ..benchmarks.test_run import rated
-from ..datasets_scripts.conftest import _own_cache, official
+from ..benchmarks.systems.tiny import rows_of, write_rows, write_set, write_systems
+from ..datasets_scripts.conftest import official
+from ..photos import encode, noise
+from ..toy import BLUE, RED, ColourBackbone
+from .conftest import assert_refused, flat, json_lines, run, write_jsonl
 
-__all__ = ["_own_cache"]
-
-
-def capscore(*arguments, width=80):
-    return CliRunner(env={"COLUMNS": str(width)}).invoke(app, [str(argument) for argument in arguments])
-
-
-@pytest.fixture
-def flickr(tmp_path):
-    folder = tmp_path / "flickr8k_human"
-    folder.mkdir()
-    official("flickr8k_human").write(folder)
-    rated(folder)
-    shares = (0, 1, 0.5, 0.25)
-    crowd = [f"{n}.jpg\t{n + 4}.jpg#1\t{share}\t{int(4 * share)}\t1" for n, share in enumerate(shares)]
-    (folder / "CrowdFlowerAnnotations.txt").write_text("".join(f"{line}\n" for line in crowd))
-    return folder
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
 def benchmark(folder, *arguments):
-    return capscore(
-        "benchmark", "--data", "flickr8k_human", "--config", "expert", "--data-dir", folder, *arguments
-    )
+    expert = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", folder)
+    return run("benchmark", *expert, "--bootstrap", 0, *arguments)
 
 
-def test_a_table_beside_what_was_published(flickr):
-    result = benchmark(flickr, "--metric", "cider", "--metric", "rouge_l", "--bootstrap", 50)
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert not [line for line in lines if len(line) > 80]
-    assert "flickr8k_human · expert (test, 12 rows)" in lines
+def lines_of(done):
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+# ---- metrics ----
+
+
+def test_a_table_stands_beside_what_was_published(flickr):
+    done = benchmark(flickr, "--metric", "cider", "--metric", "rouge_l", "--bootstrap", 50)
+    lines = done.stdout.splitlines()
+    assert done.exit_code == 0 and "flickr8k_human · expert (test, 12 rows)" in lines
     assert any(line.startswith("cider") and "43.9 [1]" in line for line in lines)
     assert any(line.startswith("rouge_l") and "32.3 [1]" in line for line in lines)
-    assert "[1] Hu et al. 2023, Table 1" in lines
-    assert "cider|" in result.stdout.replace("\n", "")
+    assert "[1] Hu et al. 2023, Table 1" in lines and "cider|" in done.stdout.replace("\n", "")
 
 
 def test_all_that_can_be_written(flickr, tmp_path):
-    out = tmp_path / "out"
-    files = [out / "r.json", out / "r.md", out / "r.svg"]
-    options = ("--output", files[0], "--markdown", files[1], "--figure", files[2], "--bootstrap", 20)
-    result = benchmark(flickr, "--metric", "rouge_l", "--quiet", *options)
-    assert result.exit_code == 0, result.output
-    assert result.stdout == ""
-    document = json.loads(files[0].read_text())
-    assert document["benchmark"] == "flickr8k_human"
+    files = {name: tmp_path / f"r.{name}" for name in ("json", "md", "svg")}
+    options = (
+        "--output",
+        files["json"],
+        "--markdown",
+        files["md"],
+        "--figure",
+        files["svg"],
+        "--bootstrap",
+        20,
+    )
+    done = benchmark(flickr, "--metric", "rouge_l", "--quiet", *options)
+    assert (done.exit_code, done.stdout) == (0, "")
+    document = json.loads(files["json"].read_text())
     assert set(document["files"]) == {"ExpertAnnotations.txt", "Flickr8k.token.txt"}
     assert document["results"][0]["statistics"][0]["n"] == 36
-    assert files[1].read_text().startswith("## flickr8k_human · expert (test, 12 rows)")
-    assert "<svg" in files[2].read_text()
-    assert sorted(path.name for path in out.iterdir()) == ["r.json", "r.md", "r.svg"]
-
-    again = benchmark(flickr, "--metric", "rouge_l", "--output", files[0])
-    assert again.exit_code == 2 and "exists; --force overwrites it" in again.stderr
+    assert files["md"].read_text().startswith("## flickr8k_human · expert (test, 12 rows)")
+    assert "<svg" in files["svg"].read_text()
 
 
-def test_json_on_stdout_is_json(flickr):
-    result = benchmark(flickr, "--metric", "rouge_l", "--bootstrap", 0, "--json")
-    assert json.loads(result.stdout)["results"][0]["metric"] == "rouge_l"
-
-
-def test_scores_of_others(flickr, tmp_path):
+def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr, tmp_path):
     queries = tmp_path / "queries.jsonl"
-    result = benchmark(flickr, "--write-queries", queries)
-    assert result.exit_code == 0 and "12 rows to score are in" in result.stderr
-    rows = [json.loads(line) for line in queries.read_text().splitlines()]
+    done = benchmark(flickr, "--write-queries", queries)
+    assert done.exit_code == 0 and "12 rows to score are in" in done.stderr
+    rows = json_lines(queries.read_text())
     assert set(rows[0]) == {"id", "image_id", "image", "caption", "references", "language"}
-    mine = tmp_path / "mine.jsonl"
-    mine.write_text("".join(json.dumps({**row, "score": number}) + "\n" for number, row in enumerate(rows)))
-    result = benchmark(flickr, "--scores", mine, "--scores", f"again={mine}", "--bootstrap", 0)
-    assert result.exit_code == 0, result.output
-    assert "mine.jsonl, column score, rows matched by id" in result.stdout
-    assert [line.split()[0] for line in result.stdout.splitlines() if "τ_c" in line] == ["mine", "again"]
+    mine = write_jsonl(tmp_path / "mine.jsonl", [{**row, "score": number} for number, row in enumerate(rows)])
+    done = benchmark(flickr, "--scores", mine, "--scores", f"again={mine}")
+    assert "mine.jsonl, column score, rows matched by id" in done.stdout
+    assert [line[0] for line in lines_of(done) if "τ_c" in line] == ["mine", "again"]
+    write_jsonl(mine, [{"id": row["id"], "score": n or None} for n, row in enumerate(rows[:-1])])
+    assert_refused(benchmark(flickr, "--scores", mine), "no score for 1 of 12 queries", 1)
+    done = benchmark(flickr, "--scores", mine, "--missing", "skip")
+    assert "10 items, 30 ratings" in done.stdout and "no score for 1 of 12 queries" in flat(done.stdout)
 
 
-@pytest.mark.parametrize("entry", ["=mine.jsonl", "mine="])
-def test_scores_need_a_name_and_a_file(flickr, entry):
-    result = benchmark(flickr, "--scores", entry)
-    assert result.exit_code == 2 and "expected NAME=FILE, or a file" in result.stderr
-
-
-def test_missing_scores_are_left_out_on_demand(flickr, tmp_path):
-    queries, mine = tmp_path / "queries.jsonl", tmp_path / "mine.jsonl"
-    benchmark(flickr, "--write-queries", queries)
-    rows = [json.loads(line) for line in queries.read_text().splitlines()]
-    rows = [{"id": row["id"], "score": None if n == 0 else n} for n, row in enumerate(rows[:-1])]
-    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    result = benchmark(flickr, "--scores", mine)
-    assert result.exit_code == 1 and "no score for 1 of 12 queries" in result.stderr
-    result = benchmark(flickr, "--scores", mine, "--missing", "skip", "--bootstrap", 0)
-    assert result.exit_code == 0, result.output
-    assert "10 items, 30 ratings" in result.stdout
-    assert "no score for 1 of 12 queries" in " ".join(result.stdout.split())
-
-
-def test_what_cannot_be_written_is_told_before_the_work(flickr, tmp_path, monkeypatch):
-    (tmp_path / "file").touch()
-    result = benchmark(flickr, "-m", "rouge_l", "--output", tmp_path / "file" / "deep" / "r.json")
-    assert result.exit_code == 2 and "file is not a folder" in " ".join(result.stderr.split())
-    (tmp_path / "r.json").mkdir()
-    result = benchmark(flickr, "-m", "rouge_l", "--output", tmp_path / "r.json", "--force")
-    assert result.exit_code == 2 and "r.json exists and is not a regular file" in " ".join(
-        result.stderr.split()
-    )
+def test_a_missing_package_for_figures_is_told_before_the_work(flickr, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    result = benchmark(flickr, "-m", "rouge_l", "--figure", tmp_path / "r.png")
-    assert result.exit_code == 1 and result.stdout == ""
-    assert "capscore[figures]" in result.stderr
+    done = benchmark(flickr, "-m", "rouge_l", "--figure", tmp_path / "r.png")
+    assert_refused(done, "capscore[figures]", 1)
 
 
+@pytest.mark.slow
 def test_files_are_written_though_nobody_reads_the_tables(flickr, tmp_path):
     out = tmp_path / "r.json"
     reader, writer = os.pipe()
     os.close(reader)
     arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(flickr))
     script = "import sys; from capscore.cli import main; sys.argv[0] = 'capscore'; main()"
-    process = processes.run(
-        ["-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", out], stdout=writer
-    )
+    command = ["-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", out]
+    process = processes.run(command, stdout=writer)
     os.close(writer)
     assert json.loads(out.read_text())["n_rows"] == 12
     assert (process.returncode, "Traceback" in process.stderr) == (0, False)
 
 
-def test_a_suite_of_nothing_is_no_success(tmp_path):
-    result = capscore("benchmark", "--suite", "english", "--data-dir", tmp_path, "-m", "rouge_l")
-    assert result.exit_code == 1
-    assert "nothing of the suite 'english' could be measured" in result.stderr
-
-
-def test_a_suite_runs_what_is_there(flickr):
-    result = capscore(
-        *("benchmark", "--suite", "english", "--data-dir", flickr.parent, "--metric", "rouge_l"),
-        *("--bootstrap", 0),
-    )
-    assert result.exit_code == 0, result.output
-    assert "flickr8k_human · crowdflower" in result.stdout
-    assert "Not run" in result.stdout and "there is no folder" in result.stdout
+def test_a_suite_runs_what_is_there_and_nothing_is_no_success(flickr, tmp_path):
+    suite = ("benchmark", "--suite", "english", "--metric", "rouge_l", "--bootstrap", 0, "--data-dir")
+    done = run(*suite, flickr.parent)
+    assert done.exit_code == 0 and "flickr8k_human · crowdflower" in done.stdout
+    assert "Not run" in done.stdout and "there is no folder" in done.stdout
     (flickr / "ExpertAnnotations.txt").write_text("broken\n")
-    result = capscore("benchmark", "--suite", "english", "--data-dir", flickr.parent, "--metric", "rouge_l")
-    assert result.exit_code == 1
-    assert "Damaged" in result.stdout and "line 1" in result.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments, code, message",
-    [
-        (("--metric", "rouge_l"), 2, "give either --data, for one benchmark, or --suite"),
-        (("--suite", "all", "--metric", "rouge_l"), 2, "--suite needs --data-dir"),
-        (
-            ("--suite", "all", "--data-dir", ".", "--split", "test"),
-            2,
-            "--split and --suite: give only one of them",
-        ),
-        (("--data", "thumb"), 2, "nothing to measure: give --metric, or --scores"),
-        (
-            ("--data", "xvnli", "--metric", "rouge_l"),
-            2,
-            "xvnli needs a configuration: expected one of en, ar",
-        ),
-        (("--data", "flikr8k", "--metric", "rouge_l"), 2, "there is no benchmark 'flikr8k'"),
-        (("--data", "thumb", "-m", "rouge_l", "--data-dir", "gone"), 1, "gone is not a folder. Get it from"),
-        (("--data", "thumb", "--metric", "roug_l"), 2, "did you mean 'rouge_l'?"),
-        (
-            ("--data", "xvnli", "-c", "fx", "--metric", "rouge_l"),
-            2,
-            "has no configuration 'fx': expected one of en, ar",
-        ),
-        (("--data", "thumb", "--metric", "rouge_l", "--raters", "median"), 2, "is not one of"),
-        (("--data", "thumb", "--metric", "rouge_l", "--output", "out.txt"), 2, "ends in .json"),
-        (
-            ("--data", "thumb", "-m", "mcs", "--regions", "detr:x"),
-            2,
-            ": an option of infometic, not of mcs",
-        ),
-        (("--data", "thumb", "--data-dir", "nowhere", "-m", "rouge_l"), 1, "is not a folder"),
-    ],
-)
-def test_what_a_person_may_get_wrong(arguments, code, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = capscore("benchmark", *arguments)
-    assert message in " ".join(result.stderr.split()), result.output
-    assert result.exit_code == code
-    assert "Traceback" not in result.output
-
-
-def test_a_missing_photo_is_said_with_what_can_be_done(flickr):
-    result = benchmark(flickr, "--metric", "mcs", "--backbone", "embedded")
-    assert result.exit_code == 1
-    told = " ".join(result.stderr.split())
-    assert "mcs looks at photos, and 4 of the 4 photos of flickr8k_human · expert are missing" in told
-    assert "scores the other rows" in told
+    done = run(*suite, flickr.parent)
+    assert done.exit_code == 1 and "Damaged" in done.stdout and "line 1" in done.stdout
+    (tmp_path / "empty").mkdir()
+    done = run(*suite, tmp_path / "empty")
+    assert done.exit_code == 1 and "nothing of the suite 'english' could be measured" in done.stderr
 
 
 def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
-    result = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded", "--bootstrap", 0)
-    assert result.exit_code == 3
-    assert any(line.startswith("rouge_l") for line in result.stdout.splitlines())
-    assert "mcs: not run. mcs looks at photos" in " ".join(result.stdout.split())
-    result = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded", "--json")
-    assert result.exit_code == 3
-    assert "mcs was not run" in result.stderr and json.loads(result.stdout)["skipped"].keys() == {"mcs"}
+    alone = benchmark(flickr, "--metric", "mcs", "--backbone", "embedded")
+    assert_refused(
+        alone, "mcs looks at photos, and 4 of the 4 photos of flickr8k_human · expert are missing", 1
+    )
+    done = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded")
+    assert done.exit_code == 3 and any(line[:1] == ["rouge_l"] for line in lines_of(done))
+    assert "mcs: not run. mcs looks at photos" in flat(done.stdout)
+    done = benchmark(flickr, "-m", "rouge_l", "-m", "mcs", "--backbone", "embedded", "--json")
+    assert done.exit_code == 3 and "mcs was not run" in done.stderr
+    assert json.loads(done.stdout)["skipped"].keys() == {"mcs"}
 
 
-def test_data_list():
-    result = capscore("data", "list")
-    assert result.exit_code == 0
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    entries = json.loads(capscore("data", "list", "--json").stdout)
-    xvnli = next(entry for entry in entries if entry["benchmark"] == "xvnli")
-    assert xvnli["rows"]["fr"] == {"test": 1164}
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--metric rouge_l", "give either --data, for one benchmark, or --suite"),
+        ("--suite all --metric rouge_l", "--suite needs --data-dir"),
+        ("--suite all --data-dir . --split test", "--split and --suite: give only one of them"),
+        ("--data thumb", "nothing to measure: give --metric, or --scores"),
+        ("--data thumb --scores =mine.jsonl", "expected NAME=FILE, or a file"),
+        ("--data xvnli -m rouge_l", "xvnli needs a configuration: expected one of en, ar"),
+        ("--data xvnli -c fx -m rouge_l", "has no configuration 'fx': expected one of en, ar"),
+        ("--data flikr8k -m rouge_l", "there is no benchmark 'flikr8k'"),
+        ("--data thumb -m roug_l", "did you mean 'rouge_l'?"),
+        ("--data thumb -m rouge_l --raters median", "is not one of"),
+        ("--data thumb -m rouge_l --output out.txt", "ends in .json"),
+        ("--data thumb -m mcs --regions detr:x", ": an option of infometic, not of mcs"),
+        ("--data thumb -m cider --backbone embedded", "none of cider has a backbone"),
+        ("--data thumb --backbone embeded-fre", "--backbone embeded-fre: it is not a known name"),
+        ("--data thumb --backbone ./nowhere", "there is no folder"),
+        ("--data xm3600 a.jsonl", "'a.jsonl': unexpected; files of captions go with --systems"),
+        ("--data xm3600 --systems a.jsonl --scores s.jsonl", "--scores and --systems: give only one"),
+        ("--data xm3600 --systems a.jsonl --figure f.png", "--figure and --systems: give only one of them"),
+        ("--data xm3600 --systems a=b.jsonl a=c.jsonl", "two files would be called 'a'"),
+        ("--data xm3600 --systems a.jsonl --data multi30k", "--systems takes one benchmark"),
+    ],
+)
+def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert_refused(run("benchmark", *arguments.split()), message)
 
 
-def test_data_check(flickr):
-    (flickr / "images").mkdir()
-    arguments = ("data", "check", "flickr8k_human", "--data-dir", flickr)
-    result = capscore(*arguments, "-c", "expert")
-    assert result.exit_code == 1
-    assert "✗ test: 12 rows, and 5,664 were published" in result.stdout
-    result = capscore(*arguments, "--json")
-    assert [part["config"] for part in json.loads(result.stdout)] == ["expert", "crowdflower"]
+# ---- backbones ----
 
 
-def test_data_export(flickr, tmp_path):
-    out = tmp_path / "parquet"
-    arguments = ("data", "export", "flickr8k_human", "--data-dir", flickr, "-c", "expert", "--out", out)
-    assert capscore(*arguments).exit_code == 0
-    assert (out / "expert" / "flickr8k_human-test.parquet").is_file()
-    again = capscore(*arguments)
-    assert again.exit_code == 2 and "--force replaces it" in again.stderr
+class Backwards(ColourBackbone):
+    """A toy that takes red for blue in photos."""
+
+    def encode_pixels(self, pixels):
+        return super().encode_pixels([pixel.flip(0) for pixel in pixels])
+
+
+@pytest.fixture
+def photographed(flickr, toys, monkeypatch):
+    """The folder with four photos; `embedded-free` sees backwards."""
+    (flickr / "images").mkdir(exist_ok=True)
+    for number, colour in enumerate((RED, BLUE, noise(seed=1), noise(seed=2))):
+        (flickr / "images" / f"{number}.jpg").write_bytes(encode(colour, "JPEG"))
+    load = capscore.backbones.loading.load_backbone
+
+    def changed(name, **options):
+        return Backwards(fingerprint=name) if name == "embedded-free" else load(name)
+
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", changed)
+    return flickr
+
+
+TWO = ("--backbone", "embedded", "--backbone", "embedded-free")
+
+
+def test_each_backbone_is_a_row(photographed, tmp_path):
+    both = ("--config", "crowdflower", *TWO, "--output", tmp_path / "t.json", "--no-cache")
+    done = benchmark(photographed, *both)
+    assert done.exit_code == 0, done.output
+    expert, crowd = json.loads((tmp_path / "t.json").read_text())["runs"]
+    assert [crowd["results"][0]["statistics"][0]["name"], crowd["config"]] == ["tau_b", "crowdflower"]
+    assert [result["metric"] for result in expert["results"]] == ["mcs@embedded", "mcs@embedded-free"]
+    # a second computation: the metric by itself, and scipy
+    queries = capscore.benchmarks.run.benchmark_queries("flickr8k_human", "expert", data_dir=photographed)
+    lines = (photographed / "ExpertAnnotations.txt").read_text().splitlines()
+    ratings = [list(map(int, line.split("\t")[2:])) for line in lines]
+    values = []
+    for found, toy in zip(expert["results"], (ColourBackbone(), Backwards()), strict=True):
+        scorer = capscore.load("mcs", backbone=toy, cache=False)
+        scores = scorer.score(queries.candidates, queries.images, language=queries.languages).scores
+        expected = kendalltau(np.repeat(scores, 3), np.ravel(ratings), variant="c").statistic
+        values.append(found["statistics"][0]["measured"])
+        assert values[-1] == pytest.approx(expected, abs=1e-6)
+        assert f"{100 * values[-1]:.2f}".replace("-", "−") in done.stdout
+    assert values[0] != values[1]
+
+
+def test_a_backbone_that_fails_does_not_stop_the_others(photographed, monkeypatch):
+    done = benchmark(photographed, *TWO, "--backbone", "BAAI/AltCLIP-m9")
+    assert done.exit_code == 3 and "mcs@BAAI/AltCLIP-m9: not run." in flat(done.stdout)
+    assert "no network here." in flat(done.stdout)
+    assert any(line[0] == "mcs@embedded" for line in lines_of(done) if "τ_c" in line)
+
+    def full(self, pixels):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(Backwards, "encode_pixels", full)
+    done = benchmark(photographed, *TWO, "--no-cache")
+    assert done.exit_code == 3 and "mcs@embedded-free: not run." in flat(done.stdout)
+    done = benchmark(photographed, "--quiet", "--backbone", "BAAI/AltCLIP-m9", "--backbone", "BAAI/AltCLIP")
+    assert_refused(done, "no network here.", 1)
+
+
+def test_a_suite_of_several_backbones_tells_what_is_missing(photographed):
+    suite = ("benchmark", "--suite", "english", "--data-dir", photographed.parent, "--bootstrap", 0)
+    document = json.loads(run(*suite, *TWO, "--json").stdout)
+    assert [run["config"] for run in document["runs"]] == ["expert", "crowdflower"]
+    assert "there is no folder" in document["skipped"]["thumb"]
+    done = run(*suite, "--backbone", "embedded", "--backbone", "BAAI/AltCLIP", "--quiet")
+    assert done.exit_code == 3 and "mcs@BAAI/AltCLIP was not run." in done.stderr
+
+
+def test_several_metrics_are_tested_in_pairs(photographed):
+    done = benchmark(
+        photographed, *TWO, "-m", "mcs,text_score,rouge_l", "--compare", "--bootstrap", 20, "--json"
+    )
+    document = json.loads(done.stdout)
+    names = [f"{metric}@{name}" for metric in ("mcs", "text_score") for name in ("embedded", "embedded-free")]
+    assert [result["metric"] for result in document["results"]] == [*names, "rouge_l"]
+    assert names[:2] in [test["metrics"] for test in document["comparisons"]]
+
+
+# ---- systems ----
+
+
+@pytest.fixture
+def captioned(tmp_path):
+    return write_set(tmp_path / "xm3600")
+
+
+def systems(folder, *arguments):
+    return run("benchmark", "--data", "xm3600", "--data-dir", folder, "--bootstrap", 50, *arguments)
+
+
+def test_systems_are_compared_by_language(captioned, tmp_path):
+    files = write_systems(tmp_path, "small", "large", "other")
+    small, large, other = files.values()
+    output, markdown = tmp_path / "r.json", tmp_path / "r.md"
+    done = systems(captioned, "--systems", small, large, "--output", output, "--markdown", markdown)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[1] == "xm3600 (test): small, large"
+    assert next(line.split() for line in lines if line.startswith("de")) == ["de", "4", "2.5064", "*5.0618"]
+    assert next(line.split() for line in lines if line.startswith("mean "))[1:] == ["2.5274", "4.0740"]
+    heading = lines.index("cider, de (4 rows, 4 photos)")
+    large = next(line.split() for line in lines[heading:] if line.startswith("large"))
+    assert large[1:3] == ["5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
+    assert "cider|variant:coco|" in done.stdout and "lang:de+qu" in done.stdout
+    german = json.loads(output.read_text())["metrics"]["cider"]["languages"]["de"]["comparison"]
+    assert [each["system"] for each in german["differences"]] == ["large"]
+    assert "| de | 4 | 2.5064 | **5.0618** |" in markdown.read_text()
+    given = ("--systems", f"mine={small}", other, "-m", "cider,rouge_l", "--json")
+    found = json.loads(systems(captioned, *given).stdout)
+    assert list(found["systems"]) == ["mine", "other"] and list(found["metrics"]) == ["cider", "rouge_l"]
+    assert found["metrics"]["cider"]["means"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
+    german = found["metrics"]["cider"]["languages"]["de"]["comparison"]
+    assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
+
+
+def test_photos_of_systems_may_be_damaged_or_missing(captioned, tmp_path, toys):
+    files = write_systems(tmp_path, "small", "large").values()
+    (captioned / "images").mkdir()
+    names = sorted({row["image_id"] for row in rows_of("small")})
+    for number, name in enumerate(names):
+        (captioned / "images" / f"{name}.jpg").write_bytes(encode(noise(seed=number), "JPEG"))
+    given = ("--systems", *files, "--metric", "mcs", "--backbone", "embedded")
+    assert systems(captioned, *given).exit_code == 0
+    photo = captioned / "images" / "22cc.jpg"
+    photo.write_text("junk")
+    told = f"mcs on xm3600 · de: small, photo 22cc: '{photo}' is not an image that can be read"
+    assert told in flat(systems(captioned, *given).stderr)
+    photo.unlink()
+    assert_refused(
+        systems(captioned, *given), "1 of the 4 photos of xm3600 · de cannot be scored; 22cc, for one", 1
+    )
+    assert ["de", "3"] in [line[:2] for line in lines_of(systems(captioned, *given, "--partial"))]
+
+
+def test_files_of_systems_that_do_not_fit_are_named_with_the_row(captioned, tmp_path):
+    small, large = write_systems(tmp_path, "small", "large").values()
+    twice = write_rows(tmp_path / "twice.jsonl", [*rows_of("small"), rows_of("small")[3]])
+    told = f"{twice}, line 9 (row 8 counted from 0): a second caption of the photo"
+    assert_refused(systems(captioned, "--systems", large, twice), told, 1)
+    less = write_rows(tmp_path / "less.jsonl", rows_of("large")[:-1])
+    done = systems(captioned, "--systems", small, less)
+    assert_refused(done, "less has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd", 1)
+    assert "--common-rows" in done.stderr
+    assert_refused(systems(captioned, "--systems", small, tmp_path / "none.jsonl"), "no such file")
+
+
+# ---- capscore data ----
+
+
+@pytest.fixture
+def xvnli(tmp_path, monkeypatch):
+    folder = tmp_path / "xvnli"
+    folder.mkdir()
+    official("xvnli").write(folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def test_rows_that_are_in_two_configurations_count_once():
+    entries = {entry["benchmark"]: entry for entry in json.loads(run("data", "list", "--json").stdout)}
+    assert entries["xvnli"]["rows"]["fr"] == {"test": 1164}
+    shown = {line[0]: line[-1] for line in lines_of(run("data", "list")) if line}
+    assert (shown["composite"], shown["valse"], shown["xvnli"]) == ("11,985", "8,782", "5,820")
+    counts = builder_class("valse").COUNTS
+    assert sum(counts[name]["test"]["rows"] for name in counts if name != "all") == 8782
+
+
+def test_a_check_names_what_differs_from_what_was_published(xvnli, flickr):
+    done = run("data", "check", "flickr8k_human", "--data-dir", flickr, "-c", "expert")
+    assert done.exit_code == 1 and "✗ test: 12 rows, and 5,664 were published" in done.stdout
+    (xvnli / "fr" / "test.jsonl").unlink()
+    done = run("data", "check", "xvnli", "-c", "fr", "-c", "ru", "--data-dir", xvnli, "--json")
+    french, russian = json.loads(done.stdout)
+    assert done.exit_code == 1 and french["findings"][0]["level"] == "problem"
+    assert russian["counts"]["test"]["rows"] == 6
+
+
+def test_an_export_is_told_without_bars_and_replaced_with_force(xvnli, tmp_path):
+    export = ("data", "export", "xvnli", "--data-dir", xvnli, "--out", tmp_path / "out", "-c")
+    done = run(*export, "fr")
+    lines = [line for line in done.stderr.splitlines() if "warning" not in line]
+    assert lines == ["capscore: xvnli (fr)", f"capscore: {tmp_path / 'out'} is whole"] and done.stdout == ""
+    assert (tmp_path / "out" / "fr" / "xvnli-test.parquet").is_file()
+    assert run(*export, "ru", "--force").exit_code == 0
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["README.md", "ru"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("check xvnl", "there is no benchmark 'xvnl'"),
+        ("check xvnli -c FR --data-dir .", "expected one of en, ar, es, fr, ru"),
+        ("check xvnli --data-dir nowhere", "nowhere is not a folder"),
+        ("check xvnli -c fr --data-dir . --image-dir nowhere", "nowhere is not a folder"),
+        ("export xvnl --out out", "there is no benchmark 'xvnl'"),
+        ("export xvnli --out out -c FR", "expected one of en, ar, es, fr, ru"),
+        ("export xvnli --out taken", "taken exists; --force replaces it"),
+        ("export xvnli --out taken --force", "is not an exported benchmark; it is left alone"),
+        ("export xvnli --out . --force", "it is left alone"),
+        ("statistics xvnli --data-dir .", "is not a set of captioned photos"),
+    ],
+)
+def test_wrong_usage_of_data(arguments, message, xvnli):
+    (xvnli / "taken").mkdir()
+    (xvnli / "taken" / "mine.txt").write_text("mine")
+    assert_refused(run("data", *arguments.split()), message)
+    assert sorted(path.name for path in xvnli.iterdir()) == ["ar", "en", "es", "fr", "ru", "taken"]
+
+
+def test_a_damaged_file_is_named_and_nothing_is_left(xvnli):
+    path = xvnli / "fr" / "test.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    for command in (("check", "xvnli"), ("export", "xvnli", "--out", "out")):
+        done = run("data", *command, "-c", "fr", "--data-dir", xvnli)
+        assert done.exit_code == 1 and "test.jsonl, line 6: is not JSON" in flat(done.output)
+        assert not [path for path in xvnli.iterdir() if path.name == "out" or path.name.startswith(".")]
+
+
+def test_statistics_of_captions_stand_beside_what_was_published(tmp_path):
+    official("xm3600").write(tmp_path)
+    markdown, output = tmp_path / "t.md", tmp_path / "t.json"
+    given = (
+        "data",
+        "statistics",
+        "xm3600",
+        "--data-dir",
+        tmp_path,
+        "--markdown",
+        markdown,
+        "--output",
+        output,
+    )
+    done = run(*given)
+    german = next(line for line in lines_of(done) if line[:1] == ["de"])
+    assert german[:7] == ["de", "3", "1", "1", "0", "3.3", "15.7"]
+    assert "8 captions in 3 configurations" in flat(done.stdout)
+    assert "| quz | 3 | 1 | 1 | 0 | 2.3 | 13.7 | captions 7,200" in markdown.read_text()
+    assert json.loads(output.read_text())["configs"][0]["config"] == "bn"

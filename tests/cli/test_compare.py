@@ -1,20 +1,22 @@
-"""`capscore compare`: rows that are matched, files that are refused, tables and documents."""
+"""`capscore compare`, and `--report` of it and of `score`: rows matched, files refused, tables, pages."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
+from PIL import Image
 
 import capscore
-from capscore.cli import app
 from capscore.errors import InputError
 from capscore.metrics.systems import read_systems
+
+from .conftest import assert_refused, flat, read_jsonl, run, write_jsonl
 
 REFERENCES = [["a dog runs on the grass"], ["two men sit on a bench"], ["a red car in the street"]]
 CAPTIONS = {
@@ -23,21 +25,18 @@ CAPTIONS = {
 }
 
 
-def run(*arguments):
-    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["compare", *map(str, arguments)])
-
-
-def write(path, rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def rows(numbers, languages=("en",), column="mcs", **more):
+def rows(numbers, languages=("en",), column="mcs"):
     return [
-        {"image": f"{photo}.jpg", "language": language, "caption": f"{photo}", column: number, **more}
+        {"image": f"{photo}.jpg", "language": language, "caption": f"{photo}", column: number}
         for photo, number in enumerate(numbers)
         for language in languages
     ]
+
+
+def systems_of(folder, *files):
+    """Rows written as a.jsonl, b.jsonl, …, and read as systems a, b, …."""
+    named = zip("abc"[: len(files)], files, strict=True)
+    return {name: write_jsonl(folder / f"{name}.jsonl", given) for name, given in named}
 
 
 @pytest.fixture
@@ -45,185 +44,156 @@ def scored(tmp_path):
     """Two systems that `capscore score` scored by BLEU."""
     files = []
     for system, captions in CAPTIONS.items():
-        given = write(
-            tmp_path / f"{system}.in.jsonl",
-            [
-                {"image": f"{n}.jpg", "caption": c, "references": r, "language": "en"}
-                for n, (c, r) in enumerate(zip(captions, REFERENCES, strict=True))
-            ],
-        )
-        out = tmp_path / f"{system}.jsonl"
-        done = CliRunner().invoke(app, ["score", str(given), "-m", "bleu", "-o", str(out), "--quiet"])
-        assert done.exit_code == 0, done.output
-        files.append(out)
+        given = [
+            {"image": f"{n}.jpg", "caption": caption, "references": references, "language": "en"}
+            for n, (caption, references) in enumerate(zip(captions, REFERENCES, strict=True))
+        ]
+        source = write_jsonl(tmp_path / f"{system}.in.jsonl", given)
+        files.append(tmp_path / f"{system}.jsonl")
+        assert run("score", source, "-m", "bleu", "-o", files[-1], "--quiet").exit_code == 0
     return files
 
 
 def test_systems_that_the_command_scored(scored, tmp_path):
-    done = run(*scored, "--output", tmp_path / "found.json", "--markdown", tmp_path / "found.md")
-    assert done.exit_code == 0, done.output
-    document = json.loads((tmp_path / "found.json").read_text())
+    made = [tmp_path / "found.json", tmp_path / "found.md"]
+    done = run("compare", *scored, "--output", made[0], "--markdown", made[1])
+    document = json.loads(made[0].read_text())
     found = document["metrics"]["bleu"]
-    means = {
-        name: sum(json.loads(line)["bleu"] for line in path.read_text().splitlines()) / 3
-        for name, path in zip(CAPTIONS, scored, strict=True)
-    }
+    means = {path.stem: sum(row["bleu"] for row in read_jsonl(path)) / 3 for path in scored}
     (comparison,) = found["comparisons"]
-    assert comparison["means"] == pytest.approx(means)
     (large,) = comparison["differences"]
+    assert comparison["means"] == pytest.approx(means)
     assert large["difference"] == pytest.approx(means["large"] - means["small"])
     assert large["p_randomisation"] == 0.25  # 3 photos, all with the same sign: 2 of 8 ways
-    assert found["signature"].startswith("bleu|")
-    assert "count all 8 swaps" in done.output
-    assert document["matched_by"] == "photo and language"
-    assert "| large |" in (tmp_path / "found.md").read_text()
-    wide = [line for line in done.output.splitlines() if len(line) > 80]
-    assert all("|" in line or line.startswith("Written to ") for line in wide), wide
+    assert found["signature"].startswith("bleu|") and document["matched_by"] == "photo and language"
+    assert "count all 8 swaps" in done.output and "| large |" in made[1].read_text()
+    assert f"Written to {', '.join(map(str, made))}" in done.output.replace("\n", " ")
 
 
-def test_columns_that_capscore_wrote_name_no_row(tmp_path):
-    files = []
-    for name, kinds in (("a", ["none", "removal"]), ("b", ["jumble", "none"])):
-        rows = [
-            {"shot": f"{n}.jpg", "pr_mcs": n / 4, "kind": kind, "capscore_error": kind}
-            for n, kind in enumerate(kinds)
-        ]
-        files.append(write(tmp_path / f"{name}.jsonl", rows))
-        summary = {"metrics": {"pr_mcs": {"mean": 0.1, "signature": "pr_mcs|version:0.7.0"}}}
-        (tmp_path / f"{name}.summary.json").write_text(json.dumps(summary))
-    done = run(*files, "-m", "pr_mcs")
-    assert done.exit_code == 0, done.output
+def test_scores_are_compared_in_python_as_well():
+    scorer = capscore.load("bleu")
+    found = {
+        name: scorer.score(captions, references=REFERENCES, language=["en"] * 3)
+        for name, captions in CAPTIONS.items()
+    }
+    (compared,) = capscore.compare_systems(found, images=["1", "2", "3"])
+    assert compared.differences[0].p_randomisation == 0.25
+    other = capscore.load("rouge_l").score(CAPTIONS["large"], references=REFERENCES, language="en")
+    with pytest.raises(InputError, match="metric 'bleu' against 'rouge_l'"):
+        capscore.compare_systems({"small": found["small"], "large": other})
+
+
+def with_signature(path, old, new):
+    """A copy of a system's files as other.jsonl, its signature changed."""
+    summary = json.loads(path.with_name(f"{path.stem}.summary.json").read_text())
+    stated = summary["metrics"]["bleu"]
+    stated["signature"] = stated["signature"].replace(old, new)
+    path.with_name("other.summary.json").write_text(json.dumps(summary))
+    return write_jsonl(path.with_name("other.jsonl"), read_jsonl(path))
 
 
 def test_other_settings_are_refused(scored):
-    again = scored[1].with_name("other.jsonl")
-    again.write_bytes(scored[1].read_bytes())
-    summary = json.loads(scored[1].with_name("large.summary.json").read_text())
-    stated = summary["metrics"]["bleu"]
-    stated["signature"] = stated["signature"].replace("|refs:1", "|refs:5")
-    again.with_name("other.summary.json").write_text(json.dumps(summary))
-    done = run(scored[0], again)
-    assert done.exit_code == 1
-    assert "small and other were scored in different ways" in done.output
-    assert "refs '1' against '5'" in done.output
+    done = run("compare", scored[0], with_signature(scored[1], "|refs:1", "|refs:5"))
+    assert_refused(done, "small and other were scored in different ways", 1)
+    assert "refs '1' against '5'" in flat(done.stderr)
 
 
 @pytest.mark.parametrize("empty", ["score", "skip"])
 def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty):
-    again = scored[1].with_name("other.jsonl")
-    lines = [json.loads(line) for line in scored[1].read_text().splitlines()]
-    lines[0]["bleu"] = 0.0 if empty == "score" else None
-    again.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    summary = json.loads(scored[1].with_name("large.summary.json").read_text())
-    stated = summary["metrics"]["bleu"]
-    stated["signature"] = stated["signature"].replace("|version", f"|empty:{empty}|version")
-    again.with_name("other.summary.json").write_text(json.dumps(summary))
-    done = run(scored[0], again, "-m", "bleu")
-    assert done.exit_code == (0 if empty == "score" else 1), done.output
+    other = with_signature(scored[1], "|version", f"|empty:{empty}|version")
+    first, *more = read_jsonl(other)
+    write_jsonl(other, [{**first, "bleu": {"score": 0.0, "skip": None}[empty]}, *more])
+    done = run("compare", scored[0], other, "-m", "bleu")
+    assert done.exit_code == {"score": 0, "skip": 1}[empty], done.output
     if empty == "skip":  # a row that was left out is missing, whatever the setting is called
         assert "--common-rows" in done.output and "different ways" not in done.output
-        assert run(scored[0], again, "-m", "bleu", "--common-rows").exit_code == 0
+        assert run("compare", scored[0], other, "-m", "bleu", "--common-rows").exit_code == 0
+
+
+# ---- which rows belong together ----
 
 
 def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
     first = rows([0.1, 0.2, 0.3], ("de", "en"))
-    second = [{**row, "image": f"elsewhere/{row['image']}", "lang": row["language"]} for row in first]
-    for row in second:
-        row["mcs"] += 1
-        del row["language"]
+    second = [
+        {"image": f"else/{row['image']}", "lang": row["language"], "mcs": row["mcs"] + 1} for row in first
+    ]
     random.Random(3).shuffle(second)
-    twice = {"image": "0.jpg", "caption": "again"}
-    first.append({**twice, "language": "de", "mcs": 7.0})
-    second.append({**twice, "image": "elsewhere/0.jpg", "lang": "deu", "mcs": 8.0})
-    a, b = write(tmp_path / "a.jsonl", first), write(tmp_path / "b.jsonl", second)
-    found = read_systems({"a": a, "b": b})
+    first.append({"image": "0.jpg", "caption": "again", "language": "de", "mcs": 7.0})
+    second.append({"image": "else/0.jpg", "caption": "again", "lang": "deu", "mcs": 8.0})
+    found = read_systems(systems_of(tmp_path, first, second))
     assert (found.scores["mcs"]["b"] - found.scores["mcs"]["a"]).tolist() == pytest.approx([1.0] * 7)
     assert found.languages == ["de", "en"] * 3 + ["de"]
     assert found.photos == ["0.jpg", "0.jpg", "1.jpg", "1.jpg", "2.jpg", "2.jpg", "0.jpg"]
 
 
 def test_photos_of_one_name_in_two_folders_stay_apart(tmp_path):
-    given = [{"image": f"{folder}/1.jpg", "mcs": number} for folder, number in (("x", 1.0), ("y", 2.0))]
-    a, b = write(tmp_path / "a.jsonl", given), write(tmp_path / "b.jsonl", given[::-1])
-    found = read_systems({"a": a, "b": b})
-    assert found.photos == ["x/1.jpg", "y/1.jpg"]
-    assert found.scores["mcs"]["b"].tolist() == [1.0, 2.0]
+    given = [{"image": "x/1.jpg", "mcs": 1.0}, {"image": "y/1.jpg", "mcs": 2.0}]
+    found = read_systems(systems_of(tmp_path, given, given[::-1]))
+    assert found.photos == ["x/1.jpg", "y/1.jpg"] and found.scores["mcs"]["b"].tolist() == [1.0, 2.0]
 
 
 def test_ids_come_first_and_photos_must_agree(tmp_path):
     given = [{"id": n, "image": f"{n}.jpg", "mcs": float(n)} for n in range(3)]
-    a, b = write(tmp_path / "a.jsonl", given), write(tmp_path / "b.jsonl", given[::-1])
-    found = read_systems({"a": a, "b": b})
+    renumbered = [{**row, "id": n} for n, row in enumerate(given[::-1])]
+    files = systems_of(tmp_path, given, given[::-1], renumbered)
+    c = files.pop("c")
+    found = read_systems(files)
     assert found.matched_by == "id" and found.scores["mcs"]["b"].tolist() == [0.0, 1.0, 2.0]
-    numbered = [{**row, "id": n} for n, row in enumerate(given[::-1])]
-    done = run(a, write(tmp_path / "c.jsonl", numbered))
+    done = run("compare", files["a"], c)
     assert done.exit_code == 1 and "shows '0.jpg'" in done.output and "--match-by photo" in done.output
-    assert read_systems({"a": a, "c": tmp_path / "c.jsonl"}, match_by="photo").scores["mcs"][
-        "c"
-    ].tolist() == [
-        0.0,
-        1.0,
-        2.0,
-    ]
+    by_photo = read_systems({"a": files["a"], "c": c}, match_by="photo")
+    assert by_photo.scores["mcs"]["c"].tolist() == [0.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("name", ["id", "image_id", "img_id", "cocoid", "key"])
+@pytest.mark.parametrize("name", ["image_id", "img_id", "key"])
 def test_other_rows_are_never_paired_by_their_order(tmp_path, name):
     given = [{name: f"{n}.jpg", "caption": str(n), "score": n / 10} for n in range(6)]
     better = [{**row, "caption": "x", "score": row["score"] + 0.05} for row in given[::-1]]
-    files = [write(tmp_path / "a.jsonl", given), write(tmp_path / "b.jsonl", better)]
-    if name in ("cocoid", "key"):
-        done = run(*files)
-        assert done.exit_code == 1, done.output
-        assert f"{name!r} differs" in done.output and "--id-column, or choose --match-by order" in " ".join(
-            done.output.split()
-        )
-        by_order = run(*files, "--match-by", "order", "--json")
+    files = [*systems_of(tmp_path, given, better).values()]
+    if name == "key":
+        done = run("compare", *files)
+        assert_refused(done, "--id-column, or choose --match-by order", 1)
+        assert "'key' differs" in done.stderr
+        by_order = run("compare", *files, "--match-by", "order", "--json")
         assert json.loads(by_order.stdout)["matched_by"] == "their order"
         files += ["--id-column", name]
-    (comparison,) = json.loads(run(*files, "--json").stdout)["metrics"]["score"]["comparisons"]
+    (comparison,) = json.loads(run("compare", *files, "--json").stdout)["metrics"]["score"]["comparisons"]
     (difference,) = comparison["differences"]
     ends = [difference["interval"]["low"], difference["interval"]["high"]]
     assert ends == pytest.approx([0.05, 0.05]) and difference["p_randomisation"] == 2 / 64
 
 
-def test_columns_of_scores_and_captions_may_differ_between_files_without_ids(tmp_path):
-    given = [{"caption": str(n), "mcs": n / 10, "length_ratio": n + 0.5, "kind": "x"} for n in range(3)]
-    other = [{**row, "caption": "y", "length_ratio": 0.5} for row in given]
-    files = write(tmp_path / "a.jsonl", given), write(tmp_path / "b.jsonl", other)
-    assert read_systems(dict(zip("ab", files, strict=True))).matched_by == "their order"
+def test_columns_that_capscore_wrote_name_no_row(tmp_path):
+    given = [{"caption": str(n), "pr_mcs": n / 10, "length_ratio": n + 0.5, "kind": "x"} for n in range(3)]
+    changed = {"caption": "y", "length_ratio": 0.5, "kind": "y", "capscore_error": "z"}
+    files = systems_of(tmp_path, given, [{**row, **changed} for row in given])
+    for name in files:
+        summary = {"metrics": {"pr_mcs": {"mean": 0.1, "signature": "pr_mcs|version:0.7.0"}}}
+        (tmp_path / f"{name}.summary.json").write_text(json.dumps(summary))
+    assert read_systems(files, ["pr_mcs"]).matched_by == "their order"
 
 
 def test_without_photos_references_tell_rows_apart_and_stand_for_photos(tmp_path):
-    given = [
-        {"references": [text, "more"], "cider": number}
-        for text, number in (("x", 1.0), ("y", 2.0), ("x", 3.0))
-    ]
-    a = write(tmp_path / "a.jsonl", given)
-    b = write(tmp_path / "b.jsonl", [given[1], given[0], given[2]])
-    found = read_systems({"a": a, "b": b})
+    given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
+    found = read_systems(systems_of(tmp_path, given, [given[1], given[0], given[2]]))
     assert found.matched_by == "references" and len(set(found.photos)) == 2
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
 
 
 def test_other_rows_are_refused_unless_the_common_ones_are_asked_for(tmp_path):
-    a = write(tmp_path / "a.jsonl", rows([0.1, 0.2, 0.3, 0.4, 0.5]))
-    b = write(tmp_path / "b.jsonl", rows([0.3, 0.4, None])[:3])
-    done = run(a, b)
-    assert done.exit_code == 1
-    assert "2 of the 5 rows of a are not in every file ('3.jpg en', '4.jpg en')" in done.output
-    assert "--common-rows compares only the 3 that all have" in done.output
-    assert run(a, write(tmp_path / "c.jsonl", rows([0.3, 0.4, None, 0.1, 0.1]))).exit_code == 1
-    done = run(a, b, "--common-rows", "--json", "--samples", 50)
-    assert done.exit_code == 0, done.output
+    files = systems_of(tmp_path, rows([0.1, 0.2, 0.3, 0.4, 0.5]), rows([0.3, 0.4, None]))
+    done = run("compare", *files.values())
+    assert_refused(done, "2 of the 5 rows of a are not in every file ('3.jpg en', '4.jpg en')", 1)
+    assert "--common-rows compares only the 3 that all have" in done.stderr
+    done = run("compare", *files.values(), "--common-rows", "--json", "--samples", 50)
     document = json.loads(done.stdout)
-    assert document["rows_left_out"] == {"a": 2, "b": 0}
     (comparison,) = document["metrics"]["mcs"]["comparisons"]
+    assert document["rows_left_out"] == {"a": 2, "b": 0}
     assert (comparison["n_rows"], comparison["n_left_out"]) == (2, 1)
     assert comparison["differences"][0]["difference"] == pytest.approx(0.2)
-    elsewhere = write(tmp_path / "d.jsonl", [{**row, "image": "9.jpg"} for row in rows([1.0])])
-    done = run(a, elsewhere, "--common-rows")
-    assert done.exit_code == 1 and "no row is in every file" in done.output
+    elsewhere = write_jsonl(tmp_path / "d.jsonl", [{**row, "image": "9.jpg"} for row in rows([1.0])])
+    assert_refused(run("compare", files["a"], elsewhere, "--common-rows"), "no row is in every file", 1)
 
 
 def test_photos_inside_a_file_are_matched_by_their_bytes(tmp_path):
@@ -235,68 +205,84 @@ def test_photos_inside_a_file_are_matched_by_their_bytes(tmp_path):
 
 
 def test_cells_of_a_table_are_numbers(tmp_path):
-    (tmp_path / "a.csv").write_text("image,score\n1.jpg,0.5\n2.jpg,\n")
-    (tmp_path / "b.csv").write_text("image,score\n2.jpg,1\n1.jpg,1e-1\n")
-    found = read_systems({"a": tmp_path / "a.csv", "b": tmp_path / "b.csv"}, common_rows=True)
-    assert found.scores["score"]["b"].tolist() == [0.1, 1.0]
-    assert math.isnan(found.scores["score"]["a"][1])
-    (tmp_path / "c.csv").write_text("image,score\n2.jpg,1\n1.jpg,much\n")
+    texts = {"a": "1.jpg,0.5\n2.jpg,\n", "b": "2.jpg,1\n1.jpg,1e-1\n", "c": "2.jpg,1\n1.jpg,much\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.csv").write_text(f"image,score\n{text}")
+    found = read_systems({name: tmp_path / f"{name}.csv" for name in "ab"}, common_rows=True)
+    assert found.scores["score"]["b"].tolist() == [0.1, 1.0] and math.isnan(found.scores["score"]["a"][1])
     with pytest.raises(InputError, match=r"c\.csv, row 1 counted from 0: the column 'score' holds 'much'"):
-        read_systems({"a": tmp_path / "a.csv", "c": tmp_path / "c.csv"})
+        read_systems({name: tmp_path / f"{name}.csv" for name in "ac"})
 
 
 def test_several_languages_and_systems_are_shown(tmp_path):
-    files = [
-        write(tmp_path / f"{name}.jsonl", rows([k / 10 + step * (k % 3) for k in range(12)], ("de", "en")))
-        for name, step in (("a", 0.0), ("b", 0.01), ("c", 0.02))
-    ]
-    done = run(*files[:2], f"third={files[2]}", "--baseline", "third", "--samples", 200)
-    assert done.exit_code == 0, done.output
-    assert "mcs, de (12 rows, 12 photos)" in done.output
-    assert "corrected for the 2 comparisons with third (Holm)" in " ".join(done.output.split())
-
-
-def test_nothing_in_a_file_moves_the_cursor(tmp_path):
-    files = [write(tmp_path / f"{name}.jsonl", rows([0.1, 0.2], column="m\x1b[2J")) for name in "ab"]
-    done = run(f"x\x1b]0;y={files[0]}", files[1], "--metric", "m\x1b[2J")
-    assert done.exit_code == 0, done.output
-    assert "\x1b" not in done.output
-    (tmp_path / "a.summary.json").write_text('{"metrics": {"m\\u001b[2J": {"signature": "no\\u001b[2J|x"}}}')
-    done = run(*files, "--metric", "m\x1b[2J")
-    assert done.exit_code == 1 and "\x1b" not in done.output
+    given = [rows([k / 10 + step * (k % 3) for k in range(12)], ("de", "en")) for step in (0.0, 0.01, 0.02)]
+    a, b, c = systems_of(tmp_path, *given).values()
+    done = run("compare", a, b, f"third={c}", "--baseline", "third", "--samples", 200)
+    assert done.exit_code == 0 and "mcs, de (12 rows, 12 photos)" in done.output
+    assert "corrected for the 2 comparisons with third (Holm)" in flat(done.output)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("arguments", "message"),
     [
-        (["a.jsonl"], 2, "at least 2 systems"),
-        (["a.jsonl", "a.jsonl"], 2, "two files would be called"),
-        (["a.jsonl", "b.jsonl", "--baseline", "z"], 2, "--baseline z: expected a or b"),
-        (["a.jsonl", "b.jsonl", "--metric", "mcz"], 2, "--metric mcz: there is no such column"),
-        (["a.jsonl", "b.jsonl", "--match-by", "name"], 2, "is not one of 'id',"),
-        (["a.jsonl", "b.jsonl", "--match-by", "references"], 2, "not all files have a column of references"),
-        (["a.jsonl", "none.jsonl"], 2, "no such file"),
-        (["a.jsonl", "b.jsonl", "--confidence", "2"], 2, "a share between 0 and 1"),
-        (["a.jsonl", "b.jsonl", "--output", "x.txt"], 2, "expected a name that ends in .json"),
+        ("a.jsonl", "at least 2 systems"),
+        ("a.jsonl a.jsonl", "two files would be called"),
+        ("a.jsonl b.jsonl --baseline z", "--baseline z: expected a or b"),
+        ("a.jsonl b.jsonl --metric mcz", "--metric mcz: there is no such column"),
+        ("a.jsonl b.jsonl --match-by name", "is not one of 'id',"),
+        ("a.jsonl b.jsonl --match-by references", "not all files have a column of references"),
+        ("a.jsonl b.jsonl --confidence 2", "a share between 0 and 1"),
+        ("a.jsonl b.jsonl --output x.txt", "expected a name that ends in .json"),
+        ("a.jsonl b.jsonl --images .", "--images . goes with --report"),
     ],
 )
-def test_wrong_use_is_told(arguments, code, message, tmp_path, monkeypatch):
+def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in "ab":
-        write(tmp_path / f"{name}.jsonl", rows([0.1, 0.2]))
-    done = run(*arguments)
-    assert done.exit_code == code, done.output
-    assert message in " ".join(done.output.split())
+    systems_of(tmp_path, rows([0.1, 0.2]), rows([0.1, 0.2]))
+    assert_refused(run("compare", *arguments.split()), message)
 
 
-def test_scores_are_compared_in_python():
-    scorer = capscore.load("bleu")
-    found = {
-        name: scorer.score(captions, references=REFERENCES, language=["en", "en", "en"])
-        for name, captions in CAPTIONS.items()
-    }
-    (compared,) = capscore.compare_systems(found, images=["1", "2", "3"])
-    assert compared.differences[0].p_randomisation == 0.25
-    other = capscore.load("rouge_l").score(CAPTIONS["large"], references=REFERENCES, language="en")
-    with pytest.raises(InputError, match="metric 'bleu' against 'rouge_l'"):
-        capscore.compare_systems({"small": found["small"], "large": other})
+# ---- pages ----
+
+
+@pytest.fixture
+def captioned(tmp_path):
+    """Two systems' captions of three photos, one of them in German."""
+    for number, colour in enumerate(("red", "blue", "green")):
+        Image.new("RGB", (40, 30), colour).save(tmp_path / f"{number}.png")
+    first = ["red red", "a blue ball on red", "green tree"]
+    references = [["red red"], ["a red ball"], ["blue sea"]]
+    files = []
+    for name, captions in {"one": first, "two": [*first[1:], "red <b>red</b>"]}.items():
+        columns = enumerate(zip(captions, references, ("en", "en", "de"), strict=True))
+        rows = [
+            {"image": f"{n}.png", "caption": caption, "references": texts, "language": language}
+            for n, (caption, texts, language) in columns
+        ]
+        files.append(write_jsonl(tmp_path / f"{name}.jsonl", rows))
+    return files
+
+
+def test_a_report_of_one_file_has_rows_photos_and_languages(captioned, tmp_path, toys):
+    page = tmp_path / "page.html"
+    assert (
+        run("score", captioned[0], "-m", "rouge_l,mcs", "--backbone", "toy", "--report", page).exit_code == 0
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "<h1>one.jsonl: 3 rows</h1>" in text and text.count("data:image/jpeg;base64,") >= 3
+    assert all(f">{caption}</p>" in text for caption in ("red red", "a blue ball on red", "green tree"))
+    lowest = text.partition("Lowest rouge_l")[2].partition("<h2")[0]
+    assert re.findall(r'class="soft">(line \d) · (?:\d\.png · )?(\w+)</p>', lowest)[0] == ("line 3", "German")
+    assert "German" in text.partition("<h2>Languages</h2>")[2]
+
+
+def test_a_report_of_two_systems_begins_with_the_largest_difference(captioned, tmp_path):
+    files = [path.with_suffix(".scores.jsonl") for path in captioned]
+    for source, path in zip(captioned, files, strict=True):
+        run("score", source, "-m", "rouge_l", "-o", path)
+    assert run("compare", *files, "--report", tmp_path / "page.html", "--samples", 50, "-q").exit_code == 0
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    first = text.partition("Largest differences in rouge_l")[2].partition("</article>")[0]
+    assert ">red red</p>" in first and ">a blue ball on red</p>" in first  # 1 against a half or less
+    assert "red &lt;b&gt;red&lt;/b&gt;" in text and text.count("data:image/jpeg;base64,") >= 3
+    assert "by randomisation" in text and "Rows were matched by" in text

@@ -1,0 +1,102 @@
+"""What tests of commands share: the runner, files of rows, photos of one colour, toys for backbones."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from capscore.cli import app
+from capscore.errors import BackboneUnavailable
+
+from ..benchmarks.test_run import rated
+from ..datasets_scripts.conftest import _own_cache, official
+from ..toy import BLUE, GREEN, RED, ColourBackbone
+
+__all__ = ["_own_cache"]
+
+HALF = 2.5 / math.sqrt(2)  # one colour against two
+ROWS = [
+    {"id": 1, "image": "red.png", "caption": "red", "references": ["red green", "blue"]},
+    {"id": 2, "image": "green.png", "caption": "red green", "references": ["green"]},
+    {"id": 3, "image": "blue.png", "caption": "red", "references": ["red", "blue"]},
+]
+# 2.5 · cosine with the image; cosine with the best reference; harmonic mean of the two
+MCS = [2.5, HALF, 0.0]
+TEXT = [1 / math.sqrt(2), 1 / math.sqrt(2), 1.0]
+REF = [2 * a * b / (a + b) for a, b in zip(MCS, TEXT, strict=True)]
+
+
+def run(*arguments, **options):
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, arguments)], **options)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done
+
+
+def assert_refused(done, message, *codes):
+    """One error, with this text, and one of the exit codes (2 if none is stated); nothing was printed."""
+    assert done.exit_code in (codes or (2,)) and done.stdout == "" and "Traceback" not in done.stderr, (
+        done.output
+    )
+    assert message in flat(done.stderr), done.stderr
+
+
+def flat(text):
+    return " ".join(text.split())
+
+
+def write_jsonl(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def read_jsonl(path):
+    return json_lines(Path(path).read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def photos(tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name, pixels in (("red", RED), ("green", GREEN), ("blue", BLUE)):
+        Image.fromarray(pixels).save(folder / f"{name}.png")
+    return folder
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    """Every backbone is a toy of its own, by name; those of the Hub with a slash are not available."""
+    made = {}
+
+    def load(name, **options):
+        if not isinstance(name, str):
+            return name
+        if "/" in name and not Path(name).exists():
+            raise BackboneUnavailable(f"backbone {name!r} is not available: no network here.\nInstead: …")
+        made[name] = ColourBackbone(fingerprint=name)
+        made[name].name = name
+        return made[name]
+
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
+    return made
+
+
+@pytest.fixture
+def flickr(tmp_path):
+    """Flickr8k's two sets of ratings, without photos."""
+    folder = tmp_path / "flickr8k_human"
+    folder.mkdir()
+    official("flickr8k_human").write(folder)
+    rated(folder)
+    crowd = [f"{n % 4}.jpg\t{n + 4}.jpg#1\t{n / 4}\t{n}\t1" for n in (0, 4, 2, 1)]
+    (folder / "CrowdFlowerAnnotations.txt").write_text("".join(f"{line}\n" for line in crowd))
+    return folder
