@@ -460,7 +460,7 @@ def refusing(what: str) -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
-def in_one_line(error: Exception) -> str:
+def in_one_line(error: BaseException) -> str:
     """An error's message without line breaks, or its type if it has none; the start of a very long one."""
     message = " ".join(str(error).split()) or type(error).__name__
     return message if len(message) <= 600 else f"{message[:600]}…"

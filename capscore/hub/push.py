@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..backbones.checkpoint import in_one_line, offline_variable
 from ..errors import CapscoreError, InputError, Setting
 
 CARD = "README.md"
@@ -141,8 +142,6 @@ def _errors_of_the_hub(state: str) -> Iterator[None]:
     """Turn any error of the Hub into one that also says what is on the Hub now."""
     from huggingface_hub import constants
 
-    from ..backbones.checkpoint import offline_variable
-
     variable = offline_variable()
     if variable is not None:
         raise CapscoreError(f"{variable} is set, so nothing was sent; --dry-run needs no network")
@@ -152,8 +151,8 @@ def _errors_of_the_hub(state: str) -> Iterator[None]:
         raise
     except Exception as error:  # the upload, xet and the HTTP library raise their own kinds
         # an upload wraps the errors of its threads
-        cause = f": {one_line(error.__cause__)}" if type(error) is RuntimeError and error.__cause__ else ""
-        why = f"{type(error).__name__}: {one_line(error)}{cause}"
+        cause = f": {in_one_line(error.__cause__)}" if type(error) is RuntimeError and error.__cause__ else ""
+        why = f"{type(error).__name__}: {in_one_line(error)}{cause}"
         raise CapscoreError(f"the Hub ({constants.ENDPOINT}) refuses or fails: {why}; {state}") from error
 
 
@@ -169,12 +168,7 @@ def read_card(text: str, path: Path) -> dict[str, Any]:
     try:
         return RepoCard(text, ignore_metadata_errors=False).data.to_dict()
     except (ValueError, TypeError, YAMLError) as error:
-        raise CapscoreError(f"the front matter of {path} cannot be read: {one_line(error)}") from None
-
-
-def one_line(error: BaseException) -> str:
-    """An error's message on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+        raise CapscoreError(f"the front matter of {path} cannot be read: {in_one_line(error)}") from None
 
 
 def check_repo_id(repo_id: str) -> None:
@@ -185,6 +179,6 @@ def check_repo_id(repo_id: str) -> None:
     try:
         validate_repo_id(repo_id)
     except HFValidationError as error:
-        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {one_line(error)}") from None
+        raise InputError(Setting("repo_id", repo_id), f" is not a Hub id: {in_one_line(error)}") from None
     if "/" not in repo_id:
         raise InputError(Setting("repo_id", repo_id), ": expected org/name (or your user name, /name)")

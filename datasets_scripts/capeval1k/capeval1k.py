@@ -27,15 +27,13 @@ class CapEval1k(capscore.CaptionBenchmark):
         references = caption_files.references_of(self, {photo for photo, _ in rated}, caption_files.COCO)
         for photo, row in rated:
             caption = row.caption("caption")
-            yield (
-                f"{photo}|{caption}",
-                {
-                    "image_id": photo,
-                    "caption": caption,
-                    "references": references.get(photo, []),
-                    "rating": row.number("score", 0, 1),
-                },
-            )
+            values = {
+                "image_id": photo,
+                "caption": caption,
+                "references": references.get(photo, []),
+                "rating": row.number("score", 0, 1),
+            }
+            yield f"{photo}|{caption}", values
 
 
 def _photo(row):

@@ -34,19 +34,17 @@ class CapTokenEval(capscore.CaptionBenchmark):
             words, regions = list(row.rows("words")), list(row.rows("regions"))
             if not words or not regions:
                 raise row.error(f"it has {len(words)} words and {len(regions)} regions")
-            yield (
-                row.identifier("id"),
-                {
-                    "image_id": row.photo("image"),
-                    "caption": row.caption("caption"),
-                    "words": [word.identifier("text") for word in words],
-                    "word_labels": [int(word.flag("correct")) for word in words],
-                    "semantic": [word.flag("semantic") for word in words],
-                    "regions": [_box(region) for region in regions],
-                    "region_labels": [int(region.flag("mentioned")) for region in regions],
-                    "id": row.identifier("id"),
-                },
-            )
+            values = {
+                "image_id": row.photo("image"),
+                "caption": row.caption("caption"),
+                "words": [word.identifier("text") for word in words],
+                "word_labels": [int(word.flag("correct")) for word in words],
+                "semantic": [word.flag("semantic") for word in words],
+                "regions": [_box(region) for region in regions],
+                "region_labels": [int(region.flag("mentioned")) for region in regions],
+                "id": row.identifier("id"),
+            }
+            yield row.identifier("id"), values
 
     def count(self, rows):
         return {

@@ -16,12 +16,7 @@ _SPLITS = {"train": "train", "restval": "restval", "validation": "val", "test": 
 def _file(name, year):
     archive = f"annotations_trainval{year}.zip"
     return capscore.AnnotationFile(
-        (
-            name,
-            f"annotations/{name}",
-            f"{archive}::annotations/{name}",
-            f"annotations/{archive}::annotations/{name}",
-        ),
+        (name, *(f"{place}annotations/{name}" for place in ("", f"{archive}::", f"annotations/{archive}::"))),
         f"{archive} from {_HOMEPAGE}/#download",
         f"http://images.cocodataset.org/annotations/{archive}",
         _ARCHIVES[year],
@@ -77,16 +72,14 @@ class CocoCaptions(capscore.CaptionBenchmark):
     def rows(self, split):
         read = self._karpathy if self.config.name == "karpathy" else self._year
         for folder, image_id, coco_id, captions in read(split):
-            yield (
-                image_id,
-                {
-                    "image": [f"{folder}/{image_id}", image_id],
-                    "image_id": image_id,
-                    "references": list(captions.values()),
-                    "caption_ids": list(captions),
-                    "coco_id": coco_id,
-                },
-            )
+            values = {
+                "image": [f"{folder}/{image_id}", image_id],
+                "image_id": image_id,
+                "references": list(captions.values()),
+                "caption_ids": list(captions),
+                "coco_id": coco_id,
+            }
+            yield image_id, values
 
     def _year(self, split):
         folder = f"{_SPLITS[split]}{self.config.name}"
@@ -104,9 +97,5 @@ class CocoCaptions(capscore.CaptionBenchmark):
             captions = {sentence.integer("sentid"): sentence.caption("raw") for sentence in sentences}
             if not captions or len(captions) < len(sentences):
                 raise image.error("has no sentences, or a sentid appears twice")
-            yield (
-                image.identifier("filepath"),
-                image.identifier("filename"),
-                image.integer("cocoid"),
-                captions,
-            )
+            names = image.identifier("filepath"), image.identifier("filename")
+            yield *names, image.integer("cocoid"), captions

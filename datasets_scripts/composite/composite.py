@@ -75,16 +75,7 @@ class Composite(capscore.CaptionBenchmark):
         **caption_files.COCO,
     }
     IMAGES = capscore.ImageFolders(
-        (
-            "images",
-            *_PARTS,
-            "Flicker8k_Dataset",
-            "Flickr8k_Dataset/Flicker8k_Dataset",
-            "Flickr8k_Dataset",
-            "flickr30k-images",
-            "flickr30k_images",
-            "val2014",
-        ),
+        ("images", *_PARTS, *caption_files.FLICKR8K_FOLDERS, *caption_files.FLICKR30K_FOLDERS[1:], "val2014"),
         "Flickr8k and Flickr30k by request from their authors; val2014.zip from https://cocodataset.org",
     )
     CONFIGS = dict.fromkeys((*_PARTS, "all"), "en")
@@ -117,16 +108,14 @@ class Composite(capscore.CaptionBenchmark):
                 unlike += [photo] if own is None else []
                 references = [text for number, text in enumerate(references) if number != own]
             for number, (caption, rating) in enumerate(rated):
-                yield (
-                    f"{photo}|{number + 1}",
-                    {
-                        "image_id": photo,
-                        "caption": caption,
-                        "references": references,
-                        "rating": rating,
-                        "system": _SYSTEMS[number],
-                    },
-                )
+                values = {
+                    "image_id": photo,
+                    "caption": caption,
+                    "references": references,
+                    "rating": rating,
+                    "system": _SYSTEMS[number],
+                }
+                yield f"{photo}|{number + 1}", values
         if unlike:
             self.warn(
                 f"composite ({part}): the human candidate is like none of the references of "

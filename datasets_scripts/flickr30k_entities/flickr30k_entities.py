@@ -1,16 +1,8 @@
 """Flickr30k Entities (Plummer et al. 2017) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore.benchmarks.data.annotation_files import AnnotationSource
-from capscore.benchmarks.data.flickr30k_entities import (
-    CORNERS,
-    annotation_folder,
-    box_error,
-    listed_photos,
-    read_annotation,
-    read_sentences,
-    unrelated_captions,
-)
+from capscore.benchmarks.data import annotation_files, caption_files
+from capscore.benchmarks.data import flickr30k_entities as entities
 
 _HOMEPAGE = "https://github.com/BryanPlummer/flickr30k_entities"
 _RAW = (
@@ -48,7 +40,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         ),
     }
     IMAGES = capscore.ImageFolders(
-        ("images", "flickr30k-images", "flickr30k_images", "flickr30k/images", "Images"),
+        (*caption_files.FLICKR30K_FOLDERS, "Images"),
         "Flickr30k, by request from its authors (flickr30k-images.tar.gz)",
     )
     SPLITS = tuple(_SPLITS)
@@ -62,7 +54,7 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         "references": [str],
         "unrelated": [int],
         "phrases": [{"reference": int, "first_word": int, "text": str, "chain": str, "types": [str]}],
-        "boxes": [{"chain": str, **dict.fromkeys(CORNERS, int)}],
+        "boxes": [{"chain": str, **dict.fromkeys(entities.CORNERS, int)}],
         "scenes": [str],
         "without_box": [str],
         "width": int,
@@ -75,22 +67,20 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
     def rows(self, split):
         unrelated = self._unrelated()
         photos = self.file(_SPLITS[split])
-        with annotation_folder(self._annotations()) as find:
-            for photo in listed_photos(photos):
+        with entities.annotation_folder(self._annotations()) as find:
+            for photo in entities.listed_photos(photos):
                 references, phrases = _captions(find(f"Sentences/{photo}.txt"))
-                yield (
-                    photo,
-                    {
-                        "image_id": f"{photo}.jpg",
-                        "references": references,
-                        "unrelated": None if unrelated is None else unrelated[photo],
-                        "phrases": phrases,
-                        **_regions(find(f"Annotations/{photo}.xml")),
-                    },
-                )
+                values = {
+                    "image_id": f"{photo}.jpg",
+                    "references": references,
+                    "unrelated": None if unrelated is None else unrelated[photo],
+                    "phrases": phrases,
+                    **_regions(find(f"Annotations/{photo}.xml")),
+                }
+                yield photo, values
 
     def count(self, rows):
-        corners = {(row["image_id"], *map(box.get, CORNERS)) for row in rows for box in row["boxes"]}
+        corners = {(row["image_id"], *map(box.get, entities.CORNERS)) for row in rows for box in row["boxes"]}
         return {
             **super().count(rows),
             "phrases": sum(len(row["phrases"]) for row in rows),
@@ -101,18 +91,18 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         """The folder with Sentences and Annotations, or the archive of it."""
         for place in ("annotations", "annotations/annotations", ".") if self.data_dir else ():
             if (self.data_dir / place / "Sentences").is_dir():
-                return AnnotationSource(self.data_dir / place)
+                return annotation_files.AnnotationSource(self.data_dir / place)
         return self.file("annotations")
 
     def _unrelated(self):
         """Photo → which of its captions, from 0, are unrelated to it; None without the list."""
         file = self.file("unrelated") if self.data_dir is None else self.find("unrelated")
-        return None if file is None else unrelated_captions(file)
+        return None if file is None else entities.unrelated_captions(file)
 
 
 def _captions(file):
     """The five captions of a photo, and the phrases in them."""
-    captions = read_sentences(file)
+    captions = entities.read_sentences(file)
     if len(captions) != 5:
         raise file.error(f"has {len(captions)} captions, expected 5")
     phrases = [
@@ -125,7 +115,7 @@ def _captions(file):
 
 def _regions(file):
     """Boxes, and which chains of mentions have none, of a photo; pixels as in the file, from 1."""
-    annotation = read_annotation(file)
+    annotation = entities.read_annotation(file)
     width, height = annotation.width, annotation.height
     regions = {"boxes": [], "scenes": [], "without_box": [], "width": width, "height": height}
     for thing in annotation.objects:
@@ -135,7 +125,7 @@ def _regions(file):
             continue
         xmin, ymin, xmax, ymax = thing.corners
         if not (0 <= xmin <= xmax and 0 <= ymin <= ymax and xmin <= width and ymin <= height):
-            raise box_error(file, thing, annotation)
-        corners = dict(zip(CORNERS, thing.corners, strict=True))
+            raise entities.box_error(file, thing, annotation)
+        corners = dict(zip(entities.CORNERS, thing.corners, strict=True))
         regions["boxes"] += [{"chain": chain, **corners} for chain in thing.chains]
     return regions

@@ -1,7 +1,7 @@
 """Flickr8k human judgements (Hodosh et al. 2013) as a `datasets` loading script."""
 
 import capscore  # From: capscore
-from capscore.benchmarks.data.caption_files import token_captions
+from capscore.benchmarks.data import caption_files
 
 
 def _file(name, sha256):
@@ -33,7 +33,7 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
         ),
     }
     IMAGES = capscore.ImageFolders(
-        ("images", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset", "Images"),
+        ("images", *caption_files.FLICKR8K_FOLDERS, "Images"),
         "Flickr8k_Dataset.zip, by request from the authors",
     )
     CONFIGS = {"expert": "en", "crowdflower": "en"}
@@ -43,10 +43,7 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
                 "rows": 5664,
                 "images": 1000,
                 "ratings": 16992,
-                "ratings of 1": 9796,
-                "ratings of 2": 4997,
-                "ratings of 3": 1686,
-                "ratings of 4": 513,
+                **{f"ratings of {n}": count for n, count in enumerate((9796, 4997, 1686, 513), start=1)},
             }
         },
         "crowdflower": {"test": {"rows": 47830, "images": 1000}},
@@ -74,16 +71,14 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
             image, caption = row["photo"], captions[row["caption id"]]
             if self.config.name == "expert" and caption in by_image[image]:
                 continue  # 158 pairs, left out by all who report on this set
-            yield (
-                f"{image}|{row['caption id']}",
-                {
-                    "image_id": image,
-                    "caption": caption,
-                    "caption_id": row["caption id"],
-                    "references": by_image[image],
-                    **ratings,
-                },
-            )
+            values = {
+                "image_id": image,
+                "caption": caption,
+                "caption_id": row["caption id"],
+                "references": by_image[image],
+                **ratings,
+            }
+            yield f"{image}|{row['caption id']}", values
 
     def count(self, rows):
         counts = super().count(rows)
@@ -96,7 +91,7 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
     def _captions(self):
         file = self.file("captions")
         captions, by_image = {}, {}
-        for line, caption_id, image, text in token_captions(file):
+        for line, caption_id, image, text in caption_files.token_captions(file):
             captions[caption_id] = file.row({"caption": text}, line=line).caption("caption")
             by_image.setdefault(image, []).append(captions[caption_id])
         return captions, by_image
@@ -108,11 +103,9 @@ class Flickr8kHuman(capscore.CaptionBenchmark):
 
     def _crowdflower(self):
         for row in self.file("crowdflower").tsv("photo", "caption id", "share of yes", "yes", "no"):
-            yield (
-                row,
-                {
-                    "rating": row.number("share of yes", 0, 1),
-                    "n_yes": row.integer("yes", 0, 1000),
-                    "n_no": row.integer("no", 0, 1000),
-                },
-            )
+            values = {
+                "rating": row.number("share of yes", 0, 1),
+                "n_yes": row.integer("yes", 0, 1000),
+                "n_no": row.integer("no", 0, 1000),
+            }
+            yield row, values

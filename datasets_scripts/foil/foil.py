@@ -48,18 +48,16 @@ class Foil(capscore.CaptionBenchmark):
             number[identity] = number.get(identity, 0) + 1
             own = caption_files.letters_and_digits(caption)
             known = references.get(photos[image], [])
-            yield (
-                str(identity) if number[identity] == 1 else f"{identity}|{number[identity]}",
-                {
-                    "image_id": photos[image],
-                    "caption": caption,
-                    "foil": foil,
-                    "references": [text for text in known if caption_files.letters_and_digits(text) != own],
-                    "word": row.caption("target_word"),
-                    "foil_word": row.caption("foil_word"),
-                    "id": identity,
-                },
-            )
+            values = {
+                "image_id": photos[image],
+                "caption": caption,
+                "foil": foil,
+                "references": [text for text in known if caption_files.letters_and_digits(text) != own],
+                "word": row.caption("target_word"),
+                "foil_word": row.caption("foil_word"),
+                "id": identity,
+            }
+            yield str(identity) if number[identity] == 1 else f"{identity}|{number[identity]}", values
 
 
 def _read(document):

@@ -34,17 +34,15 @@ class Hat(capscore.CaptionBenchmark):
                 raise row.wrong("grounding", "pairs of each word of the caption and true or false")
             if row.flag("contains_hallucination") != any(label for _, label in pairs):
                 raise row.error("'contains_hallucination' contradicts 'grounding'")
-            yield (
-                row.identifier("sample_id"),
-                {
-                    "image_id": row.photo("image_path"),
-                    "caption": caption,
-                    "references": row.captions("references"),
-                    "tokens": tokens,
-                    "token_labels": [int(label) for _, label in pairs],
-                    "id": row.identifier("sample_id"),
-                },
-            )
+            values = {
+                "image_id": row.photo("image_path"),
+                "caption": caption,
+                "references": row.captions("references"),
+                "tokens": tokens,
+                "token_labels": [int(label) for _, label in pairs],
+                "id": row.identifier("sample_id"),
+            }
+            yield row.identifier("sample_id"), values
 
     def count(self, rows):
         labels = [row["token_labels"] for row in rows]

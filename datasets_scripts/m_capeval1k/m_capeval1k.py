@@ -27,13 +27,11 @@ class MCapEval1k(capscore.CaptionBenchmark):
 
     def rows(self, split):
         for row in self.file("captions").jsonl():
-            yield (
-                row.identifier("id"),
-                {
-                    "image_id": row.photo("image"),
-                    "caption": row.caption("caption"),
-                    "references": row.captions("references") if "references" in row else [],
-                    "rating": row.number("score", 0, 1),
-                    "id": row.identifier("id"),
-                },
-            )
+            values = {
+                "image_id": row.photo("image"),
+                "caption": row.caption("caption"),
+                "references": row.captions("references") if "references" in row else [],
+                "rating": row.number("score", 0, 1),
+                "id": row.identifier("id"),
+            }
+            yield row.identifier("id"), values

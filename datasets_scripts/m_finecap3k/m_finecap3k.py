@@ -41,15 +41,13 @@ class MFineCap3k(capscore.CaptionBenchmark):
 
     def rows(self, split):
         for row_id, row, phrases in self._finecapeval() if self._reads_finecapeval() else self._released():
-            yield (
-                row_id,
-                {
-                    "image_id": row.photo("image"),
-                    "caption": row.caption("caption"),
-                    **phrases,
-                    "id": row_id,
-                },
-            )
+            values = {
+                "image_id": row.photo("image"),
+                "caption": row.caption("caption"),
+                **phrases,
+                "id": row_id,
+            }
+            yield row_id, values
 
     def count(self, rows):
         phrases = {name: sum(len(row[name]) for row in rows) for name in _PHRASES.values()}

@@ -18,15 +18,10 @@ _COUNTED = ("rows", "images", "captions", "groups", "true")
 
 
 def _file(language, sha256):
-    name = f"marvl-{language}.jsonl"
-    folder = f"{language}/annotations/"
-    places = ("", folder, f"data/{folder}", "annotations/", "zero_shot/annotations/")
-    return capscore.AnnotationFile(
-        tuple(f"{place}{name}" for place in places),
-        f"https://github.com/marvl-challenge/marvl-code, folder data/{folder}",
-        f"{_RAW}/{folder}{name}",
-        sha256,
-    )
+    folder = f"{language}/annotations"
+    folders = ("", f"{folder}/", f"data/{folder}/", "annotations/", "zero_shot/annotations/")
+    source, url = f"https://github.com/marvl-challenge/marvl-code, folder data/{folder}/", f"{_RAW}/{folder}"
+    return capscore.AnnotationFile.in_folders(f"marvl-{language}.jsonl", folders, source, url, sha256)
 
 
 class Marvl(capscore.CaptionBenchmark):
@@ -58,21 +53,19 @@ class Marvl(capscore.CaptionBenchmark):
             concept = row.identifier("concept")
             left, right = row.photo("left_img"), row.photo("right_img")
             annotator = row.source.row(row["annotator_info"], line=row.line)
-            yield (
-                row.identifier("id"),
-                {
-                    "left_image": _places(language, concept, left),
-                    "left_image_id": left,
-                    "right_image": _places(language, concept, right),
-                    "right_image_id": right,
-                    "caption": row.caption("caption"),
-                    "label": row.flag("label"),
-                    "concept": concept,
-                    "chapter": row.identifier("chapter"),
-                    "annotator_id": annotator.identifier("annotator_id"),
-                    "id": row.identifier("id"),
-                },
-            )
+            values = {
+                "left_image": _places(language, concept, left),
+                "left_image_id": left,
+                "right_image": _places(language, concept, right),
+                "right_image_id": right,
+                "caption": row.caption("caption"),
+                "label": row.flag("label"),
+                "concept": concept,
+                "chapter": row.identifier("chapter"),
+                "annotator_id": annotator.identifier("annotator_id"),
+                "id": row.identifier("id"),
+            }
+            yield row.identifier("id"), values
 
     def count(self, rows):
         captions = defaultdict(list)

@@ -1,6 +1,7 @@
 """Multi30k (Elliott et al. 2016, 2017; Barrault et al. 2018) as a `datasets` loading script."""
 
 import capscore  # From: capscore
+from capscore.benchmarks.data import caption_files
 
 _RAW = "https://raw.githubusercontent.com/multi30k/dataset/2cc0f2d7c615b60e07e2d51bb5edc004444d7e0e/data"
 # split's name in the files → image list, then language → SHA-256 of its captions
@@ -160,14 +161,8 @@ class Multi30k(capscore.CaptionBenchmark):
     FILES = _files()
     IMAGES = capscore.ImageFolders(
         (
-            "images",
-            "flickr30k-images",
-            "flickr30k_images",
-            "flickr30k/images",
-            "test_2017-flickr-images",
-            "test_2018-flickr-images",
-            "train2014",
-            "val2014",
+            *caption_files.FLICKR30K_FOLDERS,
+            *("test_2017-flickr-images", "test_2018-flickr-images", "train2014", "val2014"),
         ),
         "Flickr30k, by request from its authors; photos of the tests of 2017 and 2018 from "
         "https://github.com/multi30k/dataset; of COCO train2014 and val2014 from https://cocodataset.org",
@@ -214,11 +209,5 @@ class Multi30k(capscore.CaptionBenchmark):
             photo, sign, caption_id = entry.partition("#")
             if not photo or (sign and not caption_id.isdigit()):
                 raise images.error(f"{entry!r} is no photo, or photo and caption id of COCO", line=line)
-            yield (
-                entry,
-                {
-                    "image_id": photo,
-                    "references": captions,
-                    "coco_caption_id": int(caption_id) if sign else None,
-                },
-            )
+            number = int(caption_id) if sign else None
+            yield entry, {"image_id": photo, "references": captions, "coco_caption_id": number}

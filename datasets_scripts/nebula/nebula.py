@@ -4,26 +4,6 @@ import capscore  # From: capscore
 from capscore.benchmarks.data import polaris_format
 
 _HUB = "https://huggingface.co/datasets/Ka2ukiMatsuda/Nebula"
-_RAW = "https://raw.githubusercontent.com/hjkim811/EXPERT/74bbef41209fce20551f2d707bc7642400d7eddf"
-
-
-def _parquet(split):
-    return capscore.AnnotationFile((f"data/{split}-*.parquet", f"{split}-*.parquet"), _HUB)
-
-
-def _csv(name):
-    return capscore.AnnotationFile(
-        (f"nebula_{name}.csv", f"nebula/nebula_{name}.csv"), f"the Parquet files of {_HUB}"
-    )
-
-
-def _json(folder, file, sha256=""):
-    return capscore.AnnotationFile(
-        (file, f"{folder}/{file}"),
-        f"https://github.com/hjkim811/EXPERT, folder {folder}",
-        f"{_RAW}/{folder}/{file}" if sha256 else "",
-        sha256,
-    )
 
 
 class Nebula(polaris_format.RatedCaptions):
@@ -34,25 +14,18 @@ class Nebula(polaris_format.RatedCaptions):
 
     HOMEPAGE = "https://github.com/Ka2ukiMatsuda/DENEB"
     LICENSE = "unknown (the data set's card states none); photos by their authors"
-    FILES = {
-        "train_parquet": _parquet("train"),
-        "validation_parquet": _parquet("valid"),
-        "test_parquet": _parquet("test"),
-        "train_csv": _csv("train"),
-        "validation_csv": _csv("valid"),
-        "test_csv": _csv("test"),
-        "test_json": _json(
-            "annotations",
-            "nebula_test.json",
-            "ac70204016a35ccc3a81603a7c1c9c836152ab8d7d3fea6a33e84eafe937df39",
+    FILES = polaris_format.rated_files(
+        "nebula",
+        _HUB,
+        capscore.AnnotationFile.in_folders(
+            "nebula_{split}.csv", ("", "nebula/"), f"the Parquet files of {_HUB}"
         ),
-        "train_explained": _json("exp_datasets", "nebula_exp_train.json"),
-        "validation_explained": _json(
-            "exp_datasets",
-            "nebula_exp_val.json",
-            "e5930a4416fea0362bf3be9f915a84b294dd2e16e7022e9526942c03dc57cf0f",
-        ),
-    }
+        {"train": ("train", "train"), "validation": ("valid", "valid"), "test": ("test", "test")},
+        {
+            "nebula_test.json": "ac70204016a35ccc3a81603a7c1c9c836152ab8d7d3fea6a33e84eafe937df39",
+            "nebula_exp_val.json": "e5930a4416fea0362bf3be9f915a84b294dd2e16e7022e9526942c03dc57cf0f",
+        },
+    )
     IMAGES = capscore.ImageFolders(
         ("images", "nebula/images", "images/Nebula", "Nebula"), f"the Parquet files of {_HUB} hold them"
     )

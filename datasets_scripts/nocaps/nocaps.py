@@ -8,12 +8,7 @@ from capscore.benchmarks.data import caption_files
 # domain → published number of its photos in the validation set
 _DOMAINS = {"in-domain": 648, "near-domain": 2938, "out-domain": 914}
 # configuration → the domains in it
-_CONFIGS = {
-    "in": ("in-domain",),
-    "near": ("near-domain",),
-    "out": ("out-domain",),
-    "all": tuple(_DOMAINS),
-}
+_CONFIGS = {**{domain.removesuffix("-domain"): (domain,) for domain in _DOMAINS}, "all": tuple(_DOMAINS)}
 
 
 def _counts(domains):
@@ -52,12 +47,8 @@ class Nocaps(capscore.CaptionBenchmark):
         **{config: {"validation": _counts(domains)} for config, domains in _CONFIGS.items()},
         "foil": {
             "validation": {
-                "rows": 2500,
-                "images": 2500,
-                "captions": 22496,
-                "in-domain": 245,
-                "near-domain": 1494,
-                "out-domain": 761,
+                **{"rows": 2500, "images": 2500, "captions": 22496},
+                **dict(zip(_DOMAINS, (245, 1494, 761), strict=True)),
             }
         },
     }
@@ -65,14 +56,8 @@ class Nocaps(capscore.CaptionBenchmark):
     def fields(self):
         if self.config.name != "foil":
             return {"references": [str], "id": int, "domain": str}
-        return {
-            "caption": str,
-            "foil": str,
-            "references": [str],
-            "word": str,
-            "foil_word": str,
-            "domain": str,
-        }
+        texts = {"caption": str, "foil": str, "references": [str], "word": str, "foil_word": str}
+        return {**texts, "domain": str}
 
     def rows(self, split):
         return self._foils() if self.config.name == "foil" else self._captions()
@@ -93,15 +78,13 @@ class Nocaps(capscore.CaptionBenchmark):
             if not captions:
                 raise image.error("has no captions")
             photo = image.identifier("file_name")
-            yield (
-                photo,
-                {
-                    "image_id": photo,
-                    "references": [caption.caption("caption") for caption in captions],
-                    "id": image["id"],
-                    "domain": domain,
-                },
-            )
+            values = {
+                "image_id": photo,
+                "references": [caption.caption("caption") for caption in captions],
+                "id": image["id"],
+                "domain": domain,
+            }
+            yield photo, values
 
     def _foils(self):
         for row in self.file("foil").json_rows():
@@ -109,15 +92,13 @@ class Nocaps(capscore.CaptionBenchmark):
             words = row.captions("replacement")
             if caption == foil or len(words) != 2:
                 raise row.error("'foil' is the same as 'baseline', or 'replacement' is not two words")
-            yield (
-                photo,
-                {
-                    "image_id": photo,
-                    "caption": caption,
-                    "foil": foil,
-                    "references": row.captions("references"),
-                    "word": words[0],
-                    "foil_word": words[1],
-                    "domain": row.choice("domain", _DOMAINS),
-                },
-            )
+            values = {
+                "image_id": photo,
+                "caption": caption,
+                "foil": foil,
+                "references": row.captions("references"),
+                "word": words[0],
+                "foil_word": words[1],
+                "domain": row.choice("domain", _DOMAINS),
+            }
+            yield photo, values

@@ -14,14 +14,13 @@ _JSON = (
     "https://raw.githubusercontent.com/hjkim811/EXPERT/74bbef41209fce20551f2d707bc7642400d7eddf/"
     "annotations/pascal_50s.json"
 )
+_FOLDERS = [f"{parent}VOC{year}/JPEGImages" for parent in ("", "VOCdevkit/") for year in (2012, 2010, 2008)]
 _HOMEPAGE = "https://vrama91.github.io/cider/"
 
 
 def _mat(name):
-    return capscore.AnnotationFile(
-        (name, f"pyCIDErConsensus/{name}", f"PASCAL-50S/{name}", f"pascal50S/{name}"),
-        f"PASCAL-50S at {_HOMEPAGE}",
-    )
+    folders = ("", "pyCIDErConsensus/", "PASCAL-50S/", "pascal50S/")
+    return capscore.AnnotationFile.in_folders(name, folders, f"PASCAL-50S at {_HOMEPAGE}")
 
 
 @dataclasses.dataclass
@@ -56,15 +55,7 @@ class Pascal50s(capscore.CaptionBenchmark):
         "votes": _mat("consensus_pascal.mat"),
     }
     IMAGES = capscore.ImageFolders(
-        (
-            "images",
-            "JPEGImages",
-            *(
-                f"{parent}VOC{year}/JPEGImages"
-                for parent in ("", "VOCdevkit/")
-                for year in (2012, 2010, 2008)
-            ),
-        ),
+        ("images", "JPEGImages", *_FOLDERS),
         "VOCtrainval_11-May-2012.tar from http://host.robots.ox.ac.uk/pascal/VOC/voc2012/",
     )
     COUNTS = {"default": {"test": {"rows": 4000, "images": 1000, **dict.fromkeys(_CATEGORIES, 1000)}}}
@@ -92,14 +83,9 @@ class Pascal50s(capscore.CaptionBenchmark):
                 captions = pair.captions("captions")
                 if len(captions) != 2:
                     raise pair.wrong("captions", "two captions")
-                columns = {
-                    "image_id": pair.photo("image").rpartition("/")[2],
-                    "captions": captions,
-                    "label": pair.integer("label", 0, 1),
-                    "category": category,
-                    "references": pair.captions("references"),
-                    "votes": [],
-                }
+                references = pair.captions("references")
+                label = pair.integer("label", 0, 1)
+                columns = _columns(pair.photo("image"), captions, label, category, references, [])
                 yield f"{category}|{number}", pair, columns
 
     def _voted(self):
@@ -124,15 +110,7 @@ class Pascal50s(capscore.CaptionBenchmark):
                 # published code breaks ties at random; this choice is always the same, and `votes` shows it
                 drawn = hashlib.sha256("\n".join([photo, *captions]).encode()).digest()
                 label = drawn[0] % 2
-            columns = {
-                "image_id": photo.rpartition("/")[2],
-                "captions": captions,
-                "label": label,
-                "category": category,
-                "references": references,
-                "votes": votes,
-            }
-            by_category[category].append((row, columns))
+            by_category[category].append((row, _columns(photo, captions, label, category, references, votes)))
         for category, rows in by_category.items():
             for number, (row, columns) in enumerate(rows):
                 yield f"{category}|{number}", row, columns
@@ -153,6 +131,11 @@ class Pascal50s(capscore.CaptionBenchmark):
             votes[int((winner == 1) == swapped)] += 1
             references.append(_text(file, reference, vote))
         return references, votes
+
+
+def _columns(photo, *others):
+    names = ("captions", "label", "category", "references", "votes")
+    return {"image_id": photo.rpartition("/")[2], **dict(zip(names, others, strict=True))}
 
 
 def _read_mat(file, expected):

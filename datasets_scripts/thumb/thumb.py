@@ -8,12 +8,8 @@ _PENALTIES = {"Fl": "fluency", "Con": "conciseness", "Inc": "inclusive_language"
 
 
 def _file(name, sha256):
-    return capscore.AnnotationFile(
-        (name, f"mscoco/{name}", f"THumB/mscoco/{name}"),
-        "https://github.com/jungokasai/THumB, folder mscoco",
-        f"{_RAW}/{name}",
-        sha256,
-    )
+    source = "https://github.com/jungokasai/THumB, folder mscoco"
+    return capscore.AnnotationFile.in_folders(name, ("", "mscoco/", "THumB/mscoco/"), source, _RAW, sha256)
 
 
 class Thumb(capscore.CaptionBenchmark):
@@ -61,21 +57,19 @@ class Thumb(capscore.CaptionBenchmark):
             rating = row.number("human_score", -15, 5)
             if abs(rating - total) > 1e-6:
                 raise row.error(f"'human_score' is {rating:g}, but (P + R) / 2 + Fl + Con + Inc is {total:g}")
-            yield (
-                f"{seg_id}|{system}",
-                {
-                    "image_id": row.photo("image"),
-                    "caption": row.caption("hyp"),
-                    "references": references[seg_id],
-                    "rating": rating,
-                    "precision": precision,
-                    "recall": recall,
-                    **penalties,
-                    "system": system,
-                    "seg_id": seg_id,
-                    "set_id": row.integer("set_id", 0, 4999),
-                },
-            )
+            values = {
+                "image_id": row.photo("image"),
+                "caption": row.caption("hyp"),
+                "references": references[seg_id],
+                "rating": rating,
+                "precision": precision,
+                "recall": recall,
+                **penalties,
+                "system": system,
+                "seg_id": seg_id,
+                "set_id": row.integer("set_id", 0, 4999),
+            }
+            yield f"{seg_id}|{system}", values
 
     def count(self, rows):
         return {**super().count(rows), "machine": sum(row["system"] != "Human" for row in rows)}

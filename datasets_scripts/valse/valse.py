@@ -20,12 +20,9 @@ _PIECES = {
 
 
 def _file(piece, sha256):
-    return capscore.AnnotationFile(
-        (f"{piece}.json", f"data/{piece}.json", f"VALSE/data/{piece}.json"),
-        "https://github.com/Heidelberg-NLP/VALSE, folder data",
-        f"{_RAW}/{piece}.json",
-        sha256,
-    )
+    source = "https://github.com/Heidelberg-NLP/VALSE, folder data"
+    folders = ("", "data/", "VALSE/data/")
+    return capscore.AnnotationFile.in_folders(f"{piece}.json", folders, source, _RAW, sha256)
 
 
 class Valse(capscore.CaptionBenchmark):
@@ -40,15 +37,8 @@ class Valse(capscore.CaptionBenchmark):
     # folders as unpacked from the archives; their photos have distinct names
     IMAGES = capscore.ImageFolders(
         (
-            "images",
-            "visual7w/images",
-            "visual7w",
-            "images_512",
-            "SWiG/images_512",
-            "val2017",
-            "VisualDialog_val2018",
-            "train2014",
-            "val2014",
+            *("images", "visual7w/images", "visual7w", "images_512", "SWiG/images_512"),
+            *("val2017", "VisualDialog_val2018", "train2014", "val2014"),
         ),
         "the data sets that VALSE draws on: Visual7W (visual7w_images.zip), SWiG (images_512.zip), "
         "VisDial v1.0 (VisualDialog_val2018.zip), COCO (val2017.zip, train2014.zip, val2014.zip)",
@@ -73,20 +63,11 @@ class Valse(capscore.CaptionBenchmark):
         )
     }
     FIELDS = {
-        "caption": str,
-        "foil": str,
-        "piece": str,
-        "phenomenon": str,
+        **dict.fromkeys(("caption", "foil", "piece", "phenomenon"), str),
         "valid": bool,
-        "votes_caption": int,
-        "votes_foil": int,
-        "votes_other": int,
-        "classes": [str],
-        "classes_foil": [str],
-        "source": str,
-        "source_split": str,
-        "source_id": str,
-        "id": str,
+        **dict.fromkeys(("votes_caption", "votes_foil", "votes_other"), int),
+        **{name: [str] for name in ("classes", "classes_foil")},
+        **dict.fromkeys(("source", "source_split", "source_id", "id"), str),
     }
 
     def rows(self, split):

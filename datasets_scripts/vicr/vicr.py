@@ -41,7 +41,7 @@ class Vicr(capscore.CaptionBenchmark):
         **caption_files.FLICKR8K,
     }
     IMAGES = capscore.ImageFolders(
-        ("images", "val2014", "Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset"),
+        ("images", "val2014", *caption_files.FLICKR8K_FOLDERS),
         "val2014.zip from https://cocodataset.org; Flickr8k by request from its authors",
     )
     SPLITS = tuple(_SPLITS)
@@ -63,10 +63,8 @@ class Vicr(capscore.CaptionBenchmark):
             if not self.config.candidate_in_references:
                 own = caption_files.letters_and_digits(caption)
                 others = [text for text in others if caption_files.letters_and_digits(text) != own]
-            yield (
-                f"{photo}|{caption}",
-                {"image_id": photo, "caption": caption, "references": others, "ratings": ratings},
-            )
+            values = {"image_id": photo, "caption": caption, "references": others, "ratings": ratings}
+            yield f"{photo}|{caption}", values
 
     def count(self, rows):
         return {**super().count(rows), "ratings": sum(len(row["ratings"]) for row in rows)}

@@ -61,14 +61,12 @@ class VizWizCaptions(capscore.CaptionBenchmark):
                 flags = {}
                 if not references:
                     continue  # photos that nobody could describe: published work leaves them out too
-            yield (
-                photo,
-                {
-                    "image": [f"{_SPLITS[split]}/{photo}", photo],
-                    "image_id": photo,
-                    "references": references,
-                    "text_detected": image.flag("text_detected"),
-                    "id": image["id"],
-                    **flags,
-                },
-            )
+            values = {
+                "image": [f"{_SPLITS[split]}/{photo}", photo],
+                "image_id": photo,
+                "references": references,
+                "text_detected": image.flag("text_detected"),
+                "id": image["id"],
+                **flags,
+            }
+            yield photo, values

@@ -94,14 +94,9 @@ _WITHOUT_CAPTION = {"de": "COCO_val2014_000000122239.jpg", "id": "6312211170.jpg
 
 
 def _file(language, split, sha256):
-    name = f"{language}/{split}.jsonl"
-    places = ("", "annotations/", "xFlickrCO/annotations/", "datasets/xFlickrCO/annotations/")
-    return capscore.AnnotationFile(
-        tuple(f"{place}{name}" for place in places),
-        "https://github.com/e-bug/iglue, folder datasets/xFlickrCO/annotations",
-        f"{_RAW}/{name}",
-        sha256,
-    )
+    folders = ("", "annotations/", "xFlickrCO/annotations/", "datasets/xFlickrCO/annotations/")
+    source = "https://github.com/e-bug/iglue, folder datasets/xFlickrCO/annotations"
+    return capscore.AnnotationFile.in_folders(f"{language}/{split}.jsonl", folders, source, _RAW, sha256)
 
 
 def _counts(language, split):

@@ -45,6 +45,7 @@ _CAPTIONS = {
 }
 # Cusco Quechua; models and metrics know languages by their primary subtag
 _SUBTAGS = {"quz": "qu"}
+_PACKED = ("web-data/", "web-data/captions.zip::")
 # column → the file's name of a caption in this form
 _FORMS = {
     "references": "caption",
@@ -63,20 +64,16 @@ class Xm3600(capscore.CaptionBenchmark):
     LICENSE = "cc-by-4.0; photos of Open Images, cc-by-2.0"
     FILES = {
         "captions": capscore.AnnotationFile(
-            (
-                "captions.jsonl",
-                "captions.zip::captions.jsonl",
-                "web-data/captions.jsonl",
-                "web-data/captions.zip::captions.jsonl",
-            ),
+            tuple(f"{folder}captions.jsonl" for folder in ("", "captions.zip::", *_PACKED)),
             f"captions.zip on {_HOMEPAGE}",
             url=f"{_RAW}/captions.zip",
             git_blob="29de2bbd39cbe93d97a0622b490fe3d4a1ed3eee",
         ),
-        "image_ids": capscore.AnnotationFile(
-            ("image_ids.txt", "web-data/image_ids.txt"),
+        "image_ids": capscore.AnnotationFile.in_folders(
+            "image_ids.txt",
+            ("", "web-data/"),
             _HOMEPAGE,
-            f"{_RAW}/image_ids.txt",
+            _RAW,
             "3eac43c45aca77a6a3022828fcfc7732872944561e3e67a9db072288d4ce323c",
         ),
     }

@@ -21,13 +21,9 @@ _LABELS = ("entailment", "neutral", "contradiction", "-")
 
 
 def _file(language, sha256):
-    places = ("", "annotations/", "XVNLI/annotations/", "datasets/XVNLI/annotations/")
-    return capscore.AnnotationFile(
-        tuple(f"{place}{language}/test.jsonl" for place in places),
-        "https://github.com/e-bug/iglue, folder datasets/XVNLI/annotations",
-        f"{_RAW}/{language}/test.jsonl",
-        sha256,
-    )
+    folders = ("", "annotations/", "XVNLI/annotations/", "datasets/XVNLI/annotations/")
+    source = "https://github.com/e-bug/iglue, folder datasets/XVNLI/annotations"
+    return capscore.AnnotationFile.in_folders(f"{language}/test.jsonl", folders, source, _RAW, sha256)
 
 
 class Xvnli(capscore.CaptionBenchmark):
@@ -71,17 +67,15 @@ class Xvnli(capscore.CaptionBenchmark):
             premise_id = row.identifier("captionID")
             if premise_id.rpartition("#")[0] != photo:
                 raise row.wrong("captionID", f"a caption of {photo}")
-            yield (
-                row.identifier("pairID"),
-                {
-                    "image_id": photo,
-                    "caption": row.caption("sentence2"),
-                    "premise": row.caption("sentence1"),
-                    "label": row.choice("gold_label", _LABELS),
-                    "premise_id": premise_id,
-                    "id": row.identifier("pairID"),
-                },
-            )
+            values = {
+                "image_id": photo,
+                "caption": row.caption("sentence2"),
+                "premise": row.caption("sentence1"),
+                "label": row.choice("gold_label", _LABELS),
+                "premise_id": premise_id,
+                "id": row.identifier("pairID"),
+            }
+            yield row.identifier("pairID"), values
 
     def count(self, rows):
         labels = Counter(row["label"] for row in rows)

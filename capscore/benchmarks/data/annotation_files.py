@@ -78,6 +78,13 @@ class AnnotationFile:
     sha256: str = ""
     git_blob: str = ""
 
+    @classmethod
+    def in_folders(
+        cls, name: str, folders: Sequence[str], source: str, url: str = "", sha256: str = ""
+    ) -> AnnotationFile:
+        """A file in one of some folders ("" is `data_dir`, "data/" is in it), or at `url` and its name."""
+        return cls(tuple(f"{folder}{name}" for folder in folders), source, url and f"{url}/{name}", sha256)
+
 
 class KeptReadings(dict[tuple[object, ...], Any]):
     """What was read from files, for builders that read the same ones, such as one for each language."""

@@ -10,6 +10,9 @@ from .annotation_files import AnnotationFile, AnnotationSource, Row
 if TYPE_CHECKING:
     from .builder import CaptionBenchmark
 
+# where photos lie, as people unpack the archives
+FLICKR8K_FOLDERS = ("Flicker8k_Dataset", "Flickr8k_Dataset/Flicker8k_Dataset", "Flickr8k_Dataset")
+FLICKR30K_FOLDERS = ("images", "flickr30k-images", "flickr30k_images", "flickr30k/images")
 _KARPATHY = "caption_datasets.zip, Karpathy's splits"
 
 

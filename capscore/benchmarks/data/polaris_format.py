@@ -12,10 +12,46 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from .annotation_files import Row
+from .annotation_files import AnnotationFile, Row
 from .builder import IMAGE_SUFFIXES, CaptionBenchmark
 
 EXPLANATION = ("fluency", "relevance", "descriptiveness")
+_EXPERT = "https://github.com/hjkim811/EXPERT"
+_RAW = "https://raw.githubusercontent.com/hjkim811/EXPERT/74bbef41209fce20551f2d707bc7642400d7eddf"
+
+
+def rated_files(
+    benchmark: str,
+    hub: str,
+    tables: AnnotationFile,
+    splits: Mapping[str, tuple[str, str]],
+    sha256: Mapping[str, str],
+) -> dict[str, AnnotationFile]:
+    """FILES of a benchmark.
+
+    Args:
+        benchmark: Its name, with which its files begin.
+        hub: Page of its Parquet files.
+        tables: Its CSV files, with "{split}" for the name of a split.
+        splits: Split → its name in the Parquet files, and that in the CSV files.
+        sha256: JSON file → its checksum, where it can be downloaded.
+    """
+    files = {
+        f"{split}_parquet": AnnotationFile((f"data/{name}-*.parquet", f"{name}-*.parquet"), hub)
+        for split, (name, _) in splits.items()
+    }
+    for split, (_, table) in splits.items():
+        places = tuple(place.replace("{split}", table) for place in tables.names)
+        files[f"{split}_csv"] = AnnotationFile(places, tables.source)
+    for key, folder, file in (
+        ("test_json", "annotations", f"{benchmark}_test.json"),
+        ("train_explained", "exp_datasets", f"{benchmark}_exp_train.json"),
+        ("validation_explained", "exp_datasets", f"{benchmark}_exp_val.json"),
+    ):
+        url = f"{_RAW}/{folder}" if file in sha256 else ""
+        source = f"{_EXPERT}, folder {folder}"
+        files[key] = AnnotationFile.in_folders(file, ("", f"{folder}/"), source, url, sha256.get(file, ""))
+    return files
 
 
 class RatedCaptions(CaptionBenchmark):
