@@ -64,9 +64,7 @@ def test_by_hand():
 
 @settings(max_examples=20)
 @given(
-    rows=rows,
-    drawn=st.lists(st.tuples(*4 * [st.integers(0, 3)]), min_size=1, max_size=40),
-    data=st.data(),
+    rows=rows, drawn=st.lists(st.tuples(*4 * [st.integers(0, 3)]), min_size=1, max_size=40), data=st.data()
 )
 def test_units_count_as_often_as_they_are_drawn_in_any_order(rows, drawn, data):
     x, y, units = map(np.array, zip(*rows, strict=True))

@@ -14,13 +14,7 @@ from capscore.errors import InputError
 
 # 3 images, 5 texts: two of image 0, one of image 1, two of image 2
 OWNERS = [0, 0, 1, 2, 2]
-SIMILARITY = np.array(
-    [
-        [0.9, 0.1, 0.3, 0.2, 0.1],
-        [0.2, 0.6, 0.4, 0.5, 0.1],
-        [0.1, 0.2, 0.8, 0.3, 0.7],
-    ]
-)
+SIMILARITY = np.array([[0.9, 0.1, 0.3, 0.2, 0.1], [0.2, 0.6, 0.4, 0.5, 0.1], [0.1, 0.2, 0.8, 0.3, 0.7]])
 EYE = np.eye(2)
 
 
