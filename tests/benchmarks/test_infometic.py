@@ -295,34 +295,6 @@ def test_the_word_that_is_wrong(tmp_path, monkeypatch):
     assert mcs.outcome.notes[0].startswith("no localisation accuracy: it needs scores of words")
 
 
-def test_foils_of_pairs(tmp_path):
-    write_photos(tmp_path / "images")
-    # the photo of the first is (1, 0, 1) / √2
-    pairs = (
-        ("A blue ball", "ball", "green"),
-        ("A green ball", "green", "red"),
-        ("A thing", "thing", "stone"),
-    )
-    rows = [
-        {
-            "image_path": name,
-            "references": ["a thing"],
-            "baseline": caption,
-            "foil": caption.replace(*replacement),
-            "replacement": replacement,
-            "domain": "in-domain",
-        }
-        for name, (caption, *replacement) in zip(PHOTOS, pairs, strict=False)
-    ]
-    write_json(tmp_path / "nocaps-val-foil.json", rows)
-    (result,) = results("nocaps", tmp_path, {"infometic_recall": maker()}, config="foil").values()
-    averages = ["average_precision_right", "average_precision_foil", "word_average_precision", "word_auc"]
-    assert list(statistics(result)) == ["accuracy_all", "localisation_accuracy", *averages]
-    # "green" and "red" are 0 beside words of more; "stone" is the only judged word of its foil
-    assert statistics(result)["localisation_accuracy"] == 1.0
-    assert result.outcome.counts["foils"] == result.outcome.counts["right captions"] == 3
-
-
 # ------------------------------------------------------------------ every photo with every caption
 
 CAPTIONS = ["red blue", "a red thing", "green", "two green", "blue green", "green", "a thing", "red"]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import collections
-import json
-from importlib.resources import files
 
 import pytest
 
@@ -13,7 +11,6 @@ from capscore.benchmarks import published
 from capscore.perturbations import KINDS
 
 FIGURES = published.figures()
-RAW = json.loads(files("capscore.benchmarks").joinpath("published.json").read_text(encoding="utf-8"))
 
 VIT_B = "ViT-B-32-quickgelu/openai"
 XLM_B = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
@@ -27,19 +24,6 @@ def groups(key, figures=FIGURES):
     for figure in figures:
         found[key(figure)].append(figure)
     return found
-
-
-def test_rows_are_as_long_as_their_tables_are_wide():
-    of_table = {"source", "table", "kind", "unit", "note", "transcription", "columns", "rows", "setting"}
-    of_column = {"benchmark", "config", "statistic", "unit", "language", "setting", "note"}
-    of_row = {"metric", "backbone", "setting", "language", "config", "values", "note", "notes"}
-    for table in RAW["tables"]:
-        where = table["source"], table["table"]
-        assert set(table) <= of_table | {"benchmark", "config", "language"}, where
-        assert all("statistic" in column and set(column) <= of_column for column in table["columns"]), where
-        for row in table["rows"]:
-            assert set(row) <= of_row and len(row["values"]) == len(table["columns"]), (where, row)
-            assert all(row["values"][int(place)] is not None for place in row.get("notes", {})), (where, row)
 
 
 def test_every_figure_says_what_it_is():

@@ -140,18 +140,6 @@ def test_intervals_are_those_of_images_drawn_and_written_out():
         assert inspect.signature(function).parameters["seed"].default == 0
 
 
-def test_items_that_share_an_image_make_intervals_wider():
-    # every item three times over, under one image: by item the interval is too narrow by about √3
-    rng = np.random.default_rng(0)
-    scores, ratings = np.repeat(rng.random(60), 3), np.repeat(rng.integers(1, 5, 60), 3)
-    options = {"bootstrap": 300, "statistics": "spearman"}
-    by_image = agreement(scores, ratings, images=np.repeat(np.arange(60), 3), **options)
-    by_item = agreement(scores, ratings, **options)
-    width = [some.intervals["spearman"].high - some.intervals["spearman"].low for some in (by_image, by_item)]
-    assert 1.4 < width[0] / width[1] < 2.1
-    assert by_item.n_images is None and "resampled by item" in by_item.notes[-1]
-
-
 def test_undefined_samples_are_left_out_and_counted():
     # Two images: half of the samples are one image twice, in which the ratings are constant.
     found = agreement([1, 2, 3, 4], [1, 1, 2, 2], images=["a", "a", "b", "b"], bootstrap=400)
@@ -230,17 +218,12 @@ def test_few_images_cannot_give_a_small_p_value():
         ({"n": 0}, "n=0: expected a whole number of at least 1"),
         ({"second_scores": [1, NAN]}, "row 1, second_scores: "),
         ({"images": ["a", "a"]}, "at least 2 images"),
+        ({"images": [1, 1], "method": "randomisation"}, "at least 2 images"),
     ],
 )
 def test_comparisons_that_make_no_sense(options, message):
     with pytest.raises(InputError, match=message):
         compare(**{"first_scores": [1, 2], "second_scores": [1, 2], "ratings": [1, 2], **options})
-
-
-def test_agreement_by_image_needs_two_images():
-    with pytest.raises(InputError, match="at least 2 images"):
-        agreement([1, 2, 3], [1, 2, 3], images=["a", "a", "a"], bootstrap=10)
-    assert agreement([1, 2, 3], [1, 2, 3], images=["a", "a", "a"]).intervals == {}
 
 
 def test_an_item_without_either_score_is_out_for_both():

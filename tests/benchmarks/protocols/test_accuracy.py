@@ -67,14 +67,6 @@ def test_pascal50s_has_an_accuracy_per_category_and_their_plain_mean():
     assert "HC has nothing to compare: no accuracy, and no mean over all" in empty.notes
 
 
-def test_samples_without_a_category_are_left_out_and_told():
-    columns = [1, 0], [0, 1], [0, 0], ["A", "B"]
-    found = pairwise_by_category(*columns, known=("A", "B"), images=["x", "y"], bootstrap=100)
-    assert [row.interval for row in found.statistics[:2]] == [(1.0, 1.0), (0.0, 0.0)]
-    notes = [note for note in found.notes if note.startswith(("interval of A: ", "interval of B: "))]
-    assert all(10 < int(note.split()[3]) < 40 for note in notes) and len(notes) == 2  # a quarter, by chance
-
-
 def test_foils_have_a_mean_over_pieces_and_one_over_pairs():
     found = foils([1, 1, 1, 0], [0, 0, 0, 1], ["a", "a", "a", "b"])
     assert found.table() == [

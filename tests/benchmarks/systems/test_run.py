@@ -10,8 +10,7 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks.caption_statistics import caption_statistics
-from capscore.benchmarks.data.annotation_files import AnnotationSource, KeptReadings
+from capscore.benchmarks.data.annotation_files import KeptReadings
 from capscore.benchmarks.data.load import builder_class
 from capscore.benchmarks.run import open_benchmark
 from capscore.benchmarks.systems import published_score, read_captions, run_systems
@@ -161,29 +160,6 @@ def test_what_cannot_be_compared(folder, tmp_path):
     rows[2]["image_id"] = "images/99zz.jpg"
     with pytest.raises(InputError, match=r"small.jsonl, line 3 .*: xm3600 · de has no photo '99zz'"):
         run(folder, {"small": write_rows(tmp_path / "small.jsonl", rows)})
-
-
-def test_the_file_of_all_languages_is_parsed_once(folder, tmp_path, monkeypatch):
-    systems = write_systems(tmp_path, "small", "large")
-    apart = {}
-    for name in ("de", "quz"):
-        for code, part in run(folder, systems, configs=[name]).metrics["cider"].items():
-            apart[code] = part.comparison.means
-    parsed, plain = [], AnnotationSource._parsed
-
-    def counted(self, text, line):
-        parsed.append(line)
-        return plain(self, text, line)
-
-    monkeypatch.setattr(AnnotationSource, "_parsed", counted)
-    found = run(folder, systems)
-    assert parsed == [1, 2, 3, 4]
-    assert {code: part.comparison.means for code, part in found.metrics["cider"].items()} == apart
-    digest = hashlib.sha256((folder / "captions.jsonl").read_bytes()).hexdigest()
-    assert found.files == {"captions.jsonl": digest}
-    table = caption_statistics("xm3600", ["de", "quz"], data_dir=folder)
-    assert parsed == [1, 2, 3, 4] * 2
-    assert [part["files"] for part in table["configs"]] == [{"captions.jsonl": digest}] * 2
 
 
 def test_a_file_that_changes_is_read_again(folder):
