@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -109,26 +109,18 @@ def test_percentiles_are_those_of_right_and_of_other_captions(scorer, rows):
     assert "captions" not in json.dumps(found)
 
 
-def test_other_captions_are_of_other_photos_in_the_same_language(rows):
+def test_other_captions_are_drawn_alike_from_other_photos_in_the_same_language(rows):
     owners, others = other_captions(rows, 2, seed=5)
     assert all(rows[a].photo != rows[b].photo for a, b in zip(owners, others, strict=True))
     assert all(rows[a].language == rows[b].language for a, b in zip(owners, others, strict=True))
     assert len(set(zip(owners, others, strict=True))) == len(owners)
-    assert other_captions(rows, 2, seed=5) == (owners, others)
-    assert other_captions(rows, 2, seed=6) != (owners, others)
-
-
-def test_every_other_caption_is_as_likely():
-    rows = captioned(list("aabbccdd"), [None] * 8, list("12345678"), ["en"] * 8)
-    counts = np.zeros((8, 8))
-    for seed in range(600):
-        for owner, other in zip(*other_captions(rows, 1, seed), strict=True):
-            counts[owner, other] += 1
-    for owner in range(8):
-        allowed = [other for other in range(8) if other // 2 != owner // 2]
-        assert counts[owner].sum() == counts[owner][allowed].sum() == 600
-        # 100 of 600 each, with a standard deviation of 9
-        assert np.abs(counts[owner][allowed] - 100).max() < 50
+    assert other_captions(rows, 2, seed=5) == (owners, others) != other_captions(rows, 2, seed=6)
+    pairs = captioned(list("aabb"), [None] * 4, list("1234"), ["en"] * 4)
+    counts = np.zeros((4, 4))
+    for seed in range(200):
+        np.add.at(counts, other_captions(pairs, 1, seed), 1)
+    # 100 of 200 each, with a standard deviation of 7
+    assert np.abs(counts - 100 * (np.arange(4)[:, None] // 2 != np.arange(4) // 2)).max() < 40
 
 
 def test_references_are_the_other_captions_of_the_photo():
@@ -152,24 +144,17 @@ def test_a_metric_that_compares_texts_is_given_references():
         calibrate(ROUGEL(), own, n_references=1)
 
 
-def test_a_metric_whose_rows_depend_on_each_other_is_refused():
-    rows = captioned(
-        list("aabbcc"),
-        [None] * 6,
-        ["a red car", "one red car", "a dog", "one dog", "the sea", "a sea"],
-        ["en"] * 6,
-    )
+def test_rows_that_depend_on_each_other_and_too_few_photos_are_refused(scorer, rows, monkeypatch):
+    captions = ["a red car", "one red car", "a dog", "one dog", "the sea", "a sea"]
     with pytest.raises(InputError, match=r"depend on which rows are scored together.*document_frequencies"):
-        calibrate(CIDEr(), rows)
-
-
-def test_too_few_photos_are_told(scorer, rows, monkeypatch):
+        calibrate(CIDEr(), captioned(list("aabbcc"), [None] * 6, captions, ["en"] * 6))
     monkeypatch.setattr(calibration, "MIN_PHOTOS", 20)
     with pytest.raises(InputError, match="no language that the metric knows has 20 photos"):
         calibrate(scorer, rows)
 
 
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=60), st.integers(-2, 14))
+@settings(max_examples=20)
 def test_percent_below_is_the_share_that_is_lower(values, score):
     many = np.repeat(np.array(values, dtype=float), 200)
     found = Distribution.of(many).percent_below(np.array([float(score)]))[0]
@@ -223,7 +208,13 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
         spoken.percentiles("wrong", calibration=file)
 
 
-def test_a_calibration_in_more_languages_applies_too():
+def test_a_calibration_in_more_languages_applies_too_and_the_nearest_gives_the_reason(file):
+    (colours,) = read_calibrations(file)
+    assert (
+        matching(colours.signature.replace("w:2.5", "w:1"), [colours]) == "made with w:2.5, scored with w:1"
+    )
+    assert matching("mcs|backbone:other@w1|w:2.5", [colours]) == ""
+    assert matching(colours.signature.replace("lang:de+en", "lang:ja"), [colours]) is colours
     whole = {"right": Distribution.of(np.arange(9.0)), "shuffled": Distribution.of(np.arange(9.0))}
     one = Calibration("x", "x|words:a-1,b-2+c|lang:de+en", "s", {"all": whole})
     assert matching("x|words:a-1|lang:en", [one]) is one
@@ -240,40 +231,21 @@ def test_rows_that_failed_or_are_not_calibrated_are_counted(scorer, file, rows):
     assert "better than" in placed.sentence() and "1 rows in other languages" in placed.sentence()
 
 
-def test_the_nearest_calibration_gives_the_reason(file):
-    (one,) = read_calibrations(file)
-    settings = one.signature.replace("w:2.5", "w:1")
-    assert matching(settings, [one]) == "made with w:2.5, scored with w:1"
-    assert matching("mcs|backbone:other@w1|w:2.5", [one]) == ""
-    assert matching(one.signature.replace("lang:de+en", "lang:ja"), [one]) is one
-
-
 @pytest.mark.parametrize(
-    ("content", "message"),
+    "content",
     [
-        (b"{", "is not a file that `capscore calibrate` wrote: "),
-        (b"\xff\xfe", "is not a file that `capscore calibrate` wrote: "),
-        (b"[]", "is not a file that `capscore calibrate` wrote"),
-        (b'{"format": "capscore calibration 1"}', "capscore calibrate"),
-        (
-            b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
-            "expected the format",
-        ),
-        (b"[" * 100_000, "is not a file that `capscore calibrate` wrote: "),
+        *(b"{", b"\xff\xfe", b"[]", b'{"format": "capscore calibration 1"}', b"[" * 100_000),
+        b'{"format": "capscore calibration 1", "percents": [1], "set": {"name": "x"}, "metrics": []}',
     ],
 )
-def test_damaged_files_are_told(content, message, tmp_path):
-    path = tmp_path / "x.json"
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        read_calibrations(path)
-
-
-def test_numbers_must_ascend(file):
+def test_damaged_files_are_refused_by_name(content, file):
     found = json.loads(file.read_text())
     found["metrics"][0]["languages"]["en"]["right"]["values"][3] = 99
     file.write_text(json.dumps(found))
     with pytest.raises(InputError, match="ascending numbers"):
+        read_calibrations(file)
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"colours\.json' is not a file that `capscore calibrate` wrote: "):
         read_calibrations(file)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_calibrations(file.with_name("none.json"))
@@ -290,15 +262,18 @@ def test_what_is_done_with_empty_captions_does_not_hide_the_rank_of_the_others(s
     assert np.isnan(found[1]) == (empty == "skip")
 
 
-def test_words_are_honest_about_one_row_and_many():
-    one = Standing({"right": 100.0, "shuffled": 0.02}, 50.0, 1, 0, "x")
-    assert one.sentence() == "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"
-    none = Standing({"right": 0.0, "shuffled": 0.0}, 50.0, 1, 0, "x")
-    assert none.sentence() == "better than 0 % of right captions and 0 % of shuffled ones (x)"
-    many = Standing({"right": 50.2, "shuffled": 97.0}, 41.0, 2, 0, "x")
-    assert many.sentence().startswith(
-        "on average, a caption is better than 50 % of right captions (right ones: 41 %)"
-    )
+@pytest.mark.parametrize(
+    ("right", "shuffled", "n_rows", "sentence"),
+    [
+        (100.0, 0.02, 1, "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"),
+        (0.0, 0.0, 1, "better than 0 % of right captions and 0 % of shuffled ones (x)"),
+        (50.2, 97.0, 2, "on average, a caption is better than 50 % of right captions (right ones: 41 %) and "
+                        "97 % of shuffled ones (x)"),
+    ],
+)  # fmt: skip
+def test_a_sentence_has_as_many_digits_as_it_is_worth(right, shuffled, n_rows, sentence):
+    placed = Standing({"right": right, "shuffled": shuffled}, 41.0, n_rows, 0, "x")
+    assert placed.sentence() == sentence
 
 
 @pytest.mark.parametrize(("metric", "backbone", "n_references"), SHIPPED)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from capscore.metrics.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
 
-from ...token_rows import build, row_lists, split
+from ...token_rows import split
 
 
 def text_of(ngrams: NGrams, number: int) -> tuple[str, ...]:
@@ -56,32 +56,6 @@ def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
         assert ngrams.counts_in(row, np.arange(len(numbers))).tolist() == [expected[item] for item in numbers]
 
 
-@given(row_lists)
-@settings(max_examples=20)
-def test_documents_are_the_distinct_lists_of_references_and_count_rows(rows):
-    token_rows = build(rows)
-    documents, lists = token_rows.documents, [tuple(texts) for _, texts in rows]
-    in_order = [candidate for candidate, _ in rows] + [text for texts in lists for text in texts]
-    names = {text: number for number, text in enumerate(dict.fromkeys(in_order))}
-    assert len(documents) == len(set(lists))
-    for row, texts in enumerate(lists):
-        document = documents.of_row[row]
-        start, end = documents.offsets[document : document + 2]
-        assert documents.references[start:end].tolist() == [names[text] for text in texts]
-        assert documents.times[document] == lists.count(texts)
-    expected = Counter()
-    for texts in lists:
-        expected.update({ngram for text in texts for ngram in counted(text.split())})
-    held = documents.frequencies(token_rows.ngrams)
-    found = {text_of(token_rows.ngrams, number): int(count) for number, count in enumerate(held) if count}
-    assert found == expected
-
-
-def test_nothing_has_no_documents_and_no_ngrams():
-    assert len(Documents.distinct(np.zeros(0, np.int64), np.zeros(1, np.int64))) == 0
-    assert len(NGrams.count([])) == 0 and len(NGrams.count([[], []])) == 0
-
-
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
 @settings(max_examples=20)
 def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
@@ -90,6 +64,8 @@ def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
     assert all(sum(sizes[block]) <= limit or block.stop - block.start == 1 for block in cut)
 
 
-def test_spans_skip_empty_groups():
+def test_spans_skip_empty_groups_and_nothing_has_no_ngrams():
     assert spans(np.array([5, 0, 9]), np.array([2, 0, 1])).tolist() == [5, 6, 9]
     assert spans(np.zeros(0, np.int64), np.zeros(0, np.int64)).tolist() == []
+    assert len(Documents.distinct(np.zeros(0, np.int64), np.zeros(1, np.int64))) == 0
+    assert len(NGrams.count([])) == 0 and len(NGrams.count([[], []])) == 0
