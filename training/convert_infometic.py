@@ -10,11 +10,10 @@ card. The folder appears whole, or not at all.
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import shlex
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +22,7 @@ import torch
 import typer
 from torch import Tensor
 
-from capscore.backbones.base import Backbone
+from capscore.backbones.base import Backbone, as_read
 from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
 from capscore.cli.terminal import as_command, say
@@ -107,7 +106,7 @@ def convert(
         config = _on(config, load_backbone(backbone, device="cpu", dtype="float32"), clip, source)
     with torch.random.fork_rng(devices=[]):
         model = InfoMetIC(config)
-    model.load_state_dict(_renamed(network, model, source))
+    _load(model, network, source)
     notes = {"converted_from": source.name, "recipe": "infometic", "languages": ["en"]}
     card = _card(target, source, config, backbone, license)
     try:
@@ -130,12 +129,10 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise InputError(f"there is no file {path}", field="checkpoint")
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError:  # its message advises to load the file anyway
+    except Exception:  # torch's own message advises to load the file anyway
         raise CapscoreError(
-            f"{path} cannot be read safely: it is damaged, or holds more than tensors"
+            f"{path} cannot be read safely as a checkpoint: it is damaged, or holds more than tensors"
         ) from None
-    except Exception as error:  # what a damaged file raises depends on where the damage is
-        raise CapscoreError(f"{path} is not a checkpoint that torch can read: {in_one_line(error)}") from None
     for name in _WRAPPED_IN:
         if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
             found = found[name]
@@ -159,16 +156,13 @@ def _parts(found: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], dic
 def _config(network: Mapping[str, Tensor], path: Path, heads: int) -> InfoMetICConfig:
     norm = network.get("ln.weight")
     if norm is None or norm.ndim != 1:
+        few = ", ".join(list(network)[:3]) or "nothing else"
         raise CapscoreError(
             f"{path} is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight (it has "
-            f"{_few(network) or 'nothing else'})"
+            f"{few})"
         )
-    depths = {
-        stack: len(
-            {found[1] for name in network if (found := re.match(rf"{stack}\.resblocks\.(\d+)\.", name))}
-        )
-        for stack in _STACKS
-    }
+    layers = {stack: {_layer(name) for name in network if name.startswith(stack)} for stack in _STACKS}
+    depths = {stack: len(numbers - {None}) for stack, numbers in layers.items()}
     config = InfoMetICConfig(
         dim=len(norm),
         heads=heads,
@@ -178,12 +172,16 @@ def _config(network: Mapping[str, Tensor], path: Path, heads: int) -> InfoMetICC
     return config.released()
 
 
+def _layer(name: str) -> str | None:
+    """The number of the layer that a tensor of the public code belongs to."""
+    found = re.match(r"\w+\.resblocks\.(\d+)\.", name)
+    return found and found[1]
+
+
 def _on(
     config: InfoMetICConfig, backbone: Backbone, clip: Mapping[str, Tensor], path: Path
 ) -> InfoMetICConfig:
     """The config for a backbone, if it can be the one that the checkpoint was trained with."""
-    from capscore.backbones.base import as_read
-
     if backbone.dim != config.dim:
         raise CapscoreError(
             f"{path} reads features of length {config.dim}; those of {backbone.name} have {backbone.dim}",
@@ -191,90 +189,61 @@ def _on(
     as_read(backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
     theirs = clip.get(_CLIP_TOKENS)
     if theirs is not None:
-        ours = next(
-            (
-                tensor.float().cpu()
-                for name, tensor in backbone.text_network().state_dict().items()
-                if name.endswith(_CLIP_TOKENS)
-            ),
-            None,
-        )
+        state = backbone.text_network().state_dict()
+        ours = [tensor.float().cpu() for name, tensor in state.items() if name.endswith(_CLIP_TOKENS)]
         # the public code keeps CLIP in half precision
-        if (
-            ours is None
-            or ours.shape != theirs.shape
-            or not torch.allclose(ours, theirs, rtol=2e-3, atol=1e-4)
-        ):
+        same = (
+            ours and ours[0].shape == theirs.shape and torch.allclose(ours[0], theirs, rtol=2e-3, atol=1e-4)
+        )
+        if not same:
             raise CapscoreError(
                 f"{path} was trained with another CLIP than {backbone.name}: their tables of tokens differ"
             )
     return config.on(backbone)
 
 
-def _renamed(network: Mapping[str, Tensor], model: InfoMetIC, path: Path) -> dict[str, Tensor]:
-    """The tensors under our names, exactly those of the model."""
-    expected = model.state_dict()
-    names = {**_SINGLE, **_TRANSPOSED}
-    for theirs, ours in _STACKS.items():
-        for layer in range(len(getattr(model, ours))):
-            names |= {f"{theirs}.resblocks.{layer}.{a}": f"{ours}.{layer}.{b}" for a, b in _LAYER.items()}
-    shapes = {
-        theirs: tuple(expected[ours].shape)[:: -1 if theirs in _TRANSPOSED else 1]
-        for theirs, ours in names.items()
-    }
-    complaints = []
-    missing = [name for name in names if name not in network]
-    if missing:
-        complaints.append(f"{_few(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    unknown = [name for name in network if name not in names]
-    if unknown:
-        complaints.append(f"{_few(unknown)} {'is' if len(unknown) == 1 else 'are'} not part of the network")
-    misshapen = [
-        f"{name} (found {tuple(network[name].shape)}, expected {shape})"
-        for name, shape in shapes.items()
-        if name in network and tuple(network[name].shape) != shape
-    ]
-    if misshapen:
-        complaints.append(f"{_few(misshapen)} {'has' if len(misshapen) == 1 else 'have'} another shape")
-    if complaints:
+def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
+    """Give the model the tensors, exactly those that it has."""
+    renamed = {}
+    for name, tensor in network.items():
+        stack, _, rest = name.partition(".resblocks.")
+        layer, _, part = rest.partition(".")
+        ours = {**_SINGLE, **_TRANSPOSED}.get(name)
+        if ours is None and stack in _STACKS and part in _LAYER:
+            ours = f"{_STACKS[stack]}.{layer}.{_LAYER[part]}"
+        renamed[ours or name] = tensor.mT if name in _TRANSPOSED and tensor.ndim > 1 else tensor
+    try:
+        model.load_state_dict(renamed)
+    except RuntimeError as error:
+        config = model.config
         raise CapscoreError(
-            f"{path} does not fit the public code's model with {model.config.intra_layers} layers of each "
-            f"modality, {model.config.inter_layers} of both, and vectors of {model.config.dim}: "
-            f"{'; '.join(complaints)}. Nothing was written"
-        )
-    return {ours: network[a].T if a in _TRANSPOSED else network[a] for a, ours in names.items()}
-
-
-def _few(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+            f"{path} does not fit the public code's model with {config.intra_layers} layers of each "
+            f"modality, {config.inter_layers} of both, and vectors of {config.dim}: {in_one_line(error)}"
+        ) from None
 
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
-    told = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
+    plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
+    command = ["python", "-m", "training.convert_infometic", source.name, target.name]
+    command += ["--backbone", backbone] if backbone else []
+    command += ["--heads", str(config.heads)] if config.heads != HEADS else []
+    limitations = [
+        "These weights were not trained here: they are a checkpoint of the public code "
+        "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper."
+    ]
+    if not backbone:
+        limitations.append("The weights do not record their backbone: they refuse none of its length.")
     return ModelCard(
         name=target.name,
         recipe="infometic",
         base=backbone or PUBLISHED,
         languages=["en"],
         license=license,
-        command=shlex.join(
-            ["python", "-m", "training.convert_infometic", source.name, target.name]
-            + (["--backbone", backbone] if backbone else [])
-            + (["--heads", str(config.heads)] if config.heads != HEADS else [])
-        ),
-        settings={name: value for name, value in told.items() if value != ""},
+        command=shlex.join(command),
+        settings={name: value for name, value in plain.items() if value != ""},
         data=_DATA,
         not_measured=["Agreement with human ratings."],
-        limitations=[
-            "These weights were not trained here: they are a checkpoint of the public code "
-            "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper.",
-            *(
-                []
-                if backbone
-                else ["The weights do not record their backbone: they refuse none of its length."]
-            ),
-        ],
+        limitations=limitations,
     )
 
 

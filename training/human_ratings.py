@@ -33,7 +33,7 @@ from training.data.pictures import Fixed, Pictures
 from training.data.rated_batches import ContrastiveBatches, PearsonBatches
 from training.data.rated_rows import RatedRows, Role, check_rated
 from training.data.rows import CAPTIONS, RATED
-from training.data.source import BENCHMARK, Source, SourceSettings
+from training.data.source import BENCHMARK, Source
 from training.data.split import Split
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
@@ -58,20 +58,14 @@ from training.engine.valse_check import valse_numbers
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {
-    "ratings",
-    "validation",
-    "data_dir",
-    "valse",
-    "valse_images",
-    "patience",
-    "shard_layers",
+    *("ratings", "validation", "valse", "valse_images", "patience", "shard_layers"),
 }
 # Training captions on which the scale of an eye's cosines is measured.
 _SCALE_ROWS = 2000
 
 
 @dataclass
-class Settings(RecipeSettings, SourceSettings):
+class Settings(RecipeSettings):
     """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Gomes et al. 2025, §3): both losses, one batch of
@@ -182,13 +176,12 @@ class Settings(RecipeSettings, SourceSettings):
     @property
     def sources(self) -> dict[Role, list[Source]]:
         """The files and benchmarks by what they are for."""
-        source = partial(Source, license=self.data_license, language=self.language, images=self.image_dir)
-        rated = {**self.columns, "rating_column": self.rating_column}
-        data = self.data if self.contrastive_weight else []
+        data = [Source(spec, self, CAPTIONS) for spec in (self.data if self.contrastive_weight else [])]
+        rated = partial(Source, settings=self, cells=RATED, rating_column=self.rating_column)
         return {
-            "data": [source(spec, CAPTIONS, data_dir=self.data_dir, columns=self.columns) for spec in data],
-            "ratings": [source(spec, RATED, columns=rated) for spec in self.ratings],
-            "validation": [source(spec, RATED, columns=rated) for spec in self.validation],
+            "data": data,
+            "ratings": [rated(spec) for spec in self.ratings],
+            "validation": [rated(spec) for spec in self.validation],
         }
 
 

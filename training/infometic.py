@@ -1,7 +1,8 @@
 """Train InfoMetIC's network on the embeddings of a frozen backbone (Hu et al. 2023, §3.2).
 
     python -m training.infometic --config training/configs/infometic.yaml --base embedded \
-        --data entities:flickr30k_entities:train --image_dir flickr30k_images --out runs/infometic
+        --data benchmark:flickr30k_entities:train --data_dir flickr30k_entities --image_dir flickr30k_images \
+        --out runs/infometic
 
 In: a backbone, and captions with their images, or with texts that stand in for images. Out: a folder that
 `capscore.load("infometic", weights=folder)` takes, with a card, the log and the checkpoints of the run, and
@@ -61,9 +62,9 @@ class Settings(AlignmentLossSettings, FeatureOptions):
     phrase.
 
     Attributes:
-        data: Files of captions (`training.data.rows.file_rows`), "coco:FILE" for a file in COCO's
-            format, "entities:FOLDER" or "entities:FOLDER:train" for Flickr30k Entities. If a file of the same
-            name with .sources.json behind it lists the origins of the captions, the card cites them.
+        data: Files of captions (`training.data.rows.file_rows`), or benchmarks such as
+            "benchmark:flickr30k_entities:train", which has boxes. If a file of the same name with
+            .sources.json behind it lists the origins of the captions, the card cites them.
         features: Folder of the features; None for one in `out`.
         untouched: Share of the rows of a text batch that keep their caption, all of whose words are right;
             not in the paper.
@@ -149,16 +150,7 @@ def train(settings: Settings, *, command: str = "") -> Trained:
     out = Path(settings.out).expanduser()
     _refuse_other_model(out)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
-    sources = [
-        Source(
-            spec,
-            ALIGNED,
-            license=settings.data_license,
-            language=settings.language,
-            images=settings.image_dir,
-        )
-        for spec in settings.data
-    ]
+    sources = [Source(spec, settings, ALIGNED) for spec in settings.data]
     with main_process_first():  # the others find the features
         data = _features(settings, sources, Embedder(backbone, cache=EmbeddingCache(None)))
     split = settings.split(data)

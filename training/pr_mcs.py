@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +28,7 @@ from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS, P
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.rows import CAPTIONS
-from training.data.source import BENCHMARK, Source, SourceSettings
+from training.data.source import BENCHMARK, Source
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
@@ -51,11 +50,11 @@ from training.engine.robustness_check import RobustnessCheck
 from training.engine.triple_loss import TripleLoss
 
 # Settings that do not make a run what it is.
-_NO_IDENTITY = NOT_IN_WEIGHTS | {"data_dir", "evaluate_captions"}
+_NO_IDENTITY = NOT_IN_WEIGHTS | {"evaluate_captions"}
 
 
 @dataclass
-class Settings(RecipeSettings, SourceSettings):
+class Settings(RecipeSettings):
     """Settings of a run, besides those of every recipe.
 
     Defaults are those of the paper where it states them (Kim et al. 2023, §3.4, App. B). It does not state
@@ -132,8 +131,7 @@ class Settings(RecipeSettings, SourceSettings):
     @property
     def sources(self) -> list[Source]:
         """The files and benchmarks of the data."""
-        source = partial(Source, license=self.data_license, language=self.language, images=self.image_dir)
-        return [source(spec, CAPTIONS, data_dir=self.data_dir, columns=self.columns) for spec in self.data]
+        return [Source(spec, self, CAPTIONS) for spec in self.data]
 
 
 def train(settings: Settings, *, command: str = "") -> Trained:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,7 +160,8 @@ def benchmark_rows(
 ) -> Iterator[Row]:
     """The correct captions of a benchmark: its references, or its captions where it has no references.
 
-    All photos must be available. Critical objects are included where the benchmark has them (M-FineCap3k).
+    All photos must be available. Critical objects are included where the benchmark has them (M-FineCap3k),
+    and so are boxes: a caption of Flickr30k Entities (Plummer et al. 2017) mentions those of its phrases.
 
     Args:
         slug, config, data_dir, image_dir: Arguments of `capscore.load_benchmark`.
@@ -184,15 +185,34 @@ def benchmark_rows(
     texts = loaded.select_columns([column for column in columns if column != "image"])
     for index, row in enumerate(texts):
         objects = None if "references" in columns else row.get("critical_objects")
-        for caption in row["references"] if "references" in columns else [row["caption"]]:
+        boxes = _boxes_of_chains(row) if "phrases" in columns else None
+        for number, caption in enumerate(row["references"] if "references" in columns else [row["caption"]]):
+            if number in (row.get("unrelated") or ()):
+                continue
+            named = {phrase["chain"] for phrase in row.get("phrases") or () if phrase["reference"] == number}
             yield Row(
                 caption=caption,
                 language=_language(row.get("language"), None),
                 image=images[index],
                 objects=None if objects is None else tuple(objects),
+                boxes=None if boxes is None else tuple(boxes),
+                mentioned=None
+                if boxes is None
+                else tuple(box for box, chains in enumerate(boxes.values()) if named & chains),
                 names=_names(row["image_id"], row.get("id")),
                 where=f"{name}, row {index} counted from 0",
             )
+
+
+def _boxes_of_chains(row: Mapping[str, Any]) -> dict[tuple[float, ...], set[str]]:
+    """Boxes of Flickr30k Entities, in pixels from 0, cut at the photo's edge → the chains that each shows."""
+    boxes: dict[tuple[float, ...], set[str]] = {}
+    for box in row["boxes"]:
+        # xmin 1 and xmax 10 in the file are the edges 0 and 10
+        left, top = (max(box[name] - 1.0, 0.0) for name in ("xmin", "ymin"))
+        right, bottom = min(box["xmax"], float(row["width"])), min(box["ymax"], float(row["height"]))
+        boxes.setdefault((left, top, right, bottom), set()).add(box["chain"])
+    return boxes
 
 
 def checked_text(text: Any, field: str) -> str:

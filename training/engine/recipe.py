@@ -19,6 +19,7 @@ from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, InputError, Setting
 from capscore.files.write import write_text
 from training.data.origin import Origin
+from training.data.source import SourceSettings
 from training.data.split import OfImages, Split, read_names, split_by_image
 from training.engine.config import parse
 from training.engine.loop import RunResult
@@ -30,27 +31,24 @@ RESULT = "result.json"
 SETTINGS = "settings.yaml"
 # Settings that change what a card says, or where things are, but not the weights.
 NOT_IN_WEIGHTS = frozenset(
-    ("data", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
+    ("data", "data_dir", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
 )
 
 Numbers = Mapping[str, float]
 
 
 @dataclass
-class RecipeSettings(LoopSettings):
+class RecipeSettings(LoopSettings, SourceSettings):
     """Settings of every fine-tuning recipe, besides those of the loop.
 
     Attributes:
         base: Backbone to start from, as `capscore.load_backbone` takes it.
         data: Files of captions, or data sets. If a file of the same name with .sources.json behind it lists
             the origins of the captions, the card cites them.
-        image_dir: Folder of the images; None for the folder of the file.
-        language: Language of captions that state none.
         validation_share: Share of the images for validation.
         hold_out: File with one id or name per line of images to leave out of everything.
         name: Name of the model for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
-        data_license: Licence of the captions.
         stored_dtype: Type of the numbers in the saved weights.
     """
 
@@ -59,13 +57,10 @@ class RecipeSettings(LoopSettings):
     needs_data: ClassVar[bool] = True
 
     data: list[str] = field(default_factory=list)
-    image_dir: str | None = None
-    language: str | None = None
     validation_share: float = 0.1
     hold_out: str | None = None
     name: str = ""
     license: str = "unknown"
-    data_license: str = "unknown"
     stored_dtype: Literal["float32", "float16"] = "float32"
 
     def __post_init__(self) -> None:

@@ -13,14 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from capscore.benchmarks.data.annotation_files import AnnotationError
-from capscore.errors import ImageError, InputError
+from capscore.errors import InputError
 from tests.photos import encode
 from tests.toy import GREEN, RED
-from training.data.annotated_rows import coco_rows, entity_rows
 from training.data.rated_rows import check_rated
 from training.data.rows import ALIGNED, CAPTIONS, RATED, RegionText, benchmark_rows, file_rows
-from training.data.source import Source
+from training.data.source import Source, SourceSettings
 from training.data.split import read_names
 
 
@@ -166,8 +164,8 @@ def test_lists_of_names(tmp_path):
         read_names(tmp_path / "none.txt")
 
 
-def source(spec, cells=CAPTIONS, **options) -> Source:
-    return Source(str(spec), cells, license="CC0", **options)
+def source(spec, cells=CAPTIONS, **settings) -> Source:
+    return Source(str(spec), SourceSettings(data_license="CC0", **settings), cells)
 
 
 def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
@@ -176,21 +174,13 @@ def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
     Image.fromarray(RED).save(folder / "images" / "r.png")
     row = {"id": "1", "image": "r.png", "caption": "un cerf-volant sur la plage", "backgrounds": []}
     write(folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}])
+    given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one row is fewer than published
-        given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
-        rows = list(given.rows())
-        assert given.n == 1 and given.described()[0].name == "m_finecap3k/fr:test"
-        assert [row.caption for row in benchmark_rows("m_finecap3k", "fr", data_dir=folder)] == [
-            "un cerf-volant sur la plage"
-        ]
-    assert [(r.caption, r.language, r.objects) for r in rows] == [
-        ("un cerf-volant sur la plage", "fr", ("cerf-volant", "plage"))
-    ]
-    assert {"1", "r.png", "r"} == set(rows[0].names)
-
-
-# Annotations
+        (row,) = given.rows()
+    assert given.n == 1 and given.described()[0].name == "m_finecap3k/fr:test"
+    assert (row.caption, row.language) == ("un cerf-volant sur la plage", "fr")
+    assert row.objects == ("cerf-volant", "plage") and {"1", "r.png", "r"} == set(row.names)
 
 
 XML = """<annotation>
@@ -205,77 +195,36 @@ XML = """<annotation>
   <object><name>3</name><scene>1</scene><nobndbox>0</nobndbox></object>
 </annotation>
 """
-SENTENCES = (
-    "[/EN#1/people A tall man] throws [/EN#2/other two balls] in [/EN#3/scene a hall] .\n"
-    "[/EN#4/people/other The juggler] looks at [/EN#0/notvisual each other] .\n"
-    "\n"
-    "Nothing is marked here .\n"
-)
+SENTENCES = """[/EN#1/people A tall man] throws [/EN#2/other two balls] in [/EN#3/scene a hall] .
+[/EN#4/people/other The juggler] looks at [/EN#0/notvisual each other] .
+Nothing is marked here .
+[/EN#1/people He] is not here .
+[/EN#2/other Balls] fly .
+"""
 
 
-@pytest.fixture
-def entities(tmp_path) -> Path:
-    for name, text in (("Annotations/17.xml", XML), ("Sentences/17.txt", SENTENCES)):
-        (tmp_path / name).parent.mkdir()
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    (tmp_path / "train.txt").write_text("17\n")
-    Image.new("RGB", (100, 60), "red").save(tmp_path / "17.jpg")
-    return tmp_path
-
-
-def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(entities):
-    given = source(f"entities:{entities}:train", ALIGNED, images=str(entities))
-    rows = list(given.rows())
-    assert [row.caption for row in rows] == [
-        "A tall man throws two balls in a hall .",
+def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(tmp_path):
+    files = {"Annotations/17.xml": XML, "Sentences/17.txt": SENTENCES, "UNRELATED_CAPTIONS": "17 4\n"}
+    files |= {"train.txt": "17\n", "val.txt": "17\n", "test.txt": "17\n"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "images").mkdir()
+    Image.new("RGB", (100, 60), "red").save(tmp_path / "images" / "17.jpg")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        rows = list(source("benchmark:flickr30k_entities:train", ALIGNED, data_dir=str(tmp_path)).rows())
+        with pytest.raises(InputError, match="has the splits train, validation, test: choose one"):
+            list(benchmark_rows("flickr30k_entities", data_dir=tmp_path))
+    assert [row.caption for row in rows][1:] == [
         "The juggler looks at each other .",
         "Nothing is marked here .",
+        "Balls fly .",  # the fourth is on the list of unrelated captions
     ]
-    assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), ()]
+    assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), (), (1, 2)]
     # pixels are counted from 1, the last included; the third box reaches over the edge
     assert rows[0].boxes == ((0, 10, 40, 60), (49, 19, 70, 30), (70, 19, 100, 30))
-    assert rows[0].names == ("17", "17.jpg") and rows[2].where.endswith("17.txt, line 4")
-    (entities / "UNRELATED_CAPTIONS").write_text("# format: <imageID> <sentence number>\n17 2\n99 1\n")
-    assert [row.mentioned for row in entity_rows(entities, entities)] == [(0, 1, 2), ()]
-
-
-@pytest.mark.parametrize(
-    ("file", "before", "after", "error", "message"),
-    [
-        ("Annotations/17.xml", "<xmin>50<", "<xmin>90<", AnnotationError, r"object\[1\]: the box 90, 20"),
-        ("Sentences/17.txt", "juggler]", "juggler", AnnotationError, r"17\.txt, line 2"),
-        ("17.jpg", None, None, ImageError, r"no such file: .*17\.jpg"),
-        ("train.txt", None, None, InputError, r"no list .*train\.txt of the photos in the split 'train'"),
-    ],
-)
-def test_damaged_entities_are_named(entities, file, before, after, error, message):
-    if before is None:
-        (entities / file).unlink()
-    else:
-        text = (entities / file).read_text()
-        (entities / file).write_text(text.replace(before, after))
-    with pytest.raises(error, match=message):
-        list(entity_rows(entities, entities, split="train"))
-
-
-def test_a_folder_of_entities_needs_its_folders_and_images(tmp_path):
-    with pytest.raises(InputError, match="has no folder Annotations"):
-        list(entity_rows(tmp_path, tmp_path))
-    with pytest.raises(InputError, match="names images, but not their folder: give image_dir"):
-        list(source(f"entities:{tmp_path}").rows())
-
-
-def test_captions_in_cocos_format(tmp_path):
-    Image.fromarray(RED).save(tmp_path / "a.png")
-    captions = {
-        "images": [{"id": 3, "file_name": "a.png"}],
-        "annotations": [{"id": 8, "image_id": 3, "caption": "A red field."}],
-    }
-    (tmp_path / "coco.json").write_text(json.dumps(captions))
-    (row,) = source(f"coco:{tmp_path / 'coco.json'}", images=str(tmp_path)).rows()
-    assert (row.caption, row.image, row.language) == ("A red field.", tmp_path / "a.png", "en")
-    assert row.names == ("3", "a.png", "a")
-    assert next(coco_rows(tmp_path / "coco.json", tmp_path, language="fr")).language == "fr"
+    assert rows[0].names == ("17.jpg", "17")
 
 
 # Origins
