@@ -23,6 +23,28 @@ from ..photos import encode, noise
 
 ANYWHERE = {"allow_urls": True, "allow_private_urls": True}
 PHOTO = encode(noise(8, 8))
+REDIRECTS = {
+    "moved": "/photo",
+    "ftp": "ftp://127.0.0.1/x",
+    "malformed": "http://[::1/x",
+    "local": "file:///etc/hosts",
+    "loop": "/loop",
+}
+# page → status, body, length that the server says
+PAGES = {
+    "photo": (200, PHOTO, len(PHOTO)),
+    "error-page": (200, b"<html>please log in</html>", 26),
+    "nothing": (200, b"", 0),
+    "says-large": (200, PHOTO, 10**9),
+    "says-small": (200, PHOTO, len(PHOTO) - 60),
+    "breaks-off": (200, PHOTO[:50], len(PHOTO)),
+}
+DRIPS = {
+    "drip-body": b"HTTP/1.0 200 OK\r\n\r\n",
+    "drip-chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "drip-head": b"HTTP/1.0 200 OK\r\nX: ",
+    "endless": b"HTTP/1.0 200 OK\r\n\r\n",
+}
 
 
 class Site(BaseHTTPRequestHandler):
@@ -30,182 +52,127 @@ class Site(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.requested.append((self.path, self.headers["Accept-Encoding"]))
-        page = self.path.strip("/")
-        redirects = {
-            "moved": "/photo",
-            "ftp": "ftp://127.0.0.1/x",
-            "inward": f"http://127.0.0.2:{self.server.server_port}/photo?key=secret",
-            "malformed": "http://[::1/x",
-            "local": "file:///etc/hosts",
-            "loop": "/loop",
-        }
-        if page in redirects:
-            return self.answer(302, b"", Location=redirects[page])
-        if page == "photo":
-            return self.answer(200, PHOTO)
-        if page == "error-page":
-            return self.answer(200, b"<html>please log in</html>")
-        if page == "nothing":
-            return self.answer(200, b"")
-        if page == "gzip":
-            return self.answer(200, gzip.compress(bytes(10_000_000)), **{"Content-Encoding": "gzip"})
-        if page == "says-large":
-            return self.answer(200, PHOTO, **{"Content-Length": str(10**9)})
-        if page == "says-small":
-            return self.answer(200, PHOTO, **{"Content-Length": str(len(PHOTO) - 60)})
-        if page == "breaks-off":
-            return self.answer(200, PHOTO[:50], **{"Content-Length": str(len(PHOTO))})
-        if page == "whoever":
-            return self.answer(200 if self.headers["Authorization"] == "Basic bWU6cCB3" else 401, PHOTO)
-        if page == "rude":
-            self.wfile.write(b"HTTP/1.0 500 \x1b]0;owned\x07 http://me:secret@x.org/ \r\n\r\n")
-            return None
-        if page.startswith("drip"):
-            return self.drip(page)
-        if page == "endless":
-            self.send_response(200)
-            self.end_headers()
+        page = self.path.partition("?")[0].strip("/")
+        if page in DRIPS:  # a byte at a time, or many at once, for ever
             with contextlib.suppress(OSError):
-                while True:
-                    self.wfile.write(bytes(10_000))
-            return None
-        return self.answer(404, b"<html>not here</html>")
+                self.wfile.write(DRIPS[page])
+                while page == "endless" or not self.server.closing.wait(0.05):
+                    self.wfile.write(bytes(10_000) if page == "endless" else b"0")
+        elif page == "rude":
+            self.wfile.write(b"HTTP/1.0 500 \x1b]0;owned\x07 http://me:secret@x.org/ \r\n\r\n")
+        elif page == "inward":
+            self.answer(302, b"", 0, Location=f"http://127.0.0.2:{self.server.server_port}/photo?key=secret")
+        elif page in REDIRECTS:
+            self.answer(302, b"", 0, Location=REDIRECTS[page])
+        elif page == "gzip":
+            body = gzip.compress(bytes(10_000_000))
+            self.answer(200, body, len(body), **{"Content-Encoding": "gzip"})
+        elif page == "whoever":
+            known = self.headers["Authorization"] == "Basic bWU6cCB3"
+            self.answer(200 if known else 401, PHOTO, len(PHOTO))
+        else:
+            self.answer(*PAGES.get(page, (404, b"<html>not here</html>", 21)))
 
-    def answer(self, status: int, body: bytes, **headers: str) -> None:
+    def answer(self, status: int, body: bytes, length: int, **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        for name, value in {"Content-Length": str(length), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
         with contextlib.suppress(OSError):
             self.wfile.write(body)
 
-    def drip(self, page: str) -> None:
-        """Send the head or the body a byte at a time, for ever."""
-        heads = {
-            "drip-body": b"HTTP/1.0 200 OK\r\n\r\n",
-            "drip-chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "drip-head": b"HTTP/1.0 200 OK\r\nX: ",
-        }
-        with contextlib.suppress(OSError):
-            self.wfile.write(heads[page])
-            while not self.server.closing.wait(0.05):
-                self.wfile.write(b"0")
-
     def log_message(self, *_):
         pass
 
 
-@pytest.fixture
-def site(monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there, and nobody is asked
+@contextlib.contextmanager
+def serving(certificate=None):
+    """A server of `Site`, over TLS with a certificate; → its port."""
     Site.requested.clear()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
     server.closing = threading.Event()
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
+    yield server.server_port
     server.closing.set()
     server.shutdown()
     server.server_close()
     thread.join()
 
 
-def test_a_url_is_fetched_when_asked_for(site):
-    for url in (f"{site}/photo", f"{site}/moved", {"path": f"{site}/photo", "bytes": None}):
-        assert np.array_equal(np.asarray(load_image(url, **ANYWHERE)), noise(8, 8))
-        key = content_key(url, **ANYWHERE)
-        assert key == content_key(PHOTO)
-        assert load_image(url, **ANYWHERE, expected_key=key).size == (8, 8)
-    assert Site.requested[0] == ("/photo", "identity")
+@pytest.fixture
+def site(monkeypatch):
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there, and nobody is asked
+    with serving() as port:
+        yield f"http://127.0.0.1:{port}"
 
 
-def test_no_url_is_fetched_unasked(site):
+def test_a_url_is_fetched_when_asked_for_and_never_unasked(site):
     for function in (content_key, load_image):
         with pytest.raises(ImageError, match="allow_urls=True"):
             function(f"{site}/photo")
     assert Site.requested == []
+    whoever = f"{site}/whoever".replace("http://", "http://me:p%20w@")
+    for url in (f"{site}/photo", f"{site}/moved", {"path": f"{site}/photo", "bytes": None}, whoever):
+        key = content_key(url, **ANYWHERE)
+        assert key == content_key(PHOTO)
+        assert np.array_equal(np.asarray(load_image(url, **ANYWHERE, expected_key=key)), noise(8, 8))
+    assert Site.requested[0] == ("/photo", "identity")
 
 
-@pytest.mark.parametrize("page, message", [
-    ("missing", "/missing' answered HTTP 404 Not Found"),
-    ("nothing", r"/nothing' is empty \(0 bytes\)"),
-    ("ftp", r"/ftp' redirects to 'ftp://127\.0\.0\.1/x', which is refused"),
-    ("local", "/local' redirects to 'file:///etc/hosts', which is refused"),
-    ("malformed", "/malformed' (could not be fetched: ValueError|redirects to .* is not an address)"),
-    ("loop", "/loop' redirects more than 5 times"),
-    ("breaks-off", "/breaks-off' could not be fetched: IncompleteRead"),
-    ("rude", r"/rude' answered HTTP 500 \\x1b\]0;owned\\x07 http://…@x\.org/$"),
-    ("whoever", "/whoever' answered HTTP 401"),
-])  # fmt: skip
-def test_a_url_that_cannot_be_had(site, page, message):
-    for function in (content_key, load_image):
-        with pytest.raises(ImageError, match=message):
-            function(f"{site}/{page}", **ANYWHERE)
-
-
-@pytest.mark.parametrize("page, message", [
-    ("error-page", "/error-page' is not an image that can be read"),
-    ("gzip", "/gzip' is not an image that can be read"),
-    ("says-small", "/says-small' is (cut short|not an image)"),
-])  # fmt: skip
-def test_what_a_url_gives_must_be_an_image(site, page, message):
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("missing", "/missing' answered HTTP 404 Not Found"),
+        ("nothing", r"/nothing' is empty \(0 bytes\)"),
+        ("ftp", r"/ftp' redirects to 'ftp://127\.0\.0\.1/x', which is refused"),
+        ("local", "/local' redirects to 'file:///etc/hosts', which is refused"),
+        ("malformed", "/malformed' (could not be fetched: ValueError|redirects to .* is not an address)"),
+        ("loop", "/loop' redirects more than 5 times"),
+        ("breaks-off", "/breaks-off' could not be fetched: IncompleteRead"),
+        ("rude", r"/rude' answered HTTP 500 \\x1b\]0;owned\\x07 http://…@x\.org/$"),
+        ("whoever", "/whoever' answered HTTP 401"),
+        ("error-page", "/error-page' is not an image that can be read"),
+        ("gzip", "/gzip' is not an image that can be read"),
+        ("says-small", "/says-small' is (cut short|not an image)"),
+        ("says-large", "/says-large' is larger than 100,000 bytes"),
+        ("endless", "/endless' is larger than 100,000 bytes"),
+        # The server would go on for ever; the tests of a frozen program end after minutes.
+        ("drip-body", "/drip-body' was not fetched within 0.5 s; download it"),
+        ("drip-chunks", "/drip-chunks' was not fetched within 0.5 s; download it"),
+        ("drip-head", "/drip-head' was not fetched within 0.5 s; download it"),
+    ],
+)
+def test_what_a_url_does_not_give_is_an_error_of_its_row(site, page, message, monkeypatch):
+    monkeypatch.setattr(fetch, "MAX_DOWNLOAD_BYTES", 100_000)
+    if page.startswith("drip"):
+        monkeypatch.setattr(fetch, "DEADLINE", 0.5)
     with pytest.raises(ImageError, match=message):
         load_image(f"{site}/{page}", **ANYWHERE)
 
 
-@pytest.mark.parametrize("page", ["says-large", "endless"])
-def test_a_download_has_a_limit(site, page, monkeypatch):
-    monkeypatch.setattr(fetch, "MAX_DOWNLOAD_BYTES", 100_000)
-    with pytest.raises(ImageError, match=f"/{page}' is larger than 100,000 bytes"):
-        content_key(f"{site}/{page}", **ANYWHERE)
-
-
-def test_a_host_that_is_not_there(site):
-    message = (
-        r"'http://…@127.0.0.1:1/a.jpg\?…' could not be fetched: ConnectionRefusedError: Connection refused"
-    )
+def test_a_host_that_is_not_there_or_says_nothing(site, monkeypatch):
+    message = r"'http://…@127.0.0.1:1/a.jpg\?…' could not be fetched: ConnectionRefusedError"
     with pytest.raises(ImageError, match=message):
         load_image("http://me:secret@127.0.0.1:1/a.jpg?key=secret", **ANYWHERE)
-
-
-def test_a_password_goes_to_the_host_it_is_meant_for(site):
-    url = f"{site}/whoever".replace("http://", "http://me:p%20w@")
-    assert load_image(url, **ANYWHERE).size == (8, 8)
-
-
-# Time. The server would go on for ever; the tests of a frozen program end after minutes.
-
-
-@pytest.mark.parametrize("page", ["drip-body", "drip-chunks", "drip-head"])
-def test_a_download_has_a_deadline(site, page, monkeypatch):
-    monkeypatch.setattr(fetch, "DEADLINE", 0.5)
-    with pytest.raises(ImageError, match=f"/{page}' was not fetched within 0.5 s; download it"):
-        content_key(f"{site}/{page}", **ANYWHERE)
+    monkeypatch.setattr(fetch, "TIMEOUT", (5, 0.2))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        with pytest.raises(ImageError, match=r"could not be fetched: .*timed out"):
+            content_key(f"http://127.0.0.1:{silent.getsockname()[1]}/a.jpg", **ANYWHERE)
 
 
 def test_the_deadline_covers_the_look_up_of_a_name(site, monkeypatch):
-    asked, answered = threading.Event(), threading.Event()
-
-    def look_up(host, port):
-        asked.set()
-        answered.wait(60)
-        return ["127.0.0.1"]
-
+    answered = threading.Event()
     monkeypatch.setattr(fetch, "DEADLINE", 0.2)
-    monkeypatch.setattr(fetch, "look_up", look_up)
+    monkeypatch.setattr(fetch, "look_up", lambda host, port: answered.wait(60) and ["127.0.0.1"])
     with pytest.raises(ImageError, match=r"was not fetched within 0\.2 s"):
         content_key(f"{site}/photo", **ANYWHERE)
-    assert asked.is_set()
     answered.set()
-
-
-def test_a_server_that_says_nothing(site, monkeypatch):
-    monkeypatch.setattr(fetch, "TIMEOUT", (5, 0.2))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = f"http://127.0.0.1:{silent.getsockname()[1]}/a.jpg"
-        with pytest.raises(ImageError, match=r"could not be fetched: .*timed out"):
-            content_key(url, **ANYWHERE)
 
 
 def test_downloads_that_are_stopped_end_at_once(site):
@@ -230,61 +197,30 @@ def test_downloads_that_are_stopped_end_at_once(site):
     assert len(errors) == 1 and "/drip-body' was not fetched: the run was ended" in errors[0]
 
 
-# Hosts that are not public.
+# Hosts that are not public
 
-REFUSED = [
-    "0.0.0.0",
-    "127.0.0.1",
-    "127.255.255.254",
-    "10.0.0.1",
-    "172.16.0.1",
-    "172.31.255.255",
-    "192.168.1.1",
-    "169.254.169.254",
-    "100.64.0.1",
-    "224.0.0.1",
-    "239.255.255.250",
-    "240.0.0.1",
-    "255.255.255.255",
-    "::",
-    "::1",
-    "fe80::1",
-    "fe80::1%eth0",
-    "fec0::1",
-    "fc00::1",
-    "fd00:ec2::254",
-    "ff02::1",
-    "::ffff:127.0.0.1",
-    "::ffff:169.254.169.254",
-    "::127.0.0.1",
-    "64:ff9b::a00:1",
-    "64:ff9b:1::1",
-    "2002:7f00:1::",
-]
-PUBLIC = ["1.1.1.1", "93.184.215.14", "172.15.0.1", "172.32.0.1", "2606:4700:4700::1111", "::ffff:1.1.1.1",
-          "64:ff9b::101:101"]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", REFUSED)
-def test_addresses_that_are_refused(address):
-    assert not fetch.is_public(address)
-
-
-@pytest.mark.parametrize("address", PUBLIC)
-def test_addresses_that_are_public(address):
-    assert fetch.is_public(address)
-
-
+REFUSED = (
+    "0.0.0.0 127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 169.254.169.254 "
+    "100.64.0.1 224.0.0.1 239.255.255.250 240.0.0.1 255.255.255.255 :: ::1 fe80::1 fe80::1%eth0 fec0::1 "
+    "fc00::1 fd00:ec2::254 ff02::1 ::ffff:127.0.0.1 ::ffff:169.254.169.254 ::127.0.0.1 64:ff9b::a00:1 "
+    "64:ff9b:1::1 2002:7f00:1::"
+)
+PUBLIC = "1.1.1.1 172.15.0.1 172.32.0.1 2606:4700:4700::1111 ::ffff:1.1.1.1 64:ff9b::101:101"
 # what getaddrinfo takes for 127.0.0.1, and names that lead there
-@pytest.mark.parametrize(
-    "host", ["127.0.0.1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "127.1", "0", "localhost",
-             "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "LOCALHOST.", "me:secret@localhost"]
-)  # fmt: skip
+HERE = (
+    "127.0.0.1 2130706433 0x7f.1 0177.0.0.1 127.1 0 localhost [::1] [::ffff:7f00:1] LOCALHOST. me:x@localhost"
+)
+
+
+def test_addresses_that_are_refused_and_those_that_are_public():
+    assert [address for address in REFUSED.split() if fetch.is_public(address)] == []
+    assert [address for address in PUBLIC.split() if not fetch.is_public(address)] == []
+
+
+@pytest.mark.parametrize("host", HERE.split())
 def test_this_machine_is_refused_however_it_is_spelled(site, host):
-    port = site.rpartition(":")[2]
-    for function in (content_key, load_image):
-        with pytest.raises(ImageError, match=r"allow_private_urls=True|could not be fetched: gaierror"):
-            function(f"http://{host}:{port}/photo", allow_urls=True)
+    with pytest.raises(ImageError, match=r"allow_private_urls=True|could not be fetched: gaierror"):
+        content_key(f"http://{host}:{site.rpartition(':')[2]}/photo", allow_urls=True)
     assert Site.requested == []
 
 
@@ -297,8 +233,7 @@ def first_is_public(monkeypatch):
 
 def test_a_redirect_into_the_own_network_is_refused(site, first_is_public):
     message = (
-        r"/inward' redirects to 'http://127\.0\.0\.2:\d+/photo\?…', which is at 127\.0\.0\.2, "
-        r"which is not public; such hosts are asked only with allow_private_urls=True"
+        r"/inward' redirects to 'http://127\.0\.0\.2:\d+/photo\?…', which is at 127\.0\.0\.2, which is not"
     )
     with pytest.raises(ImageError, match=message):
         load_image(f"{site}/inward", allow_urls=True)
@@ -308,26 +243,22 @@ def test_a_redirect_into_the_own_network_is_refused(site, first_is_public):
 
 def test_the_checked_address_is_connected_to_whatever_the_name_says_later(site, first_is_public, monkeypatch):
     answers = iter(["127.0.0.1", "127.0.0.2", "127.0.0.2"])
-    asked = []
+    real = socket.getaddrinfo
 
     def getaddrinfo(host, port, *rest, **more):
         if not host.endswith(".example"):  # connecting looks up the address that was found
             assert ipaddress.ip_address(host)
             return real(host, port, *rest, **more)
-        asked.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
 
-    real = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     url = site.replace("127.0.0.1", "rebinding.example")
     assert load_image(f"{url}/photo", allow_urls=True).size == (8, 8)
-    assert asked == ["rebinding.example"]
     with pytest.raises(ImageError, match=r"/photo' is at 127\.0\.0\.2"):
         load_image(f"{url}/photo", allow_urls=True)
 
 
-# TLS. A certificate of photos.example, which signs itself and is of no other use.
-
+# A certificate of photos.example, which signs itself and is of no other use.
 CERTIFICATE = """\
 -----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgXNVh6MUK5R0uQrWB
@@ -348,64 +279,44 @@ i6+K6vqJAiBJ7IQ1qTQ0Xdbr3HtG9Xd8Z563Nfafx/o29EKqmr/s8g==
 """
 
 
-@pytest.fixture
-def secure_site(tmp_path, monkeypatch):
-    """A server for https://photos.example, trusted, and its port."""
-    place = tmp_path / "photos.pem"
-    place.write_text(CERTIFICATE)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(place)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Site)
-    server.closing = threading.Event()
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(place))
+def test_tls_checks_the_name_of_the_host_and_not_its_address(tmp_path, monkeypatch):
+    file = tmp_path / "photos.pem"
+    file.write_text(CERTIFICATE)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(file))
     monkeypatch.setattr(fetch, "look_up", lambda host, port: ["127.0.0.1"])
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield server.server_port
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def test_tls_checks_the_name_of_the_host_and_not_its_address(secure_site, monkeypatch):
-    assert load_image(f"https://photos.example:{secure_site}/photo", **ANYWHERE).size == (8, 8)
-    with pytest.raises(ImageError, match=r"SSLCertVerificationError: .*[Hh]ostname mismatch"):
-        load_image(f"https://other.example:{secure_site}/photo", **ANYWHERE)
-    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
-    with pytest.raises(ImageError, match=r"SSLCertVerificationError: .*self.signed certificate"):
-        load_image(f"https://photos.example:{secure_site}/photo", **ANYWHERE)
+    with serving(file) as port:
+        assert load_image(f"https://photos.example:{port}/photo", **ANYWHERE).size == (8, 8)
+        with pytest.raises(ImageError, match=r"SSLCertVerificationError: .*[Hh]ostname mismatch"):
+            load_image(f"https://other.example:{port}/photo", **ANYWHERE)
+        monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+        with pytest.raises(ImageError, match=r"SSLCertVerificationError: .*self.signed certificate"):
+            load_image(f"https://photos.example:{port}/photo", **ANYWHERE)
 
 
 # Addresses that are none: an error for the row, never another exception.
 
 MALFORMED = [
-    "http://", "http:///x.jpg", "http://[::1/x.jpg", "http://x:99999/a", "http://x:0/a", "http://x:-1/a",
-    "http://x:port/a",
-    "http://a b/x", "http://a\nb/x", "http://a\0b/x", "http://①.0.0.1/x", "http://\udcff/x",
-    "http://..../x", "http://" + "a" * 300 + "/x", "http://" + "a." * 500_000 + "/x",
-    "https://[v1.x]/", "http://[]/",
-    "http://%00/x", "http://\u202ex/", "http://xn--\u0131/",
-    "file://[::1/x.jpg", "file://x", "file://", "file://h\u2100st/x", "file:///\0", "file:///\udcff%",
-    "FILE://[", "file:///" + "a/" * 500_000, "ftp://x/a.jpg", "ftp://[::1/x", "gopher://[", "s3://me:secret@[",
-    "data:", "data:,", "data:image/png;base64,%%%", "data:image/png;base64," + "A" * 10, "data:;base64,é",
-    "data:image/png,\udcff", "//x/a.jpg", "http:/x", "http:", ":", "://", "[", "~\0", "~nobody/x",
-    "\ud800", "a\0b", "a" * 10**6, "\x1b[31m.jpg", "CON:", "\\\\host\\share\\a.jpg",
+    "http://", "http:///x.jpg", "http://[::1/x.jpg", "http://x:99999/a", "http://x:-1/a", "http://x:port/a",
+    "http://a b/x", "http://a\nb/x", "http://a\0b/x", "http://①.0.0.1/x", "http://\udcff/x", "http://..../x",
+    "http://" + "a" * 300 + "/x", "http://" + "a." * 500_000 + "/x", "https://[v1.x]/", "http://%00/x",
+    "http://\u202ex/", "http://xn--\u0131/", "file://[::1/x.jpg", "file://", "file://h\u2100st/x",
+    "file:///\0", "file:///\udcff%", "file:///" + "a/" * 500_000, "ftp://[::1/x", "s3://me:secret@[",
+    "data:", "data:,", "data:image/png;base64," + "A" * 10, "data:;base64,é", "data:image/png,\udcff",
+    "//x/a.jpg", "http:/x", ":", "://", "~\0", "~nobody/x", "\ud800", "a\0b", "a" * 10**6, "\x1b[31m.jpg",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("allowed", [{}, {"allow_urls": True}], ids=["paths", "urls"])
 @pytest.mark.parametrize("address", MALFORMED, ids=lambda address: ascii(address)[:30])
-def test_an_address_that_is_none_is_an_error_of_its_row(address, allowed, monkeypatch, tmp_path):
+def test_an_address_that_is_none_is_an_error_of_its_row(address, monkeypatch, tmp_path):
     def look_up(host, port):
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(fetch, "look_up", look_up)
-    for function in (content_key, load_image):
+    for allowed in ({}, {"allow_urls": True}):
         for image in (address, {"path": address, "bytes": None}):
             with pytest.raises(ImageError) as caught:
-                key = function(image, **allowed)
-                load_image(image, expected_key=key, **allowed)  # bytes that are no image have a key
+                content_key(image, **allowed)
+                load_image(image, **allowed)  # bytes that are no image have a key
             message = str(caught.value)
             assert len(message) < 700 and message.isprintable() and "secret" not in message

@@ -1,15 +1,17 @@
-"""Images of every kind → the RGB pixels and keys they must have, and the errors of those that are none."""
+"""Images of every form → the RGB pixels and keys they must have, and one error for whatever is none."""
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import io
 import os
 import struct
 import threading
 import time
 import warnings
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,9 +22,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from PIL import Image, ImageFile, PngImagePlugin
+from PIL import Image, ImageFile
 
-from capscore.errors import ImageError
+from capscore.errors import CapscoreError, ImageError
+from capscore.files.sizes import IMAGE_BYTES
 from capscore.images.load import content_key, load_image
 
 from ..photos import COLOUR, GREY, GREY_ALPHA, PALETTE, encode, noise, png, row
@@ -37,6 +40,10 @@ def pixels_of(image) -> list[tuple[int, int, int]]:
     return [tuple(map(int, pixel)) for pixel in np.asarray(rgb).reshape(-1, 3)]
 
 
+def grey(*levels: int) -> list[tuple[int, int, int]]:
+    return [(level,) * 3 for level in levels]
+
+
 def palette(*colours, transparency=None) -> Image.Image:
     image = row("P", *range(len(colours)))
     image.putpalette([level for colour in colours for level in colour])
@@ -45,18 +52,20 @@ def palette(*colours, transparency=None) -> Image.Image:
     return image
 
 
+def with_transparent(image: Image.Image, colour) -> Image.Image:
+    image.info["transparency"] = colour
+    return image
+
+
 # Modes. Half transparent red on white: 255, and 255 × (1 − 128/255) = 127.
 
 PIL_IMAGES = {
     "1": (row("1", 0, 255), [BLACK, WHITE]),
-    "L": (row("L", 0, 7, 255), [BLACK, (7, 7, 7), WHITE]),
-    "LA": (row("LA", (10, 255), (10, 0), (0, 128)), [(10, 10, 10), WHITE, (127, 127, 127)]),
-    "La": (row("LA", (10, 255), (10, 0)).convert("La"), [(10, 10, 10), WHITE]),
+    "L": (row("L", 0, 7, 255), grey(0, 7, 255)),
+    "LA": (row("LA", (10, 255), (10, 0), (0, 128)), grey(10, 255, 127)),
+    "La": (row("LA", (10, 255), (10, 0)).convert("La"), grey(10, 255)),
     "RGB": (row("RGB", (1, 2, 3), RED), [(1, 2, 3), RED]),
-    "RGBA": (
-        row("RGBA", (255, 0, 0, 255), (255, 0, 0, 0), (255, 0, 0, 128)),
-        [RED, WHITE, (255, 127, 127)],
-    ),
+    "RGBA": (row("RGBA", (*RED, 255), (*RED, 0), (*RED, 128)), [RED, WHITE, (255, 127, 127)]),
     "RGBa": (row("RGBA", (9, 8, 7, 255), (9, 8, 7, 0)).convert("RGBa"), [(9, 8, 7), WHITE]),
     "RGBX": (row("RGBX", (1, 2, 3, 0)), [(1, 2, 3)]),
     "P": (palette(RED, GREEN), [RED, GREEN]),
@@ -68,137 +77,88 @@ PIL_IMAGES = {
         row("CMYK", (0, 0, 0, 0), (255, 0, 0, 0), (0, 255, 255, 0), (0, 0, 0, 255), (0, 0, 0, 100)),
         [WHITE, (0, 255, 255), RED, BLACK, (155, 155, 155)],
     ),
-    "YCbCr": (row("YCbCr", (0, 128, 128), (255, 128, 128), (100, 128, 128)), [BLACK, WHITE, (100,) * 3]),
+    "YCbCr": (row("YCbCr", (0, 128, 128), (255, 128, 128), (100, 128, 128)), grey(0, 255, 100)),
     "HSV": (row("HSV", (0, 255, 255), (0, 0, 40)), [RED, (40, 40, 40)]),
-    "I;16": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], np.uint16)), [BLACK, (0x12,) * 3, WHITE]),
-    "I;16B": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], ">u2")), [BLACK, (0x12,) * 3, WHITE]),
-    "RGB with a transparent colour": (row("RGB", (1, 2, 3), (1, 2, 4)), [WHITE, (1, 2, 4)]),
+    "I;16": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], np.uint16)), grey(0, 0x12, 255)),
+    "I;16B": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], ">u2")), grey(0, 0x12, 255)),
+    "RGB with a colour": (with_transparent(row("RGB", (1, 2, 3), (1, 2, 4)), (1, 2, 3)), [WHITE, (1, 2, 4)]),
 }
-PIL_IMAGES["RGB with a transparent colour"][0].info["transparency"] = (1, 2, 3)
-
-
-@pytest.mark.parametrize("mode", PIL_IMAGES)
-def test_every_mode_of_a_pil_image(mode):
-    image, expected = PIL_IMAGES[mode]
-    assert pixels_of(image) == expected
-
-
-def test_sixteen_bit_modes_are_what_they_are_called():
-    assert [PIL_IMAGES[mode][0].mode for mode in ("I;16", "I;16B")] == ["I;16", "I;16B"]
 
 
 def u16(*values: int) -> bytes:
     return struct.pack(f">{len(values)}H", *values)
 
 
+def grey_png(bits: int, lines: bytes, width: int, transparent: int | None = None) -> bytes:
+    chunks = [] if transparent is None else [(b"tRNS", u16(transparent))]
+    return png(width, 1, bits=bits, colour=GREY, lines=b"\0" + lines, chunks=chunks)
+
+
+def colour_png(bits: int, lines: bytes, width: int, *transparent: int) -> bytes:
+    chunks = [(b"tRNS", u16(*transparent))] if transparent else []
+    return png(width, 1, bits=bits, colour=COLOUR, lines=b"\0" + lines, chunks=chunks)
+
+
+HALF_RED = [(b"PLTE", bytes([*GREEN, *RED])), (b"tRNS", bytes([255, 128]))]
 ANIMATION = [Image.new("RGB", (2, 1), colour) for colour in (RED, GREEN)]
-PNGS = {
-    "1 bit": (png(2, 1, bits=1, colour=GREY, lines=b"\0\x40"), [BLACK, WHITE]),
-    "1 bit, white is transparent": (
-        png(2, 1, bits=1, colour=GREY, lines=b"\0\x40", chunks=[(b"tRNS", u16(0))]),
-        [WHITE, WHITE],
-    ),
-    "2 bits": (png(4, 1, bits=2, colour=GREY, lines=b"\0\x1b"), [(v, v, v) for v in (0, 85, 170, 255)]),
-    "2 bits, level 1 transparent": (
-        png(4, 1, bits=2, colour=GREY, lines=b"\0\x1b", chunks=[(b"tRNS", u16(1))]),
-        [(v, v, v) for v in (0, 255, 170, 255)],
-    ),
-    "4 bits, level 3 transparent": (
-        png(2, 1, bits=4, colour=GREY, lines=b"\0\x31", chunks=[(b"tRNS", u16(3))]),
-        [WHITE, (17, 17, 17)],
-    ),
-    "8 bits, level 5 transparent": (
-        png(2, 1, bits=8, colour=GREY, lines=b"\0\x05\x06", chunks=[(b"tRNS", u16(5))]),
-        [WHITE, (6, 6, 6)],
-    ),
-    "16 bits": (
-        png(3, 1, bits=16, colour=GREY, lines=b"\0" + u16(0, 0x80FF, 0xFFFF)),
-        [BLACK, (0x80,) * 3, WHITE],
-    ),
-    "16 bits, one level transparent": (
-        png(2, 1, bits=16, colour=GREY, lines=b"\0" + u16(0x1234, 0x1235), chunks=[(b"tRNS", u16(0x1234))]),
-        [WHITE, (0x12,) * 3],
-    ),
-    "16 bits with alpha": (
+FRAMES = {"save_all": True, "append_images": ANIMATION[1:]}
+FILES = {
+    "PNG, 1 bit": (grey_png(1, b"\x40", 2), [BLACK, WHITE]),
+    "PNG, 1 bit, black transparent": (grey_png(1, b"\x40", 2, 0), [WHITE, WHITE]),
+    "PNG, 2 bits": (grey_png(2, b"\x1b", 4), grey(0, 85, 170, 255)),
+    "PNG, 2 bits, level 1 transparent": (grey_png(2, b"\x1b", 4, 1), grey(0, 255, 170, 255)),
+    "PNG, 4 bits, level 3 transparent": (grey_png(4, b"\x31", 2, 3), grey(255, 17)),
+    "PNG, 8 bits, level 5 transparent": (grey_png(8, b"\5\6", 2, 5), grey(255, 6)),
+    "PNG, 16 bits": (grey_png(16, u16(0, 0x80FF, 0xFFFF), 3), grey(0, 0x80, 255)),
+    "PNG, 16 bits, transparent": (grey_png(16, u16(0x1234, 0x1235), 2, 0x1234), grey(255, 0x12)),
+    "PNG, 16 bits, alpha": (
         png(2, 1, bits=16, colour=GREY_ALPHA, lines=b"\0" + u16(0x1234, 0xFFFF, 0x1234, 0)),
-        [(0x12,) * 3, WHITE],
+        grey(0x12, 255),
     ),
-    "colour, one transparent": (
-        png(2, 1, bits=8, colour=COLOUR, lines=b"\0\1\2\3\4\5\6", chunks=[(b"tRNS", u16(1, 2, 3))]),
-        [WHITE, (4, 5, 6)],
-    ),
-    "16-bit colour": (
-        png(1, 1, bits=16, colour=COLOUR, lines=b"\0" + u16(0x1234, 0xFFFF, 0x00FF)),
-        [(0x12, 0xFF, 0x00)],
-    ),
-    "16-bit colour, one transparent": (
-        png(
-            2,
-            1,
-            bits=16,
-            colour=COLOUR,
-            lines=b"\0" + u16(0x1234, 0x2345, 0x3456, 0x7777, 0x2345, 0x3456),
-            chunks=[(b"tRNS", u16(0x1234, 0x2345, 0x3456))],
-        ),
+    "PNG, colour, transparent": (colour_png(8, b"\1\2\3\4\5\6", 2, 1, 2, 3), [WHITE, (4, 5, 6)]),
+    "PNG, 16-bit colour": (colour_png(16, u16(0x1234, 0xFFFF, 0x00FF), 1), [(0x12, 0xFF, 0)]),
+    "PNG, 16-bit colour, transparent": (
+        colour_png(16, u16(0x1234, 0x2345, 0x3456, 0x7777, 0x2345, 0x3456), 2, 0x1234, 0x2345, 0x3456),
         [WHITE, (0x77, 0x23, 0x34)],
     ),
-    "palette, the second half transparent": (
-        png(
-            2,
-            1,
-            bits=8,
-            colour=PALETTE,
-            lines=b"\0\0\1",
-            chunks=[(b"PLTE", bytes([*GREEN, *RED])), (b"tRNS", bytes([255, 128]))],
-        ),
+    "PNG, palette, half transparent": (
+        png(2, 1, bits=8, colour=PALETTE, lines=b"\0\0\1", chunks=HALF_RED),
         [GREEN, (255, 127, 127)],
     ),
-}
-FILES = {
-    **{f"PNG {name}": case for name, case in PNGS.items()},
-    "PGM of 16 bits": (b"P5 3 1 65535\n" + u16(0, 0x8001, 0xFFFF), [BLACK, (0x80,) * 3, WHITE]),
+    "PGM of 16 bits": (b"P5 3 1 65535\n" + u16(0, 0x8001, 0xFFFF), grey(0, 0x80, 255)),
     "PGM of 10 bits": (b"P5 2 1 1023\n" + u16(0, 1023), [BLACK, WHITE]),
-    "TIFF of 16 bits": (encode(np.array([[0x1234, 0xFFFF]], np.uint16), "TIFF"), [(0x12,) * 3, WHITE]),
-    "TIFF of 16 bits, big-endian": (encode(np.array([[0x1234]], ">u2"), "TIFF"), [(0x12,) * 3]),
+    "TIFF of 16 bits": (encode(np.array([[0x1234, 0xFFFF]], np.uint16), "TIFF"), grey(0x12, 255)),
+    "TIFF of 16 bits, big-endian": (encode(np.array([[0x1234]], ">u2"), "TIFF"), grey(0x12)),
     "TIFF in CMYK": (encode(row("CMYK", (0, 255, 255, 0)), "TIFF"), [RED]),
-    "TIFF of two pages": (
-        encode(ANIMATION[0], "TIFF", save_all=True, append_images=ANIMATION[1:]),
-        [RED, RED],
-    ),
-    "animated GIF": (encode(ANIMATION[0], "GIF", save_all=True, append_images=ANIMATION[1:]), [RED, RED]),
-    "GIF with a transparent pixel": (
-        encode(palette(RED, GREEN, transparency=0), "GIF", transparency=0),
-        [WHITE, GREEN],
-    ),
-    "animated WebP": (
-        encode(ANIMATION[0], "WEBP", save_all=True, append_images=ANIMATION[1:], lossless=True),
-        [RED, RED],
-    ),
+    "TIFF of two pages": (encode(ANIMATION[0], "TIFF", **FRAMES), [RED, RED]),
+    "animated GIF": (encode(ANIMATION[0], "GIF", **FRAMES), [RED, RED]),
+    "GIF with a transparent pixel": (encode(palette(RED, GREEN), "GIF", transparency=0), [WHITE, GREEN]),
+    "animated WebP": (encode(ANIMATION[0], "WEBP", **FRAMES, lossless=True), [RED, RED]),
     "WebP with alpha": (
-        encode(row("RGBA", (255, 0, 0, 128), (0, 0, 255, 255)), "WEBP", lossless=True, exact=True),
+        encode(row("RGBA", (*RED, 128), (*BLUE, 255)), "WEBP", lossless=True, exact=True),
         [(255, 127, 127), BLUE],
     ),
-    "animated PNG": (encode(ANIMATION[0], "PNG", save_all=True, append_images=ANIMATION[1:]), [RED, RED]),
+    "animated PNG": (encode(ANIMATION[0], "PNG", **FRAMES), [RED, RED]),
     "BMP": (encode(row("RGB", RED, BLUE), "BMP"), [RED, BLUE]),
-    "one pixel": (encode(row("L", 77)), [(77, 77, 77)]),
 }
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_kind_of_file(name, tmp_path):
-    data, expected = FILES[name]
-    path = tmp_path / "image"  # without a suffix: contents decide
-    path.write_bytes(data)
-    assert pixels_of(path) == expected
-    assert pixels_of(data) == expected
+@pytest.mark.parametrize("name", [*PIL_IMAGES, *FILES])
+def test_every_mode_and_file_has_the_pixels_that_it_shows(name, tmp_path):
+    image, expected = (PIL_IMAGES | FILES)[name]
+    assert pixels_of(image) == expected
+    if isinstance(image, bytes):
+        path = tmp_path / "image"  # without a suffix: contents decide
+        path.write_bytes(image)
+        assert pixels_of(path) == expected
+    elif name.startswith("I;16"):
+        assert image.mode == name
 
 
-@pytest.mark.parametrize("mode, colour, expected", [
-    ("L", 200, (200, 200, 200)),
-    ("CMYK", (0, 255, 255, 0), RED),
-    ("CMYK", (0, 0, 0, 55), (200, 200, 200)),
-    ("YCbCr", (76, 85, 255), RED),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mode", "colour", "expected"),
+    [("L", 200, (200,) * 3), ("CMYK", (0, 255, 255, 0), RED), ("YCbCr", (76, 85, 255), RED)],
+)
 def test_jpeg_of_every_mode(mode, colour, expected):
     data = encode(Image.new(mode, (16, 16), colour), "JPEG", quality=100)
     assert (b"Adobe" in data) == (mode == "CMYK")  # which stores its inks inverted
@@ -218,56 +178,34 @@ TURNS = {
 }
 
 
-@pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP"])
 @pytest.mark.parametrize("orientation", TURNS)
-def test_exif_orientation(orientation, format):
+def test_exif_orientation_turns_once(orientation):
     stored = noise(3, 5)
     exif = Image.Exif()
     exif[0x0112] = orientation
-    data = encode(stored, format, exif=exif, **({"lossless": True} if format == "WEBP" else {}))
     upright = TURNS[orientation](stored)
-    opened = Image.open(io.BytesIO(data))
-    for image in (data, opened, opened.convert("RGB"), load_image(data)):  # the last: never turned twice
-        assert np.array_equal(np.asarray(load_image(image)), upright)
-
-
-def test_exif_orientation_of_a_jpeg():
-    corners = np.zeros((32, 48, 3), np.uint8)
-    corners[:16, :16] = RED
-    exif = Image.Exif()
-    exif[0x0112] = 6  # stored lying: the top left of what is stored is the top right of what was seen
-    rgb = load_image(encode(corners, "JPEG", quality=95, exif=exif))
-    assert rgb.size == (32, 48)
-    assert rgb.getpixel((28, 4))[0] > 200 and max(rgb.getpixel((4, 4))) < 30
+    for options in ({}, {"format": "TIFF"}, {"format": "WEBP", "lossless": True}):
+        data = encode(stored, exif=exif, **options)
+        opened = Image.open(io.BytesIO(data))
+        for image in (data, opened, opened.convert("RGB"), load_image(data)):
+            assert np.array_equal(np.asarray(load_image(image)), upright)
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-@pytest.mark.parametrize("format", ["JPEG", "PNG"])
 @pytest.mark.parametrize("exif", [b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff"])
-def test_a_photo_with_damaged_exif_is_still_a_photo(exif, format):
-    data = encode(Image.new("RGB", (8, 8), "white"), format, exif=exif)
-    assert set(pixels_of(data)) == {WHITE}
+def test_a_photo_with_damaged_exif_is_still_a_photo(exif):
+    for format in ("JPEG", "PNG"):
+        assert set(pixels_of(encode(Image.new("RGB", (8, 8), "white"), format, exif=exif))) == {WHITE}
 
 
 def test_wide_grey_of_older_pillow():
     """Before Pillow 11 a 16-bit PNG opened with mode I."""
     image = row("I", 0, 0x1234, 0xFFFF)
     image.format = "PNG"
-    assert pixels_of(image) == [BLACK, (0x12,) * 3, WHITE]
+    assert pixels_of(image) == grey(0, 0x12, 255)
 
 
-@pytest.mark.parametrize("image", [
-    Image.fromarray(np.array([[0, 70000]], np.int32)),
-    Image.fromarray(np.array([[0.0, 1.0]], np.float32)),
-    encode(np.array([[0, 70000]], np.int32), "TIFF"),
-    encode(np.array([[0.0, 1.0]], np.float32), "TIFF"),
-])  # fmt: skip
-def test_pixels_without_a_defined_white(image):
-    with pytest.raises(ImageError, match=r"32-bit pixels .*scale them to 0…255"):
-        load_image(image)
-
-
-# Kinds of input.
+# Forms: the law that all are the same image
 
 
 @pytest.fixture
@@ -277,36 +215,49 @@ def photo(tmp_path) -> Path:
     return path
 
 
-def kinds(path: Path) -> dict[str, object]:
-    data = path.read_bytes()
-    return {
-        "str": str(path),
-        "Path": path,
-        "file URL": path.as_uri(),
-        "bytes": data,
-        "bytearray": bytearray(data),
-        "memoryview": memoryview(data),
-        "BytesIO": io.BytesIO(data),
-        "dict with a path": {"path": str(path), "bytes": None},
-        "dict with bytes": {"path": None, "bytes": data},
-        "dict with bytes and another machine's path": {"path": "/gone/photo.png", "bytes": data},
-        "data URI": "data:image/png;base64," + base64.b64encode(data).decode(),
-        "percent-encoded data URI": "data:image/png," + "".join(f"%{byte:02x}" for byte in data),
-        "arrow scalar": pyarrow.scalar(str(path)),
-    }
+FORMS = {
+    "str": lambda path, data: str(path),
+    "Path": lambda path, data: path,
+    "relative": lambda path, data: os.path.relpath(path),
+    "from home": lambda path, data: f"~/{path.name}",
+    "file URL": lambda path, data: path.as_uri(),
+    "bytes": lambda path, data: data,
+    "bytearray": lambda path, data: bytearray(data),
+    "memoryview": lambda path, data: memoryview(data),
+    "BytesIO": lambda path, data: io.BytesIO(data),
+    "dict with a path": lambda path, data: {"path": str(path), "bytes": None},
+    "dict with bytes": lambda path, data: {"path": None, "bytes": data},
+    "dict with bytes and another machine's path": lambda path, data: {"path": "/gone/a.png", "bytes": data},
+    "data URI": lambda path, data: "data:image/png;base64," + base64.b64encode(data).decode(),
+    "percent-encoded data URI": lambda path, data: "data:image/png," + "".join(f"%{b:02x}" for b in data),
+    "arrow scalar": lambda path, data: pyarrow.scalar(str(path)),
+}
+PIXELS = {
+    "array": lambda pixels: pixels,
+    "tensor": torch.from_numpy,
+    "PIL": Image.fromarray,
+    "turned view": lambda pixels: pixels[:, ::-1].copy()[:, ::-1],
+    "Fortran": np.asfortranarray,
+    "masked": np.ma.masked_array,
+    "opened PNG": lambda pixels: Image.open(io.BytesIO(encode(pixels))),
+}
 
 
-def test_all_encoded_kinds_are_the_same_image(photo):
-    for kind, image in kinds(photo).items():
-        assert np.array_equal(np.asarray(load_image(image)), noise()), kind
-        assert content_key(image) == content_key(photo), kind
-        assert load_image(image, expected_key=content_key(photo)).size == (64, 48), kind
-
-
-def test_path_from_home_and_relative_path(photo, monkeypatch):
+@pytest.mark.parametrize("form", [*FORMS, *PIXELS])
+def test_every_form_of_a_picture_is_the_same_image(form, photo, monkeypatch):
     monkeypatch.setenv("HOME", str(photo.parent))
-    monkeypatch.chdir(photo.parent)
-    assert content_key("~/a photo.png") == content_key("a photo.png") == content_key(photo)
+    encoded = form in FORMS
+    image = FORMS[form](photo, photo.read_bytes()) if encoded else PIXELS[form](noise())
+    key = content_key(image)
+    assert key == content_key(photo if encoded else noise()) and key.startswith(
+        "file:" if encoded else "rgb:"
+    )
+    assert np.array_equal(np.asarray(load_image(image)), noise())
+    rgb = load_image(image, expected_key=key)
+    rgb.putpixel((0, 0), (255, 255, 254))  # the result shares no memory with what was given
+    assert np.array_equal(np.asarray(load_image(image)), noise())
+    with pytest.raises(ImageError, match="changed while being scored"):
+        load_image(image, expected_key=key[:-1])
 
 
 def test_an_open_file_is_read_from_its_start_and_left_where_it_was(photo):
@@ -316,25 +267,7 @@ def test_an_open_file_is_read_from_its_start_and_left_where_it_was(photo):
         assert file.tell() == 10
 
 
-def test_arrays_and_tensors_are_the_same_image():
-    pixels = noise()
-    grey = pixels[..., 0]
-    for image in (pixels, torch.from_numpy(pixels), Image.fromarray(pixels), pixels[:, ::-1][:, ::-1]):
-        assert np.array_equal(np.asarray(load_image(image)), pixels)
-        assert content_key(image) == content_key(pixels)
-    for image in (grey, grey[..., None], Image.fromarray(grey), np.dstack([grey] * 3)):
-        assert np.array_equal(np.asarray(load_image(image)), np.dstack([grey] * 3))
-        assert content_key(image) == content_key(grey)
-
-
-def test_the_result_shares_no_memory_with_what_was_given():
-    for image in (Image.new("RGB", (2, 2)), np.zeros((2, 2, 3), np.uint8)):
-        rgb = load_image(image)
-        rgb.putpixel((0, 0), RED)
-        assert pixels_of(image) == [BLACK] * 4
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_array_round_trip(data):
     channels = data.draw(st.sampled_from([None, 1, 3, 4]))
@@ -353,63 +286,42 @@ def test_array_round_trip(data):
     assert content_key(changed) != content_key(rgb)
 
 
-# Keys.
-
-
-def test_key_is_the_digest_of_the_bytes(tmp_path):
-    path = tmp_path / "a"
-    path.write_bytes(b"a")
+def test_keys_go_by_content(photo):
     # XXH3's published 128-bit digest of the one letter a.
-    assert content_key(path) == content_key(b"a") == "file:a96faf705af16834e6c632b61e964e1f"
-
-
-def test_keys_go_by_content(tmp_path, photo):
-    twin = tmp_path / "twin.jpg"
-    twin.write_bytes(photo.read_bytes())
-    assert content_key(twin) == content_key(photo)
+    assert content_key(b"a") == "file:a96faf705af16834e6c632b61e964e1f"
     before = content_key(photo)
     photo.write_bytes(encode(noise(seed=1)))
     assert content_key(photo) != before
-
-
-def test_same_pixels_in_another_shape_have_another_key():
     assert content_key(np.zeros((2, 3), np.uint8)) != content_key(np.zeros((3, 2), np.uint8))
-
-
-def test_key_of_a_pil_image_sees_edits_in_place(photo):
+    assert content_key(palette(RED, GREEN)) == content_key(row("RGB", RED, GREEN))
     image = Image.open(photo)
     before = content_key(image)
-    assert before == content_key(Image.open(photo)) == content_key(noise())
-    image.putpixel((0, 0), (1, 2, 3))
-    assert image.filename  # still says where it came from
-    assert content_key(image) != before
-    assert pixels_of(image)[0] == (1, 2, 3)
+    image.putpixel((0, 0), (1, 2, 3))  # `filename` still says where it came from
+    assert image.filename and content_key(image) != before and pixels_of(image)[0] == (1, 2, 3)
 
 
-def test_key_of_a_palette_is_that_of_its_colours():
-    assert content_key(palette(RED, GREEN)) == content_key(row("RGB", RED, GREEN))
-    assert content_key(palette(RED, GREEN)) != content_key(palette(RED, BLUE))
+# What is no image. Both functions raise what needs no decoding.
 
 
-def test_an_image_that_changes_between_key_and_pixels(photo):
-    key = content_key(photo)
-    photo.write_bytes(encode(noise(seed=1)))
-    with pytest.raises(ImageError, match=r"a photo.png' changed while being scored"):
-        load_image(photo, expected_key=key)
-    array = np.zeros((2, 2), np.uint8)
-    key = content_key(array)
-    assert load_image(array, expected_key=key).size == (2, 2)
-    array[0, 0] = 1
-    with pytest.raises(ImageError, match=r"array of shape .* changed while being scored"):
-        load_image(array, expected_key=key)
+class Pretender:
+    """Something that says it is an array and fails when it is asked."""
+
+    shape, dtype = (2, 2, 3), "uint8"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def __array__(self, dtype=None, copy=None):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
-# Errors. Both functions raise those that need no decoding.
-
+ZEROS = np.zeros((2, 2, 3), np.uint8)
+NO_ARRAY, NOT_UINT8, CHANNELS = "cannot be made a NumPy array", "expected uint8", "1, 3 or 4 channels"
 EARLY = {
     "None": (None, "None is not an image; expected a path"),
     "a missing value": (float("nan"), "nan is not an image"),
-    "number": (3, "3 is not an image"),
     "list": ([1, 2], "an object of type list is not an image"),
     "missing file": ("/no/such.jpg", "no such file: '/no/such.jpg'"),
     "missing relative file": ("no_such.jpg", r"no such file: 'no_such.jpg' in /"),
@@ -418,12 +330,10 @@ EARLY = {
     "empty bytes": (b"", r"bytes of length 0 is empty \(0 bytes\)"),
     "empty dict": ({}, "is not an image"),
     "dict of something else": ({"url": "x"}, "is not an image"),
-    "dict of None": ({"path": None, "bytes": None}, "is not an image"),
     "dict with text as bytes": ({"bytes": "text"}, "is not an image"),
     "dict with a number as path": ({"path": 3}, "is not an image"),
-    "URL": ("https://x.org/a.jpg", "is a URL.*allow_urls=True"),
+    "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
     "URL in a dict": ({"path": "http://x.org/a.jpg", "bytes": None}, "allow_urls=True"),
-    "URL with a password": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL"),
     "other scheme": ("s3://bucket/a.jpg", "expected a path"),
     "file URL of another host": ("file://host/a.jpg", "expected a path"),
     "data URI without data": ("data:image/png;base64", "without a comma"),
@@ -431,29 +341,29 @@ EARLY = {
     "empty data URI": ("data:image/png;base64,", "empty"),
     "bare base64": (base64.b64encode(bytes(range(256)) * 8).decode(), "no such file|cannot be read"),
     "text file": (io.StringIO("x"), 'open it with mode "rb"'),
-    "booleans": (np.zeros((2, 2), bool), "expected uint8"),
-    "floats to 1": (
-        np.full((2, 2, 3), 0.5),
-        "expected uint8",
-    ),
-    "floats to 255": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
-    "normalised floats": (np.array([[-1.5, 2.5]]), "expected uint8"),
-    "NaN": (np.array([[0, np.nan]]), "expected uint8"),
-    "infinity": (np.array([[0, np.inf]]), "expected uint8"),
-    "half floats": (torch.zeros(2, 2, dtype=torch.bfloat16), "of uint8"),
-    "float tensor": (torch.zeros(2, 2), "expected uint8"),
+    "bool": (ZEROS.astype(bool), NOT_UINT8),
+    "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
     "int64": (np.full((2, 2), 7), "dtype int64.*expected uint8"),
-    "uint16": (np.full((2, 2), 700, np.uint16), "expected uint8"),
-    "objects": (np.array([["a", "b"]], object), "expected uint8"),
-    "channels first": (np.zeros((3, 8, 8), np.uint8), "1, 3 or 4 channels"),
-    "channels first tensor": (torch.zeros(1, 8, 8), "1, 3 or 4 channels"),
-    "two channels": (np.zeros((8, 8, 2), np.uint8), "1, 3 or 4 channels"),
-    "encoded file as an array": (np.zeros(9, np.uint8), r"expected \(height, width\)"),
-    "batch": (np.zeros((5, 8, 8, 3), np.uint8), r"expected \(height, width\)"),
-    "no dimension": (np.uint8(3), r"expected \(height, width\)"),
-    "five dimensions": (np.zeros((1, 1, 1, 1, 1), np.uint8), r"expected \(height, width\)"),
+    "objects": (ZEROS.astype(object), NOT_UINT8),
+    "fields": (np.zeros((2, 2), [("a", "u1")]), NOT_UINT8),
+    "float tensor": (torch.zeros(2, 2, requires_grad=True), NOT_UINT8),
+    "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "of uint8"),
+    "meta tensor": (torch.zeros(2, 2, 3, dtype=torch.uint8, device="meta"), NO_ARRAY),
+    "sparse tensor": (torch.zeros(2, 2, dtype=torch.uint8).to_sparse(), NO_ARRAY),
+    "raises": (Pretender(RuntimeError("no\npixels")), f"{NO_ARRAY} of uint8: no pixels"),
+    "answers wrongly": (Pretender([1]), NO_ARRAY),
+    "masked": (np.ma.masked_all((2, 2, 3), np.uint8), "has masked pixels"),
+    "channels first": (np.zeros((3, 8, 8), np.uint8), CHANNELS),
+    "two channels": (np.zeros((8, 8, 2), np.uint8), CHANNELS),
+    "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
+    "batch": (np.zeros((5, 8, 8, 3), np.uint8), CHANNELS),
+    "no dimension": (np.uint8(3), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
     "PIL image without pixels": (Image.new("RGB", (0, 5)), r"\(mode RGB, 0 × 5\) has no pixels"),
+    "32-bit grey": (Image.fromarray(np.array([[0, 70000]], np.int32)), r"32-bit pixels .*to 0…255"),
+    "float grey": (Image.fromarray(np.array([[0.0, 1.0]], np.float32)), "32-bit pixels"),
+    "huge": (np.broadcast_to(np.uint8(0), (10**6, 10**6, 3)), "the limit is 89,478,485"),
+    "huge floats": (np.broadcast_to(np.float32(0), (10**6, 10**6, 3)), "the limit is 89,478,485"),
 }
 
 
@@ -466,75 +376,40 @@ def test_what_is_no_image(name):
         assert caught.value.field == "image" and caught.value.row is None
 
 
-def test_places_that_are_no_file(tmp_path):
-    empty = tmp_path / "empty.jpg"
-    empty.touch()
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_has_no_shape():
+    with pytest.raises(ImageError, match=f"an object of type Tensor {NO_ARRAY}"):
+        load_image(torch.nested.nested_tensor([torch.zeros(2, 2), torch.zeros(2, 3)]))
+
+
+def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo, monkeypatch):
+    (tmp_path / "empty.jpg").touch()
     os.mkfifo(tmp_path / "pipe")
+    cases = {
+        "empty.jpg": r"empty.jpg' is empty \(0 bytes\)",
+        "": "expected one image file",
+        "pipe": "no regular file",
+        "empty.jpg/x": "cannot be read: Not a directory",
+    }
     for function in (content_key, load_image):
-        with pytest.raises(ImageError, match=r"empty.jpg' is empty \(0 bytes\)"):
-            function(empty)
-        with pytest.raises(ImageError, match="expected one image file"):
-            function(tmp_path)
-        with pytest.raises(ImageError, match="no regular file"):
-            function(tmp_path / "pipe")
-        with pytest.raises(ImageError, match=r"empty.jpg/x' cannot be read: Not a directory"):
-            function(empty / "x")
+        for name, message in cases.items():
+            with pytest.raises(ImageError, match=message):
+                function(tmp_path / name)
+    if os.geteuid() != 0:  # root may read everything
+        photo.chmod(0)
+        with pytest.raises(ImageError, match="cannot be read: Permission denied"):
+            content_key(photo)
 
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_file_without_permission(photo):
-    photo.chmod(0)
-    with pytest.raises(ImageError, match="cannot be read: Permission denied"):
-        content_key(photo)
-
-
-def test_file_that_fails_while_it_is_read(photo, monkeypatch):
     class Failing(io.BytesIO):
         def read(self, *_):
             raise OSError(5, "Input/output error")
 
     monkeypatch.setattr("builtins.open", lambda *_: Failing())
-    for function in (content_key, load_image):
-        with pytest.raises(ImageError, match=r"a photo.png' cannot be read: Input/output error"):
-            function(photo)
+    with pytest.raises(ImageError, match=r"a photo.png' cannot be read: Input/output error"):
+        content_key(photo)
 
 
-def test_closed_things(photo):
-    file = open(photo, "rb")
-    file.close()
-    with pytest.raises(ImageError, match="closed file; pass its path or bytes"):
-        content_key(file)
-    image = Image.open(photo)
-    image.close()
-    with pytest.raises(ImageError, match="cut short or damaged"):
-        content_key(image)
-
-
-NOT_IMAGES = {
-    "HTML": b"<!DOCTYPE html><html><title>404</title>",
-    "JSON": b'{"error": "gone"}',
-    "LFS": b"version https://git-lfs.github.com/spec/v1\noid",
-    "zeros": bytes(5000),
-    "text": "Überall\nist Text".encode(),
-    "other bytes": b"\x01\xfe\x03\x04",
-    "beginning of a JPEG": encode(noise(), "JPEG")[:20],
-    "beginning of a GIF": encode(noise(), "GIF")[:9],
-}
-
-
-@pytest.mark.parametrize("name", NOT_IMAGES)
-def test_files_that_are_no_image(name, tmp_path):
-    data = NOT_IMAGES[name]
-    path = tmp_path / "photo.jpg"
-    path.write_bytes(data)
-    with pytest.raises(ImageError, match=r"photo.jpg' is not an image that can be read"):
-        load_image(path)
-
-
-def test_drawings_are_refused_before_an_interpreter_sees_them():
-    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
-    with pytest.raises(ImageError, match="is EPS, not a raster image"):
-        load_image(eps)
+# Damage: the law that it is named, whatever Pillow is told to let through
 
 
 @pytest.fixture
@@ -545,81 +420,188 @@ def lenient():
     ImageFile.LOAD_TRUNCATED_IMAGES = False
 
 
-FORMATS = ["JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP"]
+def flipped(data: bytes) -> bytes:
+    return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 0xFF]) + data[len(data) // 2 + 1 :]
+
+
+DAMAGES = {
+    **{
+        f"{format} cut at {kept}": encode(noise(), format)[: int(len(encode(noise(), format)) * kept)]
+        for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP")
+        for kept in (0.3, 0.9, 0.99)
+    },
+    "PNG with another byte": flipped(encode(noise())),
+    "HTML": b"<!DOCTYPE html><html><title>404</title>",
+    "LFS": b"version https://git-lfs.github.com/spec/v1\noid",
+    "zeros": bytes(5000),
+    "beginning of a JPEG": encode(noise(), "JPEG")[:20],
+    "beginning of a GIF": encode(noise(), "GIF")[:9],
+}
 
 
 @pytest.mark.filterwarnings("ignore:Truncated File Read", "ignore:Corrupt EXIF")
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("kept", [0.3, 0.5, 0.9, 0.99])
-def test_a_file_cut_short_is_an_error(format, kept, lenient, tmp_path):
-    data = encode(noise(), format)
-    path = tmp_path / "photo"
-    path.write_bytes(data[: int(len(data) * kept)])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_every_kind_of_damage_is_an_error_and_never_a_grey_half(name, lenient, photo):
+    photo.write_bytes(DAMAGES[name])
     for flag in (False, True):
         ImageFile.LOAD_TRUNCATED_IMAGES = flag
-        assert load_image(data).size == (64, 48)
-        with pytest.raises(ImageError, match=r"photo' is (cut short or damaged|not an image)"):
-            load_image(path)
+        with pytest.raises(ImageError, match=r"a photo.png' is (cut short or damaged|not an image)"):
+            load_image(photo)
         assert ImageFile.LOAD_TRUNCATED_IMAGES == flag
 
 
-def test_a_lazy_pil_image_cut_short_is_an_error(lenient):
-    image = Image.open(io.BytesIO(encode(noise(), "JPEG")[:-200]))
-    with pytest.raises(ImageError, match="cut short or damaged"):
-        content_key(image)
+def test_lazy_pil_images_that_turn_out_to_be_broken_or_closed(lenient, photo):
+    closed, file = Image.open(photo), open(photo, "rb")
+    closed.close()
+    file.close()
+    for image in (closed, Image.open(io.BytesIO(encode(noise(), "JPEG")[:-200]))):
+        with pytest.raises(ImageError, match="cut short or damaged"):
+            content_key(image)
+    with pytest.raises(ImageError, match="closed file; pass its path or bytes"):
+        content_key(file)
 
 
-def test_a_damaged_png_is_an_error(lenient):
-    data = bytearray(encode(noise()))
-    data[len(data) // 2] ^= 0xFF
-    with pytest.raises(ImageError, match="cut short or damaged"):
-        load_image(data)
+def test_drawings_are_refused_before_an_interpreter_sees_them():
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    with pytest.raises(ImageError, match="is EPS, not a raster image"):
+        load_image(eps)
 
 
-def test_decompression_bombs_are_refused_before_they_are_decoded():
-    def bomb(width, height):
-        return png(width, height, bits=8, colour=GREY, lines=b"\0")
-
-    for action in ("ignore", "error"):
-        with warnings.catch_warnings():
-            warnings.simplefilter(action)
-            with pytest.raises(ImageError, match=r"the limit is|too large"):
-                load_image(bomb(10_000, 10_000))
-            with pytest.raises(ImageError, match=r"the limit is|too large"):
-                load_image(bomb(100_000, 100_000))
+# Sizes
 
 
-def test_the_limit_is_that_of_pillow_and_holds_for_all(monkeypatch, photo):
+def test_the_limit_of_pixels_is_pillows_and_holds_for_all(monkeypatch, photo):
     for image in (photo, Image.open(photo), noise()):
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             patch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48 - 1)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                with pytest.raises(ImageError, match="3,072 pixels; the limit is 3,071"):
-                    load_image(image)
-            patch.setattr(Image, "MAX_IMAGE_PIXELS", 64 * 48)
-            assert load_image(image).size == (64, 48)
-            patch.setattr(Image, "MAX_IMAGE_PIXELS", None)
-            assert load_image(image).size == (64, 48)
+            with pytest.raises(ImageError, match="3,072 pixels; the limit is 3,071"):
+                load_image(image)
+            for limit in (64 * 48, None):
+                patch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+                assert load_image(image).size == (64, 48)
 
 
-def test_a_text_bomb_in_a_png():
-    info = PngImagePlugin.PngInfo()
-    info.add_text("comment", "x" * 5_000_000, zip=True)
-    data = encode(noise(), pnginfo=info)
-    assert len(data) < 50_000
-    with pytest.raises(ImageError, match=r"(?i)decompressed data too large"):
-        load_image(data)
+def test_the_limit_of_bytes_is_that_of_every_form(monkeypatch, photo):
+    data = photo.read_bytes()
+    forms = [photo, data, io.BytesIO(data), {"bytes": data, "path": None}]
+    for function in (content_key, load_image):
+        monkeypatch.setenv(IMAGE_BYTES.variable, str(len(data)))
+        for image in forms:
+            function(image)
+        monkeypatch.setenv(IMAGE_BYTES.variable, str(len(data) - 1))
+        for image in forms:
+            with pytest.raises(ImageError, match="the limit is"):
+                function(image)
+    monkeypatch.setenv(IMAGE_BYTES.variable, "all")
+    with pytest.raises(CapscoreError, match=r"CAPSCORE_MAX_IMAGE_BYTES is 'all'; expected a number of bytes"):
+        content_key(photo)
 
 
-# Threads.
+def test_a_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "photo.jpg"
+    with open(path, "wb") as file:
+        file.truncate(3 * 10**9)  # takes no room
+
+    class Endless(io.BytesIO):
+        def read(self, size=-1):
+            assert 0 <= size <= 1001
+            return b"\xff" * size
+
+    monkeypatch.setattr("builtins.open", lambda *_: pytest.fail("it was opened"))
+    for image in (path, {"path": str(path), "bytes": None}, f"file://{path}"):
+        with pytest.raises(
+            ImageError, match=r"has 3\.0 GB; the limit is 536\.9 MB \(CAPSCORE_MAX_IMAGE_BYTES"
+        ):
+            content_key(image)
+    monkeypatch.setenv(IMAGE_BYTES.variable, "1000")
+    with pytest.raises(ImageError, match="the limit is"):
+        load_image(Endless(b"x"))
+
+
+def _tiled_bomb() -> bytes:
+    """A TIFF of 8 × 8 pixels in one tile of 30,000 × 30,000, packed a thousandfold."""
+    packed = zlib.compress(bytes(2**20)) * 50
+    entries = [
+        (256, 4, 1, 8), (257, 4, 1, 8), (258, 3, 1, 8), (259, 3, 1, 8), (262, 3, 1, 1), (277, 3, 1, 1),
+        (322, 4, 1, 30_000), (323, 4, 1, 30_000), (324, 4, 1, 8), (325, 4, 1, len(packed)),
+    ]  # fmt: skip
+    head = struct.pack("<2sHI", b"II", 42, 8 + len(packed))
+    directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries)
+    return head + packed + directory + struct.pack("<I", 0)
+
+
+@functools.cache
+def _zeros() -> bytes:
+    return zlib.compress(bytes(100 * 2**20), 1)
+
+
+def _text_png(kind: bytes, head: bytes) -> bytes:
+    return png(1, 1, bits=8, colour=COLOUR, lines=b"\0\1\2\3", chunks=[(kind, head + _zeros())])
+
+
+def _gif() -> bytes:
+    small = bytearray(encode(noise(2, 2), "GIF"))
+    small[6:10] = struct.pack("<HH", 65_535, 65_535)
+    return bytes(small)
+
+
+def _webp() -> bytes:
+    small = bytearray(encode(noise(2, 2), "WEBP", lossless=True))
+    start = small.index(b"VP8L") + 9  # after length and signature: width and height less 1, 14 bits each
+    bits = int.from_bytes(small[start : start + 4], "little") & ~(2**28 - 1)
+    small[start : start + 4] = (bits | 16_382 << 14 | 16_382).to_bytes(4, "little")
+    return bytes(small)
+
+
+BOMBS = {
+    "zTXt": lambda: _text_png(b"zTXt", b"key\0\0"),
+    "iTXt": lambda: _text_png(b"iTXt", b"key\0\1\0\0\0"),
+    "PNG": lambda: png(60_000, 60_000, bits=8, colour=COLOUR, lines=bytes(2**20)),
+    "PNG that Pillow only warns of": lambda: png(10_000, 10_000, bits=8, colour=GREY, lines=b"\0"),
+    "TIFF tile": _tiled_bomb,
+    "GIF": _gif,
+    "WebP": _webp,
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("action", ["ignore", "error"])
+def test_bombs_are_refused_and_take_little_memory(name, action):
+    data = BOMBS[name]()
+    assert len(data) < 2**20
+    load_image(encode(noise()))  # what is imported once does not count
+    before = _start_of_peak()
+    with warnings.catch_warnings():
+        warnings.simplefilter(action)
+        with pytest.raises(ImageError) as caught:
+            load_image(data)
+    assert len(str(caught.value)) < 400
+    assert _peak() - before < 80 * 2**20
+
+
+def _start_of_peak() -> int:
+    """The resident memory now, from which a new peak is measured; decoders are C, so Python knows nothing."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pytest.skip("the peak of the memory can be measured anew on Linux only")
+    return _peak()
+
+
+def _peak() -> int:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+    return int(line.split()[1]) * 1024
+
+
+# Threads
 
 
 class SlowFile(io.BytesIO):
     """Lets other threads in between going to a place, reading there and going back."""
 
-    def seek(self, *place):
-        found = super().seek(*place)
+    def seek(self, *position):
+        found = super().seek(*position)
         time.sleep(0.001)
         return found
 
@@ -630,7 +612,7 @@ class SlowFile(io.BytesIO):
 
 
 def test_one_object_in_many_threads():
-    pixels = noise(300, 400)
+    pixels = noise(100, 150)
     data = encode(pixels)
     together = threading.Barrier(8)
 
@@ -639,7 +621,7 @@ def test_one_object_in_many_threads():
         return content_key(image), np.asarray(load_image(image))
 
     with ThreadPoolExecutor(8) as pool:
-        for _ in range(5):
+        for _ in range(3):
             for image in (Image.open(io.BytesIO(data)), SlowFile(data)):
                 results = list(pool.map(load, [image] * 8))
                 assert len({key for key, _ in results}) == 1
@@ -658,5 +640,5 @@ def test_files_cut_short_in_many_threads(lenient):
         return False
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(is_read, [whole, whole[:-300]] * 100)) == [True, False] * 100
+        assert list(pool.map(is_read, [whole, whole[:-300]] * 50)) == [True, False] * 50
     assert ImageFile.LOAD_TRUNCATED_IMAGES
