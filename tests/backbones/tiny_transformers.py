@@ -93,17 +93,9 @@ def clip_tokenizer(folder: Path, max_length: int = 77, pad_token: str = "<|endof
         trim_offsets=False,
         add_prefix_space=False,
     )
-    _write_tokenizer(
-        tokenizer,
-        folder,
-        "CLIPTokenizer",
-        max_length,
-        bos_token="<|startoftext|>",
-        eos_token="<|endoftext|>",
-        unk_token="<|endoftext|>",
-        pad_token=pad_token,
-    )
-    return len(vocabulary)
+    start, end = "<|startoftext|>", "<|endoftext|>"
+    roles = {"bos": start, "eos": end, "unk": end, "pad": pad_token}
+    return _write_tokenizer(tokenizer, folder, "CLIPTokenizer", max_length, roles)
 
 
 def xlm_roberta_tokenizer(folder: Path, max_length: int = 512) -> int:
@@ -119,20 +111,9 @@ def xlm_roberta_tokenizer(folder: Path, max_length: int = 512) -> int:
     tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
     )
-    _write_tokenizer(
-        tokenizer,
-        folder,
-        "XLMRobertaTokenizer",
-        max_length,
-        bos_token="<s>",
-        eos_token="</s>",
-        sep_token="</s>",
-        cls_token="<s>",
-        unk_token="<unk>",
-        pad_token="<pad>",
-        mask_token="<mask>",
-    )
-    return len(pieces)
+    roles = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "cls": "<s>", "unk": "<unk>", "pad": "<pad>"}
+    roles["mask"] = "<mask>"
+    return _write_tokenizer(tokenizer, folder, "XLMRobertaTokenizer", max_length, roles)
 
 
 def bert_tokenizer(
@@ -151,20 +132,9 @@ def bert_tokenizer(
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    _write_tokenizer(
-        tokenizer,
-        folder,
-        tokenizer_class,
-        max_length,
-        do_lower_case=lowercase,
-        strip_accents=False,
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        unk_token="[UNK]",
-        pad_token="[PAD]",
-        mask_token="[MASK]",
-    )
-    return len(vocabulary)
+    cased = {"do_lower_case": lowercase, "strip_accents": False}
+    roles = {role: f"[{role.upper()}]" for role in ("cls", "sep", "unk", "pad", "mask")}
+    return _write_tokenizer(tokenizer, folder, tokenizer_class, max_length, roles, **cased)
 
 
 def gemma_tokenizer(folder: Path, tokenizer_class: str, max_length: int | None = None) -> int:
@@ -185,22 +155,10 @@ def gemma_tokenizer(folder: Path, tokenizer_class: str, max_length: int | None =
     tokenizer.post_processor = processors.TemplateProcessing(
         single="$A <eos>", pair="$A $B <eos>", special_tokens=[("<eos>", 1)]
     )
-    _write_tokenizer(
-        tokenizer,
-        folder,
-        tokenizer_class,
-        max_length,
-        add_bos_token=False,
-        add_eos_token=True,
-        padding_side="right",
-        model_input_names=["input_ids"],
-        bos_token="<bos>",
-        eos_token="<eos>",
-        unk_token="<unk>",
-        pad_token="<pad>",
-        mask_token="<mask>",
-    )
-    return len(vocabulary)
+    ends = {"add_bos_token": False, "add_eos_token": True, "padding_side": "right"}
+    roles = {role: f"<{role}>" for role in ("bos", "eos", "unk", "pad", "mask")}
+    names = {"model_input_names": ["input_ids"]}
+    return _write_tokenizer(tokenizer, folder, tokenizer_class, max_length, roles, **ends, **names)
 
 
 def siglip_tokenizer(folder: Path, max_length: int = 16) -> int:
@@ -222,30 +180,30 @@ def siglip_tokenizer(folder: Path, max_length: int = 16) -> int:
     )
     (folder / "spiece.vocab").unlink()
     size = sentencepiece.SentencePieceProcessor(str(folder / "spiece.model")).get_piece_size()
-    write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "SiglipTokenizer",
-            "model_max_length": max_length,
-            "model_input_names": ["input_ids"],
-            "do_lower_case": True,
-            "eos_token": "</s>",
-            "pad_token": "</s>",
-            "unk_token": "<unk>",
-        },
-    )
+    about = {"tokenizer_class": "SiglipTokenizer", "model_max_length": max_length}
+    about |= {"model_input_names": ["input_ids"], "do_lower_case": True}
+    about |= {"eos_token": "</s>", "pad_token": "</s>", "unk_token": "<unk>"}
+    write_json(folder / "tokenizer_config.json", about)
     return size
 
 
 def _write_tokenizer(
-    tokenizer: Tokenizer, folder: Path, tokenizer_class: str, max_length: int | None, **settings: Any
-) -> None:
+    tokenizer: Tokenizer,
+    folder: Path,
+    tokenizer_class: str,
+    max_length: int | None,
+    roles: dict[str, str],
+    **settings: Any,
+) -> int:
+    """Write a tokenizer, its special tokens by their roles; → the size of its vocabulary."""
     folder.mkdir(parents=True, exist_ok=True)
-    special = {value for key, value in settings.items() if key.endswith("_token") and isinstance(value, str)}
-    tokenizer.add_special_tokens(sorted(special))
+    tokenizer.add_special_tokens(sorted({*roles.values()}))
     tokenizer.save(str(folder / "tokenizer.json"))
     limit = {} if max_length is None else {"model_max_length": max_length}
-    write_json(folder / "tokenizer_config.json", {"tokenizer_class": tokenizer_class, **limit, **settings})
+    special = {f"{role}_token": token for role, token in roles.items()}
+    about = {"tokenizer_class": tokenizer_class, **limit, **settings, **special}
+    write_json(folder / "tokenizer_config.json", about)
+    return tokenizer.get_vocab_size(with_added_tokens=False)
 
 
 # Image processors
@@ -253,45 +211,29 @@ def _write_tokenizer(
 
 def clip_image_processor(folder: Path, kind: str = "CLIPImageProcessor", squeeze: bool = False) -> None:
     """preprocessor_config.json of CLIP's sort: resize the short side and crop the centre, or squeeze."""
-    settings = {
-        "image_processor_type": kind,
-        "do_resize": True,
-        "size": {"height": SIDE, "width": SIDE} if squeeze else {"shortest_edge": SIDE},
-        "resample": 3,
-        "do_center_crop": not squeeze,
-        "crop_size": {"height": SIDE, "width": SIDE},
-        "do_convert_rgb": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "image_mean": [0.48145466, 0.4578275, 0.40821073],
-        "image_std": [0.26862954, 0.26130258, 0.27577711],
-    }
+    square = {"height": SIDE, "width": SIDE}
+    size = square if squeeze else {"shortest_edge": SIDE}
+    settings = {"image_processor_type": kind, "do_resize": True, "size": size, "resample": 3}
+    settings |= {"do_center_crop": not squeeze, "crop_size": square, "do_convert_rgb": True}
+    mean, std = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+    settings |= {"do_rescale": True, "do_normalize": True, "image_mean": mean, "image_std": std}
     write_json(folder / "preprocessor_config.json", settings)
+
+
+_HALVES = {"do_rescale": True, "do_normalize": True, "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
 
 
 def siglip_image_processor(folder: Path) -> None:
     """preprocessor_config.json of SigLIP: squeeze to a square."""
-    settings = {
-        "image_processor_type": "SiglipImageProcessor",
-        "do_resize": True,
-        "size": {"height": SIDE, "width": SIDE},
-        "resample": 2,
-        "do_rescale": True,
-        "do_normalize": True,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-    }
-    write_json(folder / "preprocessor_config.json", settings)
+    size = {"height": SIDE, "width": SIDE}
+    settings = {"image_processor_type": "SiglipImageProcessor", "do_resize": True, "size": size}
+    write_json(folder / "preprocessor_config.json", settings | {"resample": 2, **_HALVES})
 
 
 # Models
 
-_TEXT = {
-    "hidden_size": WIDTH,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-}
+_TEXT = {"hidden_size": WIDTH, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+_ROBERTA_IDS = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1}
 _VISION = {**_TEXT, "image_size": SIDE, "patch_size": 8}
 
 
@@ -324,14 +266,7 @@ def write_metaclip_2(folder: Path) -> Path:
     from transformers import MetaClip2Config, MetaClip2Model
 
     size = xlm_roberta_tokenizer(folder, max_length=512)
-    text = {
-        **_TEXT,
-        "vocab_size": size,
-        "max_position_embeddings": 21,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "pad_token_id": 1,
-    }
+    text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 21, **_ROBERTA_IDS}
     config = MetaClip2Config(text_config=text, vision_config=_VISION, projection_dim=DIM)
     clip_image_processor(folder)
     return _save(MetaClip2Model(config), folder)
@@ -342,16 +277,8 @@ def write_altclip(folder: Path) -> Path:
     from transformers import AltCLIPConfig, AltCLIPModel
 
     size = xlm_roberta_tokenizer(folder, max_length=512)
-    text = {
-        **_TEXT,
-        "vocab_size": size,
-        "max_position_embeddings": 40,
-        "project_dim": 24,
-        "pad_token_id": 1,
-        "bos_token_id": 0,
-        "eos_token_id": 2,
-        "type_vocab_size": 1,
-    }
+    text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 40, **_ROBERTA_IDS}
+    text |= {"project_dim": 24, "type_vocab_size": 1}
     config = AltCLIPConfig(text_config=text, vision_config=_VISION, projection_dim=DIM)
     clip_image_processor(folder)
     return _save(AltCLIPModel(config), folder)
@@ -394,17 +321,8 @@ def write_siglip_2_naflex(folder: Path) -> Path:
     size = gemma_tokenizer(folder, "GemmaTokenizer")
     text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 64, "projection_size": WIDTH}
     vision = {**_TEXT, "patch_size": 16, "num_patches": 16}
-    settings = {
-        "image_processor_type": "Siglip2ImageProcessor",
-        "patch_size": 16,
-        "max_num_patches": 256,
-        "do_resize": True,
-        "do_rescale": True,
-        "do_normalize": True,
-        "resample": 2,
-        "image_mean": [0.5, 0.5, 0.5],
-        "image_std": [0.5, 0.5, 0.5],
-    }
+    settings = {"image_processor_type": "Siglip2ImageProcessor", "patch_size": 16, "max_num_patches": 256}
+    settings |= {"do_resize": True, "resample": 2, **_HALVES}
     write_json(folder / "preprocessor_config.json", settings)
     return _save(Siglip2Model(Siglip2Config(text_config=text, vision_config=vision)), folder)
 
@@ -436,16 +354,8 @@ def write_multilingual_clip(folder: Path, *, dim: int = DIM, pickled: bool = Tru
     projection = randomise(nn.Linear(WIDTH, dim), seed=1)
     encoder.config.save_pretrained(folder)
     (folder / "config.json").rename(folder / "encoder_config.json")
-    write_json(
-        folder / "config.json",
-        {
-            "architectures": ["MultilingualCLIP"],
-            "model_type": "M-CLIP",
-            "modelBase": "tiny-roberta",
-            "numDims": dim,
-            "transformerDimensions": WIDTH,
-        },
-    )
+    about = {"architectures": ["MultilingualCLIP"], "model_type": "M-CLIP", "modelBase": "tiny-roberta"}
+    write_json(folder / "config.json", about | {"numDims": dim, "transformerDimensions": WIDTH})
     state = {f"transformer.{key}": tensor for key, tensor in encoder.state_dict().items()}
     # The published files are old enough to hold this buffer.
     state["transformer.embeddings.position_ids"] = torch.arange(40).unsqueeze(0)
@@ -471,30 +381,16 @@ def write_sentence_transformer(folder: Path, *, dim: int = DIM, prompt: str = ""
         for row, (path, kind) in enumerate(zip(names, kinds, strict=True))
     ]
     write_json(folder / "modules.json", modules)
-    write_json(
-        folder / "1_Pooling" / "config.json",
-        {
-            "word_embedding_dimension": WIDTH,
-            "pooling_mode_mean_tokens": True,
-            "pooling_mode_cls_token": False,
-        },
-    )
-    write_json(
-        folder / "2_Dense" / "config.json",
-        {
-            "in_features": WIDTH,
-            "out_features": dim,
-            "bias": False,
-            "activation_function": "torch.nn.modules.linear.Identity",
-        },
-    )
-    dense = randomise(nn.Linear(WIDTH, dim, bias=False), seed=1)
-    save_file({"linear.weight": dense.weight.detach()}, folder / "2_Dense" / "model.safetensors")
+    pooling = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
+    write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": WIDTH, **pooling})
+    dense = {"in_features": WIDTH, "out_features": dim, "bias": False}
+    dense["activation_function"] = "torch.nn.modules.linear.Identity"
+    write_json(folder / "2_Dense" / "config.json", dense)
+    layer = randomise(nn.Linear(WIDTH, dim, bias=False), seed=1)
+    save_file({"linear.weight": layer.weight.detach()}, folder / "2_Dense" / "model.safetensors")
     if prompt:
-        write_json(
-            folder / "config_sentence_transformers.json",
-            {"prompts": {"caption": prompt}, "default_prompt_name": "caption"},
-        )
+        prompts = {"prompts": {"caption": prompt}, "default_prompt_name": "caption"}
+        write_json(folder / "config_sentence_transformers.json", prompts)
     return folder
 
 
