@@ -1,25 +1,274 @@
-"""Marks of rows: each word, caption and region for itself, whatever else is in the call."""
+"""Marks of words, captions and regions: the network, its curves, its folder, and rows that it judges."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from capscore.infometic.mark_calibration import SHARED, MarkCurve, PhotoBatch
+from capscore.errors import BackboneUnavailable, CapscoreError
+from capscore.infometic.mark_calibration import (
+    SHARED,
+    MarkCalibration,
+    MarkCurve,
+    MarkNetwork,
+    MarkNetworkConfig,
+    PhotoBatch,
+    load_mark_calibration,
+    save_mark_calibration,
+    word_rate,
+)
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
-from tests.infometic.tiny_marks import EVEN, SIZES, tiny_marks
+
+from .tiny_marks import EVEN, SIZES, seen_photos, tiny_marks
+
+WORDS = torch.nn.functional.normalize(torch.randn(3, 4, 8, generator=torch.Generator().manual_seed(1)), dim=2)
+CLASSES = torch.tensor([[0, 1, 2, 4], [0, 0, 3, 1], [4, 2, 1, 0]])
+CURVE, NEVER, ALWAYS = (MarkCurve(1.0, bias, EVEN, 0.9) for bias in (0.0, -40.0, 40.0))
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    return tiny_marks()
+
+
+# ---- the network
+
+
+def test_a_word_is_judged_without_its_neighbours_and_without_padding(loaded):
+    seen, judge = seen_photos(3), loaded.network.word_logits
+    together = judge(seen, WORDS, CLASSES)
+    one = PhotoBatch(*(part[1:2] for part in vars(seen).values()))
+    alone = judge(one, WORDS[1:2, 2:3], CLASSES[1:2, 2:3])
+    assert together[1, 2].item() == pytest.approx(alone[0, 0].item(), abs=1e-6)
+    more = (
+        torch.cat([seen.windows, torch.full((3, 2, 8), 9.0)], 1),
+        torch.nn.functional.pad(seen.mask, (0, 2)),
+    )
+    assert torch.allclose(
+        judge(PhotoBatch(seen.cells, seen.whole, *more), WORDS, CLASSES), together, atol=1e-6
+    )
+    few = PhotoBatch(seen.cells, seen.whole, seen.windows[:, :1], seen.mask[:, :1])
+    assert torch.isfinite(judge(few, WORDS, CLASSES)).all()  # one window is enough
+
+
+def test_a_box_holds_the_centre_of_its_cell(loaded):
+    logits, boxes = loaded.network.object_boxes(torch.randn(2, 6, SIZES.reduced), 2, 3)
+    assert logits.shape == (2, 6)
+    x, y = torch.tensor([1, 3, 5, 1, 3, 5]) / 6, torch.tensor([1, 1, 1, 3, 3, 3]) / 4
+    assert ((boxes[..., 0] < x) & (x < boxes[..., 2]) & (boxes[..., 1] < y) & (y < boxes[..., 3])).all()
+
+
+def test_features_of_a_caption_without_words(loaded):
+    seen = seen_photos(2)
+    none = torch.zeros(2, 0)
+    features = loaded.network.fit_features(seen, seen.whole, none, none.bool())
+    assert torch.isfinite(features).all()
+    assert features[:, 3:].abs().max() == 0
+
+
+def test_features_of_a_caption():
+    """By hand: cosine .6, background cosines 0 and 1 (mean .5, standard deviation .7071), best window .8."""
+    sizes = replace(SIZES, dim=2, background=2)
+    network = MarkNetwork(sizes)
+    network.background.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    seen = PhotoBatch(
+        torch.zeros(1, 6, SIZES.reduced),
+        torch.tensor([[0.6, 0.8]]),
+        torch.tensor([[[0.8, 0.6], [0.0, 1.0]]]),
+        torch.ones(1, 2).bool(),
+    )
+    logits = torch.tensor([[2.0, -1.0, 9.0]])
+    found = network.fit_features(
+        seen, torch.tensor([[1.0, 0.0]]), logits, torch.tensor([[True, True, False]])
+    )
+    expected = [3.0, (0.6 - 0.5) / np.sqrt(0.5) / 2, 4.0, 0.25, -1 / 3, 0.5, np.log(3) / 2, 1.0]
+    assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def test_features_of_words_in_a_caption():
+    """By hand: two words, the second likely wrong; without it the caption is nearer to the photo."""
+    network = MarkNetwork(replace(SIZES, dim=2, background=2))
+    network.background.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    naming_by_cosine(network)
+    seen = PhotoBatch(
+        torch.zeros(1, 6, SIZES.reduced),
+        torch.tensor([[1.0, 0.0]]),
+        torch.tensor([[[0.8, 0.6]]]),
+        torch.ones(1, 1).bool(),
+    )
+    found = network.word_features(
+        seen,
+        torch.tensor([[0.6, 0.8]]),
+        torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]]),
+        torch.tensor([[3.0, -1.0, 7.0]]),
+        torch.tensor([[True, True, False]]),
+        torch.tensor([[0, 4, 0]]),
+        network.best_window_logits(seen, torch.tensor([[[0.6, 0.8], [0.0, 1.0], [0.0, 0.0]]])),
+    )
+    clear = (0.6 - 0.7) / np.sqrt(0.02)
+    # own, mean of the others, differences from it and from the lowest other, gain, gain above the other's,
+    # gain with the best window, cosine, the same beside the background, number of the others, whether it
+    # names the window: cosine · 5 + 0.25
+    of_caption = [3.0, clear / 2, np.log(2) / 2]
+    first = [1.5, -0.5, 2.0, 2.0, 12.0, (0.6 + 0.4) * 20, (0.96 - 0.6) * 20, *of_caption, 5.05 / 2]
+    second = [-0.5, 1.5, -2.0, -2.0, -8.0, -20.0, (0.96 - 0.8) * 20, *of_caption, 3.25 / 2]
+    assert found[0, 0].tolist() == pytest.approx([*first, 1, 0, 0, 0, 0], abs=1e-5)
+    assert found[0, 1].tolist() == pytest.approx([*second, 0, 0, 0, 0, 1], abs=1e-5)
+
+
+def test_a_word_alone_in_its_caption(loaded):
+    seen = seen_photos(1)
+    one = torch.ones(1, 1)
+    highest = loaded.network.best_window_logits(seen, seen.windows[:, :1])
+    rest = seen.windows[:, 1:2]
+    found = loaded.network.word_features(seen, seen.whole, rest, one, one.bool(), one.long(), highest)
+    assert torch.isfinite(found).all() and found[0, 0, 3] == 0 and found[0, 0, 9] == 0
+    assert torch.isfinite(loaded.network.in_caption_logits(found)).all()
+
+
+def test_features_of_a_mention():
+    """By hand: one noun like the region, one verb unlike it."""
+    region, noun, verb, whole = [1.0, 0.0], [0.6, 0.8], [0.0, 1.0], [0.8, 0.6]
+    network = MarkNetwork(replace(SIZES, dim=2))
+    naming_by_cosine(network)
+    words, regions, photo = torch.tensor([[noun, verb]]), torch.tensor([[region]]), torch.tensor([whole])
+    found = network.mention_features(
+        regions,
+        torch.tensor([[[0.0, 0.0, 0.5, 0.5]]]),
+        photo,
+        torch.tensor([noun]),
+        words,
+        torch.tensor([[True, True]]),
+        torch.tensor([[True, False]]),
+        network.naming_logits(words, regions, photo),
+    )
+    named = 5 * 0.6 + 0.25
+    expected = [3.0, -1.5, 3.0, (0.6 - 0.96) * 5, 3.0, 4.0, 0.5, 1.5, named / 2, named / 2]
+    assert found[0, 0].tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def naming_by_cosine(network: MarkNetwork) -> None:
+    """Nothing learned, only the cosine and a bias."""
+    network.named_word.weight.data.zero_()
+    network.named_cosine.data[:] = torch.tensor([1.0, 0.25])
+
+
+def test_which_word_names_which_region(loaded):
+    """The second way: one word and one region at a time."""
+    network, seen = loaded.network, seen_photos(2)
+    found = network.naming_logits(WORDS[:2], seen.windows, seen.whole)
+    for photo, word, region in ((0, 0, 1), (1, 2, 4)):
+        of_word, of_region = WORDS[photo, word], seen.windows[photo, region]
+        told = network.named_word.weight @ of_word * 20
+        shown = network.named_region.weight @ torch.cat([of_region, of_region - seen.whole[photo]]) * 20
+        weight, bias = network.named_cosine.tolist()
+        expected = (told @ shown) / np.sqrt(SIZES.named) + weight * 5 * (of_word @ of_region) + bias
+        assert found[photo, word, region].item() == pytest.approx(expected.item(), abs=1e-4)
+    masked = PhotoBatch(seen.cells, seen.whole, seen.windows, torch.zeros(2, 5).bool())
+    for none in (masked, PhotoBatch(seen.cells, seen.whole, seen.windows[:, :0], masked.mask[:, :0])):
+        assert network.best_window_logits(none, WORDS[:2]).unique().tolist() == [-6.0]
+
+
+@pytest.mark.parametrize("value", [0, True, 2.5, 10**6])
+def test_a_bad_size_is_named(value):
+    with pytest.raises(CapscoreError, match="hidden"):
+        MarkNetworkConfig(hidden=value)
+
+
+# ---- curves
+
+
+@pytest.mark.parametrize(
+    ("p", "found", "expected"),
+    [
+        *((0.6, 0.9, True), (0.5, 0.9, True), (0.49, 0.9, None), (0.11, 0.9, None), (0.09, 0.9, False)),
+        *((0.9, 0.1, None), (0.01, 0.1, None)),  # a class whose wrong words are hardly found is never judged
+    ],
+)
+def test_three_verdicts(p, found, expected):
+    assert MarkCurve(1.0, 0.0, EVEN, found).verdict(p, 0.05) is expected
+
+
+def test_rates_of_false_alarms():
+    assert MarkCurve(1.0, 0.0, (0.9,) * 101, 1.0).threshold(0.05) == 0.5
+    assert [CURVE.verdict(0.2, rate) is False for rate in (0.05, 0.1, 0.15, 0.3)] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    rates = [word_rate(0.06, n, "noun") for n in (0, 1, 3, 6, 12)]
+    assert rates == pytest.approx([0.06, 0.06, 0.06, 0.03, 0.015])
+    assert word_rate(0.06, 6, "verb") == pytest.approx(0.003)
+
+
+def test_languages_share_curves():
+    english = MarkCurve(2.0, 0.0, EVEN, 0.9)
+    words = {SHARED: {"noun": CURVE}, "en": {"noun": english}}
+    calibration = MarkCalibration(MarkNetwork(SIZES), {"noun": CURVE}, words, {SHARED: CURVE}, CURVE)
+    assert calibration.word_curve("en", "noun") is english
+    assert calibration.word_curve("sw", "noun") is calibration.caption_curve("en") is CURVE
+    assert calibration.word_curve("en", "number") is None
+
+
+# ---- folders
+
+
+def test_a_folder_gives_the_calibration_back(loaded, tmp_path):
+    save_mark_calibration(loaded, tmp_path)
+    again, seen = load_mark_calibration(tmp_path), seen_photos(3)
+    with torch.inference_mode():
+        expected, found = (one.network.word_logits(seen, WORDS, CLASSES) for one in (loaded, again))
+    assert torch.allclose(found, expected, atol=2e-2)  # its weights are stored in float16
+    curve, read = loaded.words[SHARED]["noun"], again.words[SHARED]["noun"]
+    assert again.nouns == loaded.nouns and read == again.mentions
+    assert read.quantiles == pytest.approx(curve.quantiles) and read.found == curve.found
+    assert again.name.startswith("w") and len(again.name) == 9
+    path = tmp_path / "config.json"
+    record = json.loads(path.read_text())
+    record["calibration"]["words"][SHARED]["noun"]["bias"] += 1
+    path.write_text(json.dumps(record))
+    assert load_mark_calibration(tmp_path).name != again.name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "bert"}, "of type 'bert'"),
+        ({"format": 1}, "format 1"),
+        ({"sizes": {"dim": 8}}, "do not fit"),
+        ({"sizes": None}, "not that of a mark calibration"),
+        ({"weights": "0" * 32}, "interrupted"),
+        ({"nouns": [1]}, "not that of a mark calibration"),
+        ({"calibration": {"words": {}}}, "not that of a mark calibration.*alone"),
+        ({"calibration": 7}, "not that of a mark calibration"),
+    ],
+)
+def test_a_damaged_config_is_refused(loaded, tmp_path, change, message):
+    save_mark_calibration(loaded, tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises((BackboneUnavailable, CapscoreError), match=message):
+        load_mark_calibration(tmp_path)
+
+
+def test_another_backbone_and_no_folder_are_refused(loaded, tmp_path, embedded):
+    save_mark_calibration(loaded, tmp_path)
+    with pytest.raises(CapscoreError, match="is for the backbone tiny@w0, not for embedded@"):
+        load_mark_calibration(tmp_path, backbone=embedded)
+    with pytest.raises(BackboneUnavailable):
+        load_mark_calibration(tmp_path / "nowhere")
+
+
+# ---- rows
 
 TEXTS = ("dog", "runs", "red", "two", "the")
-CLASSES = ("noun", "verb", "adjective", "number", "other")
-
-
-def said(own):
-    """The caption of some words."""
-    return " ".join(word.text for word in own)
+KINDS = ("noun", "verb", "adjective", "number", "other")
 
 
 def embed(texts):
@@ -28,19 +277,9 @@ def embed(texts):
     return np.array([row / np.linalg.norm(row) for row in rows], np.float32)
 
 
-def _unit(chance, *shape):
+def unit(chance, *shape):
     rows = chance.normal(size=shape)
     return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
-
-
-def words(*numbers):
-    """Some of the words, one after the other."""
-    found, start = [], 0
-    for number in numbers:
-        text = TEXTS[number]
-        found.append(CaptionWord(text, start, start + len(text), number < 4, CLASSES[number]))
-        start += len(text) + 1
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -48,118 +287,95 @@ def rows():
     chance = np.random.default_rng(0)
     features = [
         PhotoFeatures(
-            chance.normal(size=(6, SIZES.reduced)).astype(np.float16), _unit(chance, n, 8).astype(np.float16)
+            chance.normal(size=(6, SIZES.reduced)).astype(np.float16), unit(chance, n, 8).astype(np.float16)
         )
         for n in (5, 3)
     ]
-    photos = _unit(chance, 2, 8)
-    return [
-        MarkedRow(
-            features[photo], photos[photo], embed([said(words(*own))])[0], said(words(*own)), words(*own),
-            language, _unit(chance, k, 8),
-            chance.random((k, 4)),
+    photos, made = unit(chance, 2, 8), []
+    for photo, numbers, language, k in (
+        (0, (0, 1, 2), "en", 4), (1, (0,), "de", 1), (0, (4, 3), "en", 0), (1, (), "", 2),
+        (0, (2, 2, 0, 1), "ja", 3),
+    ):  # fmt: skip
+        words, start = [], 0
+        for number in numbers:
+            end = start + len(TEXTS[number])
+            words.append(CaptionWord(TEXTS[number], start, end, number < 4, KINDS[number]))
+            start = end + 1
+        text = " ".join(word.text for word in words)
+        regions, shares = unit(chance, k, 8), chance.random((k, 4))
+        made.append(
+            MarkedRow(
+                features[photo], photos[photo], embed([text])[0], text, words, language, regions, shares
+            )
         )
-        for photo, own, language, k in (
-            (0, (0, 1, 2), "en", 4), (1, (0,), "de", 1), (0, (4, 3), "en", 0), (1, (), "", 2),
-            (0, (2, 2, 0, 1), "ja", 3),
-        )
-    ]  # fmt: skip
+    return made
 
 
-def same(first, second):
-    assert (first.fits, first.correct, first.region) == (second.fits, second.correct, second.region)
-    assert first.p_fits == pytest.approx(second.p_fits, abs=1e-6)
-    for one, other in zip(first.p_correct, second.p_correct, strict=True):
-        assert one == (None if other is None else pytest.approx(other, abs=1e-6))
-    assert first.p_mentioned == pytest.approx(second.p_mentioned, abs=1e-6)
+def judged(rows, rate=0.05, found=0.9, **curves):
+    """Marks of rows, with curves of a calibration exchanged."""
+    calibration = tiny_marks(found)
+    for name, curve in curves.items():
+        setattr(calibration, name, curve)
+    return mark_rows(calibration, rows, embed, rate)
 
 
 def test_rows_do_not_depend_on_each_other(rows):
-    loaded = tiny_marks()
-    together = mark_rows(loaded, rows, embed, 0.05)
-    for row, found in zip(rows, together, strict=True):
-        same(mark_rows(loaded, [row], embed, 0.05)[0], found)
-    backwards = mark_rows(loaded, rows[::-1], embed, 0.05)
-    for first, second in zip(together, backwards[::-1], strict=True):
-        same(first, second)
+    together, backwards = judged(rows), judged(rows[::-1])[::-1]
+    for row, *marks in zip(rows, together, backwards, strict=True):
+        (alone,) = judged([row])
+        for found in marks:
+            assert (found.fits, found.correct, found.region) == (alone.fits, alone.correct, alone.region)
+            for name in ("p_fits", "p_correct", "p_mentioned"):
+                first, second = (np.array(getattr(mark, name), float) for mark in (found, alone))
+                np.testing.assert_allclose(first, second, atol=1e-6)
+    assert judged([]) == []
 
 
 def test_the_probability_is_that_of_the_network(rows):
     """The second way: one caption, one photo, step by step without the batches."""
-    loaded, row = tiny_marks(), rows[0]
-    seen = PhotoBatch(
-        torch.from_numpy(row.features.cells.astype(np.float32))[None],
-        torch.from_numpy(row.photo)[None],
-        torch.from_numpy(row.features.windows.astype(np.float32))[None],
-        torch.ones(1, 5, dtype=torch.bool),
-    )
+    network, row = tiny_marks().network, rows[0]
+    cells, windows = (torch.from_numpy(part.astype(np.float32))[None] for part in row.features)
+    seen = PhotoBatch(cells, torch.from_numpy(row.photo)[None], windows, torch.ones(1, 5, dtype=torch.bool))
     classes, there = torch.tensor([[0, 1, 2]]), torch.ones(1, 3, dtype=torch.bool)
-    alone = torch.stack(
-        [
-            loaded.network.word_logits(seen, torch.from_numpy(embed([text]))[None], torch.tensor([[number]]))[
-                0, 0
-            ]
-            for number, text in enumerate(TEXTS[:3])
-        ]
-    )[None]
-    words = torch.from_numpy(embed(TEXTS[:3]))[None]
-    rest = torch.from_numpy(embed(["runs red", "dog red", "dog runs"]))[None]
-    texts = torch.from_numpy(embed(["dog runs red"]))
-    highest = loaded.network.best_window_logits(seen, words)
-    logits = loaded.network.in_caption_logits(
-        loaded.network.word_features(seen, texts, rest, alone, there, classes, highest)
+    words, rest = (
+        torch.from_numpy(embed(texts))[None] for texts in (TEXTS[:3], ["runs red", "dog red", "dog runs"])
     )
-    (found,) = mark_rows(loaded, [row], embed, 0.05)
-    expected = (1 / (1 + np.exp(-logits[0].numpy()))).tolist()
-    assert found.p_correct == pytest.approx(expected, abs=1e-6)
-    fit = loaded.network.fit_logits(loaded.network.fit_features(seen, texts, alone, there))
-    assert found.p_fits == pytest.approx(1 / (1 + np.exp(-fit.item())), abs=1e-6)
+    texts = torch.from_numpy(embed(["dog runs red"]))
+    alone = torch.cat([network.word_logits(seen, words[:, [n]], classes[:, [n]]) for n in range(3)], dim=1)
+    highest = network.best_window_logits(seen, words)
+    features = network.word_features(seen, texts, rest, alone, there, classes, highest)
+    (found,) = judged([row])
+    logits = network.in_caption_logits(features)[0]
+    assert found.p_correct == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
+    fit = network.fit_logits(network.fit_features(seen, texts, alone, there))
+    assert found.p_fits == pytest.approx(fit.sigmoid().item(), abs=1e-6)
 
 
-def test_what_is_not_judged_has_no_probability(rows):
-    found = mark_rows(tiny_marks(), rows, embed, 0.05)[2]
-    assert found.p_correct == [None, None]  # "the" is not semantic, and numbers have no curve
-    assert found.correct == [None, None]
+def test_what_is_not_judged_has_no_verdict(rows):
+    found = judged(rows)[2]  # "the" is not semantic, and numbers have no curve
+    assert found.p_correct == found.correct == [None, None]
+    cut = replace(rows[0], read_to=8)  # "red" ends after it
+    assert [p is None for p in judged([cut])[0].p_correct] == [False, False, True]
+    hardly = judged(rows, 0.5, found=0.1)
+    assert {mark for row in hardly for mark in row.correct} == {None}
+    assert any(p is not None for row in hardly for p in row.p_correct)
 
 
-def test_a_class_that_is_hardly_found_is_never_marked(rows):
-    found = mark_rows(tiny_marks(found=0.1), rows, embed, 0.5)
-    assert {one for row in found for one in row.correct} == {None}
-    assert any(p is not None for row in found for p in row.p_correct)
-
-
-def test_words_of_a_caption_that_does_not_fit_are_not_judged_one_by_one(rows):
-    loaded = tiny_marks()
+def test_words_of_a_caption_that_does_not_fit_are_not_judged_alone(rows):
     never = MarkCurve(1.0, -40.0, (0.5,) * 101, 0.9)
-    loaded.fits, loaded.mentions = {SHARED: never}, never
-    for found, row in zip(mark_rows(loaded, rows, embed, 0.05), rows, strict=True):
+    for found, row in zip(judged(rows, fits={SHARED: never}, mentions=never), rows, strict=True):
         assert not found.fits and found.p_fits < 1e-6
         assert found.correct == [None] * len(row.words) == found.region
         assert not any(found.mentioned)
 
 
-def test_a_word_that_is_likely_wrong_lies_in_no_region(rows):
-    loaded = tiny_marks()
-    wrong = MarkCurve(1.0, -40.0, EVEN, 0.9)
-    right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.words, loaded.fits = {SHARED: {"noun": wrong, "verb": right}}, {SHARED: right}
-    found = mark_rows(loaded, rows[:1], embed, 0.05)[0]
+def test_a_right_word_lies_in_the_region_that_it_names(rows):
+    (found,) = judged(rows[:1], words={SHARED: {"noun": NEVER, "verb": ALWAYS}}, fits={SHARED: ALWAYS})
     assert found.correct == [False, True, None]
     assert found.region[0] is None and found.region[1] in range(4) and found.region[2] is None
-
-
-def test_the_region_of_a_word_is_the_one_that_it_names(rows):
-    row = replace(
-        rows[0],
-        regions=np.stack([*_unit(np.random.default_rng(5), 2, 8), embed(["runs"])[0]]),
-        shares=np.zeros((3, 4)),
-    )
-    loaded = tiny_marks()
-    loaded.network.named_word.weight.data.zero_()  # then cosines decide
-    right = MarkCurve(1.0, 40.0, EVEN, 0.9)
-    loaded.words, loaded.fits = {SHARED: {"verb": right}}, {SHARED: right}
-    assert mark_rows(loaded, [row], embed, 0.05)[0].region[1] == 2
-
-
-def test_no_rows():
-    assert mark_rows(tiny_marks(), [], embed, 0.05) == []
+    regions = np.stack([*unit(np.random.default_rng(5), 2, 8), embed(["runs"])[0]])
+    calibration = tiny_marks()
+    calibration.network.named_word.weight.data.zero_()  # then cosines decide
+    calibration.words, calibration.fits = {SHARED: {"verb": ALWAYS}}, {SHARED: ALWAYS}
+    row = replace(rows[0], regions=regions, shares=np.zeros((3, 4)))
+    assert mark_rows(calibration, [row], embed, 0.05)[0].region[1] == 2

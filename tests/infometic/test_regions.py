@@ -1,20 +1,34 @@
-"""Which finder a word stands for, and which words stand for none."""
+"""Finders of regions: their names, their windows, and the choice of one region of each cluster."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
 
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.infometic.regions import RegionFinder, Regions, WindowFinder, load_finder
+from capscore.images.boxes import overlaps
+from capscore.infometic.regions import (
+    RegionFinder,
+    Regions,
+    WindowFinder,
+    choose,
+    contrast,
+    load_finder,
+    windows,
+)
 
 from ..toy import ColourBackbone
 
 
 class Nowhere(RegionFinder):
     name = fingerprint = "nowhere"
-    most = 1
+    max_regions = 1
 
     def find(self, images):
         return [Regions(np.zeros((0, 4)), np.zeros(0), ()) for _ in images]
@@ -25,8 +39,16 @@ def embedder():
     return Embedder(ColourBackbone(), cache=None)
 
 
-def test_windows_and_finders(embedder):
-    finder = load_finder("windows", embedder)
+@pytest.fixture
+def finder(embedder):
+    return WindowFinder(embedder)
+
+
+# ---- finders
+
+
+def test_finders_by_name(embedder):
+    finder = load_finder(" windows", embedder)
     assert isinstance(finder, WindowFinder)
     assert (finder.name, finder.max_regions, finder.embedder) == ("windows", 100, embedder)
     assert finder.fingerprint != WindowFinder(embedder, max_regions=7).fingerprint
@@ -34,30 +56,166 @@ def test_windows_and_finders(embedder):
     assert finder.fingerprint != load_finder("windows", other).fingerprint
     given = Nowhere()
     assert load_finder(given, embedder) is given
+    # stored features rest on it; it changes with the layout, a threshold or the decoding of images
+    assert finder.fingerprint == "5a8dae7a059a306dbc4ed92639f9352f"
 
 
 @pytest.mark.parametrize(
-    ("spec", "options", "complaint"),
+    ("spec", "complaint"),
     [
-        ("window", {}, "regions='window': expected 'things', 'windows'"),
-        (7, {}, "regions=7: expected 'things', 'windows'"),
-        ("detr", {}, "regions='detr': expected"),
-        ("windows:large", {}, "regions='windows:large': expected"),
-        ("owlv2:org/model", {}, "regions='owlv2:org/model': expected"),
-        ("things", {}, "needs a mark calibration"),
-    ],
+        (spec, f"regions={spec!r}: expected 'things', 'windows'")
+        for spec in ("window", "", 7, "detr:org/model")
+    ]
+    + [("things", "needs a mark calibration")],
 )
-def test_what_does_not_go_together(embedder, spec, options, complaint):
+def test_an_unknown_finder_is_refused(embedder, spec, complaint):
     with pytest.raises(InputError) as caught:
-        load_finder(spec, embedder, **options)
+        load_finder(spec, embedder)
     assert complaint in str(caught.value)
 
 
-def test_regions_go_with_each_other():
+def test_regions_are_taken_with_what_is_known_of_them():
     boxes = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [4, 4, 5, 5]])
-    three = Regions(boxes, np.array([0.1, 0.2, 0.3]), ("a", "b", "c"))
-    assert len(three) == 3
-    two = three.take(np.array([2, 0]))
-    assert two.labels == ("c", "a")
+    two = Regions(boxes, np.array([0.1, 0.2, 0.3]), ("a", "b", "c")).take(np.array([2, 0]))
+    assert len(two) == 2 and two.labels == ("c", "a")
     np.testing.assert_array_equal(two.boxes, boxes[[2, 0]])
     np.testing.assert_array_equal(two.confidences, [0.3, 0.1])
+
+
+# ---- windows
+
+
+def photo(box: tuple[int, int, int, int], size: tuple[int, int] = (120, 90)) -> Image.Image:
+    """A red thing on a blue ground."""
+    image = Image.new("RGB", size, (0, 0, 255))
+    image.paste((255, 0, 0), box)
+    return image
+
+
+def test_windows_of_a_photo():
+    boxes = windows((100, 100))
+    assert boxes[0].tolist() == [0, 0, 100, 100]
+    sides = {(right - left, bottom - top) for left, top, right, bottom in boxes.tolist()}
+    # √(shape) · 50 across and 50 / √(shape) down: 35 (or 36) × 71 (or 70), and the other way round
+    assert {(75, 75), (50, 50), (33, 33)} <= sides
+    assert all(across * down in range(2300, 2600) for across, down in sides if across != down)
+    assert 30 <= len(boxes) <= 60
+
+
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_windows_lie_on_the_photo_and_cover_it(width, height):
+    boxes = windows((width, height))
+    assert boxes[0].tolist() == [0, 0, width, height]
+    assert len({*map(tuple, boxes.tolist())}) == len(boxes)
+    assert (boxes == boxes.round()).all()
+    assert (boxes[:, :2] >= 0).all() and (boxes[:, :2] < boxes[:, 2:]).all()
+    assert (boxes[:, 2:] <= [width, height]).all()
+    assert len(boxes) <= 1 + 5 * (math.ceil((6 - 1) / 0.65) + 1) ** 2
+    for low, high, length in ((0, 2, width), (1, 3, height)):
+        covered = np.zeros(length, dtype=bool)
+        for box in boxes[1:].astype(int):
+            covered[box[low] : box[high]] = True
+        assert covered.all() or len(boxes) == 1
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 1), (1, 7), (3, 2), (5, 300)])
+def test_small_and_thin_photos_have_regions(finder, size):
+    (found,) = finder.find([Image.new("RGB", size, (9, 200, 3))])
+    assert len(found) >= 1
+    assert np.isfinite(found.confidences).all()
+    if size == (1, 1):
+        assert found.boxes.tolist() == [[0, 0, 1, 1]]
+        assert found.confidences.tolist() == [0.5]
+
+
+def test_contrast_by_hand():
+    whole, left, right = [0, 0, 4, 2], [0, 0, 2, 2], [2, 0, 4, 2]
+    rows = np.array([[0.6, 0.8], [1.0, 0.0], [0.0, 1.0]])
+    values = contrast(np.array([whole, left, right]), rows)
+    # left: contained in the whole: 0.6; beside it half of the whole (weight 1/4) and all of right (weight 1)
+    assert values[1] == pytest.approx(0.6 - (0.25 * 0.6 + 1.0 * 0.0) / 1.25)
+    assert values[2] == pytest.approx(0.8 - (0.25 * 0.8 + 1.0 * 0.0) / 1.25)
+
+
+@pytest.mark.parametrize("box", [(5, 5, 45, 45), (70, 40, 115, 85), (40, 20, 80, 60)])
+def test_the_thing_comes_first(finder, box):
+    (found,) = finder.find([photo(box)])
+    shared = overlaps(np.array([box]), found.boxes)[0]
+    assert shared[0] > 0.3
+    assert shared[: len(found) // 4].max() == shared.max() > 0.4
+    assert (np.diff(found.confidences) <= 0).all()
+    assert found.labels == ("",) * len(found)
+
+
+def test_windows_that_stay_differ(finder):
+    (found,) = finder.find([photo((5, 5, 45, 45))])
+    shared = overlaps(found.boxes, found.boxes) - np.eye(len(found))
+    assert shared.max() <= 0.5 and [0.0, 0.0, 120.0, 90.0] not in found.boxes.tolist()
+    few = WindowFinder(finder.embedder, max_regions=3).find([photo((5, 5, 45, 45))] * 2)
+    assert [len(found) for found in few] == [3, 3]
+
+
+def test_other_photos_and_earlier_calls_do_not_matter(finder):
+    first, second = photo((5, 5, 45, 45)), photo((70, 40, 115, 85), (100, 100))
+    together = finder.find([first, second, first])
+    alone = WindowFinder(Embedder(ColourBackbone(), cache=None, batch_size=1)).find([second])
+    for one, other in ((together[0], together[2]), (together[1], alone[0])):
+        np.testing.assert_allclose(one.boxes, other.boxes, atol=1e-6)
+        np.testing.assert_allclose(one.confidences, other.confidences, atol=1e-6)
+    assert finder.find([]) == []
+
+
+def test_each_window_is_embedded_once():
+    backbone = ColourBackbone()
+    finder = WindowFinder(Embedder(backbone, cache=None))
+    # noise: no two windows look alike
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 80, 3), dtype=np.uint8))
+    finder.find([noise, noise])
+    assert backbone.encoded_images == len(windows((80, 60)))
+
+
+# ---- the choice among regions
+
+
+def side_by_side(confidences) -> Regions:
+    lefts = 2.0 * np.arange(len(confidences))
+    boxes = np.column_stack([lefts, 0 * lefts, lefts + 1.0, 0 * lefts + 1.0])
+    return Regions(boxes, np.array(confidences, np.float64), ("thing",) * len(confidences))
+
+
+def test_the_most_confident_of_each_cluster_is_chosen():
+    # three heaps far from each other: 0, 3, 6 | 1, 4 | 2, 5
+    centres = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])[[0, 1, 2, 0, 1, 2, 0]]
+    jitter = 0.1 * np.array([[0, 0], [1, 0], [0, 1], [1, 1], [0, 0], [1, 0], [0, 1]])
+    given = side_by_side([0.2, 0.9, 0.3, 0.8, 0.1, 0.7, 0.5])
+    for seed in range(5):
+        assert choose(given, centres + jitter, n=3, seed=seed).tolist() == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("confidences", "embeddings", "n", "expected"),
+    [
+        # a confident heap does not crowd out the rest
+        ([0.9, 0.8, 0.7, 0.6, 0.5, 0.1], [[1, 0]] * 5 + [[0, 1]], 2, [0, 5]),
+        ([0.1, 0.2], [[1, 0], [0, 1]], 2, [0, 1]),
+        ([], np.zeros((0, 3)), 20, []),
+        # regions that look the same are still n
+        ([0.1, 0.4, 0.3, 0.2], np.ones((4, 3)), 3, [1, 2, 3]),
+    ],
+)
+def test_diverse_regions_are_chosen(confidences, embeddings, n, expected):
+    assert choose(side_by_side(confidences), np.array(embeddings, float), n).tolist() == expected
+
+
+@given(st.integers(1, 12), st.integers(1, 6), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
+def test_order_does_not_matter(count, n, seed, random):
+    generator = np.random.default_rng(seed)
+    given = side_by_side(generator.integers(0, 3, count) / 4)
+    embeddings = generator.integers(-2, 3, (count, 3)).astype(float)
+    order = list(range(count))
+    random.shuffle(order)
+    order = np.array(order)
+    chosen = choose(given, embeddings, n, seed=7)
+    again = choose(given.take(order), embeddings[order], n, seed=7)
+    assert sorted(order[again].tolist()) == chosen.tolist()
+    assert len(chosen) == min(count, n)
