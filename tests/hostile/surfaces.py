@@ -28,20 +28,19 @@ from ..photos import encode
 from ..toy import BLUE, RED, ColourBackbone
 from .case import Outcome
 
-# What a command may leave beside its input; an unfinished result holds whole rows.
+# what a command may leave beside its input
 _RESULTS = {"out.jsonl", "out.summary.json"}
 
 
-def run_command(*arguments: object, stdin: bytes = b"") -> Outcome:
+def run_command(*arguments: object) -> Outcome:
     """The command `capscore ARGUMENTS…`."""
     from capscore.cli import main
 
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
-    read = io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
     code: Any = 0
     with (
         mock.patch.object(sys, "argv", ["capscore", *map(str, arguments)]),
-        mock.patch.object(sys, "stdin", read),
+        mock.patch.object(sys, "stdin", io.StringIO()),
         mock.patch.object(sys, "stdout", streams[0]),
         mock.patch.object(sys, "stderr", streams[1]),
         mock.patch.dict(os.environ, COLUMNS="80", NO_COLOR="1"),
@@ -109,10 +108,7 @@ def toy_by_name() -> Any:
     def load_backbone(name: Any, **options: Any) -> Any:
         return ColourBackbone() if name == "toy" else load(name, **options)
 
-    with (
-        mock.patch.object(loading, "load_backbone", load_backbone),
-        mock.patch("capscore.backbones.loading.load_backbone", load_backbone),
-    ):
+    with mock.patch.object(loading, "load_backbone", load_backbone):
         yield
 
 
@@ -248,18 +244,15 @@ def _read_result(folder: Path, before: set[str], outcome: Outcome, metric: str) 
     return [strict_json(line)[metric] for line in lines]
 
 
-def command(folder: Path, given: Any) -> Outcome:
-    """Files, and a command line in which {} is their folder."""
+def command_fails(folder: Path, given: Any) -> Outcome:
+    """Files, and a command line in which {} is their folder, which leaves them as they were.
+
+    A command that fails does so with 1 or 2, whichever it is.
+    """
     files, *arguments = made(given, folder)
     written(folder, files)
     with toy_by_name():
-        return run_command(*(str(one).replace("{}", str(folder)) for one in arguments))
-
-
-def command_fails(folder: Path, given: Any) -> Outcome:
-    """As `command`, for one that fails with 1 or 2, whichever it is, and leaves its files as they were."""
-    files = made(given, folder)[0]
-    outcome = command(folder, given)
+        outcome = run_command(*(str(argument).replace("{}", str(folder)) for argument in arguments))
     outcome.code = 1 if outcome.code == 2 else outcome.code
     for name, content in files.items():
         if isinstance(content, str):
@@ -315,12 +308,11 @@ def image_file(folder: Path, given: Any) -> Outcome:
 def option(folder: Path, given: Any) -> Outcome:
     """A metric and options of `capscore.load`, and one row scored with them."""
     metric, options = made(given, folder)
-    backbone = (
-        {} if metric in ("rouge_l", "cider", "bleu") else {"backbone": ColourBackbone(), "cache": False}
-    )
-    rows = (["red", "blue"], None if metric in ("rouge_l", "cider", "bleu") else [RED, BLUE])
-    references = [["red"], ["blue"]] if metric in ("rouge_l", "cider", "bleu", "clip_cider") else None
-    return score(metric, {**backbone, **options}, *rows, *([references] if references else []))
+    references = [[["red"], ["blue"]]] if metric in ("cider", "clip_cider") else []
+    if metric == "cider":
+        return score(metric, options, ["red", "blue"], None, *references)
+    options = {"backbone": ColourBackbone(), "cache": False, **options}
+    return score(metric, options, ["red", "blue"], [RED, BLUE], *references)
 
 
 # ------------------------------------------------------------------------- benchmarks
@@ -500,25 +492,9 @@ def address(folder: Path, given: Any) -> Outcome:
 
 
 SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
-    one.__name__: one
-    for one in (
-        caption,
-        references,
-        words,
-        language,
-        rows,
-        command_fails,
-        image,
-        image_file,
-        option,
-        annotation,
-        regions_of_entities,
-        training_file,
-        training_line,
-        app,
-        address,
-        checkpoint,
-        network,
-        cache,
+    surface.__name__: surface
+    for surface in (
+        *(caption, references, words, language, rows, command_fails, image, image_file, option, annotation),
+        *(regions_of_entities, training_file, training_line, app, address, checkpoint, network, cache),
     )
 }

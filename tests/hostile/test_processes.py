@@ -59,12 +59,18 @@ def wait_until(true, process: Process) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (signal.SIGINT, signal.SIGTERM)),
+        signal.SIGKILL,
+    ],
+)
 def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
     """The result is that of a run that nobody stopped, byte for byte."""
     common = ("score", rows, "--cache-dir", tmp_path / "cache")
     assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
-    stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.3)
+    stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.1)
     wait_until(lambda: list(tmp_path.glob("cache/*")) and list(tmp_path.glob(".*.partial")), stopped)
     stopped.send_signal(number)
     code, _ = end(stopped)
@@ -80,28 +86,21 @@ def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
     assert summaries[0]["metrics"] == summaries[1]["metrics"]
 
 
-def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
-    """The result is whole and right, whoever wrote it last."""
-    common = ("score", rows, "--cache-dir", tmp_path / "cache", "-o", tmp_path / "out.jsonl", "--force")
-    writers = [begin(*common, seconds=0.02) for _ in range(8)]
-    ended = [end(writer) for writer in writers]
-    assert {code for code, _ in ended} == {0}, ended
-    assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
-    summary = json.loads((tmp_path / "out.summary.json").read_text())
-    assert (summary["rows"], summary["failures"]) == (40, [])
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == {"in.jsonl", "red.png", "green.png", "blue.png", "cache", "out.jsonl", "out.summary.json"}
-
-
-def test_eight_writers_of_one_cache(rows, tmp_path):
-    writers = [
-        begin("score", rows, "--cache-dir", tmp_path / "cache", "-o", tmp_path / f"{number}.jsonl")
-        for number in range(8)
-    ]
-    for number, writer in enumerate(writers):
+@pytest.mark.slow
+@pytest.mark.parametrize("one_result", [True, False])
+def test_eight_writers_of_one_cache(rows, tmp_path, one_result):
+    """The results are whole and right, whoever wrote last."""
+    paths = [tmp_path / f"{0 if one_result else number}.jsonl" for number in range(8)]
+    common = ("score", rows, "--cache-dir", tmp_path / "cache", "--force", "-o")
+    writers = [begin(*common, path, seconds=0.02) for path in paths]
+    for writer in writers:
         code, errors = end(writer)
         assert code == 0 and "warning" not in errors, errors
-        assert scores(tmp_path / f"{number}.jsonl") == pytest.approx(expected(), abs=1e-6)
+    for path in paths:
+        assert scores(path) == pytest.approx(expected(), abs=1e-6)
+        summary = json.loads(path.with_suffix(".summary.json").read_text())
+        assert (summary["rows"], summary["failures"]) == (40, [])
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.fixture
@@ -119,7 +118,7 @@ def read_only():
         path.chmod(mode)
 
 
-@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("filled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
     """Scores are right, and a warning says that nothing is kept; what the cache holds is still used."""
     cache = tmp_path / "cache"
@@ -138,6 +137,7 @@ def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
         assert errors.count("warning") == 1 and str(cache) in errors, errors
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
     (tmp_path / "results").mkdir()
     read_only(tmp_path / "results")
@@ -151,6 +151,7 @@ def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
     assert not list((tmp_path / "results").iterdir())
 
 
+@pytest.mark.slow
 def test_one_of_two_processes_of_evaluate_is_killed(tmp_path):
     """The other one gives up after its time, names the process that it waited for, and makes up no result."""
     first = share(tmp_path, 0, ["red"], [RED])

@@ -145,6 +145,9 @@ def test_the_thing_comes_first(finder, box):
     assert shared[: len(found) // 4].max() == shared.max() > 0.4
     assert (np.diff(found.confidences) <= 0).all()
     assert found.labels == ("",) * len(found)
+    boxes = windows((120, 90))
+    highest = contrast(boxes, finder.embedder.regions([photo(box)], [boxes])[0])[1:].max()
+    assert found.confidences[0] == pytest.approx((1 + highest / 2) / 2)
 
 
 def test_windows_that_stay_differ(finder):

@@ -6,10 +6,8 @@ from ..case import cases, refused
 
 _ADDRESSES = [
     ("loopback", "http://127.0.0.1/red.png"),
-    ("loopback with a port", "http://127.0.0.1:9/red.png"),
     ("loopback in one number", "http://2130706433/red.png"),
     ("loopback in hexadecimal", "http://0x7f.1/red.png"),
-    ("loopback in octal", "http://0177.0.0.1/red.png"),
     ("loopback of IPv6", "http://[::1]/red.png"),
     ("loopback of IPv4 in IPv6", "http://[::ffff:127.0.0.1]/red.png"),
     ("loopback behind NAT64", "http://[64:ff9b::7f00:1]/red.png"),
@@ -17,27 +15,19 @@ _ADDRESSES = [
     ("any address", "http://0.0.0.0/red.png"),
     ("link-local, where clouds keep passwords", "http://169.254.169.254/latest/meta-data"),
     ("link-local of IPv6", "http://[fe80::1]/red.png"),
-    ("private, class A", "http://10.0.0.1/red.png"),
     ("private, class B", "http://172.16.0.1/red.png"),
-    ("private, class C", "http://192.168.0.1/red.png"),
     ("private of IPv6", "http://[fd00::1]/red.png"),
     ("shared of carriers", "http://100.64.0.1/red.png"),
     ("multicast", "http://224.0.0.1/red.png"),
-    ("broadcast", "http://255.255.255.255/red.png"),
     ("bracket that does not close", "http://[::1/red.png"),
     ("no host", "http:///red.png"),
-    ("nothing but the scheme", "http://"),
     ("port of text", "http://127.0.0.1:http/red.png"),
     ("port beyond the last", "http://127.0.0.1:99999/red.png"),
     ("password", "http://user:secret@127.0.0.1/red.png"),
     ("nul in the host", "http://127.0.0.1\0/red.png"),
     ("line end in the host", "http://127.0.0.1\r\nHost: x/red.png"),
-    ("escape sequences", "http://127.0.0.1/\x1b[31mred.png"),
     ("lone surrogate", "http://127.0.0.1/\ud800.png"),
-    ("host of 100,000 letters", f"http://{'h' * 100_000}/red.png"),
-    ("blank in the host", "http://127.0.0.1 /red.png"),
     ("backslashes", "http:\\\\127.0.0.1\\red.png"),
-    ("scheme in capitals", "HTTP://127.0.0.1/red.png"),
 ]
 
 CASES = cases("address", "address", ((name, given, refused("row 0", "image")) for name, given in _ADDRESSES))

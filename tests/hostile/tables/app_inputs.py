@@ -14,28 +14,22 @@ _PHOTO = [
 ]
 _TEXT = [
     ("nothing", None, refused("there is no caption")),
-    ("blank", " \n ", refused("there is no caption")),
     ("number", 7, refused("expected a text, got a int")),
-    ("list", ["red"], refused("expected a text, got a list")),
     ("20,001 letters", "r" * 20_001, refused("20,001 characters")),
     ("101 lines", "red\n" * 101, refused("101 lines")),
     ("lone surrogate", "red \ud800", refused("surrogate")),
     ("script", "<script>alert(1)</script>", accepted("&lt;script&gt;")),
-    ("closing tags", "</div></iframe><b onclick=x>red", accepted("&lt;/iframe&gt;")),
     ("100 lines", "red\n" * 100, accepted("2.500")),
 ]
 _LANGUAGE = [
     ("unknown", "klingonish", refused("klingonish")),
     ("markup", "<b>", refused("&lt;b&gt;")),
-    ("path", "../../etc", refused("language code")),
     ("number", 7, refused("expected a text")),
-    ("20,001 letters", "e" * 20_001, refused("characters")),
 ]
 _REFERENCES = [
     ("none", "", refused("there is no reference")),
     ("number", 7, refused("expected a text")),
     ("20,001 letters", "r" * 20_001, refused("characters")),
-    ("101 lines for a photo", "a\n" * 101 + "\nb", refused("101 lines")),
 ]
 
 

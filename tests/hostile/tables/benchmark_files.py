@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
 import stat
 import tarfile
 import warnings
@@ -66,20 +65,15 @@ _LINK = stat.S_IFLNK | 0o777
 
 _ZIPS = [
     ("harmless", _GOOD_ZIP, TWO),
-    ("in a folder", _zip(("a/b/f.tsv", TEXT)), TWO),
     ("name that leads out", _zip(("../f.tsv", TEXT)), refused("holds no f.tsv")),
-    ("name that leads far out", _zip(("a/../../../../etc/f.tsv", TEXT)), refused("holds no f.tsv")),
     ("absolute name", _zip(("/etc/f.tsv", TEXT)), refused("holds no f.tsv")),
     ("name of Windows that leads out", _zip(("..\\f.tsv", TEXT)), refused("holds no f.tsv")),
-    ("absolute name of Windows", _zip(("C:\\f.tsv", TEXT)), refused("holds no f.tsv")),
     ("the name twice", _zip(("f.tsv", TEXT), ("f.tsv", b"3.jpg\tx\n")), refused("'f.tsv' 2 times")),
     ("the name in two folders", _zip(("abc/f.tsv", b"x"), ("a/f.tsv", TEXT)), TWO),
     ("a link", _zip(("f.tsv", b"/etc/passwd", _LINK)), refused("is a link")),
     ("a folder of that name", _zip(("f.tsv/", b"")), refused("holds no f.tsv")),
-    ("another case", _zip(("F.TSV", TEXT)), refused("holds no f.tsv")),
     ("empty archive", _zip(), refused("holds nothing")),
     ("cut short", _GOOD_ZIP[:-30], refused("cut short or damaged")),
-    ("without its end", _GOOD_ZIP[:60], refused("cut short or damaged")),
     ("damaged data", _changed(_GOOD_ZIP, 45, b"\xff\xff\xff"), refused("f.zip")),
     (
         "wrong checksum",
@@ -101,24 +95,14 @@ _ZIPS = [
         refused("compression"),
     ),
     ("bytes before it", b"#!/bin/sh\nexit\n" + _GOOD_ZIP, TWO),
-    ("bytes after it", _GOOD_ZIP + b"rubbish", TWO),
-    ("with a comment", _zip(("f.tsv", TEXT), comment=b"\x1b[31m" * 100), TWO),
     ("a ZIP archive in it", _zip(("f.tsv", _GOOD_ZIP)), refused("zip archive")),
-    ("gzip in it, without its suffix", _zip(("f.tsv", gzip.compress(TEXT))), TWO),
-    ("escape sequences in a name", _zip(("\x1b[31mf.tsv", TEXT)), refused("holds no f.tsv")),
-    ("right to left name", _zip(("\u202ef.tsv", TEXT)), refused("holds no f.tsv")),
-    ("names of 10,000 letters", _zip(("n" * 10_000, TEXT)), refused("holds no f.tsv")),
     ("nul in a name", _changed(_GOOD_ZIP, _GOOD_ZIP.rindex(b"f.tsv") + 1, b"\0"), refused("f.zip")),
     ("10,000 other files", _zip(*((f"{number}", b"") for number in range(10_000)), ("f.tsv", TEXT)), TWO),
     ("not a ZIP archive", TEXT, refused("cut short or damaged")),
-    ("empty file", b"", refused("cut short or damaged")),
-    ("a tar archive", _tar(("f.tsv", TEXT), mode="w"), refused("cut short or damaged")),
 ]
 _TARS = [
-    ("harmless", _GOOD_TAR, TWO),
     ("not packed", _tar(("f.tsv", TEXT), mode="w"), TWO),
     ("name that leads out", _tar(("../f.tsv", TEXT)), refused("holds no f.tsv")),
-    ("absolute name", _tar(("/etc/f.tsv", TEXT)), refused("holds no f.tsv")),
     (
         "a link to a file of this machine",
         _tar(("f.tsv", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})),
@@ -129,14 +113,7 @@ _TARS = [
         _tar(("g", TEXT), ("f.tsv", b"", {"type": tarfile.LNKTYPE, "linkname": "g"})),
         refused("is a link"),
     ),
-    (
-        "a link to itself",
-        _tar(("f.tsv", b"", {"type": tarfile.LNKTYPE, "linkname": "f.tsv"})),
-        refused("is a link"),
-    ),
     ("a pipe", _tar(("f.tsv", b"", {"type": tarfile.FIFOTYPE})), refused("of another kind")),
-    ("a device", _tar(("f.tsv", b"", {"type": tarfile.CHRTYPE})), refused("of another kind")),
-    ("a folder", _tar(("f.tsv", b"", {"type": tarfile.DIRTYPE})), refused("holds no f.tsv")),
     ("the name twice", _tar(("f.tsv", TEXT), ("f.tsv", b"x")), refused("2 times")),
     ("a file with holes", _tar(("f.tsv", b"", {"type": tarfile.GNUTYPE_SPARSE})), refused("f.tar.gz")),
     (
@@ -167,22 +144,14 @@ _TARS = [
         refused("f.tar.gz"),
     ),
     (
-        "huge size in the header",
-        _tar(("f.tsv", TEXT, {"pax_headers": {"size": "9" * 30}})),
-        refused("f.tar.gz"),
-    ),
-    (
         "size of 5,000 digits in the header",
         _tar(("f.tsv", TEXT, {"pax_headers": {"size": "9" * 5_000}})),
         refused("f.tar.gz"),
     ),
-    ("name of 100,000 letters", _tar(("n" * 100_000, TEXT)), refused("holds no f.tsv")),
     ("empty archive", _tar(), refused("holds nothing")),
     ("zeros", bytes(10_240), refused("holds nothing")),
-    ("empty file", b"", refused("f.tar.gz")),
     ("not an archive", TEXT, refused("f.tar.gz")),
     ("bzip2", bz2.compress(_tar(("f.tsv", TEXT), mode="w")), refused("f.tar.gz")),
-    ("a ZIP archive", _GOOD_ZIP, refused("f.tar.gz")),
 ]
 _PLAIN = [
     ("empty", "f.tsv", b"", refused("empty")),
@@ -192,12 +161,9 @@ _PLAIN = [
     ("Latin-1", "f.tsv", b"1.jpg\tcaf\xe9\n", refused("line 1", "UTF-8")),
     ("nul", "f.tsv", b"1.jpg\ta\0b\n", refused("binary")),
     ("line of 2 MB", "f.tsv", b"1.jpg\t" + b"a" * 2**21 + b"\n", refused("line 1", "CAPSCORE_MAX_ROW_BYTES"), {"CAPSCORE_MAX_ROW_BYTES": "1000000"}),
-    ("pointer of Git LFS", "f.tsv", b"version https://git-lfs.github.com/spec/v1\n", refused("git lfs pull")),
     ("web page", "f.tsv", b"<!DOCTYPE html>", refused("web page")),
-    ("escape sequences", "f.tsv", b"\x1b[31mred\n", refused("line 1")),
     ("packed bomb", "f.tsv.gz", gzip.compress(bytes(2**20)), refused("more than it may"), SMALL),
     ("packed, cut short", "f.tsv.gz", gzip.compress(TEXT * 100)[:-9], refused("cut short or damaged")),
-    ("packed, not gzip", "f.tsv.gz", TEXT, refused("damaged")),
     ("packed in two parts", "f.tsv.gz", gzip.compress(TEXT[:12]) + gzip.compress(TEXT[12:]), TWO),
     ("rows", "f.jsonl", ROWS, TWO),
     ("deep", "f.jsonl", b"[" * 100_000, refused("line 1")),
@@ -206,7 +172,6 @@ _PLAIN = [
     ("not an object", "f.jsonl", b"[1]\n", refused("line 1", "object")),
     ("lone surrogate", "f.jsonl", b'{"id": "\\ud800"}\n', refused("line 1", "half a character")),
     ("other fields", "f.jsonl", b'{"name": 1}\n', refused("line 1", "'id'")),
-    ("10,000 other fields", "f.jsonl", json.dumps({f"f{n}": n for n in range(10_000)}).encode(), refused("line 1", "'id'")),
     ("deep document", "f.json", b'{"a":' * 100_000, refused()),
     ("document cut short", "f.json", b'{"a": [1, ', refused("cut short")),
     ("document of 2 MB", "f.json", b" " * 2**21 + b"{}", refused("CAPSCORE_MAX_LIST_BYTES"), {"CAPSCORE_MAX_LIST_BYTES": "1000000"}),
@@ -214,9 +179,7 @@ _PLAIN = [
     ("table without the column", "f.csv", b"name\n1\n", refused("'id'")),
     ("table with a quote that does not close", "f.csv", b'id\n"1\n', refused("CSV")),
     ("table with a row that is too short", "f.csv", b"id,name\n1\n", refused("line 2")),
-    ("table of 10,000 names", "f.csv", ",".join(f"c{n}" for n in range(10_000)).encode() + b"\n", refused("empty")),
     ("Parquet that is text", "f.parquet", TEXT, refused("Parquet")),
-    ("Parquet, cut short", "f.parquet", b"PAR1" + bytes(50), refused("Parquet")),
     ("Parquet with a footer of 2 GB", "f.parquet", b"PAR1" + bytes(50) + b"\xff\xff\xff\x7fPAR1", refused("Parquet")),
 ]  # fmt: skip
 
@@ -230,8 +193,6 @@ _XML = [
     ("entities in entities", _laughs(), refused("Annotations/1.xml")),
     ("entity of a file", '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation>&x;</annotation>', refused("Annotations/1.xml")),
     ("cut short", "<annotation><size>", refused("Annotations/1.xml")),
-    ("not XML", "{}", refused("Annotations/1.xml")),
-    ("empty", "", refused("Annotations/1.xml")),
     ("10,000 levels", "<a>" * 10_000, refused("Annotations/1.xml")),
     ("another document", "<html/>", refused("Annotations/1.xml")),
     ("number of 400 digits", f"<annotation><size><width>{'9' * 400}</width><height>1</height></size></annotation>", refused("Annotations/1.xml", "expected a number")),
