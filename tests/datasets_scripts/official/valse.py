@@ -13,13 +13,13 @@ def _row(origin, image_file, caption, foil, classes, votes, index=None):
     named = zip(("dataset", "original_split", "linguistic_phenomena"), origin, strict=True)
     return {
         **dict(named),
-        **({} if index is None else {"dataset_idx": index}),
         "image_file": image_file,
         "caption": caption,
         "classes": classes[0],
         "classes_foil": classes[1],
         "mturk": dict(zip(("foil", "caption", "other"), votes, strict=True)),
         "foil": foil,
+        **({} if index is None else {"dataset_idx": index}),
     }
 
 
