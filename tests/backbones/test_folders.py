@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 
 import pytest
@@ -21,7 +20,6 @@ from capscore.backbones.base import (
 )
 from capscore.backbones.checkpoint import read_json, read_state_dict, refuse_oversized, weight_files
 from capscore.errors import BackboneUnavailable, CapscoreError
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 
 from .tiny_kinds import edit_json
 
@@ -85,10 +83,7 @@ def opened():
 @pytest.mark.parametrize("stem", ["model.safetensors", "pytorch_model.bin"])
 @pytest.mark.parametrize(
     "weight_map",
-    [
-        *("../secret.safetensors", "/etc/hostname", "x/../../secret.safetensors", "..\\secret.safetensors"),
-        *("a\0b", 3, "", ".", "circle.safetensors", "x" * 300 + ".safetensors", "\ud800.safetensors"),
-    ],
+    ["../secret.safetensors", "x/../../secret.safetensors", "a\0b", 3, ".", "circle.safetensors"],
 )
 def test_an_index_of_shards_opens_nothing_outside(tmp_path, opened, stem, weight_map):
     folder = tmp_path / "model"
@@ -152,33 +147,6 @@ def test_json_files_have_a_size(tmp_path, monkeypatch):
         read_json(path)
     path.write_text(json.dumps({"a": "x" * 91}))
     assert read_json(path)
-
-
-@pytest.mark.parametrize("damage", ["cut", "null", "no model"])
-@pytest.mark.parametrize("kind", ["clip", "m-clip", "sentence-transformers", "student", "siglip 2"])
-def test_a_tokenizer_that_is_damaged_is_refused(kind, damage, checkpoints, tmp_path):
-    folder = checkpoints(kind).copied(tmp_path)
-    path = folder / "tokenizer.json"
-    whole = path.read_bytes()
-    contents = {"cut": whole[: len(whole) // 2], "null": b"null", "no model": b'{"version": "1.0"}'}
-    path.write_bytes(contents[damage])
-    with pytest.raises(CapscoreError):
-        checkpoints(kind).load(folder)
-
-
-@pytest.mark.parametrize("value", [10**12, 10**30, -1, "many", None, [1], 1.5], ids=str)
-def test_a_network_of_infometic_with_other_sizes_is_refused(tmp_path, value):
-    network = InfoMetIC(InfoMetICConfig(dim=8, width=8, heads=2))
-    network.save_pretrained(tmp_path)
-    assert InfoMetIC.from_pretrained(tmp_path).config == network.config
-    path = tmp_path / "config.json"
-    for name, before in json.loads(path.read_text()).items():
-        if isinstance(before, (int, list)) and not isinstance(before, bool):
-            shutil.copy(path, tmp_path / "whole")
-            edit_json(path, name, value=value)
-            with pytest.raises(CapscoreError):
-                InfoMetIC.from_pretrained(tmp_path)
-            shutil.move(tmp_path / "whole", path)
 
 
 def test_other_kinds_of_files_are_no_folder_of_a_backbone(tmp_path):

