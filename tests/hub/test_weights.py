@@ -133,6 +133,7 @@ def test_what_training_leaves_is_sent_only_on_demand_or_where_the_card_shows_it(
     left = {
         *(
             "log.jsonl",
+            "run.json",
             "events.out.tfevents.1",
             "training_args.bin",
             ".cache/huggingface/x.json",
@@ -168,7 +169,8 @@ def test_a_network_is_planned_with_what_it_needs(network, tmp_path):
     ready = plan_weights(network)
     assert weights_kind(network) == "infometic" and ready.notes == []
     assert ready.files.keys() == NETWORK_FILES
-    assert ready.left_out.keys() == {"settings.yaml", "result.json", "log.jsonl", "features/boxes.npy"}
+    left = {"settings.yaml", "result.json", "run.json", "log.jsonl", "features/boxes.npy"}
+    assert ready.left_out.keys() == left
     for name, note in (("my-tower", "'my-tower', a folder on this machine only"), ("", "do not name their")):
         config = InfoMetICConfig(**{**vars(NETWORK), "backbone": name})
         ready = plan_weights(write_network(tmp_path / f"net{name}", config))
