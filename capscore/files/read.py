@@ -58,10 +58,10 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     path = Path(path)
     try:
         os.fsencode(path)
+        if split is not None and not is_saved_dataset(path):
+            raise InputError(Setting("split", split), f" goes with a saved data set; {path} is none")
         if path.is_dir():
             return _open_folder(path, split)
-        if split is not None:
-            raise InputError(Setting("split", split), f" goes with a saved data set; {path} is none")
         file = _copied_stream(path)
         with open(file, "rb") as opened:
             start = opened.read(4096)
@@ -105,7 +105,7 @@ def _copied_stream(path: Path) -> Path:
 
 
 def _open_folder(path: Path, split: str | None) -> RowSource:
-    if split is not None or is_saved_dataset(path):
+    if is_saved_dataset(path):
         return _open_saved(path, split)
     for is_of_kind, open_kind in FOLDERS:
         if is_of_kind(path):
@@ -124,11 +124,6 @@ def is_saved_dataset(folder: Path) -> bool:
 
 
 def _open_saved(path: Path, split: str | None) -> RowSource:
-    if not is_saved_dataset(path):
-        raise InputError(
-            Setting("path", path),
-            f" is a folder, but not a data set that was saved with save_to_disk; expected {EXPECTED}",
-        )
     import datasets
     import pyarrow as pa
 

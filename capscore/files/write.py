@@ -164,7 +164,9 @@ class Writer:
     def _as_table(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         delimiter = _DELIMITERS[self._kind]
         cells = ([_quoted(_cell(row.get(name)), delimiter) for name in self._header] for row in rows)
-        return "".join(delimiter.join(row) + "\n" for row in cells).encode("utf-8", "backslashreplace")
+        # a blank line is no row: an empty cell that is alone needs quotation marks
+        lines = (delimiter.join(row) or '""' for row in cells)
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace")
 
     def finish(self, about: dict[str, Any], summary: str) -> None:
         """Close the file and give it its name, replacing any file of that name, and write the summary.

@@ -186,7 +186,8 @@ def test_splits_of_a_saved_data_set(tmp_path):
         ("one", "test", r"has the splits \(none\)"),
         ("two", None, r"split: .*two has the splits train, test; choose one"),
         ("two", "val", r"split='val': .* has the splits train, test"),
-        (".", "test", "not a data set"),
+        (".", "test", "goes with a saved data set"),
+        ("gone", "test", "goes with a saved data set"),
     ):
         with pytest.raises(InputError, match=message):
             open_rows(tmp_path / name, split=split)

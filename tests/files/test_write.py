@@ -272,6 +272,12 @@ def test_numbers_that_json_lacks(tmp_path):
     assert json_bytes({"a": b"\xff", "b": {1}, "c": (NAN,)}) == b'{"a": "\\\\xff", "b": "{1}", "c": [null]}'
 
 
+def test_a_row_whose_only_cell_is_empty_is_still_a_row(tmp_path):
+    rows = [{"caption": text} for text in ("x", "", "y")]
+    for suffix in ("csv", "tsv"):
+        assert rows_of(written(jsonl(tmp_path / "a.jsonl", rows), tmp_path / f"o{suffix}.{suffix}")) == rows
+
+
 def test_half_a_surrogate_pair_is_written_as_it_was(tmp_path):
     source = jsonl(tmp_path / "a.jsonl", [{"caption": "x\ud800"}])
     assert written(source, tmp_path / "b.jsonl").read_text() == '{"caption": "x\\ud800"}\n'
