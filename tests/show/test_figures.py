@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
-import os
 import sys
 
 import numpy as np
 import pytest
 
-from capscore import CapscoreError, MissingExtraError, ResultWriteError
+from capscore import CapscoreError, MissingExtraError
 from capscore.benchmarks.protocols import ProtocolResult, Statistic
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
@@ -63,17 +61,3 @@ def test_figure_says_what_it_needs(measured, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"capscore\[figures\]"):
         write_benchmark_figure([measured], tmp_path / "out.png")
-
-
-def test_a_figure_that_cannot_be_written_leaves_what_was_there(measured, tmp_path, monkeypatch):
-    path = tmp_path / "map.png"
-    path.write_bytes(b"before")
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(ResultWriteError, match=r"map\.png' could not be written: No space left on device"):
-        write_benchmark_figure([measured], path)
-    assert path.read_bytes() == b"before"
-    assert os.listdir(tmp_path) == ["map.png"]

@@ -36,14 +36,11 @@ def report(path, metrics, languages=(), **options):
     return page.read_text(encoding="utf-8"), asked
 
 
-def test_lists_of_one_system():
+def test_rows_are_listed_once_from_both_ends():
     metric = ReportedMetric("mcs", {"all": np.array([0.5, 0.1, NAN, 0.9, 0.1, 0.7])})
     assert row_lists(metric, 2) == {"Lowest mcs": [1, 4], "Highest mcs": [3, 5]}
     # five scored rows: none is in both lists
     assert row_lists(metric, 9) == {"Lowest mcs": [1, 4, 0], "Highest mcs": [3, 5]}
-
-
-def test_lists_of_several_systems():
     scores = {"a": np.array([0.5, 0.1, 0.4, 0.9]), "b": np.array([0.5, 0.8, 0.5, NAN])}
     assert row_lists(ReportedMetric("mcs", scores), 2) == {
         "Largest differences in mcs": [1, 2],  # row 0 does not differ, row 3 has no score of b

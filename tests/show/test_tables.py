@@ -22,11 +22,9 @@ from capscore.statistics.system_means import compare_means
 @pytest.fixture
 def run() -> BenchmarkRun:
     figures = find("flickr8k_human", "expert", "cider")
+    statistics = Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992), Statistic("tau_b", None, None, 16992)
     outcome = ProtocolResult(
-        statistics=(
-            Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992),
-            Statistic("tau_b", None, None, 16992),
-        ),
+        statistics=statistics,
         counts={"items": 5664, "ratings": 16992, "photos": 1000},
         notes=("a note of the protocol",),
     )
@@ -59,6 +57,14 @@ def shown(run, width=80) -> str:
     return out.getvalue()
 
 
+def test_a_terminal_without_greek_letters_still_has_signs(run):
+    out = io.BytesIO()
+    console = Console(file=io.TextIOWrapper(out, "ascii", errors="replace", write_through=True), width=80)
+    benchmark_report(run).print(console)
+    (line,) = [line for line in out.getvalue().decode().splitlines() if "tau_c" in line]
+    assert "-0.01" in line and "?" not in line
+
+
 def test_table_of_80_columns(run):
     text = shown(run)
     lines = text.splitlines()
@@ -79,7 +85,12 @@ def test_recomputed_figures_have_a_line_of_their_own(run):
     assert lines[row + 1].split()[:3] == ["43.89", "[2]", "0.00"]
 
 
-def test_no_number_is_cut_where_a_terminal_is_narrow(run):
+def test_names_are_folded_and_no_number_is_cut_where_a_terminal_is_narrow(run):
+    named = dataclasses.replace(run.results[0], metric="clip_score@xlm-roberta-large-ViT-H-14/frozen_laion")
+    assert max(map(len, shown(dataclasses.replace(run, results=[named])).splitlines())) <= 80
+    console = Console(file=io.StringIO(), width=80)
+    Table(("system", "p randomisation"), [("a", "0.79")]).print(console)
+    assert "randomisation" in console.file.getvalue()  # headings are folded between words
     text = shown(run, width=40)
     cells = [cell for line in text.splitlines() if "τ_c" in line for cell in line.split()]
     shown_cells = ["43.89", "42.1", "to", "45.7", "43.9", "[1]", "−0.01", "16,992"]
@@ -98,31 +109,12 @@ def test_towers_are_named_once(run, metric, backbone, name):
     assert metric_name(dataclasses.replace(run.results[0], metric=metric, backbone=backbone)) == name
 
 
-def test_a_terminal_without_greek_letters_still_has_signs(run):
-    out = io.BytesIO()
-    console = Console(file=io.TextIOWrapper(out, "ascii", errors="replace", write_through=True), width=80)
-    benchmark_report(run).print(console)
-    (line,) = [line for line in out.getvalue().decode().splitlines() if "tau_c" in line]
-    assert "-0.01" in line and "?" not in line
-
-
 def test_the_remark_is_about_languages_with_several_systems():
     photos = ["x", "y"]
     alone = compare_means({"a": [1.0, 2.0]}, images=photos, n=8)
     both = compare_means({"a": [1.0, 2.0], "b": [3.0, 4.0]}, images=photos, n=8)
     parts = comparison_report({"cider": [alone, both]}, {}).parts
     assert any("Differences are system minus a" in str(part) for part in parts)
-
-
-def test_headings_are_folded_between_words():
-    console = Console(file=io.StringIO(), width=80)
-    Table(("system", "p randomisation"), [("a", "0.79")]).print(console)
-    assert "randomisation" in console.file.getvalue()
-
-
-def test_long_names_are_folded(run):
-    result = dataclasses.replace(run.results[0], metric="clip_score@xlm-roberta-large-ViT-H-14/frozen_laion")
-    assert max(map(len, shown(dataclasses.replace(run, results=[result])).splitlines())) <= 80
 
 
 def test_confidence_is_not_rounded(run):
