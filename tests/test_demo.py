@@ -18,7 +18,6 @@ import pytest
 from PIL import Image
 
 import capscore
-from capscore import MissingExtraError
 from capscore.perturbations import KINDS, find_objects
 
 from .shipped_weights import pr_mcs_on
@@ -49,50 +48,29 @@ def load_demo() -> ModuleType:
 demo = load_demo()
 
 
-# ------------------------------------------------------------------------------ data
-
-
-def test_there_are_at_least_six_photos_and_they_can_be_read():
-    assert len(PHOTOS) >= 6
+def test_captions_of_photos_are_complete_distinct_and_in_their_language():
+    texts = []
     for name, entry in PHOTOS.items():
         with Image.open(demo.photo_path(entry["file"])) as image:
-            image.load()
-            assert min(image.size) >= 256, name
-        assert entry["title"] and entry["alt"] and entry["credit"], name
-
-
-def test_every_photo_has_every_language_and_every_caption():
-    for name, entry in PHOTOS.items():
+            assert min(image.size) >= 256 and entry["title"] and entry["alt"] and entry["credit"], name
         assert list(entry["captions"]) == LANGUAGES, name
         for language, captions in entry["captions"].items():
             objects = ["objects"] if language in PERTURBED else []
             assert list(captions) == [*MARKS, "references", *objects], (name, language)
-            assert 2 <= len(captions["references"]) <= 3, (name, language)
-
-
-def test_every_caption_is_distinct_and_in_its_language():
-    texts = [
-        (language, text)
-        for entry in PHOTOS.values()
-        for language, captions in entry["captions"].items()
-        for text in (*(captions[mark] for mark in MARKS), *captions["references"])
-    ]
-    assert len({text for _, text in texts}) == len(texts) == len(PHOTOS) * len(LANGUAGES) * 5
+            texts += [
+                (language, text) for text in (*(captions[mark] for mark in MARKS), *captions["references"])
+            ]
+            if objects:
+                places, not_found = find_objects([captions["right"]], [captions["objects"]])
+                found = [captions["right"][start:end] for start, end in places[0]]
+                assert not_found.tolist() == [0] and sorted(found) == sorted(captions["objects"])
+    assert (
+        len(PHOTOS) >= 6
+        and len({text for _, text in texts}) == len(texts) == len(PHOTOS) * len(LANGUAGES) * 5
+    )
     for language, text in texts:
-        assert text == text.strip() and len(text) >= 6
-        assert text[-1] in ".。", text
-        if language in SCRIPTS:
-            assert re.search(SCRIPTS[language], text), (language, text)
-
-
-def test_the_objects_of_a_right_caption_are_in_it_and_can_be_exchanged():
-    for name, entry in PHOTOS.items():
-        for language in PERTURBED:
-            captions = entry["captions"][language]
-            places, not_found = find_objects([captions["right"]], [captions["objects"]])
-            assert not_found.tolist() == [0], (name, language)
-            found = [captions["right"][start:end] for start, end in places[0]]
-            assert sorted(found) == sorted(captions["objects"]) and len(set(found)) >= 2, (name, language)
+        assert text == text.strip() and text[-1] in ".。", text
+        assert re.search(SCRIPTS.get(language, ""), text), (language, text)
 
 
 def test_every_perturbation_changes_every_right_caption():
@@ -104,19 +82,6 @@ def test_every_perturbation_changes_every_right_caption():
         for kind in KINDS:
             for before, after in zip(kinds["original"], kinds[kind], strict=True):
                 assert before != after, (language, kind)
-        if language not in ("ja",):
-            for before, after in zip(kinds["original"], kinds["jumble"], strict=True):
-                assert sorted(before.split()) == sorted(after.split())
-
-
-def test_the_languages_are_those_of_the_backbone(embedded):
-    assert set(LANGUAGES) <= embedded.languages
-
-
-def test_a_missing_package_is_named(monkeypatch):
-    monkeypatch.setattr(demo, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'capscore\[demo\]'"):
-        demo.photo_path("chelsea.png")
 
 
 def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
@@ -128,7 +93,7 @@ def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
     assert os.listdir(tmp_path) == []
 
 
-# --------------------------------------------------------------------------- the run
+# ---- the run, with --all ----
 
 
 @pytest.fixture(scope="module")
@@ -137,13 +102,8 @@ def tuned(base_of_pr_mcs):
 
 
 @pytest.fixture(scope="module")
-def backbones(embedded, tuned, base_of_pr_mcs) -> list:
-    return [embedded, tuned, base_of_pr_mcs]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, backbones):
-    """The demo, run from outside the checkout → what it printed, its page, the environment it set."""
+def run(tmp_path_factory, embedded, tuned, base_of_pr_mcs):
+    """The demo, run from outside the checkout → what it printed, its page."""
     folder = tmp_path_factory.mktemp("elsewhere")
     with pytest.MonkeyPatch.context() as patch:
         for name in demo.SETTINGS:
@@ -152,9 +112,9 @@ def run(tmp_path_factory, backbones):
         patch.chdir(folder)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            assert demo.main([], loaded=backbones) == 0
-        environment = {name: os.environ[name] for name in demo.SETTINGS}
-    return printed.getvalue(), folder / "demo.html", environment
+            assert demo.main([], loaded=[embedded, tuned, base_of_pr_mcs]) == 0
+        assert os.environ["HF_HUB_OFFLINE"] == "1"
+    return printed.getvalue(), folder / "demo.html"
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +141,7 @@ def expected(embedded) -> dict[str, dict[tuple[str, str, str], float]]:
     return {"mcs": mcs, "ref_clip_score": ref}
 
 
+@pytest.mark.slow
 def test_a_wrong_caption_scores_under_the_right_one_everywhere(expected):
     for metric, scores in expected.items():
         for name in PHOTOS:
@@ -189,6 +150,7 @@ def test_a_wrong_caption_scores_under_the_right_one_everywhere(expected):
                 assert right > wrong + 0.05, (metric, name, language)
 
 
+@pytest.mark.slow
 def test_the_counts_printed_are_true(run, expected):
     printed = " ".join(run[0].split())
     for metric, label in (("mcs", "MCS"), ("ref_clip_score", "RefCLIPScore")):
@@ -205,6 +167,7 @@ def test_the_counts_printed_are_true(run, expected):
         ) in printed
 
 
+@pytest.mark.slow
 def test_the_tables_printed_are_true(run, expected):
     lines = run[0].splitlines()
     starts = [index for index, line in enumerate(lines) if line.split()[:2] == ["photo", "caption"]]
@@ -221,25 +184,12 @@ def test_the_tables_printed_are_true(run, expected):
                 assert cell.endswith("*") == any(score > other for other in better), (name, language, mark)
 
 
-def test_the_table_fits_eighty_columns(run):
-    table = [
-        line for line in run[0].splitlines() if not line.startswith("Page: ") and " signature: " not in line
-    ]
-    assert max(map(len, table)) <= 80
-    assert "…" not in run[0], "nothing is cut off"
-
-
-def test_the_backbone_is_chosen_openly(run):
-    printed, _, environment = run
-    assert printed.startswith("Backbone: embedded. This demo chose it (CAPSCORE_BACKBONE=embedded), because ")
-    assert environment["CAPSCORE_BACKBONE"] == "embedded"
-    assert environment["HF_HUB_OFFLINE"] == environment["HF_EVALUATE_OFFLINE"] == "1"
-    assert "mcs|backbone:embedded@w" in printed
-
-
+@pytest.mark.slow
 def test_the_page_has_every_caption_and_score(run, expected):
-    printed, path, _ = run
-    assert f"Page: {path} (" in printed
+    printed, path = run
+    assert f"Page: {path} (" in printed and "…" not in printed, "nothing is cut off"
+    lines = [line for line in printed.splitlines() if not line.startswith("Page: ") and "|" not in line]
+    assert max(map(len, lines)) <= 80 and "mcs|backbone:embedded@w" in printed
     page = path.read_text(encoding="utf-8")
     assert page.count("data:image/jpeg;base64,") == len(PHOTOS) + 1, "the explained photo has its pixels too"
     cards = page.partition("<main>")[2].partition('<dl class="facts">')[0].split("<article ")[1:]
@@ -257,9 +207,9 @@ def test_the_page_has_every_caption_and_score(run, expected):
         ]
         assert places == sorted(places)
     assert page.count('lang="ar" dir="rtl">') >= 5 * len(PHOTOS)
-
-
-# ------------------------------------------------------------------- perturbed words
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids)) and set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+    assert not re.search(r'<script|(?:src|href)="(?!#|data:image/)|url\(|@import', page)
 
 
 @pytest.fixture(scope="module")
@@ -286,6 +236,7 @@ def average(drops: dict[tuple[str, str], tuple[float, float]]) -> float:
     return sum((after - before) / before for before, after in drops.values()) / len(drops)
 
 
+@pytest.mark.slow
 def test_pr_mcs_sees_what_mcs_misses(drops):
     for language in PERTURBED:
         own = {
@@ -298,6 +249,7 @@ def test_pr_mcs_sees_what_mcs_misses(drops):
     assert before["pr_mcs"] / before["mcs"] == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_drops_printed_are_true(run, drops):
     lines = [line.split() for line in run[0].splitlines()]
     (start,) = (index for index, cells in enumerate(lines) if cells[:1] == ["perturbed"])
@@ -318,21 +270,7 @@ def test_the_drops_printed_are_true(run, drops):
     np.testing.assert_allclose([float(cell) for cell in table["mean"][2:]], means, atol=0.0051)
 
 
-def test_the_sentences_on_perturbed_words_are_true(run, drops):
-    printed = " ".join(run[0].split())
-    falls = {metric: -100 * average(pairs) for metric, pairs in drops.items()}
-    found = re.search(
-        r"averaged over 5 languages and 5 perturbations: MCS falls by (\d+) %, PR-MCS falls by (\d+) %\.",
-        printed,
-    )
-    np.testing.assert_allclose([int(found[1]), int(found[2])], list(falls.values()), atol=0.51)
-    found = re.search(r"MCS for (\d+) of 150 perturbed captions, PR-MCS for (\d+)\.", printed)
-    assert 0 <= int(found[1]) < int(found[2]) / 2 < 75
-    found = re.search(r"Original captions keep (\d+) % of their MCS in PR-MCS", printed)
-    before = [np.mean([pair[0] for pair in pairs.values()]) for pairs in drops.values()]
-    assert int(found[1]) == pytest.approx(100 * before[1] / before[0], abs=0.51)
-
-
+@pytest.mark.slow
 def test_the_page_has_the_perturbed_captions(run):
     page = run[1].read_text(encoding="utf-8")
     section = page.partition('<section class="overview perturbed"')[2].partition("</section>")[0]
@@ -343,9 +281,6 @@ def test_the_page_has_the_perturbed_captions(run):
         assert f'href="#photo-{number}"' in section
     assert section.count("<mark>") >= 5 * 4
     assert page.count("<dt>PR-MCS, perturbed</dt>") == 1 and "pr_mcs|" in page
-
-
-# -------------------------------------------------------------------- planted words
 
 
 @pytest.fixture(scope="module")
@@ -371,17 +306,7 @@ def marked(told: dict) -> dict[str, str]:
     }
 
 
-def test_a_planted_caption_is_the_right_one_but_for_the_noun():
-    for language, (noun, wrong) in demo.PLANTED.items():
-        right = PHOTOS[demo.PLANTED_IN]["captions"][language]["right"]
-        assert noun in wrong and noun not in right and wrong.count(noun) == 1
-        if language == "zh":  # the measure word changes with its noun
-            assert wrong.replace(noun, "火箭").replace("一头", "一枚") == right
-        else:
-            changed = [pair for pair in zip(right.split(), wrong.split(), strict=True) if len(set(pair)) == 2]
-            assert [after for _, after in changed] == [noun]
-
-
+@pytest.mark.slow
 def test_the_marked_words_printed_are_true(run, explained):
     printed = run[0].partition("Planted nouns: the words that ")[2]
     rows = re.split(r"^ (?=[a-z]{2} )", printed.partition("Planted nouns that")[0], flags=re.MULTILINE)[1:]
@@ -393,18 +318,7 @@ def test_the_marked_words_printed_are_true(run, explained):
         assert cells == f"{language} {noun} {'✓ yes' if noun in words else '✗ no'} {listed}"
 
 
-def test_the_sentences_on_planted_words_are_true(run, explained):
-    printed = " ".join(run[0].split())
-    planted = [noun in marked(explained[language, "wrong"]) for language, (noun, _) in demo.PLANTED.items()]
-    right = [told for (_, kind), told in explained.items() if kind == "right"]
-    n_marked = sum(len(marked(told)) for told in right)
-    n_words = sum(word["correct"] is not None for told in right for word in told["words"])
-    assert (
-        f"Planted nouns that are marked: {sum(planted)} of {len(planted)}. "
-        f"Content words of the right captions that are wrongly marked: {n_marked} of {n_words}."
-    ) in printed
-
-
+@pytest.mark.slow
 def test_the_page_has_the_explained_captions(run, explained):
     page = run[1].read_text(encoding="utf-8")
     section = page.partition('<section class="overview explanations"')[2].partition("</section>")[0]
@@ -417,14 +331,6 @@ def test_the_page_has_the_explained_captions(run, explained):
     assert f'href="#photo-{list(PHOTOS).index(demo.PLANTED_IN)}"' in section
     signature = re.search(r"^InfoMetIC signature: (infometic\|.*)$", run[0], re.MULTILINE)[1]
     assert f"<dt>InfoMetIC</dt><dd><code>{signature}</code></dd>" in page.replace("<wbr>", "")
-
-
-def test_ids_are_unique_links_lead_somewhere_and_nothing_is_loaded(run):
-    page = run[1].read_text(encoding="utf-8")
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-    assert not re.search(r'<script|(?:src|href)="(?!#|data:image/)|url\(|@import', page)
 
 
 def test_examples_in_the_docstrings():

@@ -49,6 +49,7 @@ def test_my_language(here):
     assert "Khmer ('km') is written without spaces" in printed("my-language.md")
 
 
+@pytest.mark.slow
 def test_infometic(here):
     Image.new("RGB", (420, 330), "tan").save("photo.jpg")
     shown = printed(
@@ -69,11 +70,13 @@ def test_scores(here):
     assert shown == "True\n"
 
 
+@pytest.mark.slow
 def test_integrations(here):
     pytest.importorskip("torchmetrics")
     assert 0.5 < float(printed("integrations.md")) < 1
 
 
+@pytest.mark.slow
 def test_notebook(here):
     """All of it but the installation."""
     notebook = json.loads((DOCS / "first_score.ipynb").read_text(encoding="utf-8"))

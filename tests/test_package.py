@@ -14,18 +14,7 @@ import pytest
 import capscore
 from capscore.errors import ImageError, MissingExtraError
 
-HEAVY = (
-    "torch",
-    "transformers",
-    "datasets",
-    "evaluate",
-    "open_clip",
-    "PIL",
-    "pandas",
-    "pyarrow",
-    "timm",
-    "scipy",
-)
+HEAVY = ("torch", "transformers", "datasets", "evaluate", "open_clip", "PIL", "pandas", "pyarrow", "scipy")
 
 
 def test_importing_capscore_imports_nothing_heavy():

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from capscore.embedding.embedder import Embedder
 from capscore.errors import (
     CapscoreWarning,
     ImageError,
     InputError,
+    OptionError,
     Setting,
     address_name,
     in_one_line,
     json_visible,
     visible,
+    warn,
     without_secrets,
 )
+from capscore.metrics.backbone_scorer import MCS
+
+from ..toy import RED, ColourBackbone
 
 ATTACKS = [
     ("\x1b[31mred", r"\x1b[31mred"),
-    ("\x9b31mred", r"\x9b31mred"),
     ("a\rb", "a b"),
     ("a\n  b", "a b"),
     ("a\u2028b", "a b"),
     ("\x07bell\x00", r"\x07bell\x00"),
     ("\u202egpj.exe", r"\u202egpj.exe"),
-    ("\u2066x\u2069", r"\u2066x\u2069"),
     ("half \udcff", r"half \udcff"),
     ("tab\there", r"tab\there"),
 ]
@@ -66,19 +71,15 @@ def test_json_means_the_same(value):
 
 
 ADDRESSES = [
-    ("https://me:secret@x.org/a.jpg", "https://…@x.org/a.jpg"),
     ("https://secret@x.org/a.jpg", "https://…@x.org/a.jpg"),
-    ("http://x.org/a.jpg?token=secret", "http://x.org/a.jpg?…"),
-    ("http://x.org/a.jpg#secret", "http://x.org/a.jpg#…"),
+    ("http://x.org/a.jpg?token=secret#secret", "http://x.org/a.jpg?…"),
     ("HTTP://ME:SECRET@X.ORG:8080/a", "HTTP://…@X.ORG:8080/a"),
     ("http://me:sec/ret@x.org/a", "http://…@x.org/a"),
     ("http://me:sec?ret@x.org/a", "http://…?…"),
-    ("http://me:sec@ret@x.org/a", "http://…@x.org/a"),
     ("http:\\\\me:secret@x.org/a", "http:\\\\…@x.org/a"),
     ("s3://key:secret@bucket/a", "s3://…@bucket/a"),
     ("http://[::1]:80/a", "http://[::1]:80/a"),
     ("http://x.org/@author/a.jpg", "http://x.org/@author/a.jpg"),
-    ("http://x.org/?", "http://x.org/?"),
     ("photos/a?b#c.jpg", "photos/a?b#c.jpg"),
     ("C:/photos/a?.jpg", "C:/photos/a?.jpg"),
 ]
@@ -111,3 +112,28 @@ def test_punctuation_of_a_sentence_is_not_part_of_an_address():
         assert without_secrets(told) == told
     assert without_secrets("(http://x.org/a?key=s)") == "(http://x.org/a?…)"
     assert without_secrets("http://me:a)b,c@x.org/;") == "http://…@x.org/;"
+
+
+def test_a_warning_points_at_the_first_line_outside_the_library():
+    scorer = MCS(Embedder(ColourBackbone()))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scorer.score(["rouge"], [RED], language="fr")
+        scorer.prepare(["rouge"], [RED], language="fr")
+        scorer.warn_about_languages(["fr"])
+        warn(CapscoreWarning("here"))
+    assert [each.filename for each in caught] == [__file__] * 4
+    first = caught[0].lineno
+    assert [each.lineno for each in caught] == [first, first + 1, first + 2, first + 3]
+
+
+def test_a_warning_in_a_loop_is_shown_once_per_line():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warn(CapscoreWarning("again"))
+    assert len(caught) == 1
+
+
+def test_an_option_error_is_what_python_raises_for_a_wrong_keyword():
+    assert issubclass(OptionError, TypeError) and issubclass(OptionError, ValueError)
