@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 SPACED = "space1"  # in signatures; the number grows whenever a word can change
@@ -65,24 +64,13 @@ def counted_words(pieces: Sequence[str]) -> list[str]:
     return [word for piece in pieces for word in pattern.findall(piece.replace("_", " ").lower())]
 
 
-@dataclass(frozen=True)
-class PlacedTokens:
-    """The words and single punctuation marks of a text, in order.
+def placed_tokens(text: str, code: str) -> list[tuple[str, int, int]]:
+    """The words of a text by the rules of `spaced_words`, and its punctuation signs, each with start and end.
 
-    Attributes:
-        tokens: n tokens, composed (NFC) and in one spelling of apostrophes and hyphens.
-        spans: n (start, end) places in the text.
-    """
+    They are composed (NFC), and in one spelling of apostrophes and hyphens.
 
-    tokens: list[str]
-    spans: list[tuple[int, int]]
-
-
-def placed_tokens(text: str, code: str) -> PlacedTokens:
-    """The words of a text by the rules of `spaced_words`, and its punctuation, with their places.
-
-    >>> placed_tokens("The dog’s ball.", "en").spans
-    [(0, 3), (4, 7), (7, 9), (10, 14), (14, 15)]
+    >>> placed_tokens("The dog’s ball.", "en")
+    [('The', 0, 3), ('dog', 4, 7), ("'s", 7, 9), ('ball', 10, 14), ('.', 14, 15)]
     """
     places: Sequence[int] = range(len(text))
     plain = text
@@ -90,13 +78,13 @@ def placed_tokens(text: str, code: str) -> PlacedTokens:
         places = [place for place, sign in enumerate(text) if ord(sign) not in INVISIBLE]
         plain = "".join(text[place] for place in places)
     plain = plain.translate(_ONE_SPELLING)
-    tokens, spans = [], []
+    tokens = []
     for found in _token_pattern(code).finditer(plain):
         for start, end in _parts(found.group(), code):
             start, end = found.start() + start, found.start() + end
-            tokens.append(unicodedata.normalize("NFC", plain[start:end]))
-            spans.append((places[start], places[end - 1] + 1))
-    return PlacedTokens(tokens, spans)
+            token = unicodedata.normalize("NFC", plain[start:end])
+            tokens.append((token, places[start], places[end - 1] + 1))
+    return tokens
 
 
 def _parts(word: str, code: str) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..errors import CapscoreError
 from .segmentation import SimplifiedCharacters
-from .spaced_words import PlacedTokens, placed_tokens
+from .spaced_words import placed_tokens
 
 MAX_REMEMBERED = 20_000  # texts per language, about 30 MB of words
 # Taggers take time by the square or cube of a word's length: of longer words they see the first letter, which
@@ -71,15 +71,6 @@ class Tagger:
             return rows
 
 
-def classified_words(text: str, found: PlacedTokens, classes: Iterable[str]) -> list[Word]:
-    """Tokens of a text and the class of each → its words, without punctuation."""
-    return [
-        Word(text[start:end], start, end, word_class)
-        for token, (start, end), word_class in zip(found.tokens, found.spans, classes, strict=True)
-        if any(map(str.isalnum, token))
-    ]
-
-
 def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Words:
     """A function tokens → classes, as a function texts → words."""
 
@@ -87,9 +78,13 @@ def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Wor
         for text in texts:
             found = placed_tokens(text, code)
             read = [
-                word if len(word) <= MAX_WORD else word[0] + word[1 - MAX_WORD :] for word in found.tokens
+                token if len(token) <= MAX_WORD else token[0] + token[1 - MAX_WORD :] for token, _, _ in found
             ]
-            yield classified_words(text, found, classes(read) if read else ())
+            yield [
+                Word(text[start:end], start, end, word_class)
+                for (token, start, end), word_class in zip(found, classes(read) if read else (), strict=True)
+                if any(map(str.isalnum, token))
+            ]
 
     return words
 
