@@ -207,7 +207,9 @@ def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypat
 
 
 def test_examples_are_pairs_and_then_english(tmp_path):
-    text = read_parallel_text(write(tmp_path / "t.jsonl", [("one", "eins"), ("two", "zwei"), ("one", "ein")]))
+    text = read_parallel_text(
+        [write(tmp_path / "t.jsonl", [("one", "eins"), ("two", "zwei"), ("one", "ein")])]
+    )
     pairs = [("eins", "de", 5), ("zwei", "de", 3), ("ein", "de", 5)]
     numbers = np.array([5, 3])
     both = Examples(text, numbers, with_english=True)

@@ -106,32 +106,6 @@ class FeatureOptions:
             raise CapscoreError("regions is empty: expected 'windows' or 'given'")
 
 
-def region_label(regions: np.ndarray, mentioned: np.ndarray, *, overlap: float) -> np.ndarray | None:
-    """Labels of the found regions that a caption mentions: uint8 (m + 1,), the null region last.
-
-    Args:
-        regions: Boxes that were found (m, 4).
-        mentioned: Boxes that the caption mentions (k, 4).
-        overlap: Intersection over union from which a found region counts as mentioned.
-
-    Returns:
-        The labels; None where the caption mentions something that no found region shows, so that there is
-        nothing to learn.
-
-    >>> found = np.array([[0.0, 0, 4, 4], [0, 0, 4, 3], [6, 6, 9, 9]])
-    >>> region_label(found, np.array([[0.0, 0, 4, 4]]), overlap=0.5).tolist()
-    [1, 1, 0, 0]
-    >>> region_label(found, np.zeros((0, 4)), overlap=0.5).tolist()
-    [0, 0, 0, 1]
-    """
-    label = np.zeros(len(regions) + 1, np.uint8)
-    if not len(mentioned):
-        label[-1] = 1
-        return label
-    label[:-1] = (overlaps(regions, mentioned) >= overlap).any(axis=1)
-    return label if label.any() else None
-
-
 def prepare(
     rows: Iterable[Row],
     embedder: Embedder,
@@ -339,10 +313,16 @@ class _Image:
         """Labels of the regions that a row mentions; None where that is unknown, or no region shows it."""
         if row.mentioned is None:
             return None
-        if self.given is None:
+        if self.given is not None:
+            shows = np.isin(self.given, row.mentioned)
+        elif not row.mentioned:
+            shows = np.zeros(len(self.boxes), bool)
+        else:
             named = normalised(_pixel_boxes(row, self.size)[list(row.mentioned)], self.size)
-            return region_label(np.array(self.boxes, dtype=np.float64).reshape(-1, 4), named, overlap=overlap)
-        label = np.array([*np.isin(self.given, row.mentioned), not row.mentioned], dtype=np.uint8)
+            found = np.array(self.boxes, dtype=np.float64).reshape(-1, 4)
+            shows = (overlaps(found, named) >= overlap).any(axis=1)
+        # the null region stands for a caption that mentions none
+        label = np.array([*shows, not row.mentioned], dtype=np.uint8)
         return label if label.any() else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -18,7 +17,8 @@ from capscore.text.languages import NAMES, language_code
 
 _SLOT = "{language}"
 _KINDS = (".jsonl", ".jsonl.gz", ".parquet")
-_LONG = ("source", "target", "language")
+# Language of the sentences that are translated.
+ENGLISH = "en"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,27 +58,22 @@ class ParallelText:
         return digest.hexdigest()
 
 
-def read_parallel_text(
-    paths: str | Path | Iterable[str | Path],
-    languages: Sequence[str] | None = None,
-    *,
-    source_language: str = "en",
-) -> ParallelText:
-    """Read pairs from files.
+def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | None = None) -> ParallelText:
+    """Read pairs of an English sentence and a translation from files.
 
-    Consecutive blanks count as one. A repeated pair, in whatever file, is counted and left out.
+    Consecutive blanks count as one. A repeated pair, in whatever file, is counted and left out; so are pairs
+    within English.
 
     Args:
         paths: One or more of
 
             - `x.jsonl`, `x.jsonl.gz` or `x.parquet` with the fields `source`, `target` and `language`;
             - the same kinds with one field per language, `{"en": …, "de": …, "fr": …}`, where all but the
-              source language may be null or absent;
+              English one may be null or absent;
             - `folder/train.{language}.gz` or another name with `{language}` in it: line-aligned files, one
               per language.
         languages: Languages to read, all of which must be present. None for all languages: then every field
             of the second form must be a language code, and `id` is Indonesian.
-        source_language: Language of the sentences that are translated; pairs within it are left out.
 
     Raises:
         CapscoreError: no file, an unknown kind of file, or a language that is missing.
@@ -88,26 +83,20 @@ def read_parallel_text(
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "captions.jsonl"
-    ...     _ = file.write_text('{"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}\\n', encoding="utf-8")
-    ...     text = read_parallel_text(file)
+    ...     _ = file.write_text('{"en": "A dog.", "de": "Ein Hund.", "fr": "Un chien."}\n', encoding="utf-8")
+    ...     text = read_parallel_text([file])
     >>> text.sources, text.targets, text.languages
     (['A dog.'], ['Ein Hund.', 'Un chien.'], ['de', 'fr'])
     """
-    paths = [paths] if isinstance(paths, (str, Path)) else list(paths)
-    source_language = language_code(source_language)
-    wanted = None
-    if languages is not None:
-        wanted = {language_code(language) for language in languages} - {source_language}
-        if not wanted:
-            raise CapscoreError(
-                Setting("languages", list(languages)), f": only the source language, {source_language}"
-            )
+    wanted = None if languages is None else {language_code(language) for language in languages} - {ENGLISH}
+    if wanted is not None and not wanted:
+        raise CapscoreError(Setting("languages", list(languages or ())), ": expected another than English")
     numbers: dict[str, int] = {}
     pairs: dict[tuple[int, str, str], None] = {}
     rows = []
     for path in paths:
         n = 0
-        for source, target, language in _pairs(Path(path).expanduser(), wanted, source_language):
+        for source, target, language in _pairs(Path(path).expanduser(), wanted):
             pairs[numbers.setdefault(source, len(numbers)), target, language] = None
             n += 1
         rows.append(n)
@@ -115,7 +104,7 @@ def read_parallel_text(
     missing = sorted((wanted or set()) - found)
     if missing or not pairs:
         raise CapscoreError(
-            f"{', '.join(map(str, paths))}: no sentence is translated from {source_language} to "
+            f"{', '.join(map(str, paths))}: no sentence is translated from English to "
             f"{', '.join(missing) or 'another language'}; available: {', '.join(sorted(found)) or 'none'}"
         )
     return ParallelText(
@@ -128,11 +117,9 @@ def read_parallel_text(
     )
 
 
-def _pairs(
-    path: Path, wanted: Collection[str] | None, source_language: str
-) -> Iterator[tuple[str, str, str]]:
+def _pairs(path: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
     if _SLOT in path.name:
-        yield from _aligned(path, wanted, source_language)
+        yield from _aligned(path, wanted)
     elif not path.name.endswith(_KINDS):
         raise CapscoreError(
             f"{path}: parallel text is read from {', '.join(_KINDS)}, or from line-aligned files written as "
@@ -143,29 +130,27 @@ def _pairs(
     else:
         file = AnnotationSource(path)
         for row in file.parquet() if path.suffix == ".parquet" else file.jsonl():
-            yield from _pairs_of_row(row, wanted, source_language)
+            yield from _pairs_of_row(row, wanted)
 
 
-def _pairs_of_row(
-    row: Row, wanted: Collection[str] | None, source_language: str
-) -> Iterator[tuple[str, str, str]]:
+def _pairs_of_row(row: Row, wanted: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
     if "source" in row or "target" in row:
         language = _code(row, row["language"])
-        source, target = (row.caption(name) for name in _LONG[:2])
-        if language != source_language and (wanted is None or language in wanted):
+        source, target = row.caption("source"), row.caption("target")
+        if language != ENGLISH and (wanted is None or language in wanted):
             yield source, target, language
         return
     fields: dict[str, str] = {}
     for name in row:
         code = _code(row, name) if wanted is None else _known_code(name)
-        if wanted is not None and code not in wanted and code != source_language:
+        if wanted is not None and code not in wanted and code != ENGLISH:
             continue
         if code in fields:
             raise row.error(f"the fields {fields[code]!r} and {name!r} are both {code}")
         fields[code] = name
-    if source_language not in fields:
-        raise row.error(f"has no field {source_language!r}, the source's; it has {', '.join(row)}")
-    source = row.caption(fields.pop(source_language))
+    if ENGLISH not in fields:
+        raise row.error(f"has no field {ENGLISH!r}; it has {', '.join(row)}")
+    source = row.caption(fields.pop(ENGLISH))
     for language, name in fields.items():
         if row[name] is not None:
             yield source, row.caption(name), language
@@ -174,13 +159,10 @@ def _pairs_of_row(
 def _code(row: Row, name: Any) -> str:
     code = _known_code(name) if isinstance(name, str) else ""
     if not code:
-        try:
-            return language_code(name)
-        except InputError as error:
-            raise row.error(
-                f"{error.message}. Expected the fields {', '.join(_LONG)}, or one field per language; if "
-                "there are other fields, name the languages to read"
-            ) from None
+        raise row.error(
+            f"{name!r:.60} is no language code; expected the fields source, target and language, or one "
+            "field per language; if there are other fields, name the languages to read"
+        )
     return code
 
 
@@ -193,22 +175,23 @@ def _known_code(name: str) -> str:
         return ""
 
 
-# --------------------------------------------------------------- aligned lines
-
-
-def _aligned(
-    template: Path, wanted: Collection[str] | None, source_language: str
-) -> Iterator[tuple[str, str, str]]:
-    files = _files_of(template, wanted, source_language)
-    if source_language not in files:
-        there = ", ".join(sorted(str(file) for file in files.values())) or "no such file"
-        raise CapscoreError(
-            f"{template}: there is no file of the source language, {source_language}; there is {there}"
-        )
-    first = AnnotationSource(files.pop(source_language))
+def _aligned(template: Path, wanted: Collection[str] | None) -> Iterator[tuple[str, str, str]]:
+    """Lines of the files that a name with {language} in it stands for."""
+    before, _, after = template.name.partition(_SLOT)
+    files: dict[str, Path] = {}
+    for path in sorted(template.parent.glob("*")):
+        if path.name.startswith(before) and path.name.endswith(after):
+            code = _known_code(path.name[len(before) : len(path.name) - len(after)])
+            if code in (NAMES if wanted is None else {*wanted, ENGLISH}):
+                if code in files:
+                    raise CapscoreError(f"{files[code]} and {path} are both {code}; give the name of one")
+                files[code] = path
+    if ENGLISH not in files:
+        raise CapscoreError(f"{template}: there is no file of English sentences")
+    first = AnnotationSource(files.pop(ENGLISH))
     sentences = _sentences(first)
-    for language in sorted(files):
-        file = AnnotationSource(files[language])
+    for language, path in files.items():
+        file = AnnotationSource(path)
         translations = _sentences(file)
         if len(translations) != len(sentences):
             raise CapscoreError(
@@ -221,21 +204,3 @@ def _aligned(
 
 def _sentences(file: AnnotationSource) -> list[str]:
     return [file.row({"the line": text}, line=line).caption("the line") for line, text in file.lines()]
-
-
-def _files_of(template: Path, wanted: Collection[str] | None, source_language: str) -> dict[str, Path]:
-    """Language → file, for a name with {language} in it."""
-    before, _, after = template.name.partition(_SLOT)
-    pattern = re.compile(re.escape(before) + r"([A-Za-z]{2,3}(?:[-_][A-Za-z]+)?)" + re.escape(after))
-    if not template.parent.is_dir():
-        raise CapscoreError(f"there is no folder {template.parent}")
-    files: dict[str, Path] = {}
-    for path in sorted(template.parent.iterdir()):
-        match = pattern.fullmatch(path.name)
-        code = _known_code(match[1]) if match else ""
-        if code not in (NAMES if wanted is None else {*wanted, source_language}):
-            continue
-        if code in files:
-            raise CapscoreError(f"{files[code]} and {path} are both {code}; give the name of one")
-        files[code] = path
-    return files

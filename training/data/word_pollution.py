@@ -188,14 +188,11 @@ def pollute(
     for number in rng.permutation(semantic).tolist():
         word = listed[number]
         kind = word.word_class
-        listed_like = (like or {}).get(kind, {}).get(word.text.casefold())
-        pool = frequent.get(kind, ()) if listed_like is None else listed_like
-        choices = [other for other in pool if other.casefold() not in taken]
-        alike = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
-        if not choices:
-            continue
-        pool = alike or choices
-        return _replaced(caption, listed, number, pool[int(rng.integers(len(pool)))])
+        similar = (like or {}).get(kind, {}).get(word.text.casefold(), frequent.get(kind, ()))
+        choices = [other for other in similar if other.casefold() not in taken]
+        same_form = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
+        if pool := same_form or choices:
+            return _replaced(caption, listed, number, pool[int(rng.integers(len(pool)))])
     return None
 
 
@@ -212,19 +209,10 @@ def _replaced(caption: str, words: list[CaptionWord], number: int, new: str) -> 
     if number == 0 and old.text[:1].isupper():
         new = new[:1].upper() + new[1:]
     moved = len(new) - len(old.text)
-    shifted = [
-        word
-        if index < number
-        else word._replace(
-            text=new if index == number else word.text,
-            start=word.start + (moved if index > number else 0),
-            end=word.end + moved,
-        )
-        for index, word in enumerate(words)
-    ]
+    behind = [word._replace(start=word.start + moved, end=word.end + moved) for word in words[number + 1 :]]
     return Polluted(
         caption=caption[: old.start] + new + caption[old.end :],
-        words=tuple(shifted),
+        words=(*words[:number], old._replace(text=new, end=old.end + moved), *behind),
         labels=word_labels(words, (number,)),
         replaced=number,
         original=old.text,
