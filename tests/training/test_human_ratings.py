@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -79,6 +80,14 @@ def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(Path(folder) / WEIGHTS)
 
 
+def assert_same_weights(ours: Path, theirs: Path, atol: float) -> None:
+    ours, theirs = tensors_of(ours), tensors_of(theirs)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        if not name.endswith(NO_GRADIENT):
+            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=atol), name
+
+
 def cosines(folder: Path, rows) -> np.ndarray:
     backbone = capscore.load_backbone(str(folder), device="cpu")
     images = backbone.encode_images([Image.open(row.image).convert("RGB") for row in rows])
@@ -106,12 +115,10 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     held = {str(number) for number in split_by_image(images, validation_share=0.3).validation}
     for language in ("de", "en") if base != "eye" else ():
         own = [n for n, row in enumerate(rows) if Path(row.image).stem in held and row.language == language]
-        found = after[own], ratings[own]
-        assert stored[f"tau_b_{language}"] == pytest.approx(kendalltau(*found).statistic, abs=1e-6)
-        assert stored[f"tau_c_{language}"] == pytest.approx(
-            kendalltau(*found, variant="c").statistic, abs=1e-6
-        )
-        assert stored[f"rho_{language}"] == pytest.approx(spearmanr(*found).statistic, abs=1e-6)
+        pair = after[own], ratings[own]
+        found = {"tau_b": kendalltau(*pair), "tau_c": kendalltau(*pair, variant="c"), "rho": spearmanr(*pair)}
+        for name, result in found.items():
+            assert stored[f"{name}_{language}"] == pytest.approx(result.statistic, abs=1e-6)
     assert stored["tau_c"] == pytest.approx((stored["tau_c_de"] + stored["tau_c_en"]) / 2)
 
     # the signature says that these are rated weights, and of which base
@@ -120,20 +127,17 @@ def test_the_folder_scores_as_the_run_measured(settings, files, bases, base):
     scored = scorer.score([rows[0].caption], [rows[0].image], language="en")
     assert f"|rated:{plain.name}@{plain.revision}|" in scored.signature
     assert scored.mean == pytest.approx(scorer.backbone.w * max(after[0], 0), abs=1e-5)
-    # of an image tower, w keeps the scores as large as they were
-    if base != "eye":
-        assert scorer.backbone.w == 2.5
-    assert run.folder.joinpath("settings.yaml").is_file()
+    assert (scorer.backbone.w == 2.5) == (base != "eye")
 
 
 # What is trained
 
 
-@pytest.mark.parametrize("base", ["clip", "open_clip"])
-def test_text_towers_alone_leave_images_as_they_were(settings, files, bases, base):
-    run = train(settings(base, towers="text", max_steps=2))
+def test_text_towers_alone_leave_images_as_they_were(settings, files, bases):
+    run = train(settings("open_clip", towers="text", max_steps=1))
     photo = [Image.open(files[0].parent / "0.png").convert("RGB")]
-    plain, tuned = (capscore.load_backbone(str(folder), device="cpu") for folder in (bases[base], run.folder))
+    folders = bases["open_clip"], run.folder
+    plain, tuned = (capscore.load_backbone(str(folder), device="cpu") for folder in folders)
     assert np.allclose(plain.encode_images(photo), tuned.encode_images(photo), rtol=0, atol=1e-6)
     assert not np.allclose(plain.encode_texts(["cat"]), tuned.encode_texts(["cat"]), rtol=0, atol=1e-4)
     assert "towers" not in json.loads((run.folder / MARKER).read_text())
@@ -191,11 +195,7 @@ def test_gradient_checkpointing_changes_no_number(settings, tmp_path):
         train(settings("open_clip", out=str(tmp_path / str(on)), gradient_checkpointing=on, **given))
         for on in (True, False)
     ]
-    ours, theirs = (tensors_of(run.folder) for run in runs)
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        if not name.endswith(NO_GRADIENT):
-            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=1e-5), name
+    assert_same_weights(*(run.folder for run in runs), atol=1e-5)
 
 
 def test_of_an_eye_the_head_alone_is_trained_on_maps_and_the_trunk_too(settings, bases, tmp_path):
@@ -267,18 +267,9 @@ def test_two_processes_are_one(settings, tmp_path, base, shard, changes):
         ["-m", "training.human_ratings", "--config", tmp_path / "two.yaml"], cwd=ROOT
     ):
         assert done.returncode == 0, done.stderr
-    ours, theirs = tensors_of(alone.folder), tensors_of(tmp_path / "two")
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        if not name.endswith(NO_GRADIENT):
-            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=2e-5), name
-    one, two = (
-        [line["losses"] for line in read_log(folder) if "losses" in line]
-        for folder in (alone.folder, tmp_path / "two")
-    )
-    assert one[0].keys() == two[0].keys() == {"loss", "contrastive", "pearson"}
-    for name, value in one[0].items():
-        assert two[0][name] == pytest.approx(value, abs=1e-5)
+    assert_same_weights(alone.folder, tmp_path / "two", atol=2e-5)
+    losses = [line["losses"] for line in read_log(tmp_path / "two") if "losses" in line]
+    assert losses[0] == pytest.approx(alone.run.losses, abs=1e-5)
 
 
 def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
@@ -343,14 +334,10 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "differs"),
-    [
-        ("ratings_both", {}),
-        ("ratings_contrastive", {"pearson_weight": 0.0}),
-        ("ratings_pearson", {"contrastive_weight": 0.0}),
-    ],
+    [("both", {}), ("contrastive", {"pearson_weight": 0.0}), ("pearson", {"contrastive_weight": 0.0})],
 )
 def test_configs_are_the_papers_three_settings(name, differs):
-    line = ["--config", str(CONFIGS / f"{name}.yaml"), "--base", "b", "--data", "d", "--ratings", "r"]
+    line = ["--config", str(CONFIGS / f"ratings_{name}.yaml"), "--base", "b", "--data", "d", "--ratings", "r"]
     read = parse(Settings, [*line, "--out", "o"], "")
     published = {"contrastive_weight": 1.0, "pearson_weight": 1.0, "towers": "both"}
     assert {setting: getattr(read, setting) for setting in published} == {**published, **differs}
@@ -392,18 +379,9 @@ def test_a_rating_that_is_none_ends_the_run_before_anything_is_embedded(settings
     ("changes", "error", "message"),
     [
         ({"layers": ["visual.*"]}, CapscoreError, r"layers='visual\.\*' fits no parameter.*There are"),
-        ({"base": "no-such"}, BackboneUnavailable, "no-such"),
         ({"patience": 2, "validation_share": 0.0}, CapscoreError, "patience=2 needs ratings to measure on"),
-        (
-            {"stop_by": "tau_x", "patience": 1},
-            CapscoreError,
-            "stop_by='tau_x' is not evaluated: there are tau_b",
-        ),
-        (
-            {"base": "embedded-free"},
-            CapscoreError,
-            "its image tower cannot be fine-tuned",
-        ),
+        ({"stop_by": "tau_x", "patience": 1}, CapscoreError, "stop_by='tau_x' is not evaluated: there are"),
+        ({"base": "embedded-free"}, CapscoreError, "its image tower cannot be fine-tuned"),
         ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
     ],
 )
@@ -414,8 +392,6 @@ def test_what_cannot_be_trained(settings, changes, error, message):
 
 
 def test_lora_without_peft_names_the_extra(settings, monkeypatch):
-    import sys
-
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(MissingExtraError, match=r"LoRA needs the package 'peft'.*capscore\[training\]"):
         train(settings(lora_rank=2))
