@@ -49,7 +49,7 @@ CASES = {
     "benchmark": Case(
         f"--data {BENCHMARK} -m rouge_l --bootstrap 20",
         "flickr --scores",
-        "--output=o.json --markdown=o.md --figure=o.svg --write-queries=o.jsonl",
+        "--output=o.json --markdown=o.md --write-queries=o.jsonl",
         more=True,
     ),
     "cache clear": Case("--yes"),

@@ -68,7 +68,6 @@ def benchmark(
     write_queries: Annotated[Path | None, option("Write what to score, as .jsonl.")] = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
-    figure: Annotated[Path | None, option("Figure: .png, .svg or .pdf.")] = None,
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
@@ -89,8 +88,8 @@ def benchmark(
     from ..benchmarks.tasks import TaskOptions
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
-    terminal.check_result_files(force, output=output, markdown=markdown, figure=figure)
-    show = _Shown(output, markdown, figure, as_json, quiet)
+    terminal.check_result_files(force, output=output, markdown=markdown)
+    show = _Shown(output, markdown, as_json, quiet)
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
     where: dict[str, Any] = {"split": split, "image_dir": image_dir}
@@ -98,7 +97,7 @@ def benchmark(
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
     of_scores = {"scores": scores, "write_queries": write_queries}
     if systems or more:
-        _refuse("systems", {"suite": suite, "figure": figure, "compare": compare, **of_scores})
+        _refuse("systems", {"suite": suite, "compare": compare, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
         _compare_systems(systems, more or [], makers, data or [], config, how, show)
@@ -130,7 +129,6 @@ class _Shown(NamedTuple):
 
     output: Path | None
     markdown: Path | None
-    figure: Path | None
     as_json: bool
     quiet: bool
 
@@ -139,17 +137,11 @@ class _Shown(NamedTuple):
         if not (self.as_json or self.quiet):
             report.print(make_console())
 
-    def write(
-        self, document: Mapping[str, Any], reports: Sequence[Report], runs: Sequence[BenchmarkRun] = ()
-    ) -> None:
+    def write(self, document: Mapping[str, Any], reports: Sequence[Report]) -> None:
         """Write all files that are asked for, and JSON to stdout."""
         terminal.write_json(self.output, document)
         if self.markdown is not None:
             write_text(self.markdown, "\n".join(report.markdown() for report in reports))
-        if self.figure is not None and runs:
-            from ..show.figures import write_benchmark_figure
-
-            write_benchmark_figure(runs, self.figure)
         if self.as_json:
             terminal.print_json(document)
 
@@ -238,7 +230,7 @@ def _compare_metrics(
     document = found.to_dict()
     if not suite:
         document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
-    show.write(stamped(document), [benchmark_report(run) for run in found.runs], found.runs)
+    show.write(stamped(document), [benchmark_report(run) for run in found.runs])
     for title, left_out in (("Not run", found.skipped), ("Damaged", found.failed)):
         if left_out:
             show.print(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))

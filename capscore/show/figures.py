@@ -1,4 +1,4 @@
-"""Results → figures: benchmarks beside published values, drops by perturbation.
+"""Robustness → a figure of drops by perturbation, beside published values.
 
 Colours are those of Okabe and Ito, which are distinct with every kind of colour vision; shapes differ too.
 """
@@ -6,17 +6,14 @@ Colours are those of Okabe and Ito, which are distinct with every kind of colour
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..benchmarks.robustness.run import CONFIDENCE, RobustnessRun
-from ..benchmarks.run import BenchmarkRun, MetricResult
 from ..errors import CapscoreError, MissingExtraError
 from ..files.write import whole_file
-from .benchmark_tables import metric_name, statistic_name
 from .robustness_tables import Group, averages, groups
-from .tables import fixed, level_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,87 +57,16 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-def _add_legend(figure: Figure, panels: Iterable[Axes], **options: Any) -> None:
-    """One legend for all panels, below them."""
-    legend: dict[str, Any] = {}
-    for panel in panels:
-        handles, labels = panel.get_legend_handles_labels()
-        legend.update(zip(labels, handles, strict=True))
-    figure.legend(legend.values(), legend.keys(), loc="outside lower center", frameon=False, **options)
+def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
+    """Draw the drop under each perturbation; panels are data sets, colours and shapes are metrics.
 
-
-def _tidy(panel: Axes, axis: str, names: Sequence[str] = ()) -> None:
-    """A light grid along one axis, fewer spines, and names of the rows."""
-    panel.grid(axis=axis, color="0.9")  # type: ignore[arg-type]
-    panel.set_axisbelow(True)
-    for side in ("top", "right", "left") if names else ("top", "right"):
-        panel.spines[side].set_visible(False)
-    if names:
-        panel.set_yticks(range(len(names)), names, fontsize=8)
-        panel.set_ylim(len(names) - 0.4, -0.7)
-        panel.tick_params(axis="y", length=0)
-
-
-# ---- benchmarks ----
-
-
-def write_benchmark_figure(runs: Sequence[BenchmarkRun], path: str | Path) -> Path:
-    """Draw measured statistics with intervals beside published ones; each benchmark is a panel.
+    A whisker is the bootstrap interval of a single language, or the range over several languages, of which
+    the dot is the mean. A hollow dot is the published value for the same languages.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
         CapscoreError: a suffix other than .png, .svg or .pdf, or nothing to draw.
         ResultWriteError: the file cannot be written.
-    """
-    runs = [run for run in runs if any(statistic.value is not None for _, statistic in _statistics(run))]
-    if not runs:
-        raise CapscoreError("there is no measured number to draw")
-    names = [[f"{metric_name(r)}  {statistic_name(s.name)}" for r, s in _statistics(run)] for run in runs]
-    longest = max(len(name) for part in names for name in part)
-    n_rows = sum(map(len, names))
-    size = (max(7.5, 4.5 + 0.075 * longest), 0.9 * len(runs) + 0.3 * n_rows + 0.6)
-    figure = figure_class()(figsize=size, layout="constrained")
-    heights = [len(part) + 1.5 for part in names]
-    panels = figure.subplots(len(runs), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for panel, run, part in zip(panels, runs, names, strict=True):
-        _draw_benchmark(panel, run)
-        _tidy(panel, "x", part)
-        panel.margins(x=0.08)
-        panel.set_title(f"{run.name} (×100)", loc="left", fontsize=9, fontweight="bold")
-    _add_legend(figure, panels, ncols=3)
-    return save_figure(figure, path)
-
-
-def _statistics(run: BenchmarkRun) -> list[tuple[MetricResult, Any]]:
-    return [(result, statistic) for result in run.results for statistic in result.outcome.statistics]
-
-
-def _draw_benchmark(panel: Axes, run: BenchmarkRun) -> None:
-    measured, published = _COLOURS[:2]
-    for at, (result, statistic) in enumerate(_statistics(run)):
-        if statistic.interval is not None:
-            ends = [100 * bound for bound in statistic.interval]
-            label = f"{level_text(run.options.confidence)} interval"
-            panel.plot(ends, [at, at], color=measured, linewidth=2, alpha=0.6, label=label)
-        if statistic.value is not None:
-            value = 100 * statistic.value
-            panel.plot(value, at, "o", color=measured, markersize=6, label="measured")
-            place: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-            panel.annotate(fixed(value, 1), (value, at), (0, 6), **place)
-        for entry in result.published.get(statistic.name, [])[:1]:
-            look: dict[str, Any] = {"color": published, "fillstyle": "none", "markeredgewidth": 1.6}
-            panel.plot(100 * entry.measured_unit, at, "D", label="published", **look)
-
-
-# ---- robustness ----
-
-
-def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
-    """Draw the drop under each perturbation; panels are data sets, colours and shapes are metrics.
-
-    A whisker is the bootstrap interval of a single language, or the range over several languages, of which
-    the dot is the mean. A hollow dot is the published value for the same languages. Errors are those of
-    `write_benchmark_figure`.
     """
     found = groups(runs)
     if not found:
@@ -154,7 +80,12 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     for panel, group in zip(panels, found, strict=True):
         _draw_dots(panel, group)
     panels[-1].set_xlabel("change of the mean score, percent", fontsize=8)
-    _add_legend(figure, panels, ncols=columns, fontsize=8)
+    legend: dict[str, Any] = {}
+    for panel in panels:
+        handles, names = panel.get_legend_handles_labels()
+        legend.update(zip(names, handles, strict=True))
+    place: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "ncols": columns, "fontsize": 8}
+    figure.legend(legend.values(), legend.keys(), **place)
     return save_figure(figure, path)
 
 
@@ -177,7 +108,13 @@ def _draw_dots(panel: Axes, group: Group) -> None:
                 panel.plot(100 * drop.published, at + below, **hollow, **look)
     panel.axvline(0, color="0.6", linewidth=0.8)
     panel.tick_params(axis="x", labelsize=7)
-    _tidy(panel, "x", kinds)
+    panel.grid(axis="x", color="0.9")
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    panel.set_yticks(range(len(kinds)), kinds, fontsize=8)
+    panel.set_ylim(len(kinds) - 0.4, -0.7)
+    panel.tick_params(axis="y", length=0)
     panel.set_title(_dots_title(group), loc="left", fontsize=9)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import numpy as np
 import pytest
@@ -45,14 +44,12 @@ def test_a_table_stands_beside_what_was_published(flickr):
 
 
 def test_all_that_can_be_written(flickr, tmp_path):
-    files = {name: tmp_path / f"r.{name}" for name in ("json", "md", "svg")}
+    files = {name: tmp_path / f"r.{name}" for name in ("json", "md")}
     options = (
         "--output",
         files["json"],
         "--markdown",
         files["md"],
-        "--figure",
-        files["svg"],
         "--bootstrap",
         20,
     )
@@ -62,7 +59,6 @@ def test_all_that_can_be_written(flickr, tmp_path):
     assert set(document["files"]) == {"ExpertAnnotations.txt", "Flickr8k.token.txt"}
     assert document["results"][0]["statistics"][0]["n"] == 36
     assert files["md"].read_text().startswith("## flickr8k_human · expert (test, 12 rows)")
-    assert "<svg" in files["svg"].read_text()
 
 
 def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr, tmp_path):
@@ -79,12 +75,6 @@ def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr
     assert_refused(benchmark(flickr, "--scores", mine), "no score for 1 of 12 queries", 1)
     done = benchmark(flickr, "--scores", mine, "--missing", "skip")
     assert "10 items, 30 ratings" in done.stdout and "no score for 1 of 12 queries" in flat(done.stdout)
-
-
-def test_a_missing_package_for_figures_is_told_before_the_work(flickr, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    done = benchmark(flickr, "-m", "rouge_l", "--figure", tmp_path / "r.png")
-    assert_refused(done, "capscore[figures]", 1)
 
 
 @pytest.mark.slow
@@ -147,7 +137,6 @@ def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
         ("--data thumb --backbone ./nowhere", "there is no folder"),
         ("--data xm3600 a.jsonl", "'a.jsonl': unexpected; files of captions go with --systems"),
         ("--data xm3600 --systems a.jsonl --scores s.jsonl", "--scores and --systems: give only one"),
-        ("--data xm3600 --systems a.jsonl --figure f.png", "--figure and --systems: give only one of them"),
         ("--data xm3600 --systems a=b.jsonl a=c.jsonl", "two files would be called 'a'"),
         ("--data xm3600 --systems a.jsonl --data multi30k", "--systems takes one benchmark"),
     ],

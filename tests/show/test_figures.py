@@ -1,63 +1,103 @@
-"""Figures of benchmarks."""
+"""The figure of drops: what it needs, says and leaves; equal numbers give equal files."""
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import dataclasses
+=======
+import errno
+import os
+>>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
 import sys
+from dataclasses import replace
 
-import numpy as np
 import pytest
 
+<<<<<<< HEAD
 from capscore import CapscoreError, MissingExtraError
 from capscore.benchmarks.protocols import ProtocolResult, Statistic
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.show.figures import write_benchmark_figure
+=======
+from capscore import CapscoreError, MissingExtraError, ResultWriteError
+from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
+from capscore.show import figures
+from capscore.show.figures import write_dots
+>>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
 
+from ..benchmarks.robustness.conftest import captions, plain, scorer
 
-def run(config, **scores):
-    rows = [(str(n), {"image_id": f"{n}.jpg"}) for n in range(5)]
-    results = [
-        MetricResult(
-            metric=name,
-            backbone="",
-            signature="",
-            outcome=ProtocolResult((), {}),
-            published={},
-            n_rows=5,
-            n_queries=5,
-            seconds=0.0,
-            rows=rows,
-            scores=np.array(values, dtype=float),
-        )
-        for name, values in scores.items()
-    ]
-    return BenchmarkRun("m_capeval1k", config, "test", "1.0.0", {}, 5, TaskOptions(), results)
+__all__ = ["captions", "plain", "scorer"]
 
 
 @pytest.fixture
-def measured():
-    outcome = ProtocolResult(
-        (Statistic("tau_c", 0.43887, (0.421, 0.4567), 16992), Statistic("tau_b", None, None, 9)), {}
+def measured(captions, scorer):
+    names = (
+        "mcs@xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k",
+        "pr_mcs@some-organisation/a-rather-long-name",
+        "x",
     )
-    empty = run("de", mcs=[1, 2, 3, 4, 5])
-    return dataclasses.replace(empty, results=[dataclasses.replace(empty.results[0], outcome=outcome)])
+    published = replace(captions, data="coco_captions", split="test")
+    return run_robustness(published, dict.fromkeys(names, scorer), RobustnessOptions(bootstrap=0))
+
+
+def drawn(run, monkeypatch):
+    kept = []
+    monkeypatch.setattr(figures, "save_figure", lambda figure, to: kept.append(figure))
+    write_dots([run], "drops.svg")
+    return kept[0]
 
 
 @pytest.mark.parametrize("suffix", [".png", ".SVG", ".pdf"])
 def test_equal_numbers_give_equal_files(measured, tmp_path, suffix):
-    path = write_benchmark_figure([measured], tmp_path / f"out{suffix}")
-    start = path.read_bytes()[:8]
-    assert start.startswith({".png": b"\x89PNG", ".SVG": b"<?xml", ".pdf": b"%PDF"}[suffix])
-    other = write_benchmark_figure([measured], tmp_path / f"other{suffix}")
+    path, other = (write_dots([measured], tmp_path / f"{name}{suffix}") for name in ("one", "other"))
+    assert path.read_bytes().startswith({".png": b"\x89PNG", ".SVG": b"<?xml", ".pdf": b"%PDF"}[suffix])
     assert path.read_bytes() == other.read_bytes()
+
+
+def test_the_legend_fits_with_published_values(measured, monkeypatch):
+    figure = drawn(measured, monkeypatch)
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    assert len(legend.get_texts()) == 5  # x has no published values
+    box = legend.get_window_extent()
+    assert 0 <= box.x0 and box.x1 <= figure.bbox.x1 and 0 <= box.y0
+    assert "whisker" not in (title := figure.axes[0].get_title(loc="left")) and "stand in" not in title
+
+
+def test_stand_ins_are_said_and_no_line_joins_kinds(captions, scorer, plain, monkeypatch):
+    given = replace(captions, images=[None] * 4, stand_ins=["red", "red", "blue", "blue"])
+    options = RobustnessOptions(bootstrap=50, kinds=("masking", "jumble"))
+    run = run_robustness(given, {"mcs": scorer}, options, plain_embedders={"mcs": plain})
+    axes = drawn(run, monkeypatch).axes[0]
+    title = axes.get_title(loc="left").replace("\n", " ")
+    assert "texts stand in for photos" in title and "whisker: 95 % interval" in title
+    for line in axes.get_lines():
+        assert len(set(line.get_ydata())) == 1 or list(line.get_xdata()) == [0, 0]
 
 
 def test_figure_says_what_it_needs(measured, tmp_path, monkeypatch):
     with pytest.raises(CapscoreError, match=r"a figure is one of \.png, \.svg, \.pdf"):
-        write_benchmark_figure([measured], tmp_path / "out.gif")
+        write_dots([measured], tmp_path / "out.gif")
     with pytest.raises(CapscoreError, match="no measured number"):
-        write_benchmark_figure([], tmp_path / "out.png")
+        write_dots([], tmp_path / "out.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"capscore\[figures\]"):
+<<<<<<< HEAD
         write_benchmark_figure([measured], tmp_path / "out.png")
+=======
+        write_dots([measured], tmp_path / "out.png")
+
+
+def test_a_figure_that_cannot_be_written_leaves_what_was_there(measured, tmp_path, monkeypatch):
+    (tmp_path / "map.png").write_bytes(b"before")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(ResultWriteError, match=r"map\.png' could not be written: No space left on device"):
+        write_dots([measured], tmp_path / "map.png")
+    assert (tmp_path / "map.png").read_bytes() == b"before" and os.listdir(tmp_path) == ["map.png"]
+>>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
