@@ -150,47 +150,6 @@ def test_cells_that_were_read_twice(source, table, benchmark, config, metric, st
     assert found == (value if isinstance(value, list) else [value])
 
 
-@pytest.mark.parametrize(
-    "table, metric, backbone, language, setting, values",
-    [
-        ("Table 2", "ref_clip_score", DFN, "en", "", [68.3, 75.4, 83.8]),
-        ("Table 2", "ref_clip_score", XLM_H, "en", "finetuned_both", [69.7, 76.5, 84.8]),
-        ("Table 3", "cider", None, "ru", "", [54.0, 59.6, 69.4]),
-        ("Table 3", "ref_clip_score", XLM_H, "nl", "finetuned_both", [69.0, 75.8, 84.3]),
-        ("Table 3", "clip_score", XLM_H, None, "mean_of_languages", [65.8, 71.9, 81.3]),
-        ("Table 7", "clip_score", XLM_B, "zh", "finetuned_pearson", [64.7, 71.3, 80.7]),
-        ("Table 7", "clip_score", XLM_H, "ko", "finetuned_contrastive", [67.3, 73.7, 82.7]),
-    ],
-)
-def test_rows_on_vicr_that_were_read_twice(table, metric, backbone, language, setting, values):
-    found = [
-        (f.statistic, f.value)
-        for f in published.find("vicr", "default", metric, backbone=backbone)
-        if (f.table, f.language, f.setting) == (table, language, setting)
-    ]
-    assert found == list(zip(("tau_b", "tau_c", "spearman"), values, strict=True))
-
-
-@pytest.mark.parametrize(
-    "backbone, language, setting, values",
-    [
-        (XLM_H, "de", "", [69.3, 69.2, 68.8, 72.6, 56.6, 53.3, 75.9, 57.4, 53.4, 44.2, 91.9, 64.8]),
-        (
-            XLM_B,
-            "ko",
-            "finetuned_both",
-            [59.0, 63.3, 63.5, 67.2, 58.9, 52.3, 64.2, 60.0, 35.0, 40.4, 85.6, 59.0],
-        ),
-        (XLM_B, "en", "", [70.7, 64.7, 62.2, 67.3, 63.4, 56.8, 81.6, 53.2, 52.3, 56.7, 89.7, 65.3]),
-        # six cells of this row are shifted in print
-        (XLM_B, "pt", "finetuned_both", [75.2, 69.3, 68.3, 67.0, 89.2, 66.0]),
-    ],
-)
-def test_rows_on_valse_that_were_read_twice(backbone, language, setting, values):
-    found = published.find("valse", None, "clip_score", backbone=backbone, language=language)
-    assert [f.value for f in found if f.setting == setting and f.table == "Table 6"] == values
-
-
 def test_means_that_papers_print_are_those_of_their_rows():
     """A second look at the transcription: what a paper averages must average to what it prints."""
     pascal = [f for f in FIGURES if (f.benchmark, f.source) == ("pascal50s", "hu-2023")]

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.benchmarks.protocols import (
-    PASCAL50S_CATEGORIES,
     VALSE_PHENOMENA,
     VALSE_PIECES,
     XVNLI_LABELS,
@@ -106,24 +105,6 @@ def test_valse_gives_the_published_average():
     assert found.details["phenomena"]["existence"] == 0.816
     with pytest.raises(InputError, match=r"^row 0, pieces: "):
         foils([0.9], [0.1], ["plural"], known=VALSE_PIECES)
-
-
-@settings(max_examples=20)
-@given(
-    st.lists(
-        st.tuples(SCORE, SCORE, st.integers(0, 1), st.sampled_from(PASCAL50S_CATEGORIES)),
-        min_size=1,
-        max_size=20,
-    )
-)
-def test_pairs_are_counted_one_by_one(rows):
-    first, second, labels, categories = zip(*rows, strict=True)
-    found = pairwise_by_category(first, second, labels, categories, missing="skip")
-    foiled = foils(first, second, categories, labels, known=PASCAL50S_CATEGORIES, missing="skip")
-    for name in PASCAL50S_CATEGORIES:
-        mine = [(a - b, label) for a, b, label, category in rows if category == name]
-        assert counted(found)[name.lower()] == tallied([-d if label else d for d, label in mine])
-        assert counted(foiled)[name] == tallied([difference for difference, valid in mine if valid])
 
 
 # ------------------------------------------------------------------ XVNLI

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from capscore.benchmarks.protocols import captokeneval, localisation
 from capscore.benchmarks.protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
@@ -146,45 +143,6 @@ def test_localisation_by_hand():
     assert (skipped.counts["foils"], skipped.counts["judged words"]) == (0, 2)
     with pytest.raises(InputError, match="row 0, word_labels: a word is labelled wrong"):
         localisation([0.5, 0.4], [False, True], [[0.1], [0.2]], [[1], [1]])
-
-
-def slow_average_precision(numbers, wanted):
-    """One threshold after the other, as it is defined."""
-    total, before = 0.0, 0.0
-    for threshold in sorted(set(numbers), reverse=True):
-        taken = [mark for number, mark in zip(numbers, wanted, strict=True) if number >= threshold]
-        recall = sum(taken) / sum(wanted)
-        total += (recall - before) * sum(taken) / len(taken)
-        before = recall
-    return pytest.approx(total, abs=1e-12)
-
-
-@settings(max_examples=20)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 4), st.booleans(), st.lists(st.integers(0, 3), min_size=1, max_size=3)),
-        min_size=1,
-        max_size=9,
-    )
-)
-def test_localisation_is_as_defined(rows):
-    scores, foils, doubts = ([*column] for column in zip(*rows, strict=True))
-    labels = [[int(foil), *[0] * (len(part) - 1)] for _, foil, part in rows]
-    found = localisation(scores, foils, doubts, labels)
-    doubted, marks = ([cell for part in column for cell in part] for column in (doubts, labels))
-    if any(foils):
-        hits = [max(part[1:], default=-1) < part[0] for part, foil in zip(doubts, foils, strict=True) if foil]
-        assert found.value("localisation_accuracy") == pytest.approx(sum(hits) / len(hits), abs=1e-12)
-        assert found.value("word_average_precision") == slow_average_precision(doubted, marks)
-    if any(marks) and not all(marks):
-        wrong, right = ([x for x, mark in zip(doubted, marks, strict=True) if mark == m] for m in (1, 0))
-        wins = [(a > b) + (a == b) / 2 for a, b in itertools.product(wrong, right)]
-        assert found.value("word_auc") == pytest.approx(sum(wins) / len(wins), abs=1e-12)
-    if any(foils) and not all(foils):
-        right = slow_average_precision(scores, [not foil for foil in foils])
-        assert found.value("average_precision_right") == right
-        foil = slow_average_precision([-score for score in scores], foils)
-        assert found.value("average_precision_foil") == foil
 
 
 def test_doubts():
