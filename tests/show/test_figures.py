@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-import dataclasses
-=======
 import errno
 import os
->>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
 import sys
 from dataclasses import replace
 
 import pytest
 
-<<<<<<< HEAD
-from capscore import CapscoreError, MissingExtraError
-from capscore.benchmarks.protocols import ProtocolResult, Statistic
-from capscore.benchmarks.run import BenchmarkRun, MetricResult
-from capscore.benchmarks.tasks import TaskOptions
-from capscore.show.figures import write_benchmark_figure
-=======
 from capscore import CapscoreError, MissingExtraError, ResultWriteError
 from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
 from capscore.show import figures
 from capscore.show.figures import write_dots
->>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
 
 from ..benchmarks.robustness.conftest import captions, plain, scorer
 
@@ -84,9 +72,6 @@ def test_figure_says_what_it_needs(measured, tmp_path, monkeypatch):
         write_dots([], tmp_path / "out.png")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"capscore\[figures\]"):
-<<<<<<< HEAD
-        write_benchmark_figure([measured], tmp_path / "out.png")
-=======
         write_dots([measured], tmp_path / "out.png")
 
 
@@ -100,4 +85,3 @@ def test_a_figure_that_cannot_be_written_leaves_what_was_there(measured, tmp_pat
     with pytest.raises(ResultWriteError, match=r"map\.png' could not be written: No space left on device"):
         write_dots([measured], tmp_path / "map.png")
     assert (tmp_path / "map.png").read_bytes() == b"before" and os.listdir(tmp_path) == ["map.png"]
->>>>>>> d269c2f (capscore benchmark no longer draws: the numbers of --output are there for any figure)
