@@ -47,10 +47,16 @@ class BackboneScorer(Scorer):
     ):
         super().__init__(empty=empty)
         self.embedder = embedder
+        self.check({"prefix": prefix})
+        self.prefix = embedder.backbone.prefix if prefix is None else prefix
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        prefix = options.get("prefix")
         problem = None if prefix is None else text_problem(prefix)
         if problem:
             raise InputError(Setting("prefix", prefix), f": {problem}")
-        self.prefix = embedder.backbone.prefix if prefix is None else prefix
 
     @property
     def backbone(self) -> Backbone:

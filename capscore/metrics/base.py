@@ -352,9 +352,19 @@ class Scorer(ABC):
     reported: ClassVar[dict[str, str]] = {}
 
     def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise"):
+        self.check({"empty": empty})
+        self.empty = empty
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Check values of the metric's own options; `load` does so before it loads a backbone.
+
+        Raises:
+            InputError: a value is out of range; names the option.
+        """
+        empty = options.get("empty", "raise")
         if empty not in ("raise", "score", "skip"):
             raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
-        self.empty = empty
 
     def score(
         self,

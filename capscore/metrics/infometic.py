@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -64,6 +64,12 @@ _PAIRS, _IMAGES = 64, 64
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
+# option → type, values, and what is said of others
+_RANGES: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
+    "beta": (Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
+    "false_alarms": (Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
+    "n_regions": (Integral, lambda value: value >= 1, "a whole number of at least 1"),
+}
 # of a caption: what its words add to its pieces, and the weights of its pieces
 _Context = tuple[np.ndarray, np.ndarray]
 
@@ -166,20 +172,7 @@ class InfoMetIC(BackboneScorer):
         from ..infometic.network import InfoMetIC as Network
         from ..infometic.network import cosine_scale, load_aligner
 
-        for name, value, kind, fits, expected in (
-            ("beta", beta, Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
-            (
-                "false_alarms",
-                false_alarms,
-                Real,
-                lambda value: 0 < value <= 0.5,
-                "a rate above 0, at most 0.5",
-            ),
-            ("n_regions", n_regions, Integral, lambda value: value >= 1, "a whole number of at least 1"),
-        ):
-            if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
-                raise InputError(Setting(name, value), f": expected {expected}")
-        check_finder(regions or "windows")
+        self.check({"beta": beta, "false_alarms": false_alarms, "n_regions": n_regions, "regions": regions})
         self.mark_calibration, self.marks = load_marks(marks, embedder.backbone)
         self.aligner, self.weights = load_aligner(weights, embedder.backbone)
         config = self.aligner.config if isinstance(self.aligner, Network) else None
@@ -200,6 +193,16 @@ class InfoMetIC(BackboneScorer):
         self.region_maker = RegionMaker(features, self.finder, n_regions, seed, self.mark_calibration)
         if self.mark_calibration is not None:
             self._namer = RegionNames(self.mark_calibration, self._unit_texts)
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        for name, (kind, fits, expected) in _RANGES.items():
+            value = options.get(name, False)
+            wrong = not isinstance(value, kind) or isinstance(value, bool) or not fits(value)
+            if name in options and wrong:
+                raise InputError(Setting(name, value), f": expected {expected}")
+        check_finder(options.get("regions") or "windows")
 
     # ------------------------------------------------------------------ signature and scores
 

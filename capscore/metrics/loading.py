@@ -119,6 +119,7 @@ class ScorerLoader:
     def __call__(self, metric: str, backbone: Any = None) -> Scorer:
         takes, make = options_of(metric), METRICS.get(metric)
         own = {name: value for name, value in self.options.items() if name in takes and takes[name].own}
+        make.check(own)  # before the backbone is loaded, which takes seconds
         if not make.takes_backbone:
             return make(**own)
         return make(

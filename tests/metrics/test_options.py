@@ -13,8 +13,6 @@ from capscore.errors import CapscoreError, InputError, OptionError
 from capscore.metrics.loading import all_options
 from capscore.registry import METRICS
 
-from ..toy import ColourBackbone
-
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]
 
 
@@ -54,6 +52,7 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
     ("metric", "option", "wrong"),
     [
         *(("mcs", "batch_size", value) for value in (0, True)),
+        ("mcs", "prefix", 5),
         ("cider", "variant", "D"),
         ("clip_cider", "clip", "mcs"),
         *(("infometic", "n_regions", value) for value in (2.0, 0, True)),
@@ -62,8 +61,8 @@ def test_options_that_do_not_fit_are_named(metric, options, message):
         ("infometic", "regions", "window"),
     ],
 )
-def test_a_wrong_value_names_its_option(metric, option, wrong):
-    backbone = {"backbone": ColourBackbone()} if metric in WITH_BACKBONE else {}
+def test_a_wrong_value_names_its_option_before_a_backbone_is_loaded(metric, option, wrong):
+    backbone = {"backbone": "./nowhere"} if metric in WITH_BACKBONE else {}
     with pytest.raises(InputError) as caught:
         capscore.load(metric, **{option: wrong}, **backbone)
     assert caught.value.option == option and f"{option}={wrong!r}" in str(caught.value)

@@ -189,13 +189,6 @@ def test_an_empty_caption_scores_as_the_prefix_alone():
         load("text_score", empty="score").score(["a"], references=[[""]])
 
 
-def test_half_a_surrogate_pair_and_a_wrong_prefix_are_named():
-    with pytest.raises(InputError, match=r"^row 0, candidate: .*half a surrogate pair"):
-        load("mcs").score(["\ud800 cat"], [RED])
-    with pytest.raises(InputError, match="prefix=5: 5 is a int; expected a string"):
-        load("mcs", prefix=5)
-
-
 @pytest.mark.parametrize(
     ("name", "meant"), [("msc", "mcs"), ("clipscore", "clip_score"), ("RefCLIP-Score", "ref_clip_score")]
 )

@@ -24,7 +24,8 @@ from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up
 SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
 _FORMAT = "capscore document frequencies"
-_VERSION = 1
+_VERSION = 2
+_CHECKED = ("format", "version", "fingerprint")
 _NAMED, _ARRAYS = ("segmenter", "n_documents", "words"), ("firsts", "prefixes", "lasts", "counts")
 
 
@@ -344,7 +345,8 @@ class DocumentFrequencies:
             ResultWriteError: it cannot be written; an older file of that name is unchanged.
         """
         path = Path(path).expanduser()
-        about = {"format": _FORMAT, "version": _VERSION, **{name: getattr(self, name) for name in _NAMED}}
+        checked = dict(zip(_CHECKED, (_FORMAT, _VERSION, self.fingerprint), strict=True))
+        about = {**checked, **{name: getattr(self, name) for name in _NAMED}}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         with whole_file(path, "document frequencies") as file:
             text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
@@ -364,7 +366,7 @@ class DocumentFrequencies:
                 about = json.loads(file["about"].tobytes())
                 arrays = {name: file[name].astype(np.int64, casting="safe") for name in _ARRAYS}
             frequencies = cls(**{name: about[name] for name in _NAMED}, **arrays)
-            if (about["format"], about["version"]) != (_FORMAT, _VERSION) or not frequencies._is_consistent():
+            if [about[name] for name in _CHECKED] != [_FORMAT, _VERSION, frequencies.fingerprint]:
                 raise ValueError("another format or version, or parts that do not match")
         except OSError as error:
             raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
@@ -373,27 +375,3 @@ class DocumentFrequencies:
             problem = f" is not what DocumentFrequencies.save writes (version {_VERSION}), or is damaged"
             raise CapscoreError(given, problem) from error
         return frequencies
-
-    def _is_consistent(self) -> bool:
-        """Whether all types and ranges are right: look-ups find the right entries, and idf is at least 0."""
-        size, n_words, words = self.counts.size, len(self.words), self.words
-        typed = (
-            type(self.n_documents) is int
-            and 1 <= self.n_documents < 1 << 62
-            and isinstance(words, list)
-            and all(isinstance(word, str) for word in words)
-            and len(set(words)) == n_words
-            and isinstance(self.segmenter, (str, type(None)))
-            and self.firsts.shape == (ORDERS + 1,)
-            and all(numbers.shape == (size,) for numbers in (self.prefixes, self.lasts, self.counts))
-        )
-        if not typed or [self.firsts[0], self.firsts[1], self.firsts[-1]] != [0, n_words, size]:
-            return False
-        if (np.diff(self.firsts) < 0).any():
-            return False
-        order_below = np.repeat(self.firsts[:-1], np.diff(self.firsts))
-        return bool(
-            ((self.prefixes >= -1) & (self.prefixes < order_below.clip(0))).all()
-            and ((self.lasts >= 0) & (self.lasts < n_words)).all()
-            and ((self.counts >= 1) & (self.counts <= self.n_documents)).all()
-        )
