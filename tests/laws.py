@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,9 +31,16 @@ def _commands() -> list[str]:
     ]
 
 
+def _recipes() -> list[str]:
+    """Every recipe of `training/` that runs the loop."""
+    found = Path(__file__).parents[1].glob("training/*.py")
+    return sorted(path.stem for path in found if "training.engine.loop import" in path.read_text("utf-8"))
+
+
 KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "command": _commands,
     "metric": METRICS.names,
+    "recipe": _recipes,
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
     "benchmark": benchmark_slugs,

@@ -1,0 +1,224 @@
+"""What holds for every recipe: it shows its progress, goes on exactly, writes a card, is pushed and loads."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from huggingface_hub import ModelCard as HubCard
+from PIL import Image
+from safetensors.numpy import load_file
+
+import capscore
+from capscore.errors import CapscoreError
+from capscore.hub.push import push
+from capscore.hub.weights import plan_weights
+from training.engine.config import parse
+from training.engine.model_card import RECIPES, read_card
+from training.engine.recipe import RecipeSettings
+
+from .backbones.loopback_hub import logged_in
+from .laws import every
+from .training.caption_file import write_captions
+from .training.rated_files import write_rated
+
+pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """How a recipe is tried: its settings, where its weights are, how they load."""
+
+    files: Callable[[Path], dict[str, list[str]]]
+    options: dict[str, Any] = field(default_factory=dict)
+    base: str = "base"
+    settings: str = "Settings"
+    weights: str = "."
+    loads: Callable[[str], dict[str, str]] = lambda spec: {"backbone": spec}
+
+
+def captions(folder: Path) -> dict[str, list[str]]:
+    return {"data": [str(write_captions(folder / "rows.jsonl"))]}
+
+
+def rated(folder: Path) -> dict[str, list[str]]:
+    shown, ratings = write_rated(folder)
+    return {"data": [str(shown)], "ratings": [str(ratings)]}
+
+
+def parallel(folder: Path) -> dict[str, list[str]]:
+    words = {"dog": "Hund", "cat": "Katze", "boy": "Junge", "girl": "Mädchen"}
+    rows = [{"en": f"a {a} and a {b}", "de": f"{words[a]} und {words[b]}"} for a in words for b in words]
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return {"data": [str(path)]}
+
+
+def regions(folder: Path) -> dict[str, list[str]]:
+    rows = [
+        {
+            "caption": f"A {colour} dog runs.",
+            "language": "en",
+            "stand_in": f"Ein Hund, {colour}.",
+            "region_texts": ["a dog", "a tree"],
+            "mentioned": [0],
+        }
+        for colour in ("red", "green", "blue", "black", "white", "brown", "grey", "pink")
+    ]
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return {"data": [str(path)]}
+
+
+TRIED = {
+    "pr_mcs": Tried(captions, {"kinds": ["repetition", "jumble"], "batch_size": 4}),
+    "human_ratings": Tried(rated, {"batch_size": 4, "validation_share": 0.3}),
+    "infometic": Tried(
+        regions,
+        {"width": 8, "heads": 2, "intra_layers": 1, "inter_layers": 1, "batch_size": 3, "max_tokens": 60}
+        | {"tasks": ["coarse", "text"], "validation_share": 0.3},
+        loads=lambda spec: {"backbone": "org/clip", "weights": spec},
+    ),
+    "teacher_learning": Tried(
+        parallel,
+        {"student": "scratch", "layers": 1, "width": 16, "heads": 2, "vocabulary": 60, "batch_size": 8},
+        base="teacher",
+        settings="TeacherLearning",
+        weights="student",
+    ),
+}
+
+
+def settings_of(recipe: str) -> type:
+    return getattr(importlib.import_module(f"training.{recipe}"), TRIED[recipe].settings)
+
+
+def run(recipe: str, files: dict[str, Any], out: Path, **changes: Any) -> Any:
+    given = {"max_steps": 2, "log_every": 1, "license": "apache-2.0", "data_license": "CC0"}
+    settings = settings_of(recipe)(out=str(out), **{**given, **TRIED[recipe].options, **files, **changes})
+    return importlib.import_module(f"training.{recipe}").train(settings)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, checkpoints):
+    """Recipe → its files, and the folder of a run of two steps, done once."""
+
+    def once(recipe: str) -> tuple[dict[str, list[str]], Path]:
+        folder = tmp_path_factory.mktemp(recipe)
+        files = TRIED[recipe].files(folder) | {TRIED[recipe].base: checkpoints("clip").spec}
+        run(recipe, files, folder / "run")
+        return files, folder / "run"
+
+    return functools.cache(once)
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("step ")]
+
+
+def test_every_recipe_is_tried():
+    assert {*TRIED} == {*every("recipe").args[1]} <= {*RECIPES}
+
+
+@every("recipe")
+def test_a_recipe_that_is_stopped_shows_the_remaining_time_and_goes_on_to_the_same_weights(
+    recipe, trained, tmp_path, capsys
+):
+    files, whole = trained(recipe)
+    capsys.readouterr()
+    run(recipe, files, tmp_path / "run", max_minutes=1e-9)
+    stopped = lines_of(capsys.readouterr().err)
+    folder = tmp_path / "run" / TRIED[recipe].weights
+    assert any(re.match(r"step 1/2 .* (\d+ s|min) left$", line) for line in stopped), stopped
+    assert not (folder / "model.safetensors").exists()
+    run(recipe, files, tmp_path / "run")
+    assert not any(line.startswith("step 1/2 ") for line in lines_of(capsys.readouterr().err))
+    here, there = (load_file(path / "model.safetensors") for path in (folder, whole / TRIED[recipe].weights))
+    assert here.keys() == there.keys()
+    for name, tensor in here.items():
+        np.testing.assert_allclose(tensor, there[name], rtol=0, atol=1e-6, err_msg=name)
+
+
+@every("recipe")
+def test_a_recipe_writes_settings_and_a_card_that_names_data_and_licences(recipe, trained):
+    files, out = trained(recipe)
+    folder = out / TRIED[recipe].weights
+    card = HubCard.load(folder / "README.md")
+    assert card.data.license == "apache-2.0" and "en" in card.data.language
+    assert (read_card(folder).recipe, read_card(folder).license) == (recipe, "apache-2.0")
+    for path in files["data"]:
+        assert f"| {Path(path).name} | CC0 |" in card.text
+    assert str(out.parent) not in card.text, "a card tells nothing of the machine"
+    again = parse(settings_of(recipe), ["--config", str(folder / "settings.yaml")], "")
+    assert (again.max_steps, again.out, again.data) == (2, str(out), files["data"])
+
+
+@every("recipe")
+def test_what_a_recipe_trained_is_pushed_and_scores_as_the_folder_does(
+    recipe, trained, tmp_path, monkeypatch, checkpoints
+):
+    clip = checkpoints("clip")
+    folder = shutil.copytree(trained(recipe)[1] / TRIED[recipe].weights, tmp_path / "copy")
+    for path in folder.glob("*.json"):  # its base is on the Hub
+        path.write_text(path.read_text().replace(clip.spec, "org/clip"))
+    photo = Image.fromarray(np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8))
+
+    def scored(spec: str) -> Any:
+        scorer = capscore.load(RECIPES[recipe].metric, **TRIED[recipe].loads(spec), device="cpu", cache=False)
+        return scorer.score(["a dog", "a cat"], images=[photo, photo], language="en")
+
+    with logged_in(tmp_path, monkeypatch) as hub:
+        hub.add("org/clip", clip.spec_path)
+        push(plan_weights(folder), "jo/run")
+        assert "run.json" not in hub.files_of("jo/run")
+        here, there = scored(str(folder)), scored("jo/run")
+    assert np.isfinite(here.scores).all() and here.scores == pytest.approx(there.scores, abs=1e-6)
+    assert "jo/run@" in there.signature
+
+
+@every("recipe")
+@pytest.mark.parametrize("bad", ["option", "value", "nothing", "row", "folder"])
+def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, trained, tmp_path):
+    files, _ = trained(recipe)
+    flags = {"option": ["--lerning_rate", "1"], "value": ["--learning_rate", "fast"]}
+    with pytest.raises(CapscoreError) as raised:
+        if bad in flags:
+            parse(settings_of(recipe), ["--out", str(tmp_path), *flags[bad]], "")
+        elif bad == "nothing":
+            run(recipe, {**files, "data": []}, tmp_path / "run")
+        elif bad == "row":
+            path = Path(files["data"][0])
+            broken = path.with_name("broken.jsonl")
+            first, _, *rest = path.read_text(encoding="utf-8").splitlines()
+            broken.write_text("\n".join([first, '{"caption": 7, "en": 7', *rest]), encoding="utf-8")
+            run(recipe, {**files, "data": [str(broken)]}, tmp_path / "run")
+        else:
+            (tmp_path / "run").write_text("")
+            run(recipe, files, tmp_path / "run")
+    named = {"option": "learning_rate", "value": "learning_rate", "nothing": "data", "row": "broken.jsonl"}
+    assert named.get(bad, "run") in str(raised.value) and "\n" not in str(raised.value)
+    assert not (tmp_path / "run" / "log.jsonl").exists()
+
+
+@every("recipe")
+def test_what_is_held_out_is_not_trained_on(recipe, trained, tmp_path):
+    files, out = trained(recipe)
+    if not issubclass(settings_of(recipe), RecipeSettings):
+        pytest.skip("it reads no photos")
+    names = {"pr_mcs": "coffee", "human_ratings": "3"}.get(recipe)
+    if names is None:
+        pytest.skip("its rows have texts in place of photos")
+    (tmp_path / "held.txt").write_text(names)
+    some = run(recipe, files, tmp_path / "run", hold_out=str(tmp_path / "held.txt"), max_steps=1)
+    all_rows = json.loads((out / "result.json").read_text())
+    assert some.n_training + some.n_validation < all_rows["n_training"] + all_rows["n_validation"]
+    assert "on a list" in read_card(tmp_path / "run").held_out
