@@ -40,8 +40,8 @@ from training.engine.early_stopping import EarlyStopping
 from training.engine.loop import run
 from training.engine.loop_settings import require
 from training.engine.processes import device, is_main_process, say
-from training.engine.ratings_check import HeldOutRatings, RatingsCheck, as_percent
-from training.engine.ratings_loss import RatingsLoss, TextSide
+from training.engine.ratings_check import HeldOutRatings, RatingsCheck, as_percent, valse_numbers
+from training.engine.ratings_loss import RatingsLoss
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
@@ -52,8 +52,8 @@ from training.engine.recipe import (
     run_recipe,
     write_run,
 )
+from training.engine.texts import TextSide
 from training.engine.trainable_parts import LoraOptions, TowerChoice, TrainedPart
-from training.engine.valse_check import valse_numbers
 
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.

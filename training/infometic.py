@@ -34,8 +34,8 @@ from training.data.rows import ALIGNED, Row
 from training.data.source import Source
 from training.data.split import Split
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
-from training.engine.alignment_loss import AlignmentLoss, AlignmentLossSettings
 from training.engine.config import main as run_as_command
+from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
 from training.engine.loop_settings import require
 from training.engine.processes import device, is_main_process, main_process_first, say

@@ -34,7 +34,7 @@ from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
 from training.engine.loop import run
 from training.engine.loop_settings import require
-from training.engine.pr_mcs_losses import LossWeights
+from training.engine.pr_mcs_losses import LossWeights, TripleLoss
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
@@ -47,7 +47,6 @@ from training.engine.recipe import (
     write_run,
 )
 from training.engine.robustness_check import RobustnessCheck
-from training.engine.triple_loss import TripleLoss
 
 # Settings that do not make a run what it is.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {"evaluate_captions"}

@@ -29,8 +29,8 @@ from training.data.rows import ALIGNED, RegionText, Row, file_rows
 from training.data.stored_rows import StoredRows
 from training.data.word_pollution import like_words
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
-from training.engine.alignment_loss import AlignmentLoss
 from training.engine.config import parse
+from training.engine.infometic_losses import AlignmentLoss
 from training.infometic import Settings, train
 
 from ..processes import run_distributed

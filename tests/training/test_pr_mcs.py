@@ -24,9 +24,9 @@ from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches
 from training.engine import pr_mcs_losses as losses
 from training.engine.config import parse
+from training.engine.pr_mcs_losses import TripleLoss
 from training.engine.robustness_check import RobustnessCheck
 from training.engine.training_log import read_log
-from training.engine.triple_loss import TripleLoss
 from training.pr_mcs import Settings, train
 
 from ..processes import run_distributed

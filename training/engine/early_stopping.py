@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -82,8 +82,7 @@ class EarlyStopping:
         value = evaluation[self.by]
         if best is None or value > best.value or (math.isnan(best.value) and not math.isnan(value)):
             return Best(value, step, dict(evaluation), 0, weights())
-        kept = {name: getattr(best, name) for name in ("value", "step", "evaluation", "weights")}
-        return Best(**kept, waited=best.waited + 1)
+        return replace(best, waited=best.waited + 1)
 
     def ends(self, best: Best | None) -> bool:
         """Whether the run has waited long enough."""

@@ -396,22 +396,17 @@ class _Run:
     def _write_losses(self, log: Log | None) -> None:
         means = {name: total / count for name, (total, count) in self.sums.items()}
         self.sums = {}
-        extra = {name: means.pop(name) for name in ("grad_norm", "skipped") if name in means}
+        extra: dict[str, Any] = {name: means.pop(name) for name in ("grad_norm", "skipped") if name in means}
         self.last_losses = means
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        if log is not None:
-            log.write(
-                {
-                    "step": self.step,
-                    "epoch": round(self.step / self.per_epoch, 4),
-                    "lr": max(rates),
-                    "losses": means,
-                    **extra,
-                    "seconds": round(self.seconds, 2),
-                },
-                self.total,
-                self._time_left(),
-            )
+        rate = max(group["lr"] for group in self.optimizer.param_groups)
+        self._write(log, {"lr": rate, "losses": means, **extra})
+
+    def _write(self, log: Log | None, content: Mapping[str, Any]) -> None:
+        if log is None:
+            return
+        epoch, seconds = round(self.step / self.per_epoch, 4), round(self.seconds, 2)
+        line = {"step": self.step, "epoch": epoch, **content, "seconds": seconds}
+        log.write(line, self.total, self._time_left())
 
     def _time_left(self) -> float | None:
         """Seconds that the remaining steps take at the pace of this command; None before the first step."""
@@ -440,16 +435,8 @@ class _Run:
         self.last_evaluation = numbers
         if self.early_stopping is not None and self.step:
             self.best = self.early_stopping.better_of(self.best, self.step, numbers, self._weights)
-        log.write(
-            {
-                "step": self.step,
-                "epoch": round(self.step / self.per_epoch, 4),
-                "evaluation": {n: value if math.isfinite(value) else None for n, value in numbers.items()},
-                "seconds": round(self.seconds, 2),
-            },
-            self.total,
-            self._time_left(),
-        )
+        finite = {n: value if math.isfinite(value) else None for n, value in numbers.items()}
+        self._write(log, {"evaluation": finite})
 
     def _take_best(self) -> None:
         """Give the model, in every process, the weights of the best evaluation."""
@@ -544,7 +531,9 @@ def _groups(
 ) -> list[dict[str, Any]]:
     """AdamW's groups of parameters; a parameter in no group is frozen."""
     own = {id(parameter): name for name, parameter in model.named_parameters()}
-    given = [p for p in model.parameters() if p.requires_grad] if parameters is None else list(parameters)
+    given: list[Any] = [p for p in model.parameters() if p.requires_grad]
+    if parameters is not None:
+        given = list(parameters)
     groups = given if given and isinstance(given[0], dict) else [{"params": given}]
     defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     groups = [{**defaults, **group, "params": list(group["params"])} for group in groups]

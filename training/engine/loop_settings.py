@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from capscore.errors import CapscoreError, Setting
+
+Schedule = Literal["constant", "linear", "cosine"]
+Precision = Literal["no", "bf16", "fp16"]
 
 
 @dataclass
@@ -50,9 +53,9 @@ class LoopSettings:
     eps: float = 1e-8
     weight_decay: float = 0.01
     warmup_steps: int = 0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    schedule: Schedule = "constant"
     clip_norm: float | None = 1.0
-    precision: Literal["no", "bf16", "fp16"] = "no"
+    precision: Precision = "no"
     accumulation_steps: int = 1
     seed: int = 0
     log_every: int = 50
@@ -64,46 +67,29 @@ class LoopSettings:
     def __post_init__(self) -> None:
         self.betas = [float(beta) for beta in self.betas]
         require(str(self.out).strip() != "", "out", self.out, "a folder")
-        for name in ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"):
+        least = {"warmup_steps": 0, "seed": 0} | dict.fromkeys(
+            ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"), 1
+        )
+        for name, lowest in least.items():
             value = getattr(self, name)
-            require(is_whole(value) and value >= 1, name, value, "a whole number of at least 1")
+            right = is_whole(value) and value >= lowest
+            require(right, name, value, f"a whole number of at least {lowest}")
         for name in ("max_steps", "evaluate_every", "checkpoint_every"):
             value = getattr(self, name)
-            require(
-                value is None or (is_whole(value) and value >= 1),
-                name,
-                value,
-                "at least 1, or nothing (null)",
-            )
-        for name in ("warmup_steps", "seed"):
+            right = value is None or (is_whole(value) and value >= 1)
+            require(right, name, value, "at least 1, or nothing (null)")
+        for name in ("learning_rate", "eps", "clip_norm", "max_minutes"):
             value = getattr(self, name)
-            require(is_whole(value) and value >= 0, name, value, "a whole number of at least 0")
-        for name in ("learning_rate", "eps"):
-            value = getattr(self, name)
-            require(0 < value < math.inf, name, value, "a number above 0")
+            right = 0 < value < math.inf if value is not None else name in ("clip_norm", "max_minutes")
+            require(right, name, value, "a number above 0")
         require(0 <= self.weight_decay < math.inf, "weight_decay", self.weight_decay, "at least 0")
-        require(
-            len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas),
-            "betas",
-            self.betas,
-            "two numbers from 0 to below 1",
-        )
-        for name in ("clip_norm", "max_minutes"):
+        right = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
+        require(right, "betas", self.betas, "two numbers from 0 to below 1")
+        for name, choices in (("schedule", Schedule), ("precision", Precision)):
             value = getattr(self, name)
-            require(value is None or 0 < value < math.inf, name, value, "a number above 0, or nothing (null)")
-        require(
-            self.schedule in ("constant", "linear", "cosine"),
-            "schedule",
-            self.schedule,
-            "constant, linear or cosine",
-        )
-        require(self.precision in ("no", "bf16", "fp16"), "precision", self.precision, "no, bf16 or fp16")
-        require(
-            self.batch_size >= self.accumulation_steps,
-            "accumulation_steps",
-            self.accumulation_steps,
-            f"at most the batch_size, {self.batch_size}",
-        )
+            require(value in get_args(choices), name, value, " or ".join(get_args(choices)))
+        parts, most = self.accumulation_steps, self.batch_size
+        require(most >= parts, "accumulation_steps", parts, f"at most the batch_size, {most}")
 
 
 def is_whole(value: Any) -> bool:

@@ -8,10 +8,19 @@ image, T(o) of its caption, T(p) of the perturbed caption.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 from torch.nn import functional as F
+
+from capscore.backbones.base import Backbone
+from capscore.embedding.embedder import EmbeddedRows
+from training.data.captions import Captions
+from training.data.triples import Triple
+from training.engine.processes import Gather
+from training.engine.texts import TextSide, text_numbers
 
 
 @dataclass(frozen=True)
@@ -181,5 +190,58 @@ def pr_mcs_loss(
         terms["keep_close"] = keep_close_loss(captions, before)
         factors["keep_close"] = weights.keep_close
     # a term that does not count is not added: 0 times what is not a number is none either
-    total = sum(factor * terms[name] for name, factor in factors.items() if factor)
-    return {"loss": total, **terms}
+    counted = [factor * terms[name] for name, factor in factors.items() if factor]
+    return {"loss": sum(counted, torch.zeros_like(terms["clip"])), **terms}
+
+
+class TripleLoss:
+    """The loss of PR-MCS on rows of `TripleBatches`, as `training.engine.loop.run` calls it.
+
+    Args:
+        backbone: Backbone whose text tower is trained.
+        captions: The data, with the images' embeddings.
+        weights: Weights of the terms.
+        logit_scale: Factor of the cosines in the contrastive loss.
+        shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
+        before: Embeddings of `captions` in the base, needed if `weights.keep_close` is above 0.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        captions: Captions,
+        weights: LossWeights,
+        *,
+        logit_scale: float,
+        shared_negatives: bool = True,
+        before: EmbeddedRows | None = None,
+    ):
+        self.texts, self.captions, self.weights = TextSide(backbone, keep_rows=False), captions, weights
+        self.logit_scale, self.shared_negatives, self.before = logit_scale, shared_negatives, before
+
+    def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, torch.Tensor]:
+        """Loss and terms over the rows of all processes."""
+        n, texts = len(rows), [row.caption for row in rows]
+        noisy = [text for row in rows for text in row.perturbed]
+        # an empty place holds a caption, which `changed` excludes
+        embedded = self.texts([*texts, *(texts[0] if text is None else text for text in noisy)])
+        at = embedded.device
+        images, before = torch.tensor([row.image for row in rows], device=at), None
+        if self.before is not None:
+            own = self.before.index[[row.row for row in rows]]
+            before = gather(torch.from_numpy(self.before.matrix[own]).to(at, torch.float32))
+        pictures = torch.from_numpy(self.captions.embeddings[[row.image for row in rows]])
+        groups = {}
+        if not self.shared_negatives:
+            groups = {"image_groups": gather(images), "caption_groups": gather(text_numbers(texts, at))}
+        with torch.autocast(at.type, enabled=False):
+            return pr_mcs_loss(
+                gather(pictures.to(at, torch.float32)),
+                gather(embedded[:n]),
+                gather(embedded[n:].reshape(n, -1, embedded.shape[1])),
+                weights=self.weights,
+                logit_scale=self.logit_scale,
+                changed=gather(torch.tensor([text is not None for text in noisy], device=at).reshape(n, -1)),
+                before=before,
+                **groups,
+            )

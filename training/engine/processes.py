@@ -145,34 +145,28 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     world = _process().num_processes
     if world == 1:
         return
-    has_gradient = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
-    has_gradient = has_gradient.to(_process().device)
-    torch.distributed.all_reduce(has_gradient)
-    piece: list[Tensor] = []
-    for parameter, count in zip(parameters, has_gradient.tolist(), strict=True):
+    counts = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
+    counts = counts.to(_process().device)
+    torch.distributed.all_reduce(counts)
+    pieces: dict[torch.dtype, list[Tensor]] = {}
+    for parameter, count in zip(parameters, counts.tolist(), strict=True):
         if not count:
             continue
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
-        if piece and piece[0].dtype != parameter.grad.dtype:
-            _average(piece, world)
-            piece = []
+        piece = pieces.setdefault(parameter.grad.dtype, [])
         piece.append(parameter.grad)
         if sum(gradient.numel() for gradient in piece) >= _PIECE:
-            _average(piece, world)
-            piece = []
-    if piece:
+            _average(pieces.pop(parameter.grad.dtype), world)
+    for piece in pieces.values():
         _average(piece, world)
 
 
 def _average(gradients: list[Tensor], world: int) -> None:
     flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
     torch.distributed.all_reduce(flat)
-    flat /= world
-    start = 0
-    for gradient in gradients:
-        gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
-        start += gradient.numel()
+    for gradient, mean in zip(gradients, (flat / world).split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(mean.view_as(gradient))
 
 
 @contextmanager

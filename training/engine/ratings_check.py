@@ -1,18 +1,24 @@
-"""A backbone and held-out ratings → τ_b, τ_c and ρ per language."""
+"""A backbone and held-out ratings → τ_b, τ_c and ρ per language; and VALSE → its accuracy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 
+from capscore.backbones.base import Backbone
+from capscore.benchmarks.run import MetricResult, run_benchmark
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
+from capscore.metrics.backbone_scorer import MCS
 from capscore.statistics.correlation import spearman, tau_b, tau_c
 from training.data.pictures import Pictures
-from training.engine.ratings_loss import TextSide
+from training.engine.texts import TextSide
 
 STATISTICS = {"tau_b": tau_b, "tau_c": tau_c, "rho": spearman}
 _TEXTS_AT_ONCE = 256
@@ -116,3 +122,36 @@ def as_percent(numbers: Mapping[str, float]) -> str:
     """
     signs = {"tau_b": "τ_b", "tau_c": "τ_c", "rho": "ρ"}
     return ", ".join(f"{signs[name]} {100 * numbers[name]:.1f}" for name in STATISTICS)
+
+
+def valse_numbers(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> dict[str, float]:
+    """Accuracy on the foils of VALSE (Parcalabescu et al. 2022) whose photos are there.
+
+    Args:
+        backbone: Backbone in its present state.
+        data: Folder of VALSE's files.
+        photos: Folder of its photos; None for the folder of the files.
+
+    Returns:
+        "valse_<statistic>" for each statistic of `capscore benchmark --data valse`.
+
+    Raises:
+        CapscoreError: files are missing, or all photos are.
+    """
+    return {
+        f"valse_{item.name}": math.nan if item.value is None else item.value
+        for item in valse_result(backbone, data, photos).outcome.statistics
+    }
+
+
+def valse_result(backbone: Backbone, data: str | Path, photos: str | Path | None = None) -> MetricResult:
+    """The result of `capscore benchmark --data valse` for MCS; arguments as for `valse_numbers`."""
+    run = run_benchmark(
+        "valse",
+        data_dir=Path(data).expanduser(),
+        image_dir=None if photos is None else Path(photos).expanduser(),
+        metrics={"mcs": lambda: MCS(Embedder(backbone, progress=False))},
+        options=TaskOptions(bootstrap=0),
+        partial=True,
+    )
+    return run.results[0]

@@ -1,24 +1,68 @@
-"""Rows of contrastive and of Pearson batches → their losses (Gomes et al. 2025, §3)."""
+"""Scores and people's ratings → the losses of training on ratings (Gomes et al. 2025, §3).
+
+L_P = 1 − r, Pearson's correlation as a loss, a pure function; L_C, the contrast, is that of PR-MCS.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
-import xxhash
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import EmbeddedBackbone
+from capscore.errors import InputError
 from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
-from training.engine.pearson_loss import pearson_loss
 from training.engine.pr_mcs_losses import contrastive_loss
 from training.engine.processes import Gather, most_of_all
 from training.engine.sharded_layers import has_sharded_layers
+from training.engine.texts import TextSide, text_numbers
 
-# Texts that go through the tower at once.
-_TEXTS_AT_ONCE = 64
+# Scores whose deviations from their mean are together shorter than this count as equal, with r = 0.
+_SHORTEST = 1e-8
+
+
+def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
+    """1 − r, in [0, 2], differentiable in the scores.
+
+    r does not depend on the scale of either side: cosines need no factor, and ratings on any scale serve.
+    Equal scores have r = 0, not NaN; their gradient, towards the ratings, is large but finite.
+
+    Args:
+        scores: (n,), at least two, of any float type.
+        ratings: (n,), finite and not all equal: nothing correlates with a constant.
+
+    Raises:
+        InputError: other shapes, fewer than two rows, a rating that is not finite, or equal ratings.
+
+    >>> ratings = torch.tensor([1.0, 2.0, 3.0])
+    >>> round(pearson_loss(torch.tensor([0.1, 0.2, 0.3]), ratings).item(), 4)
+    0.0
+    >>> round(pearson_loss(torch.tensor([0.2, 0.1, 0.3]), ratings).item(), 4)
+    0.5
+    >>> pearson_loss(torch.tensor([0.2, 0.2, 0.2]), ratings).item()
+    1.0
+    """
+    if scores.ndim != 1 or scores.shape != ratings.shape or len(scores) < 2:
+        raise InputError(
+            f"Pearson's r of scores of shape {tuple(scores.shape)} and ratings of shape "
+            f"{tuple(ratings.shape)}: expected one number of each for at least 2 rows",
+            field="ratings",
+        )
+    if not torch.isfinite(ratings).all():
+        raise InputError("Pearson's r: a rating is NaN or infinite", field="ratings")
+    if (ratings == ratings[0]).all():
+        raise InputError(
+            f"Pearson's r: all {len(ratings)} ratings are {ratings[0].item():g}; nothing correlates with a "
+            "constant",
+            field="ratings",
+        )
+    deviations = [
+        F.normalize(side - side.mean(), dim=0, eps=_SHORTEST)
+        for side in (scores if scores.dtype == torch.float64 else scores.float(), ratings.to(torch.float64))
+    ]
+    return 1 - (deviations[0] * deviations[1].to(deviations[0])).sum()
 
 
 class RatingsLoss:
@@ -59,66 +103,12 @@ class RatingsLoss:
         at = own_texts.device
         with torch.autocast(at.type, enabled=False):
             images, texts = gather(own_images.float()), gather(own_texts.float())
-            if isinstance(rows[0], PearsonRow):
-                ratings = gather(torch.tensor([row.rating for row in rows], dtype=torch.float64, device=at))
+            rated = [row.rating for row in rows if isinstance(row, PearsonRow)]
+            if rated:
+                ratings = gather(torch.tensor(rated, dtype=torch.float64, device=at))
                 loss = pearson_loss((images * texts).sum(dim=1), ratings)
                 return {"loss": self.pearson_weight * loss, "pearson": loss}
             # captions that two images share are not each other's negatives
-            groups = gather(torch.tensor([_number(row.caption) for row in rows], device=at))
+            groups = gather(text_numbers(captions, at))
             loss = contrastive_loss(images, texts, logit_scale=self.logit_scale, caption_groups=groups)
             return {"loss": self.contrastive_weight * loss, "contrastive": loss}
-
-
-class TextSide:
-    """Texts → embeddings, with gradients, each distinct one once, in parts of similar length.
-
-    The text encoder of an eye is never trained, only the adapter behind it: its rows are kept.
-
-    Args:
-        backbone: Backbone that is trained.
-    """
-
-    def __init__(self, backbone: Backbone):
-        self.backbone = backbone
-        self._kept: dict[str, Tensor] | None = {} if isinstance(backbone, EmbeddedBackbone) else None
-
-    def n_calls(self, texts: Sequence[str]) -> int:
-        """How often the tower computes for these texts."""
-        return 0 if self._kept is not None else -(-len(set(texts)) // _TEXTS_AT_ONCE)
-
-    def __call__(self, texts: Sequence[str], *, calls: int = 0) -> Tensor:
-        """Embeddings (n, d) of texts as the backbone is now.
-
-        Args:
-            texts: Texts, at least one.
-            calls: Least number of times that the tower computes; what goes beyond `n_calls` is dropped.
-        """
-        distinct = list(dict.fromkeys(texts))
-        if self._kept is None:
-            rows = self._encoded(distinct, self.backbone.embed_tokens, calls)
-        else:
-            new = [text for text in distinct if text not in self._kept]
-            if new:
-                with torch.no_grad():
-                    self._kept |= zip(new, self._encoded(new, self.backbone.encoder_rows), strict=True)
-            rows = self.backbone.placed(torch.stack([self._kept[text] for text in distinct]))
-        place = {text: number for number, text in enumerate(distinct)}
-        return rows[torch.tensor([place[text] for text in texts], device=rows.device)]
-
-    def _encoded(
-        self, distinct: Sequence[str], embed: Callable[[list[list[int]]], Tensor], calls: int = 0
-    ) -> Tensor:
-        ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
-        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-        parts = [
-            embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
-            for start in range(0, len(order), _TEXTS_AT_ONCE)
-        ]
-        parts += [embed(ids[:1])[:0] for _ in range(calls - len(parts))]
-        back = torch.empty(len(order), dtype=torch.long)
-        back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
-        return torch.cat(parts)[back]
-
-
-def _number(text: str) -> int:
-    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) >> 1

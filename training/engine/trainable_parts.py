@@ -104,9 +104,9 @@ class TrainedPart:
         import torch
 
         chosen = _chosen(layers, sorted(_linear_layers(self.network, self._names)), "linear layer")
-        config = peft.LoraConfig(
-            r=lora.rank, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=list(chosen)
-        )
+        # peft declares a whole number and takes any
+        options: dict[str, Any] = {"lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
+        config = peft.LoraConfig(r=lora.rank, target_modules=list(chosen), **options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._lora = peft.LoraModel(self.network, config, "default")
@@ -133,6 +133,7 @@ class TrainedPart:
             CapscoreError: no part of the network offers it.
         """
         offered = False
+        module: Any
         for module in self.network.modules():
             if hasattr(module, "gradient_checkpointing_enable"):
                 # the usual way loses the gradients of LoRA, whose layers begin with frozen embeddings

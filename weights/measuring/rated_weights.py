@@ -32,7 +32,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.metrics.backbone_scorer import MCS
 from capscore.statistics.agreement import agreement, compare
 from training.engine.config import main as run_as_command
-from training.engine.valse_check import valse_result
+from training.engine.ratings_check import valse_result
 from weights.making.held_out import photo_of
 from weights.making.package_texts import source_named, source_texts
 from weights.making.rated_rows import plain, rated_split

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import pearsonr
 
 from capscore.errors import InputError
-from training.engine.pearson_loss import pearson_loss
+from training.engine.ratings_loss import pearson_loss
 
 
 @pytest.mark.parametrize("n", [2, 3, 17, 256])

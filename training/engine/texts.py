@@ -1,0 +1,73 @@
+"""Texts → their embeddings in a tower that is trained, each distinct one once, in parts of similar length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+import xxhash
+from torch import Tensor
+
+from capscore.backbones.base import Backbone
+from capscore.backbones.embedded.backbone import EmbeddedBackbone
+
+# Texts that go through the tower at once.
+_TEXTS_AT_ONCE = 64
+
+Embed = Callable[[list[list[int]]], Tensor]
+
+
+class TextSide:
+    """Texts → embeddings, with gradients, each distinct one once, in parts of similar length.
+
+    Args:
+        backbone: Backbone that is trained.
+        keep_rows: Whether the rows of the text encoder are kept, where a backbone has one that is never
+            trained, but only the adapter behind it.
+    """
+
+    def __init__(self, backbone: Backbone, *, keep_rows: bool = True):
+        self.backbone = backbone
+        self._adapted = backbone if keep_rows and isinstance(backbone, EmbeddedBackbone) else None
+        self._kept: dict[str, Tensor] = {}
+
+    def n_calls(self, texts: Sequence[str]) -> int:
+        """How often the tower computes for these texts."""
+        return 0 if self._adapted is not None else -(-len(set(texts)) // _TEXTS_AT_ONCE)
+
+    def __call__(self, texts: Sequence[str], *, calls: int = 0) -> Tensor:
+        """Embeddings (n, d) of texts as the backbone is now.
+
+        Args:
+            texts: Texts, at least one.
+            calls: Least number of times that the tower computes; what goes beyond `n_calls` is dropped.
+        """
+        distinct = list(dict.fromkeys(texts))
+        if self._adapted is None:
+            rows = self._encoded(distinct, self.backbone.embed_tokens, calls)
+        else:
+            new = [text for text in distinct if text not in self._kept]
+            if new:
+                with torch.no_grad():
+                    self._kept |= zip(new, self._encoded(new, self._adapted.encoder_rows), strict=True)
+            rows = self._adapted.placed(torch.stack([self._kept[text] for text in distinct]))
+        index = {text: number for number, text in enumerate(distinct)}
+        return rows[torch.tensor([index[text] for text in texts], device=rows.device)]
+
+    def _encoded(self, distinct: Sequence[str], embed: Embed, calls: int = 0) -> Tensor:
+        ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
+        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
+        parts = [
+            embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
+            for start in range(0, len(order), _TEXTS_AT_ONCE)
+        ]
+        parts += [embed(ids[:1])[:0] for _ in range(calls - len(parts))]
+        back = torch.empty(len(order), dtype=torch.long)
+        back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
+        return torch.cat(parts)[back]
+
+
+def text_numbers(texts: Sequence[str], device: torch.device) -> Tensor:
+    """int64 (n,), equal for equal texts, in every process."""
+    digests = [xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) >> 1 for text in texts]
+    return torch.tensor(digests, device=device)
