@@ -265,11 +265,9 @@ def used(folder) -> list[str]:
 
 
 CONTENTS = {
-    "a time beyond all calendars": "UPDATE backbones SET last_stored = 1e300",
     "a name of bytes": "UPDATE backbones SET name = x'fe'",
     "swapped keys": "UPDATE embeddings SET key = CASE key WHEN 'text:a' THEN 'x' ELSE 'text:a' END",
     "a trigger": "CREATE TRIGGER t AFTER INSERT ON embeddings BEGIN DELETE FROM embeddings; END",
-    "no table": "DROP TABLE embeddings",
     "a view": "DROP TABLE embeddings|CREATE VIEW embeddings AS"
     " SELECT 'f00d' backbone, 'text:a' key, 1 checksum, x'00' vector",
 }

