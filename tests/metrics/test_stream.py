@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import tarfile
 import weakref
 
 import datasets
@@ -118,32 +115,6 @@ def test_nodes_score_their_parts_of_a_streaming_data_set(streamed, monkeypatch):
     assert {**parts[0], **parts[1]} == pytest.approx(EXPECTED, abs=1e-6)
 
 
-def test_webdataset(rows, tmp_path):
-    with tarfile.open(tmp_path / "corpus.tar", "w") as tar:
-        for row in rows:
-            about = json.dumps({"language": row["language"]}).encode()
-            for suffix, content in (
-                ("png", row["image"]["bytes"]),
-                ("json", about),
-                ("txt", row["caption"].encode()),
-            ):
-                entry = tarfile.TarInfo(f"{row['id']:06d}.{suffix}")
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
-    data = datasets.load_dataset(
-        "webdataset",
-        data_files={"train": str(tmp_path / "corpus.tar")},
-        split="train",
-        streaming=True,
-        cache_dir=str(tmp_path / "hf"),
-    )
-    columns = {"image_column": "png", "candidate_column": "txt", "language": "en"}
-    found = {
-        int(row["__key__"]): row["mcs"] for row in capscore.score_stream(data, scorers("mcs"), **columns)
-    }
-    assert found == pytest.approx(EXPECTED, abs=1e-6)
-
-
 def test_a_poisoned_row_is_named_or_skipped(rows):
     rows[17] = {**rows[17], "image": {"bytes": b"no photo", "path": "poison.png"}}
     stream = capscore.score_stream(rows, scorers("mcs"), batch_rows=8)
@@ -176,9 +147,10 @@ def test_wrong_settings_are_named(rows):
             capscore.score_stream(rows, scorers("mcs"), **options)
 
 
-def test_names_of_images_start_from_the_folder_that_is_given(tmp_path, rows):
+def test_columns_and_the_folder_of_images_can_be_named(tmp_path, rows):
     for name, pixels in PIXELS.items():
         (tmp_path / f"{name}.png").write_bytes(encode(pixels))
-    named = [{**row, "image": f"{NAMES[row['id'] % 3]}.png"} for row in rows]
-    found = capscore.score_stream(named, scorers("mcs"), images=tmp_path)
+    named = [{"png": f"{NAMES[row['id'] % 3]}.png", "txt": row["caption"]} for row in rows]
+    columns = {"image_column": "png", "candidate_column": "txt", "language": "en"}
+    found = capscore.score_stream(named, scorers("mcs"), images=tmp_path, **columns)
     assert [row["mcs"] for row in found] == pytest.approx([*EXPECTED.values()], abs=1e-6)

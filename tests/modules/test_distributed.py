@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from pathlib import Path
 
@@ -15,41 +13,8 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 
 from ..photos import encode
-from ..processes import Process
-from ..toy import BLUE, GREEN, RED, ColourBackbone
+from ..toy import GREEN, RED, ColourBackbone
 from .conftest import METRICS, WITH_BACKBONE
-
-ROOT = METRICS.parent
-
-
-def run(folder: Path, slug: str, shares: list[dict], *, timeout: float = 60.0) -> list[dict]:
-    """Run one process per share, at the same time; returns what each wrote."""
-    shared = {
-        "folder": str(folder),
-        "module": str(METRICS / slug),
-        "n_process": len(shares),
-        "timeout": timeout,
-        "towers": slug in WITH_BACKBONE,
-    }
-    environment = {**os.environ, "HF_HOME": str(folder / "hf-home")}
-    processes = [
-        Process(
-            ["-m", "tests.modules.process", json.dumps({**shared, "rank": rank, **share})],
-            cwd=ROOT,
-            # its own: evaluate copies the module there, and two copies at once may miss each other
-            env={**environment, "HF_MODULES_CACHE": str(folder / f"modules-{rank}")},
-        )
-        for rank, share in enumerate(shares)
-    ]
-    try:
-        for process in processes:
-            _, errors = process.communicate(timeout=120)
-            assert process.returncode == 0, errors
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-    return [json.loads((folder / f"result-{rank}.json").read_text()) for rank in range(len(shares))]
 
 
 def share(folder: Path, rank: int, captions: list[str], photos: list[np.ndarray], **other: object) -> dict:
@@ -62,30 +27,13 @@ def share(folder: Path, rank: int, captions: list[str], photos: list[np.ndarray]
     return {"rows": rows, "batches": batches, "language": "en", "seconds": 0.0, **other}
 
 
-@pytest.mark.slow
-def test_each_process_encodes_its_own_rows_and_the_first_gets_all_scores(tmp_path):
-    """Processes meet before the work: slow work is not taken for a lost process."""
-    first = share(tmp_path, 0, ["red", "red blue"], [RED, RED], seconds=3.0)
-    second = share(tmp_path, 1, ["blue", "red", "green"], [BLUE, BLUE, GREEN], language="de")
-    for part, references in ((first, [["red"], ["red"]]), (second, [["blue"], ["red"], ["green", "red"]])):
-        part["rows"]["references"] = references
-    written = run(tmp_path, "ref_clip_score", [first, second], timeout=2.5)
-    assert written[1]["result"] is None
-    result = written[0]["result"]
-    np.testing.assert_allclose(result["scores"], [10 / 7, 1.0101525445522106, 10 / 7, 0, 10 / 7], atol=1e-6)
-    assert (result["n_items"], result["n_unique_images"]) == (5, 3)
-    assert "|refs:var|lang:de+en|" in result["signature"]
-    # into a cache of its own; the other's files were gone
-    assert [part["encoded"] for part in written] == [{"images": 1, "texts": 2}, {"images": 2, "texts": 3}]
-    assert {path.name for path in tmp_path.glob("embeddings-*")} == {"embeddings-0", "embeddings-1"}
-    assert not list(tmp_path.rglob("*.arrow"))
-
-
 def modules(folder: Path, count: int, slug: str = "mcs", **options: object) -> list:
-    towers = {"backbone": ColourBackbone(), "cache": False} if slug in WITH_BACKBONE else {}
-    shared = {"num_process": count, "experiment_id": "threads", "cache_dir": str(folder)}
-    path = str(METRICS / slug)
-    return [evaluate.load(path, process_id=rank, **shared, **towers, **options) for rank in range(count)]
+    options |= {"num_process": count, "experiment_id": "threads", "cache_dir": str(folder)}
+    made = []
+    for rank in range(count):
+        towers = {"backbone": ColourBackbone(), "cache": False} if slug in WITH_BACKBONE else {}
+        made.append(evaluate.load(str(METRICS / slug), process_id=rank, **options, **towers))
+    return made
 
 
 def at_once(*jobs) -> list:
@@ -144,6 +92,9 @@ def test_a_process_without_rows(tmp_path, how):
         lambda: third.compute(predictions=["blue", "green"], images=[RED, GREEN]),
     )
     assert results[0]["scores"] == [2.5, 0.0, 2.5] and results[1:] == [None, None]
+    assert (results[0]["n_items"], results[0]["n_unique_images"]) == (3, 2)
+    # each encoded its own rows only
+    assert [module.scorer.backbone.encoded_images for module in (first, second, third)] == [1, 0, 2]
 
 
 def test_no_process_has_rows(tmp_path):
