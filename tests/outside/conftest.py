@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,21 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from typer.testing import CliRunner
 
+from capscore.cli import app
 from capscore.registry import BACKBONES, BENCHMARKS, METRICS, PERTURBATIONS
 
 HERE = Path(__file__).parent
-# Runs several commands in one process, and prints exit code and output of each.
-_RUN = """
-import json, sys
-from typer.testing import CliRunner
-from capscore.cli import app
-results = []
-for arguments in json.loads(sys.argv[1]):
-    result = CliRunner().invoke(app, arguments)
-    results.append([result.exit_code, result.output])
-print(json.dumps(results))
-"""
 
 
 @pytest.fixture(scope="session")
@@ -61,29 +51,14 @@ def installed(folder, monkeypatch):
 
 
 @pytest.fixture
-def commands(folder, tmp_path):
-    """A function: runs commands with the package installed, and returns the output of each."""
+def command(installed, tmp_path, monkeypatch):
+    """A function: runs a command with the package installed, and returns its output."""
+    monkeypatch.chdir(tmp_path)
 
-    def run(*lines):
-        path = os.pathsep.join([str(folder), *sys.path])
-        done = subprocess.run(
-            [sys.executable, "-c", _RUN, json.dumps([[str(word) for word in line] for line in lines])],
-            cwd=tmp_path,
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                "COLUMNS": "80",
-                "CAPSCORE_CACHE": str(tmp_path / "cache"),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        results = json.loads(done.stdout)
-        for line, (code, output) in zip(lines, results, strict=True):
-            assert code == 0, f"{line}\n{output}"
-        return [output for _, output in results]
+    def run(*words):
+        result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [str(word) for word in words])
+        assert result.exit_code == 0, f"{words}\n{result.output}"
+        return result.output
 
     return run
 

@@ -70,30 +70,24 @@ def test_the_app_has_a_tab_for_each_metric(installed):
     assert "Shortness" in str(build_app().config) and "Mood" in str(build_app("mood").config)
 
 
-@pytest.mark.slow
-def test_every_command_takes_the_names(commands, rows_file, rated_rooms):
+def test_every_command_takes_the_names(command, rows_file, rated_rooms):
     both = ("-m", "shortness,mood,mcs", "--backbone", "brightness", "--language", "en", "--highest", "2")
     rows = [{**json.loads(line), "language": "en"} for line in rows_file.read_text().splitlines()]
     (rows_file.parent / "english.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    *_, compared, listed, measured, _, cited, perturbed, robust, backbones = commands(
-        ("score", rows_file, *both, "-o", "first.csv"),
-        ("score", "second.jsonl", *both, "-o", "second.csv"),
-        ("compare", "first.csv", "second.csv", "--json"),
-        ("data", "list"),
-        ("benchmark", "--data", "rated_rooms", "--data-dir", rated_rooms, "-m", "mood", "--json"),
-        ("data", "export", "rated_rooms", "--data-dir", rated_rooms, "--out", "exported"),
-        ("cite", "shortness", "--data", "rated_rooms"),
-        ("perturb", rows_file, "--kind", "stutter", "--language", "en"),
-        (
-            *("robustness", "--captions", "english.jsonl", "--kind", "stutter", "--json"),
-            *("--metric", "mcs@brightness"),
-        ),
-        ("backbones",),
-    )
+    command("score", rows_file, *both, "-o", "first.csv")
+    command("score", "second.jsonl", *both, "-o", "second.csv")
     header, *lines = (rows_file.parent / "first.csv").read_text().splitlines()
     scored = [dict(zip(header.split(","), re.split(r",(?! )", line), strict=False)) for line in lines]
     assert [float(row["mood"]) for row in scored] == pytest.approx([0.8, 0.8], abs=1e-6)
     assert [float(row["mcs"]) for row in scored] == pytest.approx(MCS, abs=1e-6)
-    assert json.loads(compared) and json.loads(measured)["results"] and len(perturbed.splitlines()) >= 2
-    assert "rated_rooms" in listed and "stutter" in robust and "brightness" in backbones
+    assert json.loads(command("compare", "first.csv", "second.csv", "--json"))
+    rooms = ("--data", "rated_rooms", "--data-dir", rated_rooms)
+    assert json.loads(command("benchmark", *rooms, "-m", "mood", "--json"))["results"]
+    command("data", "export", "rated_rooms", "--data-dir", rated_rooms, "--out", "exported")
+    assert "rated_rooms" in command("data", "list")
+    cited = command("cite", "shortness", "--data", "rated_rooms")
     assert "Short Captions" in cited and "Rated Rooms" in cited
+    assert len(command("perturb", rows_file, "--kind", "stutter", "--language", "en").splitlines()) >= 2
+    robustness = ("robustness", "--captions", "english.jsonl", "--kind", "stutter", "--json")
+    assert "stutter" in command(*robustness, "--metric", "mcs@brightness")
+    assert "brightness" in command("backbones")
