@@ -50,6 +50,9 @@ def test_flattened_and_mean_ratings_are_different_numbers():
     assert mean.values == {"tau_b": 1.0}  # means 11/3, 2, 10/3, 1: in the order of the scores
     assert (flat.n_items, flat.n_rows, flat.n_ratings) == (4, 12, 12)
     assert (mean.n_items, mean.n_rows, mean.n_ratings) == (4, 4, 12)
+    # the order of raters makes no difference of a tie
+    tied = agreement([1, 2, 3], [[0.1, 0.2, 0.3], [0.3, 0.2, 0.1], [1, 1, 1]], raters="mean")
+    assert tied.values["tau_b"] == pytest.approx(2 / math.sqrt(3 * 2), abs=1e-12)
     for raters in (None, "median"):
         with pytest.raises(InputError, match="raters="):
             agreement(scores, ratings, raters=raters)

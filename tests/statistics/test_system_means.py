@@ -31,6 +31,8 @@ def test_few_photos_are_swapped_in_every_way():
     as_far = sum(abs(np.dot(signs, sums)) >= 0.26 - 1e-12 for signs in ways)
     assert found.exact and as_far == 6 and large.p_randomisation == pytest.approx(6 / 64, abs=1e-12)
     assert (found.n_rows, found.n_images, found.resampled_by) == (7, 6, "image")
+    for n, exact in ((64, True), (63, False)):
+        assert compare_means({"small": SMALL, "large": LARGE}, images=PHOTOS, n=n).exact == exact
 
 
 def test_photos_are_drawn_with_their_rows_as_scipy_does():
