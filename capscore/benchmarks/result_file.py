@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backbones import find
 from ..errors import InputError, MissingExtraError
@@ -46,47 +45,28 @@ def environment() -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class ReportedNumber:
-    """A number that a metric got on a benchmark.
-
-    Attributes:
-        benchmark, config, split: What it was measured on.
-        language: Language of the captions, as the signature has it; "" if it names none or several.
-        metric, backbone: What was measured; the backbone is "" for metrics without.
-        statistic: Name of the number, such as "tau_c".
-        main: Whether it is the one that papers report.
-        value: The number, unrounded; None where there is none.
-        interval: Its interval, or None.
-        n_rows: Number of rows that were scored.
-        n_of: Number of rows of the split.
-        published: A published value of the same, or None; `source` says whose.
-        licence: Licence of the backbone's weights; "" where none is known.
-        parameters: Number of the backbone's weights; 0 where it is not known.
-        signature: Everything that the scores depend on.
-        version: Version of capscore.
-        file: Name of the file that it stands in.
-    """
+class ReportedNumber(NamedTuple):
+    """A number that a metric got on a benchmark."""
 
     benchmark: str
     config: str
     split: str
-    language: str
+    language: str  # of the captions, as the signature has it; "" if it names none or several
     metric: str
-    backbone: str
-    statistic: str
-    main: bool
-    value: float | None
+    backbone: str  # "" for metrics without
+    statistic: str  # such as "tau_c"
+    main: bool  # whether it is the one that papers report
+    value: float | None  # unrounded
     interval: tuple[float, float] | None
-    n_rows: int
-    n_of: int
-    published: float | None
-    source: str
-    licence: str
-    parameters: int
-    signature: str
-    version: str
-    file: str
+    n_rows: int  # that were scored
+    n_of: int  # rows of the split
+    published: float | None  # a published value of the same
+    source: str  # of the published value
+    licence: str  # of the backbone's weights; "" where none is known
+    parameters: int  # of the backbone; 0 where their number is not known
+    signature: str  # everything that the scores depend on
+    version: str  # of capscore
+    file: str  # that it stands in
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:

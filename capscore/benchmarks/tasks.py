@@ -7,7 +7,6 @@ task as the attribute `task` of its builder (see `capscore.registry.register_ben
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -90,13 +89,11 @@ class Measurement(NamedTuple):
     Attributes:
         outcomes: Component → its numbers; "" is the score itself.
         signature: Signature of the scores.
-        seconds: Time that scoring took.
         scores: Component → (q,) scores of the queries; empty where scores aren't one per query.
     """
 
     outcomes: dict[str, ProtocolResult]
     signature: str
-    seconds: float
     scores: dict[str, np.ndarray]
 
 
@@ -185,13 +182,10 @@ class Task:
         self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
     ) -> Measurement:
         """Score the rows once, and make the numbers of the score ("") and of each component."""
-        queries = self.queries(rows)
-        start = time.perf_counter()
-        found = _score(scorer, queries, slice(None))
-        seconds = time.perf_counter() - start
+        found = _score(scorer, self.queries(rows), slice(None))
         scores = {part: found.components[part] if part else found.scores for part in components}
         outcomes = {part: self.outcome(rows, column, options) for part, column in scores.items()}
-        return Measurement(outcomes, found.signature, seconds, scores)
+        return Measurement(outcomes, found.signature, scores)
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
@@ -353,7 +347,7 @@ class HallucinationTask(Task):
         queries = self.queries(rows)
         columns: dict[str, list[np.ndarray]] = {part: [] for part in components}
         words: list[Sequence[Mapping[str, Any]]] = []
-        signature, start = "", time.perf_counter()
+        signature = ""
         # a block at a time, and regions are forgotten: those of all captions would fill the memory
         for first in range(0, len(queries), _BLOCK):
             found = _score(scorer, queries, slice(first, first + _BLOCK))
@@ -361,10 +355,9 @@ class HallucinationTask(Task):
                 parts.append(found.components[part] if part else found.scores)
             words += [detail["words"] if detail is not None else [] for detail in found.details or ()]
             signature = signature or found.signature
-        seconds = time.perf_counter() - start
         scores = {part: np.concatenate(parts) for part, parts in columns.items()}
         outcomes = {part: self.outcome(rows, column, options, words) for part, column in scores.items()}
-        return Measurement(outcomes, signature, seconds, scores)
+        return Measurement(outcomes, signature, scores)
 
 
 class LocalisationTask(HallucinationTask):
@@ -467,9 +460,7 @@ class TokenTask(Task):
     def measure(
         self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
     ) -> Measurement:
-        start = time.perf_counter()
         found = _score(scorer, self.queries(rows), slice(None), boxes=_column(rows, "regions"))
-        seconds = time.perf_counter() - start
         words, details = [], [detail or {} for detail in found.details or ()]
         for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):
             try:
@@ -486,7 +477,7 @@ class TokenTask(Task):
             missing=options.missing,
         )
         outcome = _without_intervals(result, "shares of words and regions have none", options)
-        return Measurement(dict.fromkeys(components, outcome), found.signature, seconds, {})
+        return Measurement(dict.fromkeys(components, outcome), found.signature, {})
 
 
 class RetrievalTask(Task):
@@ -516,7 +507,6 @@ class RetrievalTask(Task):
     ) -> Measurement:
         queries, photos = self.queries(rows), _column(rows, "image")
         right: dict[str, Any] = {"text_to_image": queries.owners, "missing": options.missing}
-        start = time.perf_counter()
         if hasattr(scorer, "score_matrix"):
             scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
             found = {part: retrieval(parts[part] if part else scores, **right) for part in components}
@@ -529,12 +519,11 @@ class RetrievalTask(Task):
                 **right,
             )
             found = dict.fromkeys(components, cosines)
-        seconds = time.perf_counter() - start
         # a photo drawn twice would be a second right answer to its own captions
         why = "photos cannot be resampled here"
         outcomes = {part: _without_intervals(result, why, options) for part, result in found.items()}
         signature = format_signature(scorer.metric, {**scorer.settings, "lang": queries.named_languages})
-        return Measurement(outcomes, signature, seconds, {})
+        return Measurement(outcomes, signature, {})
 
 
 def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) -> ProtocolResult:

@@ -122,6 +122,8 @@ def test_a_component_is_a_metric_of_its_own(tmp_path):
 
 def test_a_metric_that_cannot_be_run_stops_no_other_on_demand(tmp_path):
     rated(tmp_path)
+    with pytest.raises(CapscoreError, match="mcs looks at photos, and 4 of the 4 photos of flickr8k_human"):
+        run(tmp_path, toy, partial=True)
     write_photos(tmp_path, 0, 1)
     with pytest.raises(CapscoreError, match="mcs looks at photos, and 2 of the 4 photos of flickr8k_human"):
         run(tmp_path, {**toy, **rouge})
@@ -220,7 +222,10 @@ def test_all_splits_are_measured_together(tmp_path):
     official("vicr").write(tmp_path)
     builder = benchmark_builder("vicr", data_dir=tmp_path, images=False)
     rows = [row for split in ("train", "validation", "test") for row in builder.examples(split)]
-    found = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge, options=quick)
+    cider = {"cider": lambda: capscore.load("cider")}
+    found = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=cider, options=quick)
+    beside = [figure for figures in found.results[0].published.values() for figure in figures]
+    assert beside and {figure.language for figure in beside} <= {None, "en"}
     assert (found.split, found.n_rows) == ("all", len(rows)) == ("all", 4)
     assert benchmark_queries("vicr", data_dir=tmp_path, split="all").ids == [key for key, _ in rows]
     file = tmp_path / "VICR.csv"

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import spearmanr
 
 import capscore
-from capscore.benchmarks.robustness.styles_and_degrees import curve, run_alarms, run_degrees
+from capscore.benchmarks.robustness.styles_and_degrees import alarms, curve, run_alarms, run_degrees
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.styles import STYLES, restyle
 
@@ -55,6 +55,11 @@ def test_who_is_turned_away(captions, scorer, plain):
     run = run_alarms(replace(captions, language="sw"), {"mcs": (scorer, scorer, "mcs")})
     assert list(run.skipped) == ["nouns", "stopped", "fragment"]
     assert "word classes" in run.skipped["nouns"] and "given" in run.rows["mcs"]
+
+
+def test_half_is_no_alarm():
+    found = alarms(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 0.0]))
+    assert found == {"n": 2, "below_half": 0.5, "kept": 0.45, "not_scored": 1}
 
 
 def test_a_curve_by_hand():

@@ -96,6 +96,9 @@ def test_published_scores_stand_beside_those_of_the_whole_set(folder, tmp_path, 
     monkeypatch.setattr(builder_class("xm3600"), "COUNTS", counts)
     whole = run(folder, systems)
     assert [row.published for row in whole.metrics["cider"].values()] == [0.224, None]
+    systems["part"] = write_rows(tmp_path / "part.jsonl", rows_of("small")[1:4])
+    part = run(folder, systems, configs=["de"], common_rows=True).metrics["cider"]["de"]
+    assert (part.comparison.n_rows, part.published) == (3, None)
     assert published_score("xm3600", "cider", "zh") == 0.202
     assert published_score("xm3600", "bleu_4", "en") is None
     means, german, _ = [part for part in systems_report(whole).parts if isinstance(part, Table)]
