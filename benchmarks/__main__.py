@@ -1,6 +1,7 @@
 """`python -m benchmarks`: measures time and memory, each part in its own process, and prints one table.
 
-A slow machine causes no failure: the exit code is 0 whenever the measuring itself worked.
+The heading of a part ends with the option that measures it alone. A slow machine causes no failure: the exit
+code is 0 whenever the measuring itself worked.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _print(parts: dict[str, list[Figure]], machine: dict[str, object]) -> None:
 
     console = Console(width=80, highlight=False)
     for part, figures in parts.items():
-        console.print(_table(PARTS[part], figures))
+        console.print(_table(f"{PARTS[part]} (--only {part})", figures))
     figures = [figure for some in parts.values() for figure in some]
     aims = sum(figure.met is not None for figure in figures)
     console.print(f"{sum(figure.met is True for figure in figures)} of {aims} targets met.")

@@ -151,23 +151,6 @@ def test_a_wrong_caption_scores_under_the_right_one_everywhere(expected):
 
 
 @pytest.mark.slow
-def test_the_counts_printed_are_true(run, expected):
-    printed = " ".join(run[0].split())
-    for metric, label in (("mcs", "MCS"), ("ref_clip_score", "RefCLIPScore")):
-        scores = expected[metric]
-        triples = [
-            tuple(scores[name, language, mark] for mark in MARKS) for name in PHOTOS for language in LANGUAGES
-        ]
-        above = sum(right > wrong for right, _, wrong in triples)
-        ordered = sum(right >= half >= wrong for right, half, wrong in triples)
-        n = len(PHOTOS) * len(LANGUAGES)
-        assert (
-            f" {above} of {n} {label}: the right caption scores above the wrong one "
-            f"{ordered} of {n} {label}: right ≥ half right ≥ wrong "
-        ) in printed
-
-
-@pytest.mark.slow
 def test_the_tables_printed_are_true(run, expected):
     lines = run[0].splitlines()
     starts = [index for index, line in enumerate(lines) if line.split()[:2] == ["photo", "caption"]]
@@ -212,66 +195,8 @@ def test_the_page_has_every_caption_and_score(run, expected):
     assert not re.search(r'<script|(?:src|href)="(?!#|data:image/)|url\(|@import', page)
 
 
-@pytest.fixture(scope="module")
-def drops(base_of_pr_mcs, tuned) -> dict[str, dict[tuple[str, str], tuple[float, float]]]:
-    """Metric → (language, kind) → mean score as it is, mean score perturbed; from the towers, row by row."""
-    photos = {}
-    for name, entry in PHOTOS.items():
-        with Image.open(demo.photo_path(entry["file"])) as image:
-            photos[name] = base_of_pr_mcs.encode_images([image.convert("RGB")])[0].astype(np.float64)
-    found: dict[str, dict[tuple[str, str], tuple[float, float]]] = {"mcs": {}, "pr_mcs": {}}
-    for language, kinds in demo.perturb_right(PHOTOS).items():
-        for metric, backbone in (("mcs", base_of_pr_mcs), ("pr_mcs", tuned)):
-            means = {}
-            for kind, texts in kinds.items():
-                rows = backbone.encode_texts(texts).astype(np.float64)
-                cosines = [float(photo @ row) for photo, row in zip(photos.values(), rows, strict=True)]
-                means[kind] = backbone.w * sum(max(cosine, 0.0) for cosine in cosines) / len(cosines)
-            for kind in KINDS:
-                found[metric][language, kind] = means["original"], means[kind]
-    return found
-
-
-def average(drops: dict[tuple[str, str], tuple[float, float]]) -> float:
-    return sum((after - before) / before for before, after in drops.values()) / len(drops)
-
-
 @pytest.mark.slow
-def test_pr_mcs_sees_what_mcs_misses(drops):
-    for language in PERTURBED:
-        own = {
-            metric: average({key: pair for key, pair in pairs.items() if key[0] == language})
-            for metric, pairs in drops.items()
-        }
-        assert own["pr_mcs"] < 2 * own["mcs"] < 0, language
-    assert average(drops["pr_mcs"]) < -0.6 and average(drops["mcs"]) > -0.3
-    before = {metric: np.mean([pair[0] for pair in pairs.values()]) for metric, pairs in drops.items()}
-    assert before["pr_mcs"] / before["mcs"] == pytest.approx(1, abs=0.1)
-
-
-@pytest.mark.slow
-def test_the_drops_printed_are_true(run, drops):
-    lines = [line.split() for line in run[0].splitlines()]
-    (start,) = (index for index, cells in enumerate(lines) if cells[:1] == ["perturbed"])
-    assert lines[start - 1] == PERTURBED
-    assert lines[start][1:] == ["MCS", "PR-MCS"] * len(PERTURBED)
-    table = {cells[0]: cells[1:] for cells in lines[start + 1 : start + 12] if len(cells) >= 11}
-    assert list(table) == [*KINDS, "average", "mean"]
-    for kind in (*KINDS, "average"):
-        shown = [int(cell.replace("−", "-")) for cell in table[kind]]
-        wanted = []
-        for language in PERTURBED:
-            for pairs in drops.values():
-                chosen = [kind] if kind in KINDS else KINDS
-                parts = {(language, name): pairs[language, name] for name in chosen}
-                wanted.append(100 * average(parts))
-        np.testing.assert_allclose(shown, wanted, atol=0.51)
-    means = [pairs[language, "jumble"][0] for language in PERTURBED for pairs in drops.values()]
-    np.testing.assert_allclose([float(cell) for cell in table["mean"][2:]], means, atol=0.0051)
-
-
-@pytest.mark.slow
-def test_the_page_has_the_perturbed_captions(run):
+def test_the_page_has_the_perturbed_and_the_explained_captions(run):
     page = run[1].read_text(encoding="utf-8")
     section = page.partition('<section class="overview perturbed"')[2].partition("</section>")[0]
     plain = html.unescape(re.sub("</?mark>", "", section))
@@ -281,56 +206,9 @@ def test_the_page_has_the_perturbed_captions(run):
         assert f'href="#photo-{number}"' in section
     assert section.count("<mark>") >= 5 * 4
     assert page.count("<dt>PR-MCS, perturbed</dt>") == 1 and "pr_mcs|" in page
-
-
-@pytest.fixture(scope="module")
-def explained() -> dict[tuple[str, str], dict]:
-    """Language, "right" or "wrong" → what the scorer says of a caption, each scored by itself."""
-    scorer = capscore.load("infometic", cache=False, progress=False)
-    photo = str(demo.photo_path(PHOTOS[demo.PLANTED_IN]["file"]))
-    found = {}
-    for language, (_, wrong) in demo.PLANTED.items():
-        right = PHOTOS[demo.PLANTED_IN]["captions"][language]["right"]
-        for kind, text in (("right", right), ("wrong", wrong)):
-            found[language, kind] = scorer.score([text], [photo], language=language).details[0]
-    return found
-
-
-def marked(told: dict) -> dict[str, str]:
-    """Words that are likely wrong, and in words how likely each is right."""
-    return {
-        word["text"]: "right with probability "
-        + ("< 1 %" if word["p_correct"] < 0.01 else f"{100 * word['p_correct']:.0f} %")
-        for word in told["words"]
-        if word["correct"] is False
-    }
-
-
-@pytest.mark.slow
-def test_the_marked_words_printed_are_true(run, explained):
-    printed = run[0].partition("Planted nouns: the words that ")[2]
-    rows = re.split(r"^ (?=[a-z]{2} )", printed.partition("Planted nouns that")[0], flags=re.MULTILINE)[1:]
-    assert [row.split()[0] for row in rows] == list(demo.PLANTED)
-    for row, (language, (noun, _)) in zip(rows, demo.PLANTED.items(), strict=True):
-        words = marked(explained[language, "wrong"])
-        listed = ", ".join(f"{word} ({likely})" for word, likely in words.items()) or "none"
-        cells = " ".join(row.split())
-        assert cells == f"{language} {noun} {'✓ yes' if noun in words else '✗ no'} {listed}"
-
-
-@pytest.mark.slow
-def test_the_page_has_the_explained_captions(run, explained):
-    page = run[1].read_text(encoding="utf-8")
     section = page.partition('<section class="overview explanations"')[2].partition("</section>")[0]
-    cards = section.split("<article ")[1:]
-    for (language, kind), card in zip(explained, cards, strict=True):
-        shown = re.findall(r'<mark class="said word-wrong".*?</span>.*?</span>(.*?)</mark>', card)
-        assert shown == list(marked(explained[language, kind]))
-        label = "right" if kind == "right" else f"planted: {demo.PLANTED[language][0]}"
-        assert f"<bdi>{label}</bdi>" in card
-    assert f'href="#photo-{list(PHOTOS).index(demo.PLANTED_IN)}"' in section
-    signature = re.search(r"^InfoMetIC signature: (infometic\|.*)$", run[0], re.MULTILINE)[1]
-    assert f"<dt>InfoMetIC</dt><dd><code>{signature}</code></dd>" in page.replace("<wbr>", "")
+    assert all(f"<bdi>planted: {noun}</bdi>" in section for noun, _ in demo.PLANTED.values())
+    assert 'class="said word-wrong"' in section and "<dt>InfoMetIC</dt><dd><code>infometic|" in page
 
 
 def test_examples_in_the_docstrings():

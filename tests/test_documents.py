@@ -119,9 +119,3 @@ def test_options_exist(document):
         if known is not None:
             unknown += [f"{' '.join(words[:4])} {flag}" for flag in flags if flag not in known]
     assert not unknown, f"{named(document)}: {', '.join(unknown)}"
-
-
-def test_an_unknown_option_is_seen():
-    (words,) = commands_in("```bash\ncapscore compare a.jsonl \\\n  b.jsonl --bogus 3  # --not-this\n```\n")
-    assert "--bogus" in words and "--not-this" not in words
-    assert "--bogus" not in options_of_command(words) and "--baseline" in options_of_command(words)

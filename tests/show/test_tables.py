@@ -13,7 +13,7 @@ from capscore.benchmarks.published import find
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
-from capscore.show.benchmark_tables import benchmark_report, metric_name, statistic_name
+from capscore.show.benchmark_tables import benchmark_report, metric_name
 from capscore.show.system_tables import comparison_report
 from capscore.show.tables import Table
 from capscore.statistics.system_means import compare_means
@@ -150,19 +150,6 @@ def test_markdown(run):
     assert "## flickr8k_human · expert (test, 5,664 rows)" in text
     assert "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | −0.01 | 16,992 |" in text
     assert "- `cider|segmenter:ptb2|refs:5`" in text
-
-
-@pytest.mark.parametrize(
-    "name, text",
-    [
-        ("tau_b", "τ_b"),
-        ("spearman", "ρ"),
-        ("accuracy_hc", "accuracy HC"),
-        ("image_to_text_r@10", "image to text R@10"),
-    ],
-)
-def test_statistics_are_named_as_in_papers(name, text):
-    assert statistic_name(name) == text
 
 
 def test_blocks_of_a_narrow_terminal_repeat_the_first_column():
