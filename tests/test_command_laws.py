@@ -285,7 +285,7 @@ def test_nothing_is_half_written(command, option, name, error, code, folder, mon
     def fail(*_, **__):
         raise error
 
-    for way in ("os.replace", "os.rename", "os.fsync"):
+    for way in ("os.replace", "os.rename"):
         monkeypatch.setattr(way, fail)
     done = run(command, CASES[command].arguments, option, name, "--force")
     assert done.exit_code == code and "Traceback" not in done.stderr

@@ -74,9 +74,11 @@ def test_references_in_several_numbers(captions, tmp_path):
     rows = read_jsonl(captions)
     rows += [{**row, "caption": f"{row['caption']} {row['caption']} x"} for row in rows]
     write_jsonl(captions, rows)
-    options = ("--n-references", 1, "--n-references", 3, "-o", tmp_path / "refs.json")
+    options = ("--n-references", 1, "--n-references", 3, "--shuffled", 1, "-o", tmp_path / "refs.json")
     assert run("calibrate", captions, "-m", "ref_clip_score@anything", *options).exit_code == 0
-    first, second = json.loads((tmp_path / "refs.json").read_text())["metrics"]
+    document = json.loads((tmp_path / "refs.json").read_text())
+    first, second = document["metrics"]
+    assert [first["languages"]["all"][kind]["n"] for kind in ("right", "shuffled")] == [12, 12]
     assert "refs:1" in first["signature"] and "refs:3" in second["signature"]
 
 

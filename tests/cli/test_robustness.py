@@ -11,7 +11,7 @@ from capscore.backbones.loading import load_backbone
 from ..datasets_scripts.conftest import official, write_photos
 from ..photos import encode
 from ..toy import BLUE, RED
-from .conftest import assert_refused, flat, run, write_jsonl
+from .conftest import HALF, assert_refused, flat, run, write_jsonl
 
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
@@ -108,14 +108,20 @@ def test_false_alarms_are_counted_against_the_backbone_that_a_metric_was_tuned_f
     assert alarms["against"] == "mcs@plain" and set(backbones) == {str(tuned), "plain"}
 
 
-def test_what_has_no_rules_in_a_language_is_told_and_the_rest_is_measured(tmp_path, file):
-    path = write_jsonl(
-        tmp_path / "sw.jsonl", [{"image": "r.png", "caption": "mbwa red yuko", "language": "sw"}]
-    )
-    done = robustness("-m", "mcs", "--captions", path, "--kind", "negation,jumble", "--styles", "-q")
+def test_what_has_no_rules_in_a_language_is_told_and_has_no_average(tmp_path, file):
+    captions = {"sw": "mbwa red yuko", "en": "two red and blue dogs run"}
+    rows = [{"image": "r.png", "caption": text, "language": code} for code, text in captions.items()]
+    path = write_jsonl(tmp_path / "sw.jsonl", rows)
+    given = ("-m", "mcs", "--captions", path, "--kind", "negation,jumble", "--styles")
+    done = robustness(*given, "-q")
     assert done.exit_code == 3
     assert "negation was not measured. there are no rules for 'negation' in Swahili" in flat(done.stderr)
     assert "sw.jsonl (sw): nouns was not measured." in flat(done.stderr)
+    document = json.loads(robustness(*given, "--json").stdout)
+    averages = document["averages"]["sw.jsonl"]["mcs"]
+    # red alone, and red beside blue
+    assert averages["mean_original"]["measured"] == pytest.approx((2.5 + HALF) / 2)
+    assert averages["drop_negation"]["measured"] is None
 
 
 def test_texts_stand_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, tuned, backbones):
