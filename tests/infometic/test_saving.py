@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
 from capscore.infometic.folders import CONFIG, WEIGHTS
-from capscore.infometic.network import InfoMetIC
+from capscore.infometic.network import InfoMetIC, load_aligner
 
 from ..backbones.loopback_hub import LoopbackHub
 from .test_network import backbone
@@ -191,6 +191,7 @@ def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):
     model = InfoMetIC.from_pretrained("org/infometic")
     assert (model.name, model.revision) == ("org/infometic", commit)
     assert model.fingerprint() == tiny_model().fingerprint()
+    assert load_aligner(model, backbone(dim=6, device="cpu"))[1] == f"org/infometic@{commit}"
     assert sorted(hub.served) == [f"org/infometic/{name}" for name in (CONFIG, WEIGHTS)]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert InfoMetIC.from_pretrained("org/infometic").revision == commit

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from capscore.errors import CapscoreError, InputError, MissingExtraError
+from capscore.files.columns import ColumnNames
+from capscore.files.read import open_rows
 from capscore.perturbations import (
     KINDS,
     MASK,
@@ -26,6 +28,8 @@ from capscore.perturbations import (
     perturb,
     word_finder,
 )
+from capscore.perturbations.perturbed_file import PerturbedFile
+from capscore.perturbations.words import is_one_sign
 from capscore.text import segmentation
 
 DRAWING = ("repetition", "removal", "masking")
@@ -164,6 +168,22 @@ def test_what_reads_as_one_sign_is_never_cut(sign):
     for language in ("ja", "zh"):
         for seed in range(10):
             assert sign in perturb([f"犬と{sign}と猫"], "jumble", language, seed=seed).captions[0]
+
+
+def test_flags_are_pairs_of_letters():
+    assert is_one_sign("🇩🇪🇫", "🇷") and is_one_sign("🇩", "🇪")
+    assert not is_one_sign("🇩🇪", "🇫") and not is_one_sign("🇩🇪🇫🇷", "🇯")
+
+
+def test_objects_of_a_file_are_exchanged_rather_than_its_nouns(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"caption": "a red dog and a blue cat", "objects": ["red", "blue"]}\n')
+    rows = PerturbedFile(
+        open_rows(path), ColumnNames(None, "caption"), ["substitution"], p=0.4, seed=0, language="en"
+    )
+    rows.run(lambda n: None)
+    ((chunk, _),) = rows.chunks()
+    assert chunk.values("caption") == ["a blue dog and a red cat"]
 
 
 def test_a_very_long_caption_takes_no_time():

@@ -51,6 +51,7 @@ def test_every_language_has_every_style_that_it_can_have(language):
         ("stopped", "tr", "İki köpek kumsalda koşuyor.", {"İki köpek.", "Köpek."}),
         ("stopped", "ja", "茶色の犬が走っている。", {"茶色の犬。"}),
         ("fragment", "en", "A man is running in the street.", {"running in the street"}),
+        ("fragment", "en", "A dog runs fast.", {"runs fast"}),
         ("fragment", "en", "Two dogs.", set()),
         ("fragment", "de", "Ein Hund läuft im Park.", {"läuft im Park"}),
         ("fragment", "ja", "犬が赤いボールをくわえて走っている。", {"赤いボールをくわえて走っている"}),

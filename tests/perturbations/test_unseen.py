@@ -78,10 +78,16 @@ def test_numbers(language, caption, expected):
     assert all(re.fullmatch(expected, text) for text in of_seeds(caption, "number", language, 30))
 
 
+def test_another_number_has_as_many_digits():
+    numbers = {int(text.split()[0]) for text in of_seeds("12 dogs", "number", "en", 900)}
+    assert min(numbers) == 10 and max(numbers) == 99 and 12 not in numbers
+
+
 @pytest.mark.parametrize(
     ("language", "caption", "expected"),
     [
         ("en", "A man is riding a horse.", "A man is not riding a horse."),
+        ("en", "A man watches a horse.", "A man does not watch a horse."),
         ("en", "A man riding a horse.", "A man not riding a horse."),
         ("en", "A dog runs on the beach.", "A dog does not run on the beach."),
         ("en", "A man has a hat.", "A man does not have a hat."),

@@ -20,6 +20,7 @@ from capscore.statistics.bootstrap import (
     sampling_notes,
     two_sided_p,
 )
+from capscore.statistics.columns import group_codes
 
 
 def test_multiplicities_are_counted_draws_and_coins_are_fair():
@@ -100,3 +101,10 @@ def test_what_a_reader_of_intervals_is_told():
     assert "take 200 or more" in sampling_notes("group", 100, 0.99, {})[0]
     by_item, undefined = sampling_notes("item", 40, 0.95, {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
     assert "resampled by item" in by_item and "interval of r: 2 of 40 samples left out" in undefined
+
+
+def test_an_id_that_cannot_be_one_is_named_with_its_row():
+    for bad in (["a"], "", None, float("nan")):
+        with pytest.raises(InputError, match="expected an id") as caught:
+            group_codes(["b", bad], "image_ids", 2)
+        assert (caught.value.row, caught.value.field) == (1, "image_ids")
