@@ -356,10 +356,8 @@ def _match(
     systems: Mapping[str, Captions],
     common_rows: bool,
 ) -> tuple[list[_Photo], int]:
-    """The photos that all systems caption, in the set's order, and the number of all photos of the set.
-
-    With `common_rows`, a system may lack photos or the whole language.
-    """
+    """The photos that all systems caption, in the set's order, and the number of all photos of the set; with
+    `common_rows`, a system may lack photos or the whole language."""
     photos: dict[str, _Photo] = {}
     for _, row in rows:
         key = photo_key(row["image_id"])

@@ -73,6 +73,7 @@ def test_a_query_without_a_row_is_left_to_missing(tmp_path):
         ([{"score": 1}, {"score": 2}], "2 scores for 3 queries"),
         ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
         ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"row 1: .*'a\|1' has two scores, 1 and 2"),
+        ([{"id": "a|1", "score": 2}, {"id": "a|1", "score": 1}], r"row 1: .*has two scores, 2 and 1"),
         ([{"image_id": "1.jpg", "caption": "a dog", "score": 1}], r"no score for 2 of 3.*'1\.jpg, a cat'"),
     ],
 )

@@ -230,11 +230,8 @@ def _unpickled(slug: str, state: dict[str, Any]) -> CaptionBenchmark:
 
 
 def _importable(script: Path) -> Path:
-    """Path to load a script from: its own, or, with `datasets` < 4, a copy among their modules.
-
-    Those versions leave a lock beside the folder of a builder's file, and an installed package may be
-    read-only.
-    """
+    """Path to load a script from: its own, or with `datasets` < 4, which leave a lock beside the folder of a
+    builder's file, and an installed package may be read-only, a copy among their modules."""
     import datasets
 
     if int(datasets.__version__.partition(".")[0]) >= 4:

@@ -328,15 +328,8 @@ def _experiments(n: int) -> dict[str, str]:
 def _accuracies(
     numbers: np.ndarray, names: Mapping[str, str], unit: str, sampling: Sampling, n_mean: int = 0
 ) -> tuple[list[Statistic], dict[str, int], list[str]]:
-    """A row per category, and one of the mean of the first `n_mean` if any; ties by row; notes.
-
-    Args:
-        numbers: Numbers of comparisons, of wins and of ties: (3, units, categories).
-        names: Category, as notes call it → name of its row.
-        unit: Noun for the units that the bootstrap draws.
-        sampling: Number of samples, confidence and seed.
-        n_mean: Number of categories that the mean is over; 0 for no mean.
-    """
+    """Numbers of comparisons, wins and ties, (3, units, categories) → a row per category (`names`: what notes
+    call it → name of its row), and one of the mean of the first `n_mean` if any; ties by row; notes."""
     n_of, wins_of = (part.T.astype(np.float64) for part in numbers[:2])
 
     def shares(drawn: np.ndarray) -> np.ndarray:

@@ -193,6 +193,7 @@ def test_captions_are_found_by_photo_and_language(tmp_path):
     # folder and suffix of a photo do not count
     for name in ("00aa", "00aa.jpg", "photos/00aa.JPG", "C:\\photos\\00aa.png"):
         assert list(read(tmp_path, {"image": name, "caption": "ein Hund", "lang": "deu"})["de"]) == ["00aa"]
+    assert list(read(tmp_path, {**ROW, "image_id": ".jpg"})["de"]) == [".jpg"]  # a name, and no suffix
     empty = read(tmp_path, {**ROW, "caption": " "}, may_be_empty=True)
     assert empty["de"]["00aa"][0] == " "
     assert read(tmp_path, {"image_id": "00aa", "caption": "x"}, languages=["de"])["de"]["00aa"][0] == "x"
