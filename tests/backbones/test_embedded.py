@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import warnings
 from importlib.resources import files
 
 import numpy as np
@@ -25,7 +24,7 @@ from capscore.backbones.embedded.backbone import (
     save_image_tower,
 )
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError, RecipeWarning, ResultWriteError
+from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
 from weights.making.classes import class_descriptions
 
@@ -180,17 +179,6 @@ def test_embedded_is_the_installed_image_tower_and_the_free_one_another(embedded
         assert sum(tensor.numel() for tensor in tensors) == known.parameters
 
 
-def test_a_tuned_text_tower_keeps_w_and_regions(eye, backbones, photos):
-    gated, plain = backbones("noise gate"), backbones("image tower")
-    boxes = [[0, 0, 9, 9]]
-    regions = [backbone.encode_regions(photos[0], boxes) for backbone in (gated, plain)]
-    np.testing.assert_allclose(*regions, atol=1e-6)
-    assert (gated.w, gated.recipe) == (plain.w, "pr_mcs")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", RecipeWarning)
-        load("pr_mcs", backbone=gated, cache=False).score(["a dog"], [photos[0]])
-
-
 @pytest.mark.parametrize("device", ["mps", "xpu", "meta", "cuda:99", "gpu", 3.5])
 def test_devices_that_are_not_here(device):
     with pytest.raises(CapscoreError, match="device="):
@@ -237,15 +225,6 @@ def test_what_cannot_be_saved_leaves_what_was_there(change, options, tmp_path):
     with pytest.raises(CapscoreError):
         save_image_tower(bad, tmp_path, **options)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_the_folder_of_another_model_stays(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "clip"}')
-    with pytest.raises(CapscoreError, match=r"already holds config\.json"):
-        write_eye(tmp_path)
-    (tmp_path / "taken").write_text("a file")
-    with pytest.raises(ResultWriteError):
-        write_eye(tmp_path / "taken")
 
 
 # Folders that are not right

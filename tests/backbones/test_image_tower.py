@@ -90,7 +90,7 @@ def test_roi_align_and_its_gradient_are_torchvisions(boxes, size, grid, samples)
     from torchvision.ops import roi_align
 
     height, width = size
-    shares = torch.tensor([[x[0], y[0], x[1], y[1]] for x, y in boxes]).repeat(2, 1, 1)
+    shares = torch.tensor([[x[0], y[0], x[1], y[1]] for x, y in boxes]).double().repeat(2, 1, 1)
     scaled = [own * torch.tensor([width, height, width, height]) for own in shares]
     weights = align_weights(shares, height, width, grid=grid, samples=samples)
     np.testing.assert_allclose(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=1e-6)
@@ -99,12 +99,12 @@ def test_roi_align_and_its_gradient_are_torchvisions(boxes, size, grid, samples)
         lambda maps: aligned(maps, shares, grid=grid, samples=samples),
         lambda maps: roi_align(maps, scaled, grid, 1.0, sampling_ratio=samples, aligned=True),
     ):
-        maps = torch.randn(2, 4, height, width, generator=generator(3)).requires_grad_()
+        maps = torch.randn(2, 4, height, width, generator=generator(3)).double().requires_grad_()
         found.append(align(maps))
         found[-1].square().sum().backward()
         gradients.append(maps.grad.numpy())
     np.testing.assert_allclose(*(rows.detach().numpy() for rows in found), atol=1e-5)
-    np.testing.assert_allclose(*gradients, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(*gradients, rtol=1e-6, atol=1e-6)
 
 
 # Head

@@ -15,7 +15,6 @@ import pytest
 from huggingface_hub import constants
 
 from capscore.backbones import Known, find, loading
-from capscore.backbones.base import LoadOptions
 from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
 from capscore.backbones.loading import check_spec, is_downloaded, load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
@@ -132,28 +131,6 @@ def test_an_architecture_with_a_folder_or_file_of_weights(tiny, loaded, monkeypa
     )
     with pytest.raises(CapscoreError, match="revision='v1'"):
         load_backbone(f"open_clip:plain/{folder}", revision="v1")
-
-
-@pytest.fixture
-def folders_of(monkeypatch):
-    """kind → every folder is of this kind, and its loader only lists its options."""
-
-    def listing(kind="transformers"):
-        calls = []
-        module, function = loading.LOADERS[kind]
-        monkeypatch.setattr(loading, "folder_kind", lambda folder: kind)
-        name = f"capscore.backbones.{module}.{function}"
-        monkeypatch.setattr(name, lambda folder, options: calls.append(options) or "loaded")
-        return calls
-
-    return listing
-
-
-@pytest.mark.parametrize("kind", loading.LOADERS)
-def test_each_kind_of_folder_goes_to_its_loader(kind, folders_of, tmp_path):
-    calls = folders_of(kind)
-    assert load_backbone(tmp_path, device="cpu", image_tower="x/y") == "loaded"
-    assert calls == [LoadOptions(tmp_path.name, image_tower="x/y")]
 
 
 def test_what_a_loader_raises_becomes_a_reason_and_a_folder_of_nothing_lists_its_files(tmp_path, monkeypatch):
@@ -302,12 +279,13 @@ def test_a_pair_that_only_open_clip_knows(known_pair, monkeypatch, hub, tiny, tm
     assert hub.served == ["org/named/epoch_3.safetensors"]
 
 
-def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch, folders_of):
+def test_a_known_hub_id_passes_its_image_tower_on(hub, tiny, monkeypatch):
     commit = hub.add("org/text", tiny[1])
     about = {"model": "org/text", "revision": commit, "image_tower": "some/clip", "languages": ("de", "en")}
     entry = Known("org/text", "multilingual_clip", **about)
     monkeypatch.setattr(loading, "find", lambda name: entry if name == "org/text" else None)
-    calls = folders_of()
+    calls = []
+    monkeypatch.setattr(loading, "_load_folder", lambda folder, options: calls.append(options))
     load_backbone("org/text", device="cpu")
     load_backbone("org/text", device="cpu", image_tower="/a/folder")
     assert [call.image_tower for call in calls] == ["some/clip", "/a/folder"]
