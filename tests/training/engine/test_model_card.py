@@ -127,10 +127,6 @@ def test_people_read_data_settings_results_and_limits_and_nothing_of_the_machine
         "Measured with:\n\n```bash\ncapscore benchmark garden --config …/g.yaml\n```\n\n"
         f"Signatures of the scores:\n\n```text\n{SIGNATURE}\n```"
     )
-    assert section(text, "Not measured") == (
-        "- kendall_tau_c on `vicr` in pt\n- Captions longer than 20 words.\n"
-        "- Whatever is not in the table above."
-    )
     assert section(text, "Limitations and bias").startswith("- Balconies are taken for gardens.\n- It was")
 
 
@@ -138,7 +134,9 @@ def test_a_card_without_numbers_says_so():
     text = card_text(replace(CARD, results=[CARD.results[1]], not_measured=(), compute="", held_out=""))
     assert section(text, "Results") == "Nothing was measured." and not HubCard(text).data.eval_results
     assert "Machine and time: not recorded." in text and "What was held out was not recorded." in text
-    assert "- kendall_tau_c on `vicr` in pt\n" in section(text, "Not measured")
+    assert section(text, "Not measured") == (
+        "- kendall_tau_c on `vicr` in pt\n- Whatever is not in the table above."
+    )
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
