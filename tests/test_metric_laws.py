@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
-from capscore.errors import InputError, OptionError
+from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
@@ -333,6 +333,7 @@ def test_a_bad_cell_is_named_and_can_be_skipped(metric, column, tmp_path):
             scorer.score(**given)
         assert str(caught.value).startswith(f"row 1, {FIELDS[column]}: "), value
         assert (caught.value.row, caught.value.field) == (1, FIELDS[column])
+        assert isinstance(caught.value, ImageError) == (column == "images")
         found = scorer.score(**given, on_error="skip")
         assert np.isnan(numbers(found, [1])).all() and [*found.failures] == [1] and found.n_scored == 4
         assert found.failures[1].startswith(f"{FIELDS[column]}: ")
