@@ -71,6 +71,7 @@ def pairwise_by_category(
 
     Returns:
         "accuracy_<category>", then "accuracy_mean": the plain mean of categories, None if one has no pair.
+        Details: "ties", statistic → number of pairs whose scores are equal.
 
     >>> result = pairwise_by_category(
     ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
@@ -126,8 +127,8 @@ def foils(
 
     Returns:
         "accuracy_<piece>", then "accuracy_mean" (the plain mean of the pieces, as published; None if one has
-        no valid pair) and "accuracy_pooled" (over all valid pairs). Details of VALSE: "phenomena", the plain
-        mean of each one's pieces.
+        no valid pair) and "accuracy_pooled" (over all valid pairs). Details: "ties", as in
+        `pairwise_by_category`; of VALSE also "phenomena", the plain mean of each one's pieces.
 
     >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
@@ -194,7 +195,7 @@ def xvnli(
     Returns:
         "accuracy_1" (pairs of an entailed and a contradicted caption), "accuracy_2" (all pairs of different
         labels, won if entailment > neutral > contradiction holds) and "accuracy_3" (triples with one caption
-        per label, tied if only equal scores prevent a win).
+        per label, tied if only equal scores prevent a win). Details: "ties", as in `pairwise_by_category`.
 
     >>> result = xvnli(
     ...     [0.9, 0.5, 0.5, 0.1],
@@ -266,7 +267,7 @@ def marvl(
         "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
         higher score of the true row's photos is above the lower score of the false row's. "accuracy_2": share
         of groups in which that holds for all four. Details: "irregular", ids and numbers of true and false
-        rows of other groups.
+        rows of other groups; "ties", as in `pairwise_by_category`.
 
     >>> result = marvl(
     ...     [0.9, 0.2, 0.4, 0.8, 0.5],
