@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -53,7 +54,8 @@ def drawn(captions, *, epoch=0, seed=0, **noise):
 # Embedding
 
 
-def test_each_image_is_embedded_once_and_equal_pixels_are_one_image():
+def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch):
+    monkeypatch.setattr("training.data.captions._CHUNK", 2)
     backbone = ColourBackbone(prefix="green ")
     rows = [
         Row("a red kite", "en", image=RED),
@@ -135,6 +137,10 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
     assert (len(split.training), split.n_left_out, len(split.validation)) == (31, 2, 264)
     assert not set(captions.image[split.training]) & set(captions.image[split.validation])
     assert split.n_held_out == 3 and 0 not in captions.image[[*split.training, *split.validation]]
+    # images come in the order of a hash of their keys, rows of an image in that of the data
+    order = sorted(range(1, 100), key=lambda n: xxhash.xxh3_64_intdigest(f"0|key {n}".encode()))
+    expected = [3 * n + row for n in order[:10] for row in range(3)] + [3 * order[10]]
+    assert split.training.tolist() == sorted(expected)
     published = split_by_image(made([f"caption {row}" for row in range(3000)]), few_shot=300)
     assert (len(published.training), len(published.validation)) == (300, 2700)
 
@@ -170,6 +176,8 @@ def test_an_epoch_has_each_caption_once_whatever_was_asked_before(n, batch_size,
     assert max(map(len, steps)) <= batch_size and max(map(len, steps)) - min(map(len, steps)) <= 1
     for step in reversed(range(batches.steps_per_epoch)):
         assert fresh.batch(epoch, step) == steps[step]
+    order = np.random.default_rng((3, epoch, 0)).permutation(n)
+    assert [row.row for rows in steps for row in rows] == order.tolist()
 
 
 def test_perturbations_are_those_of_the_library_drawn_afresh_each_epoch():

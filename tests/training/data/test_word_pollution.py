@@ -92,6 +92,10 @@ def test_frequent_words_come_in_order_and_as_they_are_written():
     frequent = frequent_words(captions, "en", words=listed)
     assert frequent == {"noun": ["dogs", "hunde", "Man"], "verb": ["play", "run", "runs"]}
     assert frequent_words(captions, "en", words=listed, most=1) == {"noun": ["dogs"], "verb": ["play"]}
+    # a capital within a caption counts more than that of the first word
+    twice = [words_of(("Man", "noun")), words_of(("man", "noun")), words_of(("A", "other"), ("Man", "noun"))]
+    assert frequent_words([""] * 4, "en", words=[*twice, twice[2][1:]])["noun"] == ["man"]
+    assert frequent_words([""] * 5, "en", words=[*twice, twice[1], twice[2]])["noun"] == ["Man"]
     with pytest.raises(InputError, match="most=0: expected at least 1"):
         frequent_words(captions, "en", most=0)
 
