@@ -1,4 +1,4 @@
-"""Features on disk: a killed run ends with the same file, and what is stale or damaged is not used."""
+"""Views of photos and their features on disk."""
 
 from __future__ import annotations
 
@@ -7,136 +7,156 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from capscore.errors import CapscoreError, InputError
+from capscore.images.load import load_image
 from weights.making.held_out import Photo
-from weights.making.image_tower import features
 from weights.making.image_tower.features import ViewSettings, photo_features, view_pixels
 from weights.making.image_tower.rows import PhotoRow
 
-from .sources import draw_photo
+from ..official_files import draw_photo
 
+PHOTO = Photo("flickr", 1000268201)
 SETTINGS = ViewSettings(side=16, batch_size=4, half_precision=False)
 
 
-class Half(nn.Module):
-    """Pixels (n, 3, 16, 16) → (n, 5, 8, 8); counts its photos."""
+def gradient(width: int, height: int) -> Image.Image:
+    """Red gives the column, green the row; blue is 128."""
+    pixels = np.full((height, width, 3), 128, dtype=np.uint8)
+    pixels[..., 0] = np.linspace(0, 255, width)
+    pixels[..., 1] = np.linspace(0, 255, height)[:, None]
+    return Image.fromarray(pixels)
 
-    def __init__(self, seed=0):
-        super().__init__()
-        torch.manual_seed(seed)
-        self.conv = nn.Conv2d(3, 5, 3, stride=2, padding=1)
-        self.photos = 0
 
-    def forward(self, pixels):
-        self.photos += len(pixels)
-        return self.conv(pixels)
+def test_the_first_view_is_the_whole_photo_as_the_backbone_reads_it_whatever_the_seed():
+    image = gradient(80, 60)
+    expected = np.asarray(image.resize((16, 16), Image.Resampling.BICUBIC), dtype=np.float64) / 127.5 - 1
+    for seed in (0, 5):
+        found = view_pixels(image, PHOTO, 0, side=16, seed=seed)
+        np.testing.assert_allclose(found, expected.transpose(2, 0, 1), atol=1e-6)
+
+
+def test_a_view_depends_on_seed_photo_and_number():
+    image, other = gradient(80, 60), Photo("coco", PHOTO.number)
+    first = view_pixels(image, PHOTO, 1, side=16, seed=0)
+    np.testing.assert_array_equal(first, view_pixels(image, PHOTO, 1, side=16, seed=0))
+    for photo, view, seed in ((PHOTO, 2, 0), (PHOTO, 1, 1), (Photo("flickr", 2), 1, 0), (other, 1, 0)):
+        assert np.abs(view_pixels(image, photo, view, side=16, seed=seed) - first).max() > 0.01
+
+
+def test_crops_colours_and_mirrors_have_the_stated_ranges():
+    image = gradient(128, 128)
+    views = [view_pixels(image, Photo("flickr", n), 1, side=8, seed=0) for n in range(1500)]
+    coloured = [view for view in views if not np.allclose(view[0], view[2], atol=1e-6)]
+    assert 110 <= len(views) - len(coloured) <= 190  # 10 %: 150 ± 12
+    assert 0.45 < np.mean([red[0, -1] < red[0, 0] for red, *_ in coloured]) < 0.55
+    # blue is 128, so contrast hardly moves it, and brightness alone does: 0.004 ± 18 / 127.5
+    levels = np.array([blue.mean() for *_, blue in coloured])
+    assert -0.142 < levels.min() < -0.13 and 0.13 < levels.max() < 0.147
+    # from the middle of the first to that of the last of 8 cells are 7/8 of the crop
+    inner = [(red, green) for red, green, _ in coloured if max(np.abs(red).max(), np.abs(green).max()) < 1]
+    across = np.array([abs(red[0, -1] - red[0, 0]) for red, _ in inner]) * 8 / 7 / 2
+    down = np.array([green[-1, 0] - green[0, 0] for _, green in inner]) * 8 / 7 / 2
+    stretch, area = across / down, across * down
+    assert np.exp(-0.26) < stretch.min() < np.exp(-0.2) and np.exp(0.2) < stretch.max() < np.exp(0.26)
+    # the area is multiplied by the squared contrast, .75² to 1.25²
+    assert 0.45 * 0.75**2 * 0.98 < area.min() < 0.3 and 0.9 < area.max() < 1.25**2
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (7, 5)])
+@pytest.mark.parametrize("view", [0, 1])
+def test_an_odd_photo_of_one_colour_has_views_of_one_colour(size, view):
+    pixels = view_pixels(Image.new("RGB", size, (10, 200, 90)), PHOTO, view, side=32, seed=0)
+    assert pixels.shape == (3, 32, 32) and pixels.dtype == np.float32 and np.abs(pixels).max() <= 1
+    assert np.ptp(pixels, axis=(1, 2)).max() < 1e-6
 
 
 class Killed(Exception):
     pass
 
 
-class KilledHalf(Half):
-    """Is killed at its third batch."""
+class Half(nn.Module):
+    """Pixels (n, 3, 16, 16) → (n, 5, 8, 8); counts its photos, and is killed after some."""
+
+    def __init__(self, seed=0, killed_after=None):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.conv = nn.Conv2d(3, 5, 3, stride=2, padding=1)
+        self.photos, self.killed_after = 0, killed_after
 
     def forward(self, pixels):
-        if self.photos >= 8:
+        if self.killed_after is not None and self.photos >= self.killed_after:
             raise Killed
-        return super().forward(pixels)
+        self.photos += len(pixels)
+        return self.conv(pixels)
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("photos")
-    found = []
-    for number in range(1, 19):
+    folder, found = tmp_path_factory.mktemp("photos"), []
+    for number in range(1, 11):
         path = folder / f"{number}_a.jpg"
         draw_photo(path, number)
         found.append(PhotoRow(Photo("flickr", number), path.name, path, "flickr8k", {"en": ("A dog.",)}))
     return found
 
 
-def test_features_are_those_of_each_view(rows, tmp_path):
+def test_features_are_those_of_each_view_and_computed_once(rows, tmp_path):
     network = Half()
-    found = photo_features(rows, network, tmp_path, 3, SETTINGS)
-    assert [(view.shape, view.dtype) for view in found] == [((18, 5, 8, 8), np.float16)] * 3
-    for view, number in ((0, 0), (1, 7), (2, 17)):
-        image = features.load_image(rows[number].file)
-        pixels = view_pixels(image, rows[number].photo, view, side=16, seed=0)
+    found = photo_features(rows, network, tmp_path, 2, SETTINGS)
+    assert [(view.shape, view.dtype) for view in found] == [((10, 5, 8, 8), np.float16)] * 2
+    for view, number in ((0, 0), (1, 7), (1, 9)):
+        pixels = view_pixels(load_image(rows[number].file), rows[number].photo, view, side=16, seed=0)
         expected = network(torch.from_numpy(pixels)[None])[0].detach().numpy()
         np.testing.assert_allclose(found[view][number].astype(float), expected, rtol=1e-3, atol=1e-3)
     with pytest.raises(ValueError, match="read-only"):
         found[0][0] = 0
-
-
-def test_what_is_on_disk_is_not_computed_again(rows, tmp_path):
-    first = photo_features(rows, Half(), tmp_path, 2, SETTINGS)
-    network = Half()
-    again = photo_features(rows, network, tmp_path, 3, SETTINGS)
-    assert network.photos == 18  # the third view alone
-    for view in range(2):
-        np.testing.assert_array_equal(first[view], again[view])
+    again = Half()
+    np.testing.assert_array_equal(photo_features(rows, again, tmp_path, 3, SETTINGS)[1], found[1])
+    assert again.photos == 10  # the third view alone
 
 
 def test_a_killed_run_ends_with_the_same_features(rows, tmp_path):
-    whole = photo_features(rows, Half(), tmp_path / "whole", 2, SETTINGS)
+    whole = photo_features(rows, Half(), tmp_path / "whole", 1, SETTINGS)
     with pytest.raises(Killed):
-        photo_features(rows, KilledHalf(), tmp_path / "part", 2, SETTINGS)
+        photo_features(rows, Half(killed_after=8), tmp_path / "part", 1, SETTINGS)
     assert not (tmp_path / "part" / "view-0.json").exists()
-    for one, other in zip(whole, photo_features(rows, Half(), tmp_path / "part", 2, SETTINGS), strict=True):
-        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(photo_features(rows, Half(), tmp_path / "part", 1, SETTINGS)[0], whole[0])
 
 
-def test_the_order_of_the_photos_does_not_matter(rows, tmp_path):
+def test_neither_order_nor_batches_matter_and_random_views_alone_are_in_half_precision(rows, tmp_path):
     forward = photo_features(rows, Half(), tmp_path / "a", 2, SETTINGS)
-    backward = photo_features(rows[::-1], Half(), tmp_path / "b", 2, SETTINGS)
-    alone = photo_features(rows[5:6], Half(), tmp_path / "c", 2, replace(SETTINGS, batch_size=7))
-    for view in range(2):
-        np.testing.assert_allclose(
-            forward[view].astype(float), backward[view][::-1].astype(float), rtol=2e-3, atol=1e-4
-        )
-        np.testing.assert_allclose(
-            forward[view][5].astype(float), alone[view][0].astype(float), rtol=2e-3, atol=1e-4
-        )
+    backward = photo_features(rows[::-1], Half(), tmp_path / "b", 2, replace(SETTINGS, batch_size=7))
+    half = photo_features(rows, Half(), tmp_path / "c", 2, replace(SETTINGS, half_precision=True))
+    for there, back in zip(forward, backward, strict=True):
+        np.testing.assert_allclose(there.astype(float), back[::-1].astype(float), rtol=2e-3, atol=1e-4)
+    np.testing.assert_array_equal(forward[0], half[0])
+    assert 0 < np.abs(forward[1].astype(float) - half[1].astype(float)).max() < 0.03
 
 
-def test_only_random_views_are_computed_in_half_precision(rows, tmp_path):
-    full = photo_features(rows, Half(), tmp_path / "a", 2, SETTINGS)
-    half = photo_features(rows, Half(), tmp_path / "b", 2, replace(SETTINGS, half_precision=True))
-    np.testing.assert_array_equal(full[0], half[0])
-    difference = np.abs(full[1].astype(float) - half[1].astype(float)).max()
-    assert 0 < difference < 0.03
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda rows: (rows, Half(seed=1), SETTINGS),
-        lambda rows: (rows[1:], Half(), SETTINGS),
-        lambda rows: (rows, Half(), replace(SETTINGS, seed=1)),
-    ],
-)
-def test_features_of_something_else_are_not_taken(rows, tmp_path, change):
+def test_features_of_something_else_are_not_taken(rows, tmp_path):
     photo_features(rows, Half(), tmp_path, 1, SETTINGS)
-    given, network, settings = change(rows)
-    with pytest.raises(CapscoreError, match="features of other photos, settings or weights: give another"):
-        photo_features(given, network, tmp_path, 1, settings)
+    others = (
+        (rows, Half(seed=1), SETTINGS),
+        (rows[1:], Half(), SETTINGS),
+        (rows, Half(), replace(SETTINGS, seed=1)),
+    )
+    for given, network, settings in others:
+        with pytest.raises(
+            CapscoreError, match="features of other photos, settings or weights: give another"
+        ):
+            photo_features(given, network, tmp_path, 1, settings)
 
 
-def test_a_photo_that_cannot_be_read_is_named(rows, tmp_path):
-    broken = tmp_path / "7_b.jpg"
-    broken.write_bytes(b"no photo")
-    bad = rows[6]._replace(name="7_b.jpg", file=broken)
-    with pytest.raises(InputError, match=r"^row 6, photos: Flickr 7: .*7_b\.jpg") as caught:
+def test_a_photo_that_cannot_be_read_and_features_that_are_not_finite_are_named(rows, tmp_path):
+    (tmp_path / "7_b.jpg").write_bytes(b"no photo")
+    bad = rows[6]._replace(name="7_b.jpg", file=tmp_path / "7_b.jpg")
+    with pytest.raises(InputError, match=r"^row 6, photos: Flickr 7: .*7_b\.jpg"):
         photo_features([*rows[:6], bad], Half(), tmp_path / "out", 1, SETTINGS)
-    assert caught.value.row == 6
-
-
-def test_features_that_are_not_finite_name_their_photo(rows, tmp_path):
     network = Half()
     with torch.no_grad():
         network.conv.bias[2] = 1e6  # too large for float16
     with pytest.raises(InputError, match=r"^row 0, photos: Flickr 1 \(1_a\.jpg\) has features that are not"):
-        photo_features(rows, network, tmp_path, 1, SETTINGS)
+        photo_features(rows, network, tmp_path / "other", 1, SETTINGS)

@@ -1,8 +1,9 @@
-"""Training rows out of small official files: what belongs to which photo, and what is left out."""
+"""Training rows out of small official files and labelled photos: what belongs to which, what is left out."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 
 from capscore.errors import CapscoreError, InputError
 from weights.making.held_out import HeldOut, Photo, held_out_photos, photo_of
+from weights.making.image_tower import labelled, marked_objects
 from weights.making.image_tower.rows import (
     SOURCES,
     Caption,
@@ -19,13 +21,25 @@ from weights.making.image_tower.rows import (
     training_rows,
 )
 
-from ..test_captions import SAYS, text_row, write_lines
-from .sources import COCO, FLICKR8K, write_coco_rows, write_data, write_photos, write_texts
+from ..official_files import (
+    COCO,
+    PHOTOS,
+    SAYS,
+    draw_photo,
+    text_row,
+    write_coco_rows,
+    write_data,
+    write_lines,
+    write_photos,
+    write_rows,
+    write_texts,
+)
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here"),
     pytest.mark.filterwarnings("ignore::capscore.benchmarks.data.builder.BenchmarkWarning"),
 ]
+UNSHOWN = "nothing shows that it is in COCO train2014, not in val2014"
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +52,7 @@ def made(folders, coco=(), sources=SOURCES, **options):
     data, photos, texts = folders
     captions = read_captions(data, texts, coco, sources)
     files = photo_files(photos)
-    held = held_out_photos(data, [*files.names, *(one.name for one in captions)])
+    held = held_out_photos(data, [*files.names, *(caption.name for caption in captions)])
     return training_rows(captions, files, held, **options), held
 
 
@@ -49,7 +63,6 @@ def rows(folders):
 
 def test_a_photo_has_its_captions_of_all_sources(rows):
     found = {str(row.photo): row for row in rows[0].photos}
-    assert list(found) == ["COCO 98", "COCO 99", "Flickr 111", "Flickr 222", "Flickr 700"]
     assert {name: sorted(row.captions) for name, row in found.items()} == {
         "COCO 98": ["ja"],
         "COCO 99": ["ja", "zh"],
@@ -57,118 +70,96 @@ def test_a_photo_has_its_captions_of_all_sources(rows):
         "Flickr 222": ["cs", "de", "en", "fr"],
         "Flickr 700": ["en", "zh"],
     }
-    assert found["Flickr 111"].captions["en"] == (
-        "A brown dog rests near sign 111 .",
-        "A dog lies beside sign 111.",
-    )
-    assert found["Flickr 111"].captions["de"] == ("Ein Hund liegt neben Schild 111.",)  # two sources have it
-    assert found["Flickr 700"].captions["zh"] == (SAYS["zh"].format("700_bb.jpg#zhc#0!"),)
+    assert list(found) == sorted(found)
+    own = found["Flickr 111"].captions
+    assert own["en"] == ("A brown dog rests near sign 111 .", "A dog lies beside sign 111.")
+    assert own["de"] == ("Ein Hund liegt neben Schild 111.",)  # two sources have it
     assert found["COCO 99"].captions["ja"] == (SAYS["ja"].format("99-5!"),)
+    # 720 has captions of xFlickr&CO in six languages, no pixels
+    (alone,) = rows[0].texts
+    assert (str(alone.photo), sorted(alone.captions), alone.file) == (
+        "Flickr 720",
+        ["de", "es", "ja", "ru", "tr", "zh"],
+        None,
+    )
+    assert len(alone.captions["ja"]) == 5
 
 
 def test_a_photo_is_read_from_the_first_folder_that_has_it(rows, folders):
     found = {str(row.photo): row for row in rows[0].photos}
     assert found["COCO 99"].name == "coco128/train2017/000000000099.jpg"
     assert found["COCO 99"].file == folders[1] / found["COCO 99"].name and found["COCO 99"].file.is_file()
-    assert found["Flickr 111"].name == "flickr8k/111_aa.jpg"
     assert {name: row.source for name, row in found.items()} == {
-        "COCO 98": "coco",
-        "COCO 99": "coco",
-        "Flickr 111": "flickr8k",
-        "Flickr 222": "flickr8k",
-        "Flickr 700": "flickr8k",
+        **dict.fromkeys(("COCO 98", "COCO 99"), "coco"),
+        **dict.fromkeys(("Flickr 111", "Flickr 222", "Flickr 700"), "flickr8k"),
     }
+    files = photo_files(folders[1])
+    assert len(files.files) == len(PHOTOS) + 5 and len(files.names) == len(PHOTOS) + len(COCO)
 
 
-def test_photos_without_pixels_give_texts_alone(rows):
-    # 720 has captions of xFlickr&CO in six languages, no pixels
-    assert [(str(row.photo), sorted(row.captions), row.file) for row in rows[0].texts] == [
-        ("Flickr 720", ["de", "es", "ja", "ru", "tr", "zh"], None)
-    ]
-    assert len(rows[0].texts[0].captions["ja"]) == 5
-
-
-def test_counts_are_of_captions_that_are_in_the_rows(rows):
-    found, _ = rows
+def test_what_is_held_out_is_left_out_of_every_source_and_captions_are_counted(rows):
+    found, held = rows
+    found.check(held)
     counted = Counter()
     for row in (*found.photos, *found.texts):
         counted.update({language: len(captions) for language, captions in row.captions.items()})
-    by_language = Counter()
+    by_language, left_out = Counter(), Counter()
     for (_, language), n in found.counts.items():
         by_language[language] += n
-    assert by_language == counted
-    assert found.counts["flickr8k", "en"] == 4 and found.counts["multi30k", "en"] == 1
-    assert found.counts["flickr8k-cn", "zh"] == 1 and found.counts["jsts", "ja"] == 2
-    assert found.languages == sorted(counted)
-
-
-def test_what_is_held_out_is_left_out_of_every_source_and_counted(rows):
-    found, held = rows
-    found.check(held)
-    sources = Counter()
     for (source, reason), n in found.left_out.items():
         assert reason.startswith("it is in ")
-        sources[source] += n
-    assert sources == {
+        left_out[source] += n
+    assert by_language == counted and found.languages == sorted(counted)
+    assert found.counts["flickr8k", "en"] == 4 and found.counts["multi30k", "en"] == 1
+    assert left_out == {
         "flickr8k": 8,  # 444, 701, 702 and 704, two captions each
         "multi30k": 12,  # 333, 444 and 888 in four languages
         "xflickrco": 22,  # 666 and 703 in six files, 666 five times in two more
-        "flickr8k-cn": 1,
-        "arabic-flickr8k": 1,
-        "jsts": 1,
-        "coco-cn-extension": 1,
+        **dict.fromkeys(("flickr8k-cn", "arabic-flickr8k", "jsts", "coco-cn-extension"), 1),
     }
 
 
-@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(
     "photo", ["666_q.jpg", "710_hh.jpg", "701_dd.jpg", "COCO_train2014_000000000056.jpg"]
 )
-def test_a_held_out_photo_enters_through_no_source_or_language(rows, folders, source, photo):
-    _, held = rows
-    one = photo_of(photo)
-    captions = [
-        Caption(photo_of("111_aa.jpg"), "111_aa.jpg", "en", "A dog.", source),
-        *(
-            Caption(one, photo, language, f"{language} of it", source)
-            for language in ("en", "zh", "ar", "cs")
-        ),
+def test_a_held_out_photo_enters_through_no_source_or_language(rows, folders, photo):
+    free = Caption(photo_of("111_aa.jpg"), "111_aa.jpg", "en", "A dog.", "flickr8k")
+    held = [
+        Caption(photo_of(photo), photo, code, f"{code} of it", source)
+        for code in ("en", "zh")
+        for source in SOURCES
     ]
-    found = training_rows(captions, photo_files(folders[1]), held)
+    found = training_rows([free, *held], photo_files(folders[1]), rows[1])
     assert [str(row.photo) for row in found.photos] == ["Flickr 111"] and not found.texts
-    assert sum(found.left_out.values()) == 4
+    assert sum(found.left_out.values()) == len(held)
 
 
 def test_rows_with_a_held_out_photo_are_refused(rows):
     found, held = rows
-    expected = (
-        r"^row 2, flickr8k: Flickr 701 \(flickr8k/701_dd\.jpg\) may not be trained on: it is in Flickr8k-Exp"
-    )
     bad = found.photos[2]._replace(photo=Photo("flickr", 701), name="flickr8k/701_dd.jpg")
-    with pytest.raises(InputError, match=expected):
+    with pytest.raises(
+        InputError, match=r"^row 2, flickr8k: Flickr 701 \(.*\) may not be trained on: it is in Flickr8k-Exp"
+    ):
         replace(found, photos=[*found.photos[:2], bad]).check(held)
+    bad = found.texts[0]._replace(photo=Photo("flickr", 666), name="666.jpg")
     with pytest.raises(InputError, match=r"^row 1, xflickrco: Flickr 666"):
-        bad = found.texts[0]._replace(photo=Photo("flickr", 666), name="666.jpg")
         replace(found, texts=[found.texts[0], bad]).check(held)
 
 
-def test_a_file_made_for_the_training_adds_languages(folders, tmp_path):
-    rows = [*[99] * 2, 4711]
-    found, held = made(folders, [write_coco_rows(tmp_path / "more.jsonl", rows, "pt-BR")])
+def test_a_file_made_for_the_training_adds_languages_and_may_hold_nothing_back(folders, tmp_path):
+    found, held = made(folders, [write_coco_rows(tmp_path / "more.jsonl", [99, 99, 4711], "pt-BR")])
     found.check(held)
-    own = {str(row.photo): row for row in found.photos}["COCO 99"]
-    assert own.captions["pt"] == ("A dog beside sign 99.",)
-    assert found.counts["more.jsonl", "pt"] == 1
+    assert {str(row.photo): row for row in found.photos}["COCO 99"].captions["pt"] == (
+        "A dog beside sign 99.",
+    )
     # 4711 is nowhere else, so nothing says whether it is of val2014
-    assert found.left_out["more.jsonl", "nothing shows that it is in COCO train2014, not in val2014"] == 1
-
-
-def test_a_held_out_photo_in_a_file_made_for_the_training_is_an_error(folders, tmp_path):
-    with pytest.raises(InputError, match=r"^row 2, more\.jsonl: COCO 56 .*it is in Multi30k, test splits"):
-        made(folders, [write_coco_rows(tmp_path / "more.jsonl", [99, 98, 56])])
-    # of val2014 by the name of a file that is there
-    with pytest.raises(InputError, match=r"^row 0, more\.jsonl: COCO 130 .*it is in COCO val2014"):
-        made(folders, [write_coco_rows(tmp_path / "more.jsonl", [130])])
+    assert found.counts["more.jsonl", "pt"] == found.left_out["more.jsonl", UNSHOWN] == 1
+    for photos, message in (
+        ([99, 98, 56], "row 2, .*COCO 56 .*Multi30k, test"),
+        ([130], "row 0, .*COCO 130 .*val2014"),
+    ):
+        with pytest.raises(InputError, match=message):
+            made(folders, [write_coco_rows(tmp_path / "more.jsonl", photos)])
 
 
 def test_cocos_own_annotations(folders, tmp_path):
@@ -178,12 +169,8 @@ def test_cocos_own_annotations(folders, tmp_path):
     path.write_text(json.dumps({"images": images, "annotations": notes}))
     found, _ = made(folders, [path])
     assert {str(row.photo): row for row in found.photos}["COCO 98"].captions["en"] == ("Dog 98.",)
-    assert found.counts["coco", "en"] == 1
-    left = {reason: n for (source, reason), n in found.left_out.items() if source == "coco"}
-    assert left == {
-        "it is in COCO val2014": 1,
-        "nothing shows that it is in COCO train2014, not in val2014": 1,
-    }
+    left_out = {reason: n for (source, reason), n in found.left_out.items() if source == "coco"}
+    assert found.counts["coco", "en"] == 1 and left_out == {"it is in COCO val2014": 1, UNSHOWN: 1}
     path.write_text(json.dumps({"images": images, "annotations": [{"id": 1, "image_id": 5, "caption": "A"}]}))
     with pytest.raises(CapscoreError, match=r"annotations\[0\]: .image_id. is 5, expected the id"):
         list(coco_captions(path))
@@ -193,86 +180,130 @@ def test_cocos_own_annotations(folders, tmp_path):
     ("row", "message"),
     [
         ('{"photo": 9, "caption": "A dog."}', "line 1: lacks the field 'language'"),
-        ('{"photo": "9 b", "caption": "A dog.", "language": "en"}', "line 1: 'photo' is '9 b', expected"),
         ('{"photo": 9.5, "caption": "A dog.", "language": "en"}', "line 1: 'photo' is 9.5, expected a whole"),
         ('{"photo": 9, "caption": " ", "language": "en"}', "line 1: 'caption' is ' '"),
         ('{"photo": 9, "caption": "A dog.", "language": "qq1"}', "line 1: .*qq1"),
-        ('{"photo": 9, "capt', "line 1: is not JSON"),
         ("", "is empty"),
     ],
 )
 def test_a_damaged_row_names_its_line(tmp_path, row, message):
-    write_lines(tmp_path / "more.jsonl", [row])
+    path = write_lines(tmp_path / "more.jsonl", [row])
     with pytest.raises(CapscoreError, match=rf"more\.jsonl.*{message}"):
-        list(coco_captions(tmp_path / "more.jsonl"))
+        list(coco_captions(path))
 
 
-def test_fewer_photos_are_spread_over_all(folders):
-    everything, _ = made(folders)
-    found, _ = made(folders, most_photos=2)
-    assert [str(row.photo) for row in found.photos] == ["COCO 98", "Flickr 111"]
-    assert found.counts["flickr8k", "en"] == 2 < everything.counts["flickr8k", "en"]
-    assert found.texts == everything.texts
-    assert made(folders, most_photos=99)[0] == everything
-
-
-def test_photos_without_captions_are_rows_if_asked_for(folders):
+def test_fewer_photos_are_spread_over_all_and_photos_without_captions_are_rows_if_asked_for(rows, folders):
+    few, _ = made(folders, most_photos=2)
+    assert [str(row.photo) for row in few.photos] == ["COCO 98", "Flickr 111"] and few.texts == rows[0].texts
+    assert few.counts["flickr8k", "en"] == 2 and made(folders, most_photos=99)[0] == rows[0]
     found, held = made(folders, sources=("flickr8k",), captionless=True)
     found.check(held)
-    assert {str(row.photo): bool(row.captions) for row in found.photos} == {
-        "COCO 98": False,
-        "COCO 99": False,
+    assert {source for source, _ in found.counts} == {"flickr8k"}
+    captioned = {str(row.photo): bool(row.captions) for row in found.photos}
+    assert captioned == {
+        **dict.fromkeys(("COCO 98", "COCO 99", "Flickr 222"), False),
         "Flickr 111": True,
-        "Flickr 222": False,
         "Flickr 700": True,
     }
-
-
-@pytest.mark.parametrize("sources", [("flickr8k",), ("multi30k",), ("flickr8k-cn",)])
-def test_sources_can_be_left_out(folders, sources):
-    found, _ = made(folders, sources=sources)
-    assert {source for source, _ in found.counts} == set(sources)
+    alone = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
+    with pytest.raises(InputError, match="no caption is of a photo that is there"):
+        training_rows([alone], photo_files(folders[1]), HeldOut({}), captionless=True)
 
 
 def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
-    data, _, _ = folders
-    write_lines(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
-    with pytest.raises(InputError, match=r"texts: .* has no caption of flickr8k-cn"):
-        read_captions(data, tmp_path, sources=("flickr8k-cn",))
-    with pytest.raises(InputError, match=r"texts: .*ja\.jsonl cannot be read"):
-        read_captions(data, tmp_path, sources=("jsts",))
-    with pytest.raises(InputError, match=r"texts: None has no caption of jsts"):
-        read_captions(data, None, sources=("jsts",))
-    write_lines(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
-    with pytest.raises(InputError, match=r"'one-2' of jsts names no photo"):
-        read_captions(data, tmp_path, sources=("jsts",))
+    write_rows(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
+    write_rows(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
+    for source, message in (
+        ("flickr8k-cn", "has no caption of flickr8k-cn"),
+        ("jsts", "'one-2' of jsts names no photo"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_captions(folders[0], tmp_path, sources=(source,))
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("name", "message"),
     [
-        (["others/1_a.jpg"], "has no photo in a folder 'flickr8k'"),
-        (["flickr8k/sunset.jpg"], r"sunset\.jpg: expected a name of flickr8k with a number"),
-        (["flickr8k/COCO_train2014_000000000009.jpg"], "expected a name of flickr8k"),
-        (["flickr8k/1_a.jpg", "coco_train2014/1_a.jpg"], "expected a name of coco_train2014"),
+        ("others/1_a.jpg", "has no photo in a folder 'flickr8k'"),
+        ("flickr8k/sunset.jpg", r"sunset\.jpg: expected a name of flickr8k with a number"),
+        ("coco_train2014/1_a.jpg", "expected a name of coco_train2014"),
     ],
 )
-def test_a_folder_of_photos_that_cannot_be(tmp_path, names, message):
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"")
+def test_a_folder_of_photos_that_cannot_be(tmp_path, name, message):
+    write_lines(tmp_path / name, [])
     with pytest.raises(InputError, match=f"^photos: .*{message}"):
         photo_files(tmp_path)
 
 
-def test_photos_are_found_by_number(folders):
-    found = photo_files(folders[1])
-    assert len(found.files) == len(FLICKR8K) + 5 and len(found.names) == len(FLICKR8K) + len(COCO)
-    assert found.files[Photo("flickr", 700)] == "flickr8k/700_bb.jpg"
-    assert (folders[1] / found.files[Photo("coco", 140)]).is_file()
+# --- labelled photos
 
 
-def test_no_caption_of_a_photo_that_is_there_is_an_error(folders):
-    caption = Caption(Photo("flickr", 5), "5_a.jpg", "en", "A dog.", "flickr8k")
-    with pytest.raises(InputError, match="no caption is of a photo that is there"):
-        training_rows([caption], photo_files(folders[1]), HeldOut({}), captionless=True)
+@pytest.fixture
+def things(tmp_path):
+    """Two labels in folders, with five photos and one."""
+    for seed, name in enumerate((*(f"fire_engine/{n}.jpg" for n in range(5)), "Owl/0.png")):
+        draw_photo(tmp_path / "photos" / "things" / name, seed)
+    write_lines(tmp_path / "photos" / "things" / "read me.txt", ["no photo"])
+    return tmp_path / "photos"
+
+
+def test_labels_are_folders_and_their_photos_become_captions(things, tmp_path):
+    out = tmp_path / "rows.jsonl"
+    arguments = ["--photos", str(things), "--folder", "things", "--out", str(out)]
+    labelled.main([*arguments, "--most", "2", "--name", "Drawn", "--license", "CC0 1.0"])
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert [row["file"] for row in rows[::2]] == [
+        f"things/{name}" for name in ("Owl/0.png", "fire_engine/0.jpg", "fire_engine/2.jpg")
+    ]
+    assert [row["caption"] for row in rows[:4]] == [
+        "an Owl",
+        "A photo of an Owl.",
+        "a fire engine",
+        "A photo of a fire engine.",
+    ]
+    beside = json.loads((tmp_path / "rows.jsonl.sources.json").read_text())
+    assert beside["sources"] == [{"name": "Drawn", "license": "CC0 1.0", "rows": 3, "url": ""}]
+    assert set(labelled.labelled_photos(things, "things", label="^(...)").values()) == {"fir", "Owl"}
+    for options, message in (
+        (["--label", "(Owl)"], "fire_engine/0.jpg: --label"),
+        (["--folder", "no"], "no has no photo"),
+    ):
+        with pytest.raises(InputError, match=message):
+            labelled.main([*arguments, *options])
+
+
+def test_equal_files_are_one_photo_and_a_damaged_row_names_its_line(things, tmp_path):
+    shutil.copy(things / "things" / "Owl" / "0.png", things / "things" / "Owl" / "1.png")
+    good = [{"file": f"things/Owl/{n}.png", "caption": "an owl", "language": "en"} for n in (0, 1)]
+    captions, files = labelled.labelled_captions(write_rows(tmp_path / "rows.jsonl", good), things)
+    assert [caption.row for caption in captions] == [0, 1] and len(
+        {caption.photo for caption in captions}
+    ) == 1
+    assert list(files.values()) == ["things/Owl/0.png"] and captions[0].photo.collection == "labelled"
+    for change in ({"file": "things/gone.jpg"}, {"caption": ""}, {"language": "xx"}):
+        with pytest.raises((CapscoreError, InputError), match="line 2"):
+            labelled.labelled_captions(
+                write_rows(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things
+            )
+
+
+# --- things in COCO's photos
+
+
+def test_captions_name_each_thing_once_in_two_orders_without_held_out_photos(folders, tmp_path):
+    names = {1: "person", 18: "dog", 28: "umbrella"}
+    marked = [(9, 18), (9, 1), (9, 18), (25, 28), (56, 28)]
+    notes = [{"image_id": photo, "category_id": thing} for photo, thing in marked]
+    content = {"categories": [{"id": n, "name": name} for n, name in names.items()], "annotations": notes}
+    labels, out = write_rows(tmp_path / "instances.json", [content]), tmp_path / "things.jsonl"
+    marked_objects.main(["--labels", str(labels), "--data", str(folders[0]), "--out", str(out)])
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    # VALSE has 9, and Multi30k's test 56
+    assert [(row["photo"], row["caption"]) for row in rows] == [(25, "an umbrella"), (25, "An umbrella.")]
+    phrase, sentence = (row["caption"] for row in marked_objects.captions({9: ["dog", "person"]}))
+    assert phrase in ("a dog and a person", "a person and a dog")
+    assert sentence in ("A dog and a person.", "A person and a dog.")
+    assert marked_objects.things_of(labels) == {9: ["dog", "person"], 25: ["umbrella"], 56: ["umbrella"]}
+    for bad in ([1], {"annotations": []}, {**content, "annotations": [{"image_id": 9, "category_id": 7}]}):
+        with pytest.raises(InputError, match="expected COCO's annotations of instances"):
+            marked_objects.things_of(write_rows(tmp_path / "other.json", [bad]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from weights.making.noise_gate import texts as marked_texts
+from weights.making.jsonl import write_sources
+from weights.making.noise_gate import texts
+
+from ..official_files import write_rows
 
 CAPTIONS = {
     "en": [
@@ -27,18 +29,22 @@ CAPTIONS = {
 }
 
 
+def marked_captions() -> list[texts.MarkedText]:
+    return [
+        text for language, own in CAPTIONS.items() for text in texts.marked(own, language, [None] * len(own))
+    ]
+
+
 def write_marked(folder: Path) -> Path:
-    """The captions with their words, as `weights.making.noise_gate.texts` writes them; two of one photo."""
-    captions = folder / "captions.jsonl"
-    with open(captions, "w", encoding="utf-8") as file:
-        for language, of_language in CAPTIONS.items():
-            for number, caption in enumerate(of_language):
-                row = {"caption": caption, "language": language, "id": f"own/{number}"}
-                file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    said = {
-        "held_out": "photos of the test",
-        "sources": [{"name": "own captions", "license": "Apache-2.0", "rows": 12}],
-    }
-    Path(f"{captions}.sources.json").write_text(json.dumps(said), encoding="utf-8")
-    marked_texts.main(["--captions", str(captions), "--out", str(folder / "marked.jsonl")])
+    """The captions with their words, as the command writes them; two of one photo."""
+    rows = (
+        {"caption": caption, "language": language, "id": f"own/{number}"}
+        for language, of_language in CAPTIONS.items()
+        for number, caption in enumerate(of_language)
+    )
+    captions = write_rows(folder / "captions.jsonl", rows)
+    write_sources(
+        captions, [{"name": "own captions", "license": "Apache-2.0", "rows": 12}], "photos of the test"
+    )
+    texts.main(["--captions", str(captions), "--out", str(folder / "marked.jsonl")])
     return folder / "marked.jsonl"

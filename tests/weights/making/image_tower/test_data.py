@@ -1,0 +1,114 @@
+"""Drawing captions, their embeddings on disk, and photos that look like held-out ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from capscore.errors import CapscoreError
+from weights.making.held_out import Photo
+from weights.making.image_tower.data import (
+    ALIKE,
+    CaptionDraws,
+    CaptionEmbeddings,
+    caption_embeddings,
+    look_alikes,
+    small_picture,
+)
+from weights.making.image_tower.rows import PhotoRow
+
+# captions of three rows: de 1, 0, 0; en 2, 1, 0; zh 3, 0, 2; the embedding of caption n is (n, 1)
+OFFSETS = {"de": np.array([0, 1, 1, 1]), "en": np.array([1, 3, 4, 4]), "zh": np.array([4, 7, 7, 9])}
+EMBEDDINGS = CaptionEmbeddings(np.array([[n, 1] for n in range(9)], dtype=np.float16), OFFSETS, "nine")
+
+
+def shares(draws: CaptionDraws, row: int, n: int = 20_000) -> dict[int, float]:
+    found, counts = np.unique(draws.places(np.full(n, row), np.random.default_rng(3)), return_counts=True)
+    return dict(zip(found.tolist(), counts / n, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("english", "expected"),
+    [
+        (None, {0: 1 / 3, 1: 1 / 6, 2: 1 / 6, 4: 1 / 9, 5: 1 / 9, 6: 1 / 9}),
+        (0.8, {0: 0.1, 1: 0.4, 2: 0.4, 4: 1 / 30, 5: 1 / 30, 6: 1 / 30}),
+    ],
+)
+def test_a_language_is_drawn_first_and_then_a_caption(english, expected):
+    draws = CaptionDraws(EMBEDDINGS, ("de", "en", "zh"), english)
+    assert draws.counts.tolist() == [6, 1, 2]
+    assert shares(draws, 0) == pytest.approx(expected, abs=0.012)
+    assert shares(draws, 1) == {3: 1.0}  # its only caption
+    assert shares(draws, 2) == pytest.approx({7: 0.5, 8: 0.5}, abs=0.012)
+    # captions in other languages count as missing
+    assert CaptionDraws(EMBEDDINGS, ("de", "en", "fr"), english).counts.tolist() == [3, 1, 0]
+
+
+def test_two_captions_of_a_row_are_different_ones_and_means_are_of_all():
+    draws = CaptionDraws(EMBEDDINGS, ("de", "en", "zh"), 0.5)
+    pair = draws.two(np.array([0, 1, 2] * 200), np.random.default_rng(0))
+    first, second = (part[:, 0].numpy().reshape(-1, 3) for part in pair)
+    assert (first[:, [0, 2]] != second[:, [0, 2]]).all()
+    assert (first[:, 1] == 3).all() and (second[:, 1] == 3).all()  # it has no other
+    assert set(first[:, 0]) == set(second[:, 0]) == {0, 1, 2, 4, 5, 6} and set(first[:, 2]) == {7, 8}
+    np.testing.assert_allclose(draws.means(np.array([2, 0])).numpy(), [[7.5, 1], [3, 1]], atol=1e-6)
+
+
+ROWS = [
+    PhotoRow(Photo("flickr", 1), "1.jpg", None, "multi30k", {"en": ("a", "bb"), "de": ("c",)}),
+    PhotoRow(Photo("flickr", 2), "2.jpg", None, "multi30k", {"zh": ("d",)}),
+    PhotoRow(Photo("flickr", 3), "3.jpg", None, "multi30k", {"en": ("eee",), "zh": ("f", "g")}),
+]
+
+
+def rows_of(texts):
+    """A unit row of four numbers for a text, from its characters."""
+    found = np.array([[len(text), ord(text[0]) - 96, 1, 0] for text in texts], dtype=np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def test_embeddings_are_at_their_rows_and_computed_once_for_the_same_captions_and_encoder(tmp_path):
+    seen, file = [], tmp_path / "new" / "captions.npy"
+
+    def encode(texts):
+        seen.extend(texts)
+        return rows_of(texts)
+
+    found = caption_embeddings(ROWS, encode, "x", file)
+    assert sorted(found.offsets) == ["de", "en", "zh"] and found.matrix.dtype == np.float16
+    for number, row in enumerate(ROWS):
+        for language, texts in row.captions.items():
+            part = slice(*found.offsets[language][number : number + 2])
+            np.testing.assert_allclose(found.matrix[part].astype(float), rows_of(texts), atol=1e-3)
+    assert caption_embeddings(ROWS, encode, "x", file).digest == found.digest and len(seen) == 7
+    fewer = caption_embeddings(ROWS[:2], encode, "x", file)
+    assert len(seen) == 7 + 4 and fewer.digest != found.digest and len(fewer.matrix) == 4
+    assert caption_embeddings(ROWS[:2], encode, "y", file).digest != fewer.digest and len(seen) == 7 + 4 + 4
+    none = caption_embeddings([ROWS[0]._replace(captions={})], encode, "x", file)
+    assert none.offsets == {} and len(none.matrix) == 0
+
+
+def test_an_embedding_that_is_not_finite_names_its_caption(tmp_path):
+    def broken(texts):
+        return np.where(np.array(texts)[:, None] == "bb", np.nan, rows_of(texts))
+
+    with pytest.raises(CapscoreError, match="the embedding of the caption 'bb' is not finite"):
+        caption_embeddings(ROWS, broken, "x", tmp_path / "captions.npy")
+    assert not list(tmp_path.iterdir())
+
+
+def test_photos_that_look_alike_in_another_size_encoding_and_brightness_are_found(tmp_path):
+    chance, files = np.random.default_rng(3), []
+    for number in range(8):
+        rough = Image.fromarray(chance.integers(0, 256, (5, 5, 3)).astype(np.uint8))
+        files.append(tmp_path / f"{number}.png")
+        rough.resize((160, 120), Image.Resampling.BICUBIC).save(files[-1])
+    with Image.open(files[5]) as image:
+        image.resize((70, 61)).save(tmp_path / "copy.jpg", quality=60)
+        assert small_picture(image.point(lambda level: level // 2 + 60)) @ small_picture(image) > ALIKE
+    (found,) = look_alikes([files[0], tmp_path / "copy.jpg"], files[1:])
+    assert found[:2] == (1, files[5]) and ALIKE < found[2] <= 1 + 1e-6
+    assert look_alikes(files[:4], files[4:]) == look_alikes([], files) == look_alikes(files, []) == []
+    Image.new("RGB", (30, 30), "white").save(tmp_path / "plain.png")
+    assert look_alikes([tmp_path / "plain.png"], [tmp_path / "plain.png", *files]) == []

@@ -1,0 +1,76 @@
+"""The curve that is chosen, the loss, and the direction in which nothing lies."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from capscore import CapscoreError
+from capscore.backbones.embedded.noise_gate import GateLogits
+from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, marks, null_direction
+from weights.making.noise_gate.samples import Sample
+
+
+def sample(taken: float, found: int, language: str = "en", touched: tuple[int, ...] = (0, 1, 0)) -> Sample:
+    return Sample("a text", language, [1, 7, 2], list(touched), taken, found, "whole, lower")
+
+
+def test_the_loss_by_hand():
+    rows = [sample(0.25, 1), sample(0.0, 0, touched=(0, -1, 0))]
+    found = GateLogits(torch.tensor([0.0, -1.0]), torch.zeros(2, 6), torch.zeros(2, 3))
+    terms = NoiseGateLoss(0.3, 0.5).terms(found, rows)
+    log2 = math.log(2)
+    assert terms["taken"].tolist() == pytest.approx([log2, math.log(1 + math.exp(-1))], abs=1e-6)
+    assert terms["kind"].tolist() == pytest.approx([math.log(6)] * 2, abs=1e-6)
+    assert terms["touched"].tolist() == pytest.approx([log2, log2], abs=1e-6)
+    assert terms["loss"][0].item() == pytest.approx(log2 + 0.3 * math.log(6) + 0.5 * log2, abs=1e-6)
+    # tokens whose marks are not known do not count
+    touched, known = marks([sample(0, 0, touched=(0, -1, 1))], 4)
+    assert touched.tolist() == [[0, 0, 1, 0]] and known.tolist() == [[1, 0, 1, 0]]
+
+
+def test_the_best_curve_takes_most_while_right_texts_keep_theirs():
+    np.testing.assert_allclose(curved(np.array([0.0, 0.2, 0.4, 0.9]), (0.4, 2.0)), [0, 0.25, 1, 1])
+    check = NoiseGateCheck([sample(0, 0)] * 60 + [sample(1.0, 1)] * 60)
+    # the strongest curve that leaves 0.6 alone: reach 0.6, power 6, or nearly so
+    reach, power = check.best_curve(np.where(check.right, 0.6, 0.3), 0.99)
+    assert power == 6 and 0.575 <= reach <= 0.601
+    with pytest.raises(CapscoreError, match="with no curve do right validation texts keep that share"):
+        check.best_curve(np.zeros(120), 0.99)
+
+
+def test_the_language_that_keeps_least_counts():
+    check = NoiseGateCheck([sample(0, 0, "en")] * 60 + [sample(0, 0, "fr")] * 60 + [sample(1.0, 1)] * 60)
+    french = np.array([row.language == "fr" for row in check.samples])
+    openness = np.where(check.right, np.where(french, 0.3, 0.9), 0.1)
+    curve = check.best_curve(openness, 0.99)
+    assert curved(openness, curve)[check.right & french].mean() >= 0.99
+
+
+@pytest.mark.parametrize("rows", [[sample(0, 0)] * 3, [sample(1.0, 1)] * 3, [sample(0, 0), sample(0.5, 1)]])
+def test_a_curve_needs_right_texts_and_strong_noise(rows):
+    with pytest.raises(CapscoreError, match="expected right samples and some with strong noise"):
+        NoiseGateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
+
+
+def test_groups_count_right_texts_alone():
+    check = NoiseGateCheck([sample(0, 0, "en"), sample(0, 0, "fr"), sample(0.5, 1, "fr")])
+    kept = np.array(
+        [{"en": 0.25, "fr": 1.0}[row.language] if row.found == 0 else 0.0 for row in check.samples]
+    )
+    assert check.by_group(kept, "language") == {"en": (1, 0.25, 1.0), "fr": (1, 1.0, 0.0)}
+
+
+def test_the_direction_leans_away_from_the_mean_by_hand():
+    rows = np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32) + 1
+    # a second way: the last right singular vector of the rows, and the mean
+    least, mean = np.linalg.svd(rows, full_matrices=False)[2][-1], rows.mean(axis=0)
+    least = least * -np.sign(least @ mean)
+    expected = least - 0.25 * mean / np.linalg.norm(mean)
+    backbone = SimpleNamespace(encode_texts=lambda captions: rows)
+    found = null_direction(backbone, ["a caption"] * 40, lean=0.25).numpy()
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected), atol=1e-5)
