@@ -167,19 +167,14 @@ def picked(
         found: For each run its numbers by name, and a problem or "".
     """
 
-    def counts(numbers: Mapping[str, float | None]) -> bool:
+    candidates: dict[int, tuple[float, float]] = {}  # row → drop, and agreement with its sign turned
+    for row, (numbers, _) in enumerate(found):
         needed = [numbers.get(name) for name in ("original_of_base", "agreement_with_base", "drop_average")]
-        if any(number is None or not math.isfinite(number) for number in needed):
-            return False
-        original, agreement, _ = needed
-        return original >= settings.min_original and agreement >= settings.min_agreement
-
-    candidates = [row for row, (numbers, _) in enumerate(found) if counts(numbers)]
-    best = min(
-        candidates,
-        key=lambda row: (found[row][0]["drop_average"], -found[row][0]["agreement_with_base"]),
-        default=None,
-    )
+        original, agreement, drop = (math.nan if number is None else number for number in needed)
+        passes = original >= settings.min_original and agreement >= settings.min_agreement
+        if passes and all(map(math.isfinite, (original, agreement, drop))):
+            candidates[row] = drop, -agreement
+    best = min(candidates, key=lambda row: candidates[row], default=None)
     return [
         GridRun(
             folder=Path(own.out).name,

@@ -143,7 +143,7 @@ def _draw(axis: Axes, title: str, curves: Curves) -> None:
     runs = list(dict.fromkeys(curve.run for curve in curves))
     for curve, (steps, values) in curves.items():
         number = names.index(curve.name) if len(names) > 1 else runs.index(curve.run)
-        look = {
+        look: dict[str, Any] = {
             "color": _COLOURS[number % len(_COLOURS)],
             "linestyle": _STYLES[runs.index(curve.run) % len(_STYLES)],
         }
