@@ -53,6 +53,7 @@ from weights.making.mark_calibration.objects import (
     read_boxes,
     train_naming,
 )
+from weights.making.mark_calibration.rows import read_mark_rows
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
@@ -61,13 +62,14 @@ _NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_c
 def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
     out = Path(settings.out).expanduser()
+    files = [row["file"] for row in read_mark_rows(settings.rows)]
+    boxes = read_boxes(settings.boxes, files)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
     folder = Path(settings.features).expanduser() if settings.features else out / "features"
     features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
     splits = {name: np.flatnonzero(features.split == name) for name in ("train", "calibrate")}
-    boxes = read_boxes(settings.boxes, features.files)
     network = new_network(settings, features)
     draws = WordDraws(
         features,

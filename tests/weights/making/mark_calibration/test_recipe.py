@@ -1,125 +1,212 @@
-"""The recipe of the judge, on drawn photos of shapes: features, draws, losses, calibration, weights."""
+"""The recipe of the marks on drawn photos of shapes: features, draws, losses, curves, weights and card."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image, ImageDraw
+from scipy.optimize import minimize
+from torch.nn import functional as F
 
-from capscore.errors import CapscoreError, InputError, MissingExtraError
-from capscore.infometic.mark_calibration import MARKED_CLASSES, load_mark_calibration
+from capscore.errors import CapscoreError, MissingExtraError
+from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, load_mark_calibration
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
-from weights.making.mark_calibration import calibrate, objects
-from weights.making.mark_calibration.boxes import SIDE, decoded, fitted
+from weights.making.mark_calibration import calibrate, features, objects
 from weights.making.mark_calibration.draws import (
     SUPPORTED,
+    MarkLoss,
     WordDraws,
     cell_boxes,
     common_nouns,
+    like_words,
     overlaps_of,
     padded,
     rare_things,
 )
-from weights.making.mark_calibration.features import load, prepare, reduction
-from weights.making.mark_calibration.objects import (
-    THINGS,
-    alike_objects,
-    likeness,
-    names_of_objects,
-    naming_photos,
-    object_regions,
-    read_boxes,
-    train_naming,
-    window_labels,
-)
+from weights.making.mark_calibration.objects import THINGS, window_labels
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
+NOUN = MARKED_CLASSES.index("noun")
 SHAPES = {
     "dog": ("red", "A red dog runs on grass.", "Ein roter Hund läuft."),
     "car": ("blue", "Two blue cars wait in the street.", "Ein blaues Auto wartet."),
     "boat": ("green", "A green boat floats on the lake.", "Ein grünes Boot schwimmt."),
     "horse": ("brown", "The brown horse jumps over a fence.", "Das braune Pferd springt."),
 }
+# what is seen beside them: labels in two languages, and all of COCO's things
+NAMES = [
+    ("labelled", [("accordion", "en"), ("Akkordeon", "de")]),
+    ("labelled", [("grand piano", "en"), ("Klavier", "de")]),
+    ("things", [("bear", "en")]),
+    ("things", [("toaster", "en"), ("hot dog", "en")]),
+]
+N_CAPTIONED, N_PHOTOS = 20, 24
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small(embedded, embedded_free):
+    """Few names of things, few steps, and curves of few examples."""
+    with pytest.MonkeyPatch.context() as patch:
+        backbones = {"embedded": embedded, "embedded-free": embedded_free}
+        patch.setattr(recipe, "load_backbone", lambda name, **options: backbones[name])
+        names = ({"en": "violin", "de": "geige"}, {"en": "piano", "de": "klavier"}, {"en": "bear"})
+        patch.setattr(features, "names_of_things", lambda: names)
+        patch.setattr(calibrate, "LEAST", 4)
+        patch.setattr(calibrate, "_STEPS", 10)
+        patch.setattr(objects, "_LEAST", 2)
+        patch.setattr(objects, "_STEPS", 60)
+        yield
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
-    """24 photos of four things; every third is for calibration, one is measured on."""
+    """Captioned photos, every third for calibration and one to measure on, and four with names alone."""
     folder = tmp_path_factory.mktemp("photos")
-    chance = np.random.default_rng(0)
     listed, boxes = [], {}
-    for number in range(24):
-        thing = list(SHAPES)[number % 4]
-        colour, english, german = SHAPES[thing]
-        photo = Image.fromarray(chance.integers(0, 60, (96, 128, 3), dtype=np.uint8))
-        ImageDraw.Draw(photo).rectangle((20, 20, 90, 80), fill=colour)
+    for number in range(N_PHOTOS):
         file = folder / f"{number}.png"
+        photo = Image.new("RGB", (64, 48), "grey")
+        if number < N_CAPTIONED:
+            thing = list(SHAPES)[number % 4]
+            colour, english, german = SHAPES[thing]
+            ImageDraw.Draw(photo).rectangle((10, 10, 45, 40), fill=colour)
+            boxes[str(file)] = [[10 / 64, 10 / 48, 45 / 64, 40 / 48, THINGS.index(thing), 0.9]]
+            split = "measure" if number == 19 else ("calibrate" if number % 3 == 2 else "train")
+            captions = [
+                [english, "en", "flickr8k"],
+                [german, "de", "multi30k"],
+                [f"a {thing}", "en", "flickr8k"],
+            ]
+        else:
+            source, names = NAMES[number - N_CAPTIONED]
+            split, captions = "train", [[name, language, source] for name, language in names]
         photo.save(file)
-        boxes[str(file)] = [[20 / 128, 20 / 96, 90 / 128, 80 / 96, THINGS.index(thing), 0.9]]
-        split = "measure" if number == 23 else ("calibrate" if number % 3 == 2 else "train")
-        captions = [[english, "en", "flickr8k"], [german, "de", "multi30k"], [f"a {thing}", "en", "flickr8k"]]
         listed.append({"photo": f"Flickr {number}", "file": str(file), "split": split, "captions": captions})
-    path = folder / "judged.jsonl"
+    path = folder / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in listed))
     (folder / "boxes.json").write_text(json.dumps(boxes))
     return path
 
 
+def settings(file, out, **given):
+    values = {
+        "out": str(out), "rows": str(file), "boxes": str(file.with_name("boxes.json")), "steps": 2,
+        "batch_size": 5, "reduced": 8, "hidden": 8, "inner": 12, "captions": 2, "others": 1,
+        "languages": ["en:2"], "nouns": 5, "noun_count": 1, "checkpoint_every": 2, **given,
+    }  # fmt: skip
+    return MarkCalibrationSettings(**values)
+
+
 @pytest.fixture(scope="module")
-def features(rows, embedded, tmp_path_factory):
-    return prepare(rows, embedded, 8, tmp_path_factory.mktemp("features") / "own", lambda message: None)
+def trained(rows, tmp_path_factory):
+    """The run, and its folder."""
+    out = tmp_path_factory.mktemp("run") / "marks"
+    return recipe.train(settings(rows, out), command="make marks"), out
+
+
+@pytest.fixture(scope="module")
+def seen(trained):
+    return features.load(trained[1] / "features")
+
+
+@pytest.fixture(scope="module")
+def network(trained):
+    return load_mark_calibration(trained[1]).network
+
+
+def draws_of(seen, photos=None, batch_size=5, **given):
+    options = {"captions": 2, "others": 1, "rare": 0, "labelled": 0.0, "weights": {}, "seed": 0, **given}
+    chosen = np.flatnonzero(seen.split == "train").tolist() if photos is None else photos
+    return WordDraws(seen, chosen, batch_size, **options)
+
+
+def words_of(seen, photo):
+    return {word for own in seen.captions_of[photo] for word in seen.word[seen.words_of(own)].tolist()}
+
+
+# ------------------------------------------------------------------ the recipe
+
+
+def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, embedded):
+    result, out = trained
+    assert result.finished and result.step == 2 and {"words", "confidence", "boxes"} <= set(result.losses)
+    loaded = load_mark_calibration(out, backbone=embedded)
+    assert loaded.backbone == "embedded" and set(loaded.nouns) == {"de", "en"}
+    assert loaded.notes["photos"] == {"train": 17, "calibrate": 6}
+    card = (out / "README.md").read_text()
+    assert "make marks" in card and "YOLOX" in card and "6 of the held-out photos" in card
+    written = [(out / "features" / name).stat().st_mtime_ns for name in ("index.json", "things.npz")]
+    again = recipe.train(settings(rows, out), command="make marks")
+    assert again.resumed_from == 2
+    assert written == [(out / "features" / name).stat().st_mtime_ns for name in ("index.json", "things.npz")]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"boxes": ""}, "boxes is missing"),
+        ({"boxes": "nowhere.json"}, "no file of boxes"),
+        ({"base": "embedded-free"}, "feature map"),
+        ({"rows": "nowhere.jsonl"}, "cannot be read"),
+        ({"rows": ""}, "rows"),
+        ({"steps": 0}, "steps"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"labelled": 1.1}, "labelled"),
+        ({"languages": ["en"]}, "languages"),
+    ],
+)
+def test_bad_settings_are_named_before_anything_is_computed(rows, tmp_path, change, said):
+    with pytest.raises(CapscoreError, match=said):
+        recipe.train(settings(rows, tmp_path / "marks", **change))
+    assert not (tmp_path / "marks").exists()
 
 
 # ------------------------------------------------------------------ features
 
 
-def test_the_shapes(features):
-    assert features.cells.shape == (24, features.side[0] * features.side[1], 8)
-    assert features.whole.shape == (24, 512) and len(features.captions) == 72
-    assert features.there.sum(axis=1).min() > 20
-    assert len(features.start) == 73 and features.start[-1] == len(features.word) == len(features.word_class)
-
-
-def test_rows_are_the_backbone_s(features, embedded):
-    photo = Image.open(features.files[5]).convert("RGB")
-    assert features.whole[5].astype(float) == pytest.approx(embedded.encode_images([photo])[0], abs=1e-3)
-    place = features.words.index(("en", "dog"))
+def test_features_are_the_backbone_s_rows(seen, embedded):
+    photo = Image.open(seen.files[5]).convert("RGB")
+    assert seen.whole[5].astype(float) == pytest.approx(embedded.encode_images([photo])[0], abs=1e-3)
+    word = seen.place_of["en", "dog"]
     row = embedded.encode_texts(["dog"])[0]
-    assert features.embeddings[place].astype(float) == pytest.approx(row, abs=1e-3)
-    weight, bias = features.reducer
+    assert seen.embeddings[word].astype(float) == pytest.approx(row, abs=1e-3)
+    weight, bias = seen.reducer
     cells = embedded.feature_maps([embedded.preprocess(photo)]).flatten(2).transpose(1, 2)[0].numpy()
-    assert features.cells[5].astype(float) == pytest.approx(cells @ weight.T + bias, abs=2e-2)
+    assert seen.cells[5].astype(float) == pytest.approx(cells @ weight.T + bias, abs=2e-2)
+    assert seen.there.sum(axis=1).min() > 20
+    assert len(seen.start) == len(seen.captions) + 1 and seen.start[-1] == len(seen.word)
 
 
-def test_the_support_of_a_word_is_its_best_cosine(features):
-    """The second way: one word, one photo."""
-    word = features.words.index(("de", "hund"))
+def test_the_support_of_a_word_is_its_best_cosine_with_a_word_of_the_photo(seen):
+    word = seen.place_of["de", "hund"]
     for photo in (0, 1):
-        captions = np.flatnonzero(features.photo == photo)
-        own = np.unique(np.concatenate([features.word[features.words_of(caption)] for caption in captions]))
-        best = (features.embeddings[own].astype(float) @ features.embeddings[word].astype(float)).max()
-        assert features.support[word, photo] / 255 == pytest.approx(best, abs=4e-3)
+        rows = seen.embeddings[sorted(words_of(seen, photo))].astype(float)
+        best = (rows @ seen.embeddings[word].astype(float)).max()
+        assert seen.support[word, photo] / 255 == pytest.approx(best, abs=4e-3)
 
 
-def test_features_are_read_again(features, rows, embedded, tmp_path):
-    folder = tmp_path / "again"
-    prepare(rows, embedded, 8, folder, lambda message: None)
-    written = (folder / "index.json").stat().st_mtime_ns
-    prepare(rows, embedded, 8, folder, lambda message: None)
-    assert (folder / "index.json").stat().st_mtime_ns == written
-    assert np.array_equal(load(folder).whole, features.whole)
-    assert [path.name for path in tmp_path.iterdir()] == ["again"]
+def test_names_of_things_are_nouns_and_in_the_vocabulary(seen):
+    assert np.flatnonzero(seen.labelled).tolist() == [20, 21, 22, 23]
+    assert np.flatnonzero(seen.complete).tolist() == [22, 23]
+    named = {photo: {seen.words[word] for word in words_of(seen, photo)} for photo in (21, 23)}
+    assert named[21] == {("en", "grand piano"), ("en", "piano"), ("de", "klavier")}
+    assert named[23] == {("en", "toaster"), ("en", "hot dog")}  # which is no dog
+    things = [{code: seen.words[word][1] for code, word in names.items()} for names in seen.vocabulary]
+    assert [names["en"] for names in things] == ["violin", "piano", "bear", "accordion", "toaster", "hot dog"]
+    assert set(seen.word_class[seen.start[seen.captions_of[20][0]] :].tolist()) == {NOUN}
 
 
-def test_a_reduction_keeps_most():
+def test_a_reduction_keeps_most_of_the_variance():
     chance = np.random.default_rng(1)
     base = chance.normal(size=(300, 2)) * [3.0, 1.0]
     cells = base @ chance.normal(size=(2, 6)) + 5.0
-    weight, bias = reduction(cells, 2)
+    weight, bias = features.reduction(cells, 2)
     found = cells @ weight.T + bias
     assert found.mean(axis=0) == pytest.approx([0, 0], abs=1e-5)
     assert found[:, 0].var() == pytest.approx(1.0, abs=1e-4)
@@ -129,137 +216,78 @@ def test_a_reduction_keeps_most():
 # ------------------------------------------------------------------ draws
 
 
-def draws_of(features, **given):
-    options = {
-        "captions": 2,
-        "others": 1,
-        "rare": 0,
-        "labelled": 0.0,
-        "weights": {"de": 2.0},
-        "seed": 0,
-        **given,
-    }
-    return WordDraws(features, np.flatnonzero(features.split == "train").tolist(), 5, **options)
-
-
-def test_a_draw_depends_on_seed_epoch_and_step_alone(features):
-    first, second = draws_of(features), draws_of(features)
+def test_a_draw_depends_on_seed_epoch_and_step_alone(seen):
+    first, second = draws_of(seen), draws_of(seen)
     second.batch(0, 0)
-    for one, other in zip(first.batch(1, 2), second.batch(1, 2), strict=True):
+    for one, other in zip(first.batch(1, 1), second.batch(1, 1), strict=True):
         assert one.photo == other.photo
         assert np.array_equal(one.words, other.words) and np.array_equal(one.right, other.right)
 
 
-def test_right_words_are_the_photo_s_and_wrong_ones_have_no_support(features):
-    draws = draws_of(features)
-    n_wrong = 0
+def test_an_epoch_draws_each_captioned_photo_once_and_a_share_of_the_labelled(seen):
+    draws = draws_of(seen, range(N_PHOTOS), 4, labelled=0.5)
+    for epoch in range(2):
+        drawn = [row.photo for step in range(draws.steps_per_epoch) for row in draws.batch(epoch, step)]
+        assert sorted(photo for photo in drawn if photo < N_CAPTIONED) == list(range(N_CAPTIONED))
+        assert len(drawn) == N_CAPTIONED + 2
+
+
+def test_captions_are_drawn_by_the_weight_of_their_language(seen):
+    assert draws_of(seen, weights={"de": 2.0}).chances[0].tolist() == [0.25, 0.5, 0.25]
+
+
+def test_right_words_are_the_photo_s_and_wrong_ones_have_no_support(seen):
+    draws, n_wrong = draws_of(seen), 0
     for step in range(draws.steps_per_epoch):
         for row in draws.batch(0, step):
-            own = {
-                word
-                for caption in np.flatnonzero(features.photo == row.photo)
-                for word in features.word[features.words_of(caption)].tolist()
-            }
-            assert set(row.words[row.right > 0].tolist()) <= own
+            assert set(row.words[row.right > 0].tolist()) <= words_of(seen, row.photo)
             wrong = row.words[row.right == 0]
-            assert (features.support[wrong, row.photo] < SUPPORTED * 255).all()
+            assert (seen.support[wrong, row.photo] < SUPPORTED * 255).all()
             n_wrong += len(wrong)
-            assert features.split[row.photo] == "train"
     assert n_wrong > 20
 
 
-def test_the_most_frequent_nouns_come_first(features):
-    nouns = common_nouns(features, range(24), most=3, least=2)
-    assert set(nouns["en"]) <= {"dog", "horse", "boat", "car", "cars", "grass", "fence", "lake", "street"}
-    assert len(nouns["en"]) == 3
-    assert common_nouns(features, range(24), most=3, least=99) == {}
-
-
-# ------------------------------------------------------------------ photos with labels alone
-
-
-@pytest.fixture(scope="module")
-def with_labels(rows, embedded, tmp_path_factory):
-    """The captioned photos, and two that have the name of a thing."""
-    folder = tmp_path_factory.mktemp("labelled")
-    listed = [json.loads(line) for line in rows.read_text().splitlines()][:6]
-    for name, german in (("accordion", "Akkordeon"), ("grand piano", "Klavier")):
-        file = folder / f"{name}.png"
-        Image.new("RGB", (64, 48), "grey").save(file)
-        captions = [[name, "en", "labelled"], [german, "de", "labelled"]]
-        row = {"photo": f"labelled photo {name}", "file": str(file), "split": "train", "captions": captions}
-        listed.append(row)
-    for number, things in enumerate((("bear",), ("toaster", "hot dog"))):
-        file = folder / f"{number}.png"
-        Image.new("RGB", (64, 48), "white").save(file)
-        captions = [[name, "en", "things"] for name in things]
-        listed.append({"photo": f"COCO {number}", "file": str(file), "split": "train", "captions": captions})
-    path = folder / "judged.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in listed))
-    return prepare(path, embedded, 8, folder / "features", lambda message: None)
-
-
-def test_names_are_nouns_and_in_the_vocabulary(with_labels):
-    assert with_labels.labelled.tolist() == [False] * 6 + [True] * 4
-    assert with_labels.complete.tolist() == [False] * 8 + [True] * 2
-    own = np.flatnonzero(with_labels.photo == 7)
-    words = [
-        with_labels.words[word] for caption in own for word in with_labels.word[with_labels.words_of(caption)]
-    ]
-    assert words == [("en", "grand piano"), ("en", "piano"), ("de", "klavier")]
-    assert set(with_labels.word_class[with_labels.start[own[0]] :].tolist()) == {MARKED_CLASSES.index("noun")}
-    things = [
-        {code: with_labels.words[place][1] for code, place in one.items()} for one in with_labels.vocabulary
-    ]
-    assert {"en": "piano"} in things
-    own = np.flatnonzero(with_labels.photo == 9)
-    words = {
-        with_labels.words[word]
-        for caption in own
-        for word in with_labels.word[with_labels.words_of(caption)].tolist()
-    }
-    assert words == {("en", "toaster"), ("en", "hot dog")}  # which is no dog
-    assert any(one["en"] == "violin" and one["de"] == "geige" for one in things)
-
-
-def test_rare_things_are_wrong_words(with_labels):
-    """A photo with a label alone has no wrong words from captions, which may well be right."""
-    rare = rare_things(with_labels)
-    assert with_labels.place_of["en", "accordion"] in rare["en"]
-    draws = WordDraws(
-        with_labels, range(10), 10, captions=2, others=2, rare=3, labelled=1.0, weights={}, seed=0
-    )
-    wrong = {row.photo: set(row.words[row.right == 0].tolist()) for row in draws.batch(0, 0)}
-    everything = set(np.concatenate(list(rare.values())).tolist()) | set(draws.alike.ravel().tolist())
-    assert set(wrong) == set(range(10))
-    assert wrong[6] and wrong[7] and wrong[6] | wrong[7] <= everything
-    for photo, words in wrong.items():
-        assert all(with_labels.support[word, photo] < SUPPORTED * 255 for word in words)
-
-
-def test_where_all_things_are_named_the_others_are_not_there(with_labels):
-    """The bear of the first photo is a wrong word of the second, and not of photos with a label alone."""
-    bear, toaster = (with_labels.place_of["en", name] for name in ("bear", "toaster"))
-    draws = WordDraws(
-        with_labels, [6, 7, 8, 9], 4, captions=4, others=8, rare=0, labelled=1.0, weights={}, seed=0
-    )
-    draws.alike[:] = -1
-    wrong: dict[int, set[int]] = {photo: set() for photo in (6, 7, 8, 9)}
+def test_a_photo_with_a_label_alone_has_no_wrong_words_but_rare_things(seen):
+    """What its other captions would say may well be there; of COCO's things all are named."""
+    rare = rare_things(seen)
+    assert seen.place_of["en", "accordion"] in rare["en"]
+    wrong = {20: set(), 21: set(), 22: set(), 23: set()}
+    others = {photo: set() for photo in wrong}
     for epoch in range(5):
-        for row in draws.batch(epoch, 0):
-            wrong[row.photo] |= set(row.words[row.right == 0].tolist())
-    assert bear in wrong[9] and toaster in wrong[8]
-    assert not wrong[6] and not wrong[7]
-
-
-def test_a_share_of_the_labelled_photos_is_drawn(with_labels):
-    draws = WordDraws(
-        with_labels, range(10), 4, captions=1, others=1, rare=1, labelled=0.5, weights={}, seed=0
+        for found, n in ((wrong, 3), (others, 0)):
+            for row in draws_of(seen, list(wrong), 4, captions=4, others=8, rare=n, labelled=1.0).batch(
+                epoch, 0
+            ):
+                found[row.photo] |= set(row.words[row.right == 0].tolist())
+    assert (
+        wrong[20] and wrong[21] and wrong[20] | wrong[21] <= set(np.concatenate(list(rare.values())).tolist())
     )
-    for epoch in range(4):
-        drawn = [row.photo for step in range(draws.steps_per_epoch) for row in draws.batch(epoch, step)]
-        assert sorted(photo for photo in drawn if photo < 6) == list(range(6))
-        assert len([photo for photo in drawn if photo > 5]) == 2
+    assert not others[20] and not others[21]
+    bear, toaster = (seen.place_of["en", name] for name in ("bear", "toaster"))
+    assert bear in others[23] and toaster in others[22]
+
+
+def test_the_most_frequent_nouns_come_first(seen):
+    nouns = common_nouns(seen, range(N_CAPTIONED), most=3, least=2)
+    assert len(nouns["en"]) == 3 and set(nouns["en"][:2]) <= {"dog", "horse", "boat", "car"}
+    assert common_nouns(seen, range(N_CAPTIONED), most=3, least=99) == {}
+
+
+def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_else():
+    angles = np.linspace(0, np.pi, 40)
+    rows = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    words = [("en", str(number)) for number in range(40)] + [("de", "x")]
+    counted = np.repeat(np.arange(41), [2, *[3] * 40])  # the first is not frequent
+    toy = SimpleNamespace(
+        words=words,
+        word=counted,
+        word_class=np.full(len(counted), NOUN),
+        embeddings=np.vstack([rows, rows[:1]]),
+    )
+    alike = like_words(toy)
+    cosines = {number: rows[5] @ rows[number] for number in range(1, 40) if rows[5] @ rows[number] <= 0.6}
+    expected = sorted(cosines, key=lambda number: -cosines[number])
+    assert alike[5].tolist()[: len(expected)] == expected[:24] and (alike[40] == -1).all()
 
 
 # ------------------------------------------------------------------ losses
@@ -270,9 +298,6 @@ def test_a_cell_wants_the_smallest_box_around_it():
     wanted, there = cell_boxes(boxes, 2, 2)
     assert there.tolist() == [True] * 4
     assert wanted[0].tolist() == [0.0, 0.0, 0.5, 0.5] and wanted[3].tolist() == [0.0, 0.0, 1.0, 1.0]
-
-
-def test_no_boxes():
     assert not cell_boxes(np.zeros((0, 4)), 3, 3)[1].any()
 
 
@@ -282,138 +307,163 @@ def test_overlaps():
     assert overlaps_of(first, second).tolist() == pytest.approx([1 / 7, 1.0, 0.0], abs=1e-6)
 
 
-def test_padding(features):
-    rows = draws_of(features).batch(0, 0)
+def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
+    """A second time, from the logits of each photo."""
+    drawn = draws_of(seen).batch(0, 0)[:2]
+    boxes = {drawn[0].photo: np.array([[0.1, 0.1, 0.9, 0.9]])}
+    found = MarkLoss(seen, boxes, 0.5)(network, drawn, lambda rows: rows)
+    logits = np.concatenate(calibrate.logits_of(network, seen, drawn)).astype(float)
+    right = np.concatenate([row.right for row in drawn]) > 0
+    words = np.logaddexp(0, -logits[right]).mean() / 2 + np.logaddexp(0, logits[~right]).mean() / 2
+    assert found["words"].item() == pytest.approx(words, abs=1e-5)
+    height, width = seen.side
+    cells = torch.from_numpy(seen.cells[[drawn[0].photo]].astype(np.float32))
+    confidence, shown = (item[0] for item in network.object_boxes(cells, height, width))
+    inside = [
+        0.1 < (x + 0.5) / width < 0.9 and 0.1 < (y + 0.5) / height < 0.9
+        for y in range(height)
+        for x in range(width)
+    ]
+    wanted = torch.tensor([[0.1, 0.1, 0.9, 0.9]]).expand(sum(inside), 4)
+    assert found["confidence"].item() == pytest.approx(
+        F.binary_cross_entropy_with_logits(confidence, torch.tensor(inside).float()).item(), abs=1e-5
+    )
+    assert found["boxes"].item() == pytest.approx(
+        (1 - overlaps_of(shown[torch.tensor(inside)], wanted)).mean().item(), abs=1e-5
+    )
+    total = words + 0.5 * (found["confidence"].item() + found["boxes"].item())
+    assert found["loss"].item() == pytest.approx(total, abs=1e-5)
+
+
+def test_words_are_padded(seen):
+    rows = draws_of(seen).batch(0, 0)
     words, classes, right, there = padded(rows)
     assert there.sum(dim=1).tolist() == [len(row.words) for row in rows]
     assert words[1][there[1]].tolist() == rows[1].words.tolist()
     assert right[~there].abs().max() == 0 and classes.max() < len(MARKED_CLASSES)
 
 
-# ------------------------------------------------------------------ mentions
+# ------------------------------------------------------------------ things
 
 
 def test_what_a_window_shows_is_mentioned_unknown_or_not():
     alike = np.full(len(THINGS), 0.55)
     alike[THINGS.index("dog")], alike[THINGS.index("car")] = 0.9, 0.2
-    boxes = np.array(
-        [[0, 0, 0.4, 0.4, THINGS.index(name), 0.9] for name in ("dog",)]
-        + [[0.6, 0.6, 1, 1, THINGS.index("car"), 0.9], [0.6, 0, 1, 0.4, THINGS.index("cat"), 0.9]]
-    )
-    windows = np.array([[0, 0, 0.4, 0.3], [0.6, 0.6, 1, 1], [0.6, 0, 1, 0.4], [0, 0.5, 0.4, 1]])
+    corners = {"dog": (0, 0, 0.4, 0.4), "car": (0.6, 0.6, 1, 1), "cat": (0.6, 0, 1, 0.4)}
+    boxes = np.array([[*box, THINGS.index(name), 0.9] for name, box in corners.items()])
+    windows = np.array([[0, 0, 0.4, 0.3], corners["car"], corners["cat"], [0, 0.5, 0.4, 1]])
     assert window_labels(windows, boxes, alike).tolist() == [1, 0, -1, -1]
+    assert window_labels(windows, np.zeros((0, 6)), alike).tolist() == [-1] * 4
 
 
-def test_names_of_objects(embedded):
-    names = names_of_objects(embedded)
-    alike = likeness(embedded.encode_texts(["Hund", "femme"]), names)
+def test_nouns_are_like_the_names_of_things(seen, embedded):
+    names = objects.names_of_objects(embedded)
+    alike = objects.likeness(embedded.encode_texts(["Hund", "femme"]), names)
     assert alike[THINGS.index("dog")] > 0.7 and alike[THINGS.index("person")] > 0.7
     assert alike[THINGS.index("toaster")] < 0.5
-    assert likeness(np.zeros((0, 512)), names).max() == -1
+    assert objects.likeness(np.zeros((0, 512)), names).max() == -1
+    last = len(seen.words) - 1
+    row = seen.embeddings[[last]].astype(np.float32)
+    found = objects.alike_objects(seen, embedded)[last]
+    assert found == pytest.approx(objects.likeness(row, names), abs=1e-5)
 
 
-def test_likeness_of_all_words(features, embedded):
-    """The second way: one word at a time."""
-    found = alike_objects(features, embedded)
-    for place in (0, len(features.words) - 1):
-        row = features.embeddings[[place]].astype(np.float32)
-        assert found[place] == pytest.approx(likeness(row, names_of_objects(embedded)), abs=1e-5)
-
-
-# ------------------------------------------------------------------ naming
-
-
-def test_a_word_learns_to_name_its_region(rows, features, embedded, small, monkeypatch, tmp_path):
-    monkeypatch.setattr(objects, "_STEPS", 150)
-    boxes = read_boxes(str(rows.with_name("boxes.json")), features.files)
-    things = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
-    written = (tmp_path / "things.npz").stat().st_mtime_ns
-    again = object_regions(features, boxes, embedded, tmp_path / "things.npz", lambda message: None)
-    assert (tmp_path / "things.npz").stat().st_mtime_ns == written and np.array_equal(again.rows, things.rows)
-    assert things.photo.tolist() == list(range(24)) and things.thing[1] == THINGS.index("car")
-    judge = recipe.new_network(settings(rows, tmp_path), features)
-    photos = naming_photos(boxes, 0)
-    assert 12 <= len(photos) < 24
-    train_naming(judge, features, things, photos, embedded, 0)
-    nouns = [features.place_of["en", name] for name in ("dog", "car", "boat", "horse")]
-    words = torch.from_numpy(features.embeddings[nouns].astype(np.float32))
-    found = judge.naming_logits(
+def test_a_word_has_learned_to_name_its_region(rows, seen, network, trained):
+    boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
+    photos = objects.naming_photos(boxes, 0)
+    assert 10 <= len(photos) < N_CAPTIONED
+    stored = np.load(trained[1] / "features" / "things.npz")
+    assert stored["photo"].tolist() == list(range(N_CAPTIONED)) and stored["thing"][1] == THINGS.index("car")
+    nouns = [seen.place_of["en", name] for name in SHAPES]
+    words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
+    found = network.naming_logits(
         words.expand(len(photos), 4, 512),
-        torch.from_numpy(things.rows[photos].astype(np.float32))[:, None],
-        torch.from_numpy(features.whole[photos].astype(np.float32)),
+        torch.from_numpy(stored["rows"][photos].astype(np.float32))[:, None],
+        torch.from_numpy(seen.whole[photos].astype(np.float32)),
     )[:, :, 0]
-    assert found.argmax(dim=1).tolist() == [photo % 4 for photo in photos]
+    named = found.argmax(dim=1).numpy() == np.array(photos) % 4
+    assert named.mean() > 0.9
 
 
-# ------------------------------------------------------------------ the recipe
+# ------------------------------------------------------------------ calibration
 
 
-def settings(rows, out, **given):
-    return MarkCalibrationSettings(
-        out=str(out), rows=str(rows), boxes=str(rows.with_name("boxes.json")), steps=4, batch_size=5,
-        reduced=8, hidden=8, inner=12, captions=2, others=1, languages=["en:2"], nouns=5, noun_count=1,
-        log_every=2, checkpoint_every=2, **given,
-    )  # fmt: skip
+def logits_of_both():
+    chance = np.random.default_rng(3)
+    return chance.normal(1.5, 1.2, 900), chance.normal(-0.5, 0.8, 300)
 
 
-@pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr(calibrate, "LEAST", 8)
-    monkeypatch.setattr(objects, "_LEAST", 2)
-    monkeypatch.setattr(objects, "_STEPS", 20)
+def test_a_curve_minimises_the_cross_entropy():
+    right, wrong = logits_of_both()
+    curve = calibrate.fit_curve(right, wrong)
+
+    def loss(theta):
+        positive, negative = theta[0] * right + theta[1], theta[0] * wrong + theta[1]
+        entropy = np.logaddexp(0, -positive).mean() / 2 + np.logaddexp(0, negative).mean() / 2
+        return entropy + 5e-5 * (theta**2).sum()
+
+    best = minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-9}).x
+    assert [curve.scale, curve.bias] == pytest.approx(best.tolist(), abs=1e-4)
 
 
-def test_the_recipe(rows, tmp_path, small, embedded):
-    out = tmp_path / "judge"
-    result = recipe.train(settings(rows, out, max_minutes=None), command="make judge")
-    assert result.finished and result.step == 4 and "words" in result.losses and "boxes" in result.losses
-    loaded = load_mark_calibration(out, backbone=embedded)
-    assert loaded.backbone == "embedded" and loaded.nouns["en"]
-    assert loaded.notes["photos"] == {"train": 16, "calibrate": 7}
-    card = (out / "README.md").read_text()
-    assert "judge" in card and "YOLOX" in card and "7 of the held-out photos" in card
-    again = recipe.train(settings(rows, out), command="make judge")
-    assert again.resumed_from == 4
+def test_a_curve_has_the_quantiles_of_right_ones_and_what_is_found():
+    right, wrong = logits_of_both()
+    curve = calibrate.fit_curve(right, wrong)
+    p, others = (1 / (1 + np.exp(-(curve.scale * own + curve.bias))) for own in (right, wrong))
+    assert curve.quantiles == pytest.approx(np.quantile(p, RATES).tolist(), abs=1e-12)
+    assert curve.found == pytest.approx((others < curve.quantiles[10]).mean(), abs=1e-12)
+    assert (p < curve.quantiles[10]).mean() == pytest.approx(0.05, abs=2e-3)
+    apart = calibrate.fit_curve(np.array([5.0, 6.0]), np.array([-5.0, -6.0]))
+    assert np.isfinite([apart.scale, apart.bias]).all() and apart.found == 1.0
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"boxes": ""}, "boxes is missing"),
-        ({"boxes": "nowhere.json"}, "no file of boxes"),
-        ({"base": "embedded-free"}, "feature map"),
-        ({"rows": "nowhere.jsonl"}, "cannot be read"),
-    ],
-)
-def test_bad_settings(rows, tmp_path, change, said):
-    given = settings(rows, tmp_path / "judge")
-    for name, value in change.items():
-        setattr(given, name, value)
-    with pytest.raises((CapscoreError, FileNotFoundError), match=said):
-        recipe.train(given)
+def test_other_languages_count_as_so_many_logits_together(monkeypatch):
+    """Weights 1, 1, and ½ for each of the others: the middles lie at ½, 1¼, 2 and 2¾ of 3 before the last."""
+    monkeypatch.setattr(calibrate, "PRIOR", 1)
+    monkeypatch.setattr(calibrate, "RATES", (0.0, 1 / 6, 5 / 12, 0.5, 1.0))
+    found = calibrate._quantiles(np.array([0.1, 0.5]), np.array([0.3, 0.9]))
+    # cumulated: .1 → ½, .3 → 1¼, .5 → 2, .9 → 2¾, each over 3
+    assert found.tolist() == pytest.approx([0.1, 0.1, 0.3, 0.3 + 0.2 / 3, 0.9])
 
 
-@pytest.mark.parametrize("change", [{"steps": 0}, {"dropout": 1.0}, {"rows": ""}, {"languages": ["en"]}])
-def test_settings_out_of_range(rows, tmp_path, change):
-    with pytest.raises(CapscoreError):
-        MarkCalibrationSettings(**{"out": str(tmp_path), "rows": str(rows), **change})
+@pytest.mark.parametrize("right", [[1.0], [1.0, float("nan")]])
+def test_too_few_or_undefined_logits_are_an_error(right):
+    with pytest.raises(CapscoreError, match=r"expected at least 2|NaN"):
+        calibrate.fit_curve(np.array(right), np.array([0.0, 1.0]))
+
+
+def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
+    """The halves have opposite labels, so each is judged wrongly; unknown ones teach nothing."""
+    monkeypatch.setattr(calibrate, "_STEPS", 200)
+    torch.manual_seed(0)
+    inputs = torch.linspace(-1, 1, 40)[:, None]
+    half = np.arange(40) % 2
+    labels = np.where(half == 0, inputs[:, 0] > 0, inputs[:, 0] < 0).astype(int)
+    labels[:2] = -1
+    layers = torch.nn.Linear(1, 1)
+    logits = calibrate.crossed(layers, lambda rows: layers(rows)[:, 0], inputs, labels, half)
+    assert ((logits[2:] > 0) != (labels[2:] == 1)).mean() > 0.8
+
+
+def test_cases_have_one_wrong_word_that_the_photo_does_not_support(seen):
+    photos = np.flatnonzero(seen.split == "calibrate").tolist()
+    draws = draws_of(seen, photos, len(photos), captions=8, rare=2)
+    cases = calibrate.make_cases(seen, draws, lambda texts: np.zeros((len(texts), 512)), 0)
+    kinds = Counter(case.kind for case in cases)
+    assert kinds["right"] == 3 * len(photos) and kinds["planted"] > kinds["right"] and kinds["other"] > 5
+    for case in cases:
+        own = {seen.captions[caption] for caption in seen.captions_of[case.photo]}
+        words, caption = case.row.words, case.row.text
+        assert all(caption[word.start : word.end] == word.text for word in words)
+        assert case.kind != "right" or (caption in own and set(case.labels) == {1, -1})
+        assert case.kind != "other" or (caption not in own and set(case.labels) == {-1})
+        if case.kind == "planted":
+            (wrong,) = np.flatnonzero(case.labels == 0)
+            word = seen.place_of[case.row.language, words[wrong].text.lower()]
+            assert caption not in own and seen.support[word, case.photo] < SUPPORTED * 255
 
 
 # ------------------------------------------------------------------ boxes of a detector
-
-
-def test_a_photo_is_fitted_into_a_square():
-    pixels, ratio = fitted(Image.new("RGB", (832, 208), (10, 20, 30)))
-    assert pixels.shape == (3, SIDE, SIDE) and ratio == 0.5
-    assert pixels[:, 0, 0].tolist() == [30, 20, 10] and pixels[:, 300, 0].tolist() == [114, 114, 114]
-
-
-def test_an_output_is_decoded():
-    found = np.zeros((52 * 52 + 26 * 26 + 13 * 13, 7))
-    found[53] = [0.5, 0.25, np.log(2), 0.0, 0.8, 0.5, 1.0]  # second row and column of the finest grid
-    boxes, scores = decoded(found)
-    assert boxes[53].tolist() == pytest.approx([4.0, 6.0, 20.0, 14.0])
-    assert scores[53].tolist() == pytest.approx([0.4, 0.8])
 
 
 class _Session:
@@ -423,10 +473,10 @@ class _Session:
         self.file = file
 
     def get_inputs(self):
-        return [type("Input", (), {"name": "images"})]
+        return [SimpleNamespace(name="images")]
 
     def run(self, names, given):
-        assert given["images"].shape == (1, 3, SIDE, SIDE)
+        assert given["images"].shape == (1, 3, box_command.SIDE, box_command.SIDE)
         found = np.full((1, 52 * 52 + 26 * 26 + 13 * 13, 85), 0.0)
         for cell, certain in ((0, 0.9), (1, 0.7)):
             found[0, cell, :5] = [1.0 - cell, 1.0, np.log(2), np.log(2), 1.0]
@@ -435,29 +485,27 @@ class _Session:
 
 
 def test_boxes_of_the_training_photos(rows, tmp_path, monkeypatch):
-    module = type("onnxruntime", (), {"InferenceSession": _Session})
-    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", module)
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", SimpleNamespace(InferenceSession=_Session))
     out = tmp_path / "boxes.json"
-    settings = box_command.Settings(rows=str(rows), detector="yolox.onnx", out=str(out))
-    assert box_command.write_boxes(settings) == 16
-    ((box,), *_) = json.loads(out.read_text()).values()
-    # the photo of 128 × 96 pixels was enlarged 3.25 times; the box is 16 pixels wide
-    assert box == [
-        0.0,
-        0.0,
-        pytest.approx(16 / 3.25 / 128, abs=1e-4),
-        pytest.approx(16 / 3.25 / 96, abs=1e-4),
-        16,
-        0.9,
-    ]
-
-
-def test_a_detector_needs_onnxruntime(monkeypatch):
+    box_command.main(["--rows", str(rows), "--detector", "yolox.onnx", "--out", str(out)])
+    found = json.loads(out.read_text())
+    # the photo of 64 × 48 pixels was enlarged 6.5 times; the box is 16 pixels wide
+    expected = [0.0, 0.0, *(pytest.approx(16 / 6.5 / side, abs=1e-4) for side in (64, 48)), 16, 0.9]
+    assert len(found) == 17 and all(own == [expected] for own in found.values())
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
     with pytest.raises(MissingExtraError, match="capscore\\[boxes\\]"):
         box_command.Detector("yolox.onnx")
 
 
-def test_a_missing_file_of_the_boxes():
-    with pytest.raises(InputError, match="--detector is missing"):
-        box_command.Settings(rows="rows", out="out")
+def test_a_photo_is_fitted_into_a_square_blue_first():
+    pixels, ratio = box_command.fitted(Image.new("RGB", (832, 208), (10, 20, 30)))
+    assert pixels.shape == (3, 416, 416) and ratio == 0.5
+    assert pixels[:, 0, 0].tolist() == [30, 20, 10] and pixels[:, 300, 0].tolist() == [114, 114, 114]
+
+
+def test_a_detector_s_output_is_decoded():
+    found = np.zeros((52 * 52 + 26 * 26 + 13 * 13, 7))
+    found[53] = [0.5, 0.25, np.log(2), 0.0, 0.8, 0.5, 1.0]  # second row and column of the finest grid
+    boxes, scores = box_command.decoded(found)
+    assert boxes[53].tolist() == pytest.approx([4.0, 6.0, 20.0, 14.0])
+    assert scores[53].tolist() == pytest.approx([0.4, 0.8])
