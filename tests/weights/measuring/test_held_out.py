@@ -2,52 +2,72 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
 
-from weights.measuring.held_out import XTD10, described_photo, main, xtd10_rows
+from weights.measuring.held_out import XTD10, described_photo, main
 
 
-@pytest.fixture
-def xtd10(tmp_path):
-    photos = [
+def lines(path, *texts):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+
+
+def written(folder, name):
+    return [json.loads(line) for line in (folder / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_flickr8k_s_captions_in_many_languages_and_those_of_its_test_photos(tmp_path):
+    folder, out = tmp_path / "flickr8k", tmp_path / "out"
+    lines(folder / "images" / "1_a.jpg")
+    listed = {
+        "1_a.jpg": {"en": ["one", "two"], "hi_mt": ["x"], "de": ["eins"], "split": "test"},
+        "2_b.jpg": {"en": ["y"]},
+    }
+    (folder / "multilingual_captions.json").write_text(json.dumps(listed))
+    lines(folder / "Flickr_8k.testImages.txt", "1_a.jpg")
+    lines(folder / "Flickr8k.token.txt", "1_a.jpg#0\tfirst", "1_a.jpg#1\tsecond", "3_c.jpg#0\tthird")
+    main(["--flickr8k", str(folder), "--out", str(out)])
+    photos = written(out, "photos")
+    assert [(row["caption"], row["language"]) for row in photos] == [
+        ("one", "en"),
+        ("two", "en"),
+        ("eins", "de"),
+    ]
+    assert photos[0]["image"] == str(folder / "images" / "1_a.jpg")
+    assert written(out, "english") == [
+        {"id": "1_a.jpg", "stand_in": "first", "caption": "second", "language": "en"}
+    ]
+
+
+def test_dutch_descriptions_stand_beside_multi30k_s_english(tmp_path):
+    for number in range(5):
+        lines(tmp_path / "Test" / f"test.{number}", f"nl {number}", "" if number else "twee")
+    english = gzip.compress(b"english one\nenglish two\n")
+    (tmp_path / "test_2016_flickr.en.gz").write_bytes(english)
+    main(["--dutch", str(tmp_path / "Test"), "--multi30k", str(tmp_path), "--out", str(tmp_path / "out")])
+    rows = written(tmp_path / "out", "dutch")
+    assert len(rows) == 6
+    assert rows[1] == {"id": "1", "stand_in": "english two", "caption": "twee", "language": "nl"}
+
+
+def test_photos_that_the_training_describes_are_left_out(tmp_path):
+    files = (
         "COCO_train2014_000000000009.jpg",
         "COCO_val2014_000000000031.jpg",
         "COCO_val2014_000000000045.jpg",
-    ]
-    (tmp_path / "test_image_names.txt").write_text("\n".join(photos) + "\n", encoding="utf-8")
-    for language in ("en", *XTD10):
-        lines = "".join(f"{language} {number}\n" for number in range(3))
-        (tmp_path / f"test_1kcaptions_{language}.txt").write_text(lines, encoding="utf-8")
-    return tmp_path
-
-
-def write_trained(folder, *ids):
-    path = folder / "captions.jsonl"
-    path.write_text("".join(json.dumps({"id": name}) + "\n" for name in ids), encoding="utf-8")
-    return path
-
-
-def test_photos_that_the_training_describes_are_left_out(xtd10):
-    trained = write_trained(
-        xtd10, "jsts/jsts/31-7", "tatoeba/tatoeba/ab", "mscoco-it/mscoco-it/COCO_val2014_000000000009.jpg#1"
     )
-    rows = xtd10_rows(xtd10, trained)
+    lines(tmp_path / "test_image_names.txt", *files)
+    for language in ("en", *XTD10):
+        lines(tmp_path / f"test_1kcaptions_{language}.txt", *(f"{language} {number}" for number in range(3)))
+    ids = ("jsts/jsts/31-7", "tatoeba/tatoeba/ab", "mscoco-it/mscoco-it/COCO_val2014_000000000009.jpg#1")
+    lines(tmp_path / "trained.jsonl", *(json.dumps({"id": name}) for name in ids))
+    main(["--xtd10", str(tmp_path), "--trained", str(tmp_path / "trained.jsonl"), "--out", str(tmp_path)])
+    rows = written(tmp_path, "xtd10")
     assert {row["id"] for row in rows} == {"COCO_val2014_000000000045.jpg"} and len(rows) == len(XTD10)
-    assert rows[0] == {
-        "id": "COCO_val2014_000000000045.jpg",
-        "stand_in": "en 2",
-        "caption": "es 2",
-        "language": "es",
-    }
-
-
-def test_the_command_writes_them(xtd10, capsys):
-    trained = write_trained(xtd10, "tatoeba/tatoeba/ab")
-    main(["--xtd10", str(xtd10), "--trained", str(trained), "--out", str(xtd10 / "out")])
-    assert capsys.readouterr().out.endswith("xtd10.jsonl: 21 captions\n")
-    assert len((xtd10 / "out" / "xtd10.jsonl").read_text(encoding="utf-8").splitlines()) == 21
+    assert rows[0] == {"id": files[2], "stand_in": "en 2", "caption": "es 2", "language": "es"}
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,20 @@ pytestmark = pytest.mark.filterwarnings("ignore::capscore.TruncationWarning")
 class Harsh(ColourBackbone):
     """Turns texts of up to two words to the colour green."""
 
+    name = "harsh"
+
     def encode_tokens(self, ids):
         rows = super().encode_tokens(ids)
         rows[[len(sequence) < 5 for sequence in ids]] = [0.1, 0.99, 0.1]
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+TOWERS = {"plain": ColourBackbone(fingerprint="plain"), "harsh": Harsh(fingerprint="harsh")}
+
+
 @pytest.fixture
 def tower():
-    plain, harsh = ColourBackbone(fingerprint="plain"), Harsh(fingerprint="harsh")
-    return Tower("harsh", Embedder(harsh, cache=None), Embedder(plain, cache=None))
+    return Tower("harsh", *(Embedder(TOWERS[name], cache=None) for name in ("harsh", "plain")))
 
 
 @pytest.fixture
@@ -41,18 +45,16 @@ def captions():
     return CaptionSet("toy", "", "", "en", texts, names, photos)
 
 
-def test_a_set_of_captions(tower, captions):
+def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
     found = study.measure_set("toys", captions, [tower])
     assert (found["language"], found["n_captions"], found["n_photos"]) == ("en", 4, 2)
-    assert found["images"] == "photos"
+    assert found["images"] == "photos" and list(found["results"]) == ["mcs@colours", "harsh"]
     plain, harsh = found["results"].values()
-    assert list(found["results"]) == ["mcs@colours", "harsh"]
     assert plain["kept"] == 1 and harsh["kept"] < 0.9
     assert plain["styles"] == {} and harsh["styles"]["given"]["below_half"] == 0.25
     assert harsh["styles"]["paragraph"]["n"] == 2
     assert len(plain["drops"]) == 5 + 6 + 1
     assert [*harsh["curves"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
-    json.dumps(found)
 
 
 def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
@@ -65,20 +67,6 @@ def test_captions_of_models_are_held_against_themselves(tower):
     kept = study.kept_of_texts(tower, ["red ball", "red ball and a red car"])
     # the cosine of red with what the harsh one makes of it
     np.testing.assert_allclose(kept, [0.1 / np.sqrt(0.1**2 + 0.99**2 + 0.1**2), 1], atol=1e-6)
-
-
-def test_captions_of_models_are_counted_in_each_data_set_and_in_all(tower, monkeypatch, tmp_path):
-    def read(data):
-        yield "one", lambda: ["red ball", "red ball and a red car"]
-        yield "two", lambda: (_ for _ in ()).throw(InputError("not there"))
-
-    monkeypatch.setattr(study, "model_captions", read)
-    found = {"models": {}, "missing": {}}
-    study.measure_models(found, tmp_path, [tower])
-    assert (
-        found["models"]["one"]["harsh"]["below_half"] == 0.5 == found["models"]["all"]["harsh"]["below_half"]
-    )
-    assert found["missing"] == {"captions of captioning models, two": "not there"}
 
 
 def test_captions_of_models_as_they_are_compared():
@@ -101,32 +89,37 @@ def test_a_photo_that_is_trained_on_is_refused(captions, tmp_path):
     assert caught.value.row == 1
 
 
-def test_tables(tower, captions):
-    found = {
-        "sets": [study.measure_set("toys", captions, [tower])],
-        "models": {},
-        "agreement": {"τ_c": {"harsh": (53.7, 53.2)}},
-        "search": {"search": {"harsh": {"R@1": (28.7, 28.4)}}},
-        "missing": {"Dutch": "no file"},
-    }
-    text = study.markdown(found, ["harsh"])
-    assert "| en | toys, 4 captions, photos | mcs@colours |" in text
-    assert "| en | toys | below half | 25.0 |" in text
-    assert "| τ_c | harsh | 53.70 | 53.20 | −0.50 |" in text
-    assert "| search, R@1 | harsh | 28.70 | 28.40 | −0.30 |" in text
-    assert "- Dutch: no file" in text
-    tables = [line.count("|") for line in text.splitlines() if line.startswith("|")]
-    assert tables and min(tables) > 4
-
-
-def test_search_ranks_the_test_photos(tower, tmp_path):
-    (tmp_path / "flickr8k").mkdir()
+def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, monkeypatch):
+    data, photos, held_out = (tmp_path / name for name in ("data", "photos", "held_out"))
+    for folder in (data / "flickr8k", data / "polaris", photos / "flickr8k", held_out):
+        folder.mkdir(parents=True)
     for name, colour in (("1_a.jpg", "red"), ("2_b.jpg", "blue")):
-        Image.new("RGB", (6, 6), colour).save(tmp_path / "flickr8k" / name)
-    (tmp_path / "flickr8k" / "Flickr_8k.testImages.txt").write_text("1_a.jpg\n2_b.jpg\n")
-    lines = "1_a.jpg#0\tred red red car\n2_b.jpg#0\tblue sea\n"
-    (tmp_path / "flickr8k" / "Flickr8k.token.txt").write_text(lines)
-    found = {"search": {}, "missing": {}}
-    study.measure_search(found, tmp_path, tmp_path, [tower])
-    values = found["search"]["search among 2 test photos of Flickr8k, en"]["harsh"]
-    assert values["R@1"] == [100.0, 50.0] and values["R@5"] == [100.0, 100.0]
+        Image.new("RGB", (6, 6), colour).save(photos / "flickr8k" / name)
+    (data / "flickr8k" / "Flickr_8k.testImages.txt").write_text("1_a.jpg\n2_b.jpg\n")
+    (data / "flickr8k" / "Flickr8k.token.txt").write_text("1_a.jpg#0\tred red red car\n2_b.jpg#0\tblue sea\n")
+    texts = ["Red ball.", "red ball and a red car"]
+    (data / "polaris" / "polaris_exp_val.json").write_text(json.dumps([{"mt": text} for text in texts]))
+    rows = [
+        {"id": name, "stand_in": text, "caption": text + " and more", "language": "en"}
+        for name, text in (("1_a.jpg", "a red ball"), ("2_b.jpg", "the blue sea"))
+    ]
+    (held_out / "english.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(study, "LEAST", 2)
+    monkeypatch.setattr(study, "plain_backbone", lambda spec: "plain")
+    monkeypatch.setattr(study, "resolve_cache", lambda cache: None)
+    monkeypatch.setattr("capscore.load_backbone", TOWERS.__getitem__)
+    folders = ["--data", str(data), "--photos", str(photos), "--held-out", str(held_out)]
+    files = [tmp_path / "out.json", tmp_path / "out.md"]
+    study.main([*folders, "--backbone", "harsh", "--output", str(files[0]), "--markdown", str(files[1])])
+    found, table = json.loads(files[0].read_text()), files[1].read_text()
+    assert [item["title"] for item in found["sets"]] == ["Flickr8k test"]
+    assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
+    assert found["models"]["all"] == found["models"]["polaris"]
+    (values,) = found["search"].values()
+    assert values["harsh"] == {"R@1": [100.0, 50.0], "R@5": [100.0, 100.0], "R@10": [100.0, 100.0]}
+    assert {"agreement", "captions of captioning models, thumb", "Flickr8k, 83 photos"} <= set(
+        found["missing"]
+    )
+    assert "| en | Flickr8k test, 2 captions, stand-in | mcs@colours |" in table
+    assert "| search among 2 test photos of Flickr8k, en, R@1 | harsh | 100.00 | 50.00 | −50.00 |" in table
+    assert "| polaris | harsh | 2 | 50.0 |" in table and "- agreement: " in table

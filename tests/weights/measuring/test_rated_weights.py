@@ -1,8 +1,9 @@
-"""The study of rated weights: its table, its translations, and its numbers computed a second way."""
+"""The study of rated weights: its translations, its table, and its numbers computed a second way."""
 
 from __future__ import annotations
 
-import doctest
+import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,14 +13,14 @@ from scipy.stats import kendalltau
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from tests.toy import ColourBackbone
-from weights.measuring import rated_weights
-from weights.measuring.rated_weights import Line, RatedCaptions, in_languages, markdown, measure_ratings
+from weights.measuring import rated_weights as study
+from weights.measuring.rated_weights import RatedCaptions, in_languages, measure_ratings, measure_search
 
 
 class RedBlind(ColourBackbone):
     """Sees green and blue alone."""
 
-    name, revision = "red-blind", "w00000001"
+    name, revision, rated_from = "red-blind", "w00000001", "red"
 
     def encode_pixels(self, pixels):
         rows = super().encode_pixels(pixels)
@@ -27,13 +28,18 @@ class RedBlind(ColourBackbone):
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
+BACKBONES = ColourBackbone(fingerprint="a"), RedBlind(fingerprint="b")
+COLOURS = [(240, 20, 20), (30, 230, 25), (10, 30, 220), (200, 100, 15)]
+
+
 @pytest.fixture
 def rated(tmp_path) -> RatedCaptions:
     images, captions, ratings = [], [], []
-    for number, colour in enumerate([(240, 20, 20), (30, 230, 25), (10, 30, 220), (200, 100, 15)]):
-        path = tmp_path / f"{number}.png"
-        Image.new("RGB", (6, 6), colour).save(path)
-        for text, rating in (("red", colour[0]), ("green", colour[1]), ("blue", colour[2])):
+    (tmp_path / "flickr8k").mkdir()
+    for number, colour in enumerate(COLOURS):
+        path = tmp_path / "flickr8k" / f"{number}.jpg"
+        Image.new("RGB", (6, 6), colour).save(path, "PNG")
+        for text, rating in zip(("red", "green", "blue"), colour, strict=True):
             images.append(path)
             captions.append(text)
             ratings.append([rating // 60, rating // 50])
@@ -41,21 +47,19 @@ def rated(tmp_path) -> RatedCaptions:
 
 
 def test_lines_are_before_after_and_the_difference(rated):
-    backbones = ColourBackbone(fingerprint="a"), RedBlind(fingerprint="b")
-    lines = measure_ratings(rated, [Embedder(own) for own in backbones], TaskOptions(bootstrap=200))
+    embedders = [Embedder(backbone, cache=None) for backbone in BACKBONES]
+    lines = measure_ratings(rated, embedders, TaskOptions(bootstrap=200))
     assert [line.title for line in lines] == ["Toy, τ_c", "Toy, τ_b"] and lines[0].n == 12
     flat = [rating for pair in rated.ratings for rating in pair]
     for line, variant in zip(lines, "cb", strict=True):
         found = []
-        for backbone, value in zip(backbones, (line.before, line.after), strict=True):
+        for backbone, value in zip(BACKBONES, (line.before, line.after), strict=True):
             photos = backbone.encode_images([Image.open(path) for path in rated.images])
             scores = (photos * backbone.encode_texts(rated.captions)).sum(axis=1)
-            expected = kendalltau(np.repeat(scores, 2), flat, variant=variant).statistic
-            assert value.value == pytest.approx(expected, abs=1e-8)
+            found.append(kendalltau(np.repeat(scores, 2), flat, variant=variant).statistic)
+            assert value.value == pytest.approx(found[-1], abs=1e-8)
             assert value.interval[0] <= value.value <= value.interval[1]
-            found.append(expected)
-        assert line.difference.value == pytest.approx(found[1] - found[0], abs=1e-8)
-        assert line.difference.value < 0
+        assert line.difference.value == pytest.approx(found[1] - found[0], abs=1e-8) and found[1] < found[0]
 
 
 def test_captions_are_translated_where_somebody_translated_them(rated):
@@ -71,11 +75,34 @@ def test_captions_are_translated_where_somebody_translated_them(rated):
     assert parts[2].captions == ["red"] * 4 and parts[2].ratings == rated.ratings[::3]
 
 
-def test_what_is_missing_says_why():
-    base = ColourBackbone()
-    table = markdown([Line("VICR", missing="no photos")], base, base)
-    assert "| VICR — not measured: no photos |" in table
+def test_search_is_among_the_held_out_photos_before_and_after(rated, tmp_path):
+    tokens = "0.jpg#0\tred\n1.jpg#0\tgreen\n2.jpg#0\tblue\n3.jpg#0\tred\n"
+    (tmp_path / "flickr8k" / "Flickr8k.token.txt").write_text(tokens)
+    embedders = [Embedder(backbone, cache=None) for backbone in BACKBONES]
+    texts = {"zh": {}, "de": {"blue": "blue"}}
+    lines = measure_search(
+        tmp_path, tmp_path, frozenset([0, 1, 2]), texts, embedders, TaskOptions(bootstrap=50)
+    )
+    first, _, missing, german, _ = lines
+    assert first.title == "search among 3 photos, en, R@1" and first.n == 3
+    assert first.before.value == 1 and first.after.value <= 1
+    assert first.difference.value == pytest.approx(first.after.value - 1)
+    assert missing.missing and german.n == 1 and german.after.value == 1
 
 
-def test_examples():
-    assert doctest.testmod(rated_weights).failed == 0
+def test_the_command_writes_what_is_there_and_why_the_rest_is_not(rated, tmp_path, monkeypatch):
+    monkeypatch.setattr(study, "rated_split", lambda folder: SimpleNamespace(held_out=frozenset([0])))
+    monkeypatch.setattr(study, "translations", lambda data, packages: {"de": {"red": "rot"}})
+    monkeypatch.setattr(study, "flickr8k_ratings", lambda data, photos, held_out: [rated])
+    monkeypatch.setattr(study, "resolve_cache", lambda cache: None)
+    monkeypatch.setattr("capscore.load_backbone", lambda name: BACKBONES[name == "after"])
+    files = [tmp_path / "out.json", tmp_path / "out.md"]
+    folders = ["--data", str(tmp_path), "--photos", str(tmp_path), "--base", "before", "--rated", "after"]
+    study.main([*folders, "--output", str(files[0]), "--markdown", str(files[1])])
+    found, table = json.loads(files[0].read_text()), files[1].read_text()
+    assert [line["title"] for line in found["lines"] if not line["missing"]] == [
+        "Toy, τ_c", "Toy, τ_b", "Toy, en of Multi30k's, τ_c", "Toy, en of Multi30k's, τ_b", "Toy, de, τ_c", "Toy, de, τ_b"
+    ]  # fmt: skip
+    assert {line["title"] for line in found["lines"] if line["missing"]} == {"VICR", "search", "VALSE"}
+    assert "| Toy, τ_c | 12 | " in table and "| VICR — not measured: " in table
+    assert "`colours@w00000000`" in table and found["rated"] == "red"
