@@ -1,9 +1,8 @@
 """Measures how well a backbone matches captions with photos: text → image retrieval on a folder of photos.
 
-    python -m weights.measuring.retrieval --images Flickr8k/images --captions Flickr8k.token.txt
+    python -m weights.measuring.retrieval --images Flickr8k/images --captions captions.json
 
-In: photos, and captions as Flickr8k's token file (`photo.jpg#0<TAB>caption`) or as JSON
-`{photo: {language: [captions]}}`. Out: R@1, R@5, R@10 in percent per language, each with its 95 % interval,
+In: photos, and captions as JSON, `{photo: {language: [captions]}}`. Out: R@1, R@5, R@10 in percent per language, each with its 95 % interval,
 beside chance. A caption ranks the photos that are in the folder; the others' captions are left out. Ties
 count against the caption.
 """
@@ -81,17 +80,12 @@ def available(files: list[Path], what: str) -> list[Path]:
 
 
 def read_captions(path: Path) -> dict[str, dict[str, list[str]]]:
-    """{language: {photo: [captions]}}."""
-    captions: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    if path.suffix == ".json":
-        content = json.loads(path.read_text(encoding="utf-8"))
-        for photo, language in ((photo, language) for photo, own in content.items() for language in own):
-            texts = content[photo][language]
+    """{photo: {language: [captions]}} in JSON → {language: {photo: [captions]}}."""
+    captions: dict[str, dict[str, list[str]]] = defaultdict(dict)
+    for photo, by_language in json.loads(path.read_text(encoding="utf-8")).items():
+        for language, texts in by_language.items():
             if isinstance(texts, list):  # such files also name the split of a photo
-                captions[language][photo].extend(texts)
-    else:
-        for _, _, photo, caption in token_captions(AnnotationSource(path)):
-            captions["en"][photo].append(caption)
+                captions[language][photo] = texts
     return captions
 
 
@@ -136,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--images", type=Path, required=True, help="folder of photos")
-    parser.add_argument("--captions", type=Path, required=True, help="Flickr8k token file, or JSON")
+    parser.add_argument("--captions", type=Path, required=True, help="JSON")
     parser.add_argument("--backbone", default="embedded")
     options = parser.parse_args(argv)
 

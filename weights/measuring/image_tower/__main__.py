@@ -1,4 +1,4 @@
-"""Measures how well a backbone sees: search, agreement with people, order of captions, speed.
+"""Measures how well a backbone sees: search, agreement with people, speed.
 
     python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
         --output figures.json --markdown figures.md
@@ -33,7 +33,7 @@ from training.engine.config import main as run_as_command
 
 from ..figures import ratio_of_shares, share_of_sums, study_parser, write_results
 from ..retrieval import flickr8k_test_photos
-from .agreement import SETS, measure_demo, measure_ratings
+from .agreement import SETS, measure_ratings
 from .report import GROUPS, Figure, Report, markdown, of_share
 from .searching import measure_retrieval
 
@@ -78,9 +78,6 @@ def measure(
         for group in SETS:
             if group in only:
                 measure_ratings(report, embedder, group, data, photos, options)
-        if "demo" in only:
-            with report.noting("demo", "the demo's photos and captions"):
-                measure_demo(report, embedder, options)
     if "speed" in only:
         files: list[Path] = []
         for report in reports:

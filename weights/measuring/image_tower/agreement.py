@@ -1,31 +1,22 @@
-"""Agreement with people on sets whose photos are there, and the order of the demo's captions → figures."""
+"""Agreement with people on sets whose photos are there → figures."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
-
-import numpy as np
 
 from capscore.benchmarks.published import find
 from capscore.benchmarks.run import BenchmarkRun, MetricResult, run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError
-from capscore.metrics.backbone_scorer import MCS, RefCLIPScore
 from capscore.registry import METRICS
 
-from ..figures import share_of_sums
-from .report import Figure, PublishedFigure, Report, of_share
+from .report import Figure, PublishedFigure, Report
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
 OPENAI = "ViT-B-32-quickgelu/openai"
 # metric → metrics whose printed values stand beside its own
 BESIDE = {"mcs": ("clip_score", "infometic", "infometic_plus"), "ref_clip_score": ("ref_clip_score",)}
@@ -37,10 +28,6 @@ LABELS = {
     "infometic": "InfoMetIC",
     "infometic_plus": "InfoMetIC+",
 }
-# (metric of the term, key, title); the terms of RefCLIPScore's harmonic mean
-TERMS = (("mcs", "photo_term", "photo term, mean"), ("text_score", "text_term", "reference term, mean"))
-# photo, a caption that is right for it, and one that is wrong
-ASTRONAUT = ("astronaut.png", "An astronaut in an orange suit.", "Two men play football")
 
 
 @dataclass(frozen=True)
@@ -94,7 +81,6 @@ def measure_ratings(
 ) -> None:
     """Add a rated set's figures to a report. Metrics without photos are measured where photos are missing."""
     rated = SETS[group]
-    results: dict[str, MetricResult] = {}
     for opens_images in (True, False):
         metrics = [name for name in rated.metrics if METRICS.get(name).needs_images is opens_images]
         for raters, titles in rated.statistics.items() if metrics else ():
@@ -117,10 +103,7 @@ def measure_ratings(
                 title = f"{LABELS[metric]} {', '.join(titles.values())}"
                 report.figures.append(Figure(f"{group}/{metric}/{raters}", title, missing=why))
             for result in run.results if run else ():
-                results[result.metric] = result
                 report.figures += _figures(group, raters, run, result)
-    if rated.slug == "flickr8k_human":
-        report.figures += _terms(group, results, options)
 
 
 def _figures(group: str, raters: str, run: BenchmarkRun, result: MetricResult) -> list[Figure]:
@@ -158,80 +141,3 @@ def _published(rated: RatedSet, metric: str, statistic: str) -> tuple[PublishedF
                 figure = PublishedFigure(LABELS[other], OPENAI, value, entry.citation)
                 shown.setdefault((other, value), figure)
     return tuple(shown.values())
-
-
-def _terms(group: str, results: Mapping[str, MetricResult], options: TaskOptions) -> list[Figure]:
-    """Means of the two terms of RefCLIPScore's harmonic mean, over all rows: their scales."""
-    figures = []
-    for metric, key, title in TERMS:
-        result = results.get(metric)
-        if result is None or result.scores is None:
-            continue
-        scores = np.maximum(result.scores, 0.0)
-        _, unit = np.unique([row["image_id"] for _, row in result.rows], return_inverse=True)
-        share = share_of_sums(np.bincount(unit, weights=scores), np.bincount(unit).astype(float), options)
-        about = {"n": len(scores), "n_of": "captions", "unit": "score", "signature": result.signature}
-        figures.append(of_share(f"{group}/{key}", title, share, times=1.0, **about))
-    return figures
-
-
-def demo() -> ModuleType:
-    """The module docs/demo.py."""
-    if str(DOCS) not in sys.path:
-        sys.path.insert(0, str(DOCS))  # it imports its page from there
-    return importlib.import_module("demo")
-
-
-def measure_demo(report: Report, embedder: Embedder, options: TaskOptions) -> None:
-    """Add how often right > half right > wrong holds in the demo's languages, and one pair of captions."""
-    shown = demo()
-    photos = list(json.loads(shown.CAPTIONS.read_text(encoding="utf-8")).values())
-    files = [shown.photo_path(photo["file"]) for photo in photos]
-    pairs = [
-        (index, language, captions)
-        for index, photo in enumerate(photos)
-        for language, captions in photo["captions"].items()
-    ]
-    marks = list(shown.MARKS)  # from best to worst
-    rows = {
-        "candidates": [captions[mark] for _, _, captions in pairs for mark in marks],
-        "images": [files[index] for index, _, _ in pairs for _ in marks],
-        "language": [language for _, language, _ in pairs for _ in marks],
-    }
-    references = [captions["references"] for _, _, captions in pairs for _ in marks]
-    units = np.array([index for index, _, _ in pairs])
-    for title, scores in (
-        ("MCS", MCS(embedder).score(**rows)),
-        ("RefCLIPScore", RefCLIPScore(embedder).score(**rows, references=references)),
-    ):
-        falls = np.diff(scores.scores.reshape(len(pairs), len(marks)), axis=1)
-        for key, sign, ordered in (("ordered", ">", falls < 0), ("ordered_or_tied", "≥", falls <= 0)):
-            parts = np.bincount(units, weights=ordered.all(axis=1))
-            report.figures.append(
-                of_share(
-                    f"demo/{title.lower()}/{key}",
-                    f"{title}: right {sign} half right {sign} wrong",
-                    share_of_sums(parts, np.bincount(units).astype(float), options),
-                    times=len(pairs),
-                    n=len(pairs),
-                    n_of="pairs of photo and language",
-                    unit="pairs",
-                    signature=scores.signature,
-                    note=f"{len(files)} photos",
-                )
-            )
-    name, right, wrong = ASTRONAUT
-    scores = MCS(embedder).score([right, wrong], [shown.photo_path(name)] * 2, language="en")
-    apart = float(scores.scores[0] - scores.scores[1])
-    report.figures.append(
-        Figure(
-            "demo/mcs/astronaut",
-            f"MCS: “{right.removesuffix('.')}” over “{wrong}”",
-            apart,
-            n=1,
-            n_of="photo",
-            unit="score",
-            signature=scores.signature,
-            note="right" if apart > 0 else "wrong: expected above 0",
-        )
-    )

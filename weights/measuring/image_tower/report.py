@@ -18,10 +18,9 @@ GROUPS = {
     "crowdflower": "Flickr8k-CF",
     "pascal50s": "Pascal-50S",
     "vicr": "VICR",
-    "demo": "The demo's photos",
     "speed": "Speed",
 }
-_FORMATS = {"percent": ".1f", "photos/s": ".3g", "pairs": ".0f", "ratio": ".3g", "score": ".2f"}
+_FORMATS = {"percent": ".1f", "photos/s": ".3g", "ratio": ".3g"}
 NOT_MEASURED = "not measured"
 
 
@@ -45,7 +44,7 @@ class Figure:
     interval: tuple[float, float] | None = None
     n: int = 0
     n_of: str = ""  # captions, ratings, pairs or photos
-    unit: str = "percent"  # or "pairs" of n, "score", "photos/s", "ratio"
+    unit: str = "percent"  # or "photos/s", "ratio"
     resampled: str = ""  # what the bootstrap draws
     signature: str = ""  # everything that the scores depend on
     published: tuple[PublishedFigure, ...] = ()
@@ -84,8 +83,6 @@ def number(figure: Figure | None) -> str:
 
     >>> number(Figure("expert/mcs/tau_c", "MCS", 40.13, (38.7, 41.54)))
     '40.1 [38.7–41.5]'
-    >>> number(Figure("demo/mcs/ordered", "MCS", 41.0, unit="pairs", n=48)), number(None)
-    ('41 of 48', '–')
     >>> number(Figure("speed/alone", "photos a second", 41.26, (9.5, 123.4), unit="photos/s"))
     '41.3 [9.5–123]'
     """
@@ -96,7 +93,7 @@ def number(figure: Figure | None) -> str:
     if figure.value is None:
         return "undefined"
     form = _FORMATS[figure.unit]
-    shown = f"{figure.value:{form}}" + (f" of {figure.n}" if figure.unit == "pairs" else "")
+    shown = f"{figure.value:{form}}"
     if figure.interval is not None:
         shown += " [{}]".format("–".join(f"{end:{form}}" for end in figure.interval))
     return shown.replace("-", "−")

@@ -26,7 +26,6 @@ from ..retrieval import (
     flickr8k_captions,
     flickr8k_test_photos,
     rank_photos,
-    read_captions,
     recall,
 )
 from .report import Report, of_share
@@ -41,9 +40,8 @@ _TITLES = {
     "zh_translated": "zh, Flickr8k-CN, translated",
     "ar": "ar, Arabic Flickr8k",
 }
-# languages of Multi30k's translations, and of the photos with captions in many languages
+# languages of Multi30k's translations
 TRANSLATED = ("de", "fr", "cs")
-SEVERAL = ("en", "zh", "ar", "pt", "de", "fr")
 
 
 def number(photo: str) -> str:
@@ -133,21 +131,6 @@ def measure_retrieval(
         search = _Search(report, embedder, files, options)
         _search_packaged(search, key, data / "flickr8k", packages)
         _search_translated(search, key, data / "multi30k")
-    key = "retrieval/flickr8k_several"
-    with report.noting(key, "photos with captions in several languages"):
-        file = data / "flickr8k" / "multilingual_captions.json"
-        by_language = read_captions(file) if file.is_file() else {}
-        names = sorted({photo for by_photo in by_language.values() for photo in by_photo})
-        files = [path for name in names if (path := file.parent / "images" / name).is_file()]
-        if not files:
-            raise InputError(f"there is no {file}, or none of its photos in {file.parent / 'images'}")
-        search = _Search(report, embedder, files, options)
-        for language in SEVERAL:
-            title = f"{language}, {len(files)} photos"
-            by_photo = by_language.get(language, {})
-            captions = [(p, text) for p, texts in by_photo.items() if p in search.index for text in texts]
-            with report.noting(f"{key}/{language}", title):
-                search.measured(f"{key}/{language}", title, captions)
 
 
 def _search_packaged(search: _Search, key: str, flickr8k: Path, packages: Path | None) -> None:
