@@ -2,9 +2,9 @@
 
     python -m weights.measuring.retrieval --images Flickr8k/images --captions captions.json
 
-In: photos, and captions as JSON, `{photo: {language: [captions]}}`. Out: R@1, R@5, R@10 in percent per language, each with its 95 % interval,
-beside chance. A caption ranks the photos that are in the folder; the others' captions are left out. Ties
-count against the caption.
+In: photos, and captions as JSON, `{photo: {language: [captions]}}`. Out: R@1, R@5, R@10 in percent per
+language, each with its 95 % interval, beside chance. A caption ranks the photos that are in the folder; the
+others' captions are left out. Ties count against the caption.
 """
 
 from __future__ import annotations
