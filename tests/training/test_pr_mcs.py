@@ -230,6 +230,14 @@ def test_settings_that_cannot_be(settings, changes, message):
         settings(**changes)
 
 
+def test_each_weight_of_the_loss_is_its_setting(settings):
+    given = settings(clip_weight=0.5, lambda_1=1.0, lambda_2=2.0, lambda_3=3.0, margin=0.2, keep_close=4.0)
+    expected = losses.LossWeights(
+        clip=0.5, lambda_1=1.0, lambda_2=2.0, lambda_3=3.0, margin=0.2, keep_close=4.0
+    )
+    assert given.weights == expected
+
+
 def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, monkeypatch):
     def embedded(*_, **__):
         raise AssertionError("captions were embedded")

@@ -314,7 +314,7 @@ class _Image:
         if row.mentioned is None:
             return None
         if self.given is not None:
-            shows = np.isin(self.given, row.mentioned)
+            shows: np.ndarray = np.isin(self.given, row.mentioned)
         elif not row.mentioned:
             shows = np.zeros(len(self.boxes), bool)
         else:
