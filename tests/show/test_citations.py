@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
@@ -18,7 +16,8 @@ from capscore.errors import InputError
 from capscore.registry import METRICS
 from capscore.show.citations import cite, entries, keys_of_backbone
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..processes import ROOT
+
 MCS = "mcs|backbone:embedded@w4e728dcc|w:2.5|prefix:none|refs:0|lang:en|dtype:fp32|exif:yes|version:0.6.0"
 
 
@@ -42,13 +41,11 @@ def test_every_metric_and_every_known_backbone_has_a_paper():
     assert used == set(entries()), "nothing is missing, and nothing is left over"
 
 
-@pytest.mark.parametrize("metric", ["mcs", "pr_mcs", "clip_score", "ref_clip_score", "infometic", "cider"])
-def test_the_entry_of_a_module_is_the_same(metric):
-    path = Path(capscore.module_folder(metric), f"{metric}.py")
-    spec = importlib.util.spec_from_file_location(metric, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module._CITATION.strip() in entries().values()
+def test_the_entry_of_a_module_is_the_same():
+    for path in ROOT.glob("metrics/*/[a-z]*.py"):
+        if path.stem == path.parent.name:
+            citation = re.search(r'_CITATION = r?"""(.*?)"""', path.read_text("utf-8"), re.DOTALL)
+            assert citation and citation[1].replace("\\\n", "").strip() in entries().values(), path
 
 
 def test_a_signature_is_cited_with_library_metric_backbone_and_benchmark():

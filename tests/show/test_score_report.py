@@ -21,18 +21,12 @@ def report(path, metrics, languages=(), **options):
 
     def rows_of(numbers):
         asked.extend(numbers)
-        systems = list(metrics[0].scores)
         image = Image.new("RGB", (60, 40), (200, 30, 30))
-        return {
-            number: ReportedRow(
-                f"line {number + 1}", {name: f"caption {number} of {name}" for name in systems}, image
-            )
-            for number in numbers
-        }
+        captions = {name: f"caption of {name}" for name in metrics[0].scores}
+        return {number: ReportedRow(f"line {number + 1}", captions, image) for number in numbers}
 
-    page = write_score_report(
-        path / "report.html", title="Scores", metrics=metrics, languages=languages, rows_of=rows_of, **options
-    )
+    options = {"title": "Scores", "rows_of": rows_of, **options}
+    page = write_score_report(path / "report.html", metrics=metrics, languages=languages, **options)
     return page.read_text(encoding="utf-8"), asked
 
 
@@ -96,14 +90,9 @@ HOSTILE = '<script>alert("1")</script></section>&amp;\x1b[31m'
 def test_texts_cannot_change_the_page(tmp_path):
     row = ReportedRow(HOSTILE, {HOSTILE: HOSTILE}, None, [HOSTILE], HOSTILE, HOSTILE)
     metric = ReportedMetric(HOSTILE, {HOSTILE: np.array([0.5])}, HOSTILE, [HOSTILE])
-    page = write_score_report(
-        tmp_path / "page.html",
-        title=HOSTILE,
-        metrics=[metric],
-        languages=[HOSTILE],
-        rows_of=lambda numbers: {0: row},
-        notes=[HOSTILE],
-    ).read_text(encoding="utf-8")
+    page, _ = report(
+        tmp_path, [metric], [HOSTILE], title=HOSTILE, rows_of=lambda numbers: {0: row}, notes=[HOSTILE]
+    )
     assert "<script" not in page and "\x1b" not in page
     assert "default-src 'none'" in page and "http" not in page.partition("</style>")[2]
 

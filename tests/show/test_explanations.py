@@ -1,0 +1,336 @@
+"""An explanation on a page: marks, regions, bars and notes; captions cannot change the page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from capscore.metrics.base import Scores
+from capscore.show.explained import (
+    ExplainedCaption,
+    bars_end,
+    explained_captions,
+    notes,
+    score_bars,
+    segments,
+    shown_regions,
+    verdict,
+)
+from capscore.show.pages import explain_page
+
+from ..infometic.invented import REGIONS, SCORES, caption, explanation
+
+PHOTO = Image.new("RGB", (40, 30), (200, 30, 30))
+HOSTILE = '<script>alert(1)</script><b title="x">\'&amp;'
+
+
+def judged(text, *, fits=True, **p):
+    """A caption as a mark calibration sees it: word → (p_correct, correct)."""
+    details = explanation(text, right=" ".join(p))
+    for word in details["words"]:
+        if word["text"] in p:
+            word["p_correct"], word["correct"] = p[word["text"]]
+            word["word_class"] = "noun"
+    return ExplainedCaption(text, "en", {**details, "fits": fits, "p_fits": 0.9 if fits else 0.1}, SCORES)
+
+
+# ---- words ----
+
+
+def test_a_caption_in_pieces():
+    pieces = segments(caption("A red cat, asleep on.", right="red", wrong="cat", cut="asleep"))
+    assert [(piece.text, piece.kind, piece.score) for piece in pieces] == [
+        ("A ", "plain", None),
+        ("red", "right", 0.31),
+        (" ", "plain", None),
+        ("cat", "wrong", 0.02),
+        (", ", "plain", None),
+        ("asleep", "unseen", None),
+        (" on.", "plain", None),
+    ]
+    found = judged("red cat sits", red=(0.4, None), cat=(0.05, False), sits=(0.94, True))
+    kinds = {piece.text: (piece.kind, piece.p) for piece in segments(found) if piece.kind != "plain"}
+    assert kinds == {"red": ("unsure", 0.4), "cat": ("wrong", 0.05), "sits": ("right", 0.94)}
+    unfit = judged("red cat", fits=False, red=(0.4, None), cat=(0.05, None))
+    assert {piece.kind for piece in segments(unfit)} == {"plain"}
+
+
+@pytest.mark.parametrize(
+    ("item", "sentence"),
+    [
+        (caption("red cat", right="red cat"), "No word looks wrong."),
+        (caption("a cat", wrong="cat"), "Likely wrong: cat (score 0.02)."),
+        (caption("of the"), "There is no content word, so none can be wrong."),
+        (judged("red", red=(0.4, None)), "No word can be judged with this photo."),
+        (judged("cat", cat=(0.03, False)), "Likely wrong: cat (right with probability 3 %)."),
+        (
+            judged("cat mat", cat=(0.029, False), mat=(0.004, False)),
+            "Likely wrong: cat (right with probability 3 %), mat (right with probability < 1 %); nothing in "
+            "the photo looks like them.",
+        ),
+        (
+            judged("cat", fits=False, cat=(0.05, None)),
+            "This caption does not fit the photo; words are not judged one by one.",
+        ),
+    ],
+)
+def test_verdicts(item, sentence):
+    assert verdict(item) == sentence
+
+
+# ---- regions, notes and bars ----
+
+
+def test_of_regions_that_show_the_same_the_most_confident_is_shown():
+    def region(left, name, mentioned=True, confidence=0.2, p=0.8):
+        box = [left, 0, left + 10, 10]
+        row = {"score": 0.0, "label": "", "name": name, "p_mentioned": p, "mentioned": mentioned}
+        return {**row, "box": box, "confidence": confidence}
+
+    details = explanation("")
+    details["regions"] = [
+        region(0, "bus", p=0.9),
+        region(3, "bus", confidence=0.9, p=0.7),  # 7 of 10 columns are shared
+        region(9, "bus"),  # 4 of 10 columns are shared with the one before
+        region(3, "car"),
+        region(3, "bus", mentioned=False, p=0.1),
+        region(3, ""),
+        region(3, ""),
+    ]
+    shown = shown_regions(details)
+    assert sorted(item.index for item in shown) == [1, 2, 3, 4, 5, 6]
+    assert [(item.label, item.note) for item in shown if item.index in (1, 4)] == [
+        ("bus", "70 %"),
+        ("bus", "10 %"),
+    ]
+    found = notes(ExplainedCaption("", "", details, SCORES))
+    assert "Regions that show the same as one of these: 1" in found
+    assert "Behind a region stands how likely the caption mentions it" in found
+
+
+def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():
+    shown = shown_regions(explanation("", regions=REGIONS))
+    assert [region.tag for region in shown] == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
+    assert shown[1].box == (0, 0, 40, 8)
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (caption("a cat", regions=REGIONS), ["Missed regions that are not drawn: 1"]),
+        (
+            caption("a cat", cut="a cat"),
+            ["Words past the limit, not scored: 2", "No region was found in the photo"],
+        ),
+        (caption("a", regions=REGIONS[:1]), ["The caption mentions none of the regions"]),
+        (judged("red", red=(0.4, None)), ["Cannot tell: red", "No region was found in the photo"]),
+    ],
+)
+def test_notes(item, expected):
+    assert notes(item) == [*expected, "Score of the null token, what no region accounts for: 0.25"]
+
+
+@pytest.mark.parametrize(
+    ("highest", "end"), [(0.3, 1), (1, 1), (1.01, 2), (4, 5), (14.3, 20), (60, 100), (-2, 1), (math.nan, 1)]
+)
+def test_where_bars_end(highest, end):
+    item = caption("", scores={"precision": highest, "recall": -1.0, "overall": 500.0})
+    assert bars_end([item, item]) == pytest.approx(end)
+
+
+def test_bars():
+    bars = score_bars(caption("", scores={"precision": 5.0, "recall": math.nan, "overall": -1.0}), 10.0)
+    assert [(bar.label, bar.value, bar.share) for bar in bars] == [
+        ("Text precision", "5.00", 0.5),
+        ("Vision recall", "no score", 0.0),
+        ("Overall", "−1.00", 0.0),
+    ]
+
+
+def test_scores_side_by_side_with_captions():
+    details = [explanation("a"), explanation("b")]
+    scores = Scores(
+        metric="infometic",
+        scores=np.array([3.0, math.nan]),
+        components={"recall": np.array([1.0, math.nan]), "precision": np.array([2.0, 7.0])},
+        settings={},
+        image_keys=["", ""],
+        truncated=np.zeros(2, bool),
+        n_references=np.zeros(2, int),
+        languages=["en", ""],
+        details=details,
+    )
+    first, second = explained_captions(["a", "b"], scores)
+    assert (first.text, first.language, first.explanation) == ("a", "en", details[0])
+    assert first.scores == {"precision": 2.0, "recall": 1.0, "overall": 3.0}
+    assert second.scores["precision"] == 7.0 and math.isnan(second.scores["overall"])
+
+
+# ---- the page ----
+
+
+class Page(HTMLParser):
+    """Elements with their attributes and text; fails where a tag is closed that is not open."""
+
+    def __init__(self, markup: str):
+        super().__init__(convert_charrefs=True)
+        self.open: list[int] = []
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self.feed(markup)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in ("meta", "wbr"):
+            self.open.append(len(self.elements) - 1)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs), []))
+
+    def handle_endtag(self, tag):
+        assert self.elements[self.open.pop()][0] == tag
+
+    def handle_data(self, data):
+        for number in self.open:
+            self.elements[number][2].append(data)
+
+    def all(self, tag, cls=None):
+        return [
+            (attributes, "".join(text))
+            for name, attributes, text in self.elements
+            if name == tag and (cls is None or cls in (attributes.get("class") or "").split())
+        ]
+
+    def texts(self, tag, cls=None):
+        return [text for _, text in self.all(tag, cls)]
+
+
+def test_words_scores_and_regions():
+    item = caption("a red cat asleep", right="red", wrong="cat", cut="asleep", regions=REGIONS)
+    page = Page(explain_page(PHOTO, [item], title="photo.jpg", signature="infometic|beta:0.1", beta=0.1))
+    assert page.texts("p", "caption") == ["a red ✗likely wrong: cat asleep"]
+    titles = [a.get("title") for a, _ in page.all("mark", "word-wrong")]
+    assert titles == [None, "score 0.02"]  # the first is the legend's
+    assert page.texts("p", "verdict") == ["Likely wrong: cat (score 0.02)."]
+    assert page.texts("div", "score") == ["Text precision0.40", "Vision recall0.60", "Overall1.00"]
+    assert [a["style"] for a, _ in page.all("i", "full")] == ["width:40.0%", "width:60.0%", "width:50.0%"]
+    assert page.texts("span", "tag") == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
+    assert [len(page.all("rect", kind)) for kind in ("mentioned", "missed")] == [2, 6]
+    box = page.all("rect", "box")[0][0]
+    assert [float(box[name]) for name in ("x", "y", "width", "height")] == [5, 5, 10, 20]
+    assert "Words past the limit, not scored: 1" in page.texts("ul", "notes")[0]
+    assert "infometic|beta:0.1" in page.texts("footer")[0]
+    label = "The photo, with 1 region that the caption mentions and 3 regions that it misses"
+    assert page.all("svg")[0][0]["aria-label"] == label
+    assert not page.all("rect", "near")  # results of older versions name no region of a word
+    assert page.texts("tr") == [
+        "WordScoreJudged",
+        "a0.31not a content word",
+        "red0.31✓ right",
+        "cat0.02✗ likely wrong",
+        "asleep–cut off",
+    ]
+
+
+def test_the_page_holds_the_photo_once_and_asks_for_nothing():
+    items = [caption(text, regions=REGIONS) for text in ("one", "two", "three")]
+    markup = explain_page(PHOTO, items, signature="s")
+    assert markup.count("data:image") == 1 and markup.count('<use href="#photo"/>') == 2
+    data = re.search(r"data:image/jpeg;base64,([^\"]+)", markup)[1]
+    with Image.open(io.BytesIO(base64.b64decode(data))) as photo:
+        assert photo.size == (40, 30)
+        assert np.allclose(photo.getpixel((20, 15)), (200, 30, 30), atol=7)
+    assert "<script" not in markup and "http:" not in markup and "https:" not in markup
+    assert all(
+        address.startswith(("#", "data:image/jpeg"))
+        for address in re.findall(r'(?:href|src)="([^"]*)"', markup)
+    )
+    assert "default-src 'none'" in markup
+    # without a place to break, the name of a photo's file makes the page wider than a phone
+    rules = dict(re.findall(r"^([^{}@/\n]+) \{([^{}]*)\}", markup.partition("</style>")[0], re.MULTILINE))
+    assert all("overflow-wrap: anywhere" in rules[name] for name in ("h1", "footer :not(pre) > code"))
+
+
+def test_nothing_that_is_given_becomes_markup():
+    regions = [((0, 0, 9, 9), True, 1.0, HOSTILE), ((0, 0, 9, 9), False, 1.0, HOSTILE)]
+    item = caption(HOSTILE, '"><script>', wrong="script", right="alert", regions=regions)
+    page = Page(explain_page(PHOTO, [item], HOSTILE, HOSTILE))
+    assert not page.all("script")
+    assert page.texts("h1") == page.texts("title") == [HOSTILE]
+    assert page.texts("p", "caption")[0].replace("✗likely wrong: ", "") == HOSTILE
+
+
+@given(st.text(max_size=40), st.permutations(["right", "wrong", "cut"]))
+def test_any_caption_makes_a_page_that_parses_and_its_pieces_are_the_caption(text, kinds):
+    words = explanation(text)["words"]
+    named = {kind: " ".join(word["text"] for word in words[at::3]) for at, kind in enumerate(kinds)}
+    item = caption(text, **named)
+    assert "".join(piece.text for piece in segments(item)) == text
+    markup = explain_page(PHOTO, [item])
+    Page(markup)
+    assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff\u202a-\u202e]", markup)
+
+
+def test_right_to_left_and_no_language():
+    page = Page(explain_page(PHOTO, [caption("قطة", "ar"), caption("a cat", "")]))
+    (arabic, _), (unknown, _) = page.all("p", "caption")
+    assert (arabic["lang"], arabic["dir"]) == ("ar", "rtl")
+    assert unknown["dir"] == "auto" and "lang" not in unknown
+
+
+def test_a_word_and_the_region_most_like_it_light_each_other_up():
+    item = caption("red dog runs", right="red runs", wrong="dog", regions=REGIONS)
+    near = [0, len(REGIONS) - 1, None]
+    for word, region in zip(item.explanation["words"], near, strict=True):
+        word["region"] = region
+    markup = explain_page(PHOTO, [item])
+    page = Page(markup)
+    words = (
+        page.all("span", "word-right")[-2],
+        page.all("mark", "word-wrong")[-1],
+        page.all("span", "said")[-1],
+    )
+    assert [attributes.get("data-region") for attributes, _ in words] == ["0", str(near[1]), None]
+    assert [attributes.get("tabindex") for attributes, _ in words] == ["0", "0", None]
+    assert [attributes["data-region"] for attributes, _ in page.all("rect", "near")] == ["0", str(near[1])]
+    listed = {attributes["data-region"] for attributes, _ in page.all("span", "listed")}
+    assert listed == {"1", "2", "3", "4"}  # of four missed regions, three are shown
+    for index in range(len(REGIONS)):
+        this = f'[data-region="{index}"]'
+        assert markup.count(f".explained:has({this}:is(:hover,:focus-visible)) {this}{{--lit:1}}") == 1
+    # white on black lines: a white line alone is lost in a bright photo
+    assert re.findall(r'<rect class="(edge|near)" data-region="0"', markup) == ["edge", "near"]
+
+
+def test_text_that_is_lit_up_can_be_read():
+    """On a card, in light and dark: at least 4.5, as WCAG 2 asks of text."""
+
+    def luminance(colour):
+        linear = [
+            value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+            for value in (channel / 255 for channel in colour)
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    style = explain_page(PHOTO, [caption("a")]).partition("</style>")[0]
+    share = float(re.search(r"var\(--mentioned\) calc\((\d+)% \* var\(--lit", style)[1]) / 100
+    colours: dict[str, list[tuple[float, ...]]] = {}
+    for name, digits in re.findall(r"--([a-z-]+): #([0-9a-f]{3,6});", style):
+        digits = digits if len(digits) == 6 else "".join(digit * 2 for digit in digits)
+        colours.setdefault(name, []).append(tuple(bytes.fromhex(digits)))
+    for scheme in (0, 1):
+        card, light = colours["card"][scheme], colours["mentioned"][scheme]
+        back = luminance(tuple(share * a + (1 - share) * b for a, b in zip(light, card, strict=True)))
+        for name in ("ink", "soft", "wrong"):
+            front = luminance(colours[name][scheme])
+            assert (max(front, back) + 0.05) / (min(front, back) + 0.05) >= 4.5, (name, scheme)
