@@ -314,13 +314,13 @@ class _Image:
         if row.mentioned is None:
             return None
         if self.given is not None:
-            shows: np.ndarray = np.isin(self.given, row.mentioned)
+            shows = np.isin(self.given, row.mentioned)
         elif not row.mentioned:
             shows = np.zeros(len(self.boxes), bool)
         else:
             named = normalised(_pixel_boxes(row, self.size)[list(row.mentioned)], self.size)
             found = np.array(self.boxes, dtype=np.float64).reshape(-1, 4)
-            shows = (overlaps(found, named) >= overlap).any(axis=1)
+            shows = np.any(overlaps(found, named) >= overlap, axis=1)
         # the null region stands for a caption that mentions none
         label = np.array([*shows, not row.mentioned], dtype=np.uint8)
         return label if label.any() else None
