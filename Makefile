@@ -222,7 +222,7 @@ train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=
 		$(if $(PACKAGES),--packages $(PACKAGES)) --out $(TRAINING)/rated-rows
 	$(OFFLINE) $(BIN)/python -m training.human_ratings --config weights/making/configs/rated.yaml --base $(RATED_BASE) \
 		--data $(TRAINING)/rated-rows/captions.jsonl --ratings $(TRAINING)/rated-rows/crowdflower.jsonl \
-		--ratings $(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
+		$(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
 	$(OFFLINE) $(BIN)/python -m weights.measuring.rated_weights --data $(DATA) --photos $(PHOTOS) \
 		$(if $(PACKAGES),--packages $(PACKAGES)) --base $(RATED_BASE) --rated $(TRAINING)/embedded-rated \
 		--markdown $(TRAINING)/rated.md --output $(TRAINING)/rated.json

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
-from capscore.errors import InputError
 from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
@@ -80,11 +79,8 @@ class Settings:
         data: Folder with the folders multi30k, flickr8k and xflickrco.
         texts: Folder of `weights.making.package_texts`.
         out: File to write.
-        most: Most captions of photos per language, as language:number; other languages have all.
-        package_texts: Number of texts of the packages per language.
+        package_texts: Number of texts of the packages per language, as language:number.
         grammar: Number of captions of the grammar per language.
-        copies: Number of copies of each caption of a photo, for languages with few.
-        lower_share: Share of the captions that are lower-cased, as in many data sets.
         seed: Seed for all random draws.
 
     Raises:
@@ -94,7 +90,6 @@ class Settings:
     data: str = ""
     texts: str = ""
     out: str = ""
-    most: list[str] = field(default_factory=list)
     package_texts: list[str] = field(
         default_factory=lambda: (
             "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:200000 it:80000 "
@@ -107,16 +102,12 @@ class Settings:
             "pl:4000 tr:8000 ar:3000 ko:3500"
         ).split()
     )
-    copies: list[str] = field(default_factory=list)
-    lower_share: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
         require_settings(self, "data", "texts", "out")
-        for name in ("most", "package_texts", "grammar", "copies"):
+        for name in ("package_texts", "grammar"):
             language_counts(getattr(self, name), name)
-        if not 0 <= self.lower_share <= 1:
-            raise InputError(f"{self.lower_share!r}: expected a share from 0 to 1", field="lower_share")
 
 
 class Text(NamedTuple):
@@ -239,18 +230,16 @@ def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of captions."""
     data, chance = Path(settings.data), random.Random(settings.seed)
-    most, copies, packages, grammar = (
-        language_counts(getattr(settings, name), name)
-        for name in ("most", "copies", "package_texts", "grammar")
-    )
+    packages = language_counts(settings.package_texts, "package_texts")
+    grammar = language_counts(settings.grammar, "grammar")
     photos: dict[str, list[Text]] = defaultdict(list)
     held = held_out(data)
     for text in photo_captions(data, held):
         photos[text.language].append(text)
     texts: list[Text] = []
-    for language, found in photos.items():
+    for found in photos.values():
         chance.shuffle(found)
-        texts += found[: most.get(language)] * copies.get(language, 1)
+        texts += found
     validation = _references("multi30k", "en", "validation", data)
     numbered = {str(number): short_name(image) for number, (image, _) in enumerate(validation)}
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
@@ -261,19 +250,17 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     for text in texts:
         counts[text.language][text.image.partition("/")[0]] += 1
 
-    def row(text: Text) -> dict[str, Any]:
-        places = nouns[text.language, text.caption] if text.nouns is None else text.nouns
-        lower = text.caption.lower()
-        is_lower = chance.random() < settings.lower_share and len(lower) == len(text.caption)
-        return {
-            "caption": lower if is_lower else text.caption,
+    rows = (
+        {
+            "caption": text.caption,
             "language": text.language,
             "stand_in": text.stand_in,
-            "objects": [list(place) for place in places],
+            "objects": nouns[text.language, text.caption] if text.nouns is None else text.nouns,
             "id": text.image,
         }
-
-    write_lines(settings.out, map(row, texts))
+        for text in texts
+    )
+    write_lines(settings.out, rows)
     write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 

@@ -139,15 +139,6 @@ SETS = (
 )
 
 
-class TrainingPhoto(NamedTuple):
-    """A photo among training rows."""
-
-    photo: Photo
-    name: str  # file name of the photo, or caption id, as its data set has it; it may tell COCO's split
-    source: str  # data set or file that the row is from
-    row: int
-
-
 @dataclass(frozen=True)
 class HeldOut:
     """Photos that may not be trained on."""
@@ -176,12 +167,11 @@ class HeldOut:
             return ""
         return "nothing shows that it is in COCO train2014, not in val2014"
 
-    def refuse(self, photos: Iterable[TrainingPhoto]) -> None:
-        """Raise InputError if a photo among training rows is held out; names photo, sets and row."""
-        for photo, name, source, row in photos:
-            if reason := self.reason(photo, name):
-                said = f"{photo} ({name}) may not be trained on: {reason}. Remove the row"
-                raise InputError(said, row=row, field=source)
+    def refuse(self, photo: Photo, name: str, source: str, row: int) -> None:
+        """Raise InputError if the photo of a training row of a source is held out; names photo and sets."""
+        if reason := self.reason(photo, name):
+            said = f"{photo} ({name}) may not be trained on: {reason}. Remove the row"
+            raise InputError(said, row=row, field=source)
 
     def counts(self) -> dict[str, int]:
         """Number of photos per set, in the order of the sets."""

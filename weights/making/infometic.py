@@ -1,12 +1,10 @@
 """Training rows of the shipped InfoMetIC weights: Flickr8k's photos with captions in several languages.
 
-    python -m weights.making.package_texts --out texts --sources flickr8k-cn --languages zh
-    python -m weights.making.infometic --data DATA --captions captions.jsonl --texts texts \
-        --photos PHOTOS --out rows.jsonl
+    python -m weights.making.infometic --data DATA --captions captions.jsonl --photos PHOTOS --out rows.jsonl
 
-In: the captions of `weights.making.captions`, the Chinese ones of `weights.making.package_texts`, and
-a folder of Flickr8k's photos. Out: JSONL rows for `training.infometic` of image, caption, language, `boxes`
-(some windows of the photo, the same for all its captions) and `id`. Some captions have a second row with
+In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
+`training.infometic` of image, caption, language, `boxes` (some windows of the photo, the same for all its
+captions) and `id`. Some captions have a second row with
 their beginning, which says less about the photo. Photos that are used in measurements are left out
 (`weights.making.captions.HELD_OUT`). For the card, `rows.jsonl.sources.json` lists the origins of the rows
 with licences and counts.
@@ -29,7 +27,6 @@ from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.captions import HELD_OUT, describe, held_out, short_name
 from weights.making.jsonl import read_lines, require_settings, with_texts, write_lines, write_sources
-from weights.making.package_texts import read_texts
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
@@ -44,7 +41,6 @@ class Settings:
     Attributes:
         data: Folder with the folders multi30k, flickr8k and xflickrco, which determine what is held out.
         captions: File of `weights.making.captions`.
-        texts: Folder of `weights.making.package_texts` with Chinese captions; "" for none.
         photos: Folder of Flickr8k's photos.
         out: File to write.
         most: Most captions per language, as language:number; languages that are not named have none.
@@ -59,7 +55,6 @@ class Settings:
 
     data: str = ""
     captions: str = ""
-    texts: str = ""
     photos: str = ""
     out: str = ""
     most: list[str] = field(
@@ -102,10 +97,10 @@ def photo_files(folder: Path) -> dict[str, Path]:
 def captions_of_photos(
     rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
 ) -> Iterator[PhotoCaption]:
-    """The rows of `captions` or `package_texts` that caption one of the photos; each caption once."""
+    """The rows of `weights.making.captions` that caption one of the photos; each caption once."""
     seen = set()
     for row in rows:
-        caption = row.get("caption") or row["text"]
+        caption = row["caption"]
         source = row["id"].partition("/")[0]
         path = files.get(short_name(row["id"].rpartition("/")[2].partition("#")[0]))
         key = (row["language"], caption.casefold())
@@ -154,11 +149,7 @@ def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
     files = {name: path for name, path in files.items() if name not in held}
     found: dict[str, list[PhotoCaption]] = defaultdict(list)
     cells = ("id", "language", "caption")
-    rows: list[Any] = list(
-        read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
-    )
-    if settings.texts:
-        rows += read_texts(Path(settings.texts) / "zh.jsonl")
+    rows = read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
     captions = list(captions_of_photos(rows, files))
     kept = set(sorted({caption.photo for caption in captions})[: settings.most_photos])
     for caption in captions:

@@ -56,9 +56,8 @@ from typing import Any
 from capscore.errors import CapscoreError, InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
+from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import read_lines, with_texts
-
-LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
 
 # Tatoeba's codes (ISO 639-3) and the labels of the lines in the wanted language: "zho" also has Wu and
 # Cantonese, "ara" dialects, and several have single lines in another script

@@ -134,12 +134,12 @@ def check_rows(rows: Sequence[Row], split: RatedSplit, held: HeldOut, source: st
     """Raise InputError if a row has a photo that is measured on; names photo and row."""
     for number, row in enumerate(rows):
         photo = _photo(row["id"], number, source)
-        reason = "" if photo.number in split.training else held.reason(photo, row["id"])
         if photo.number in split.held_out:
-            reason = "its ratings are measured on"
-        if reason:
-            said = f"{photo} ({row['id']}) may not be trained on: {reason}. Remove the row"
-            raise InputError(said, row=number, field=source)
+            HeldOut({photo: ("the rated photos that are measured on",)}).refuse(
+                photo, row["id"], source, number
+            )
+        if photo.number not in split.training:
+            held.refuse(photo, row["id"], source, number)
 
 
 def write_rows(

@@ -12,7 +12,6 @@ from weights.making.held_out import (
     TESTED,
     HeldOut,
     Photo,
-    TrainingPhoto,
     coco_split,
     held_out_photos,
     photo_of,
@@ -73,7 +72,7 @@ def test_the_photos_of_every_set_are_refused_under_every_name(held, name):
             with pytest.raises(
                 InputError, match=rf"^row 3, some-set: .*\({file}\) may not .*{re.escape(name)}"
             ):
-                held.refuse([TrainingPhoto(found, file, "some-set", 3)])
+                held.refuse(found, file, "some-set", 3)
 
 
 def test_nothing_else_is_held_out(held):
@@ -82,7 +81,7 @@ def test_nothing_else_is_held_out(held):
         assert held.reason(photo_of(free), free) == ""
     # a number of Flickr is no number of COCO
     assert not held.reason(Photo("coco", 666), "COCO_train2014_0666.jpg")
-    held.refuse([TrainingPhoto(photo_of("111_aa.jpg"), "111_aa.jpg", "flickr8k", 0)])
+    held.refuse(photo_of("111_aa.jpg"), "111_aa.jpg", "flickr8k", 0)
 
 
 def test_every_shipped_weight_leaves_out_the_same_tested_photos(data):

@@ -60,12 +60,10 @@ CAPTIONS = [
     ("tatoeba/700", "en", "A sentence of no photo."),
     ("coco-cn-extension/700", "zh", "一只猫坐在椅子上"),
     ("flickr8k/4711", "en", "A photo that is not there."),
+    ("flickr8k-cn/222_ii.jpg#zhc#0", "zh", ZH),
+    ("flickr8k-cn/222_ii.jpg#zhc#1", "zh", ZH),
+    ("flickr8k-cn/701_dd.jpg#zhc#0", "zh", "一只狗"),
     *(("flickr8k/" + photo, "en", f"Held out is {photo}.") for photo in ("666", "502", "701", "702")),
-]
-CHINESE = [
-    ("flickr8k-cn/222_ii.jpg#zhc#0", ZH),
-    ("flickr8k-cn/222_ii.jpg#zhc#1", ZH),
-    ("flickr8k-cn/701_dd.jpg#zhc#0", "一只狗"),
 ]
 
 
@@ -79,8 +77,6 @@ def folder(tmp_path, monkeypatch) -> Path:
     """The files; which photos are held out is known."""
     monkeypatch.setattr(module, "held_out", lambda data: frozenset(HELD))
     rows_file(tmp_path / "captions.jsonl", CAPTIONS)
-    texts = ({"id": key, "language": "zh", "text": text, "source": "flickr8k-cn"} for key, text in CHINESE)
-    official_files.write_rows(tmp_path / "texts" / "zh.jsonl", texts)
     (tmp_path / "photos").mkdir()
     for number, name in enumerate(PHOTOS):
         Image.new("RGB", (2, 1), (30 * number, 90, 200)).save(tmp_path / "photos" / name)
@@ -88,7 +84,7 @@ def folder(tmp_path, monkeypatch) -> Path:
 
 
 def settings(folder: Path, **changes) -> Settings:
-    named = {name: str(folder / name) for name in ("data", "texts", "photos")}
+    named = {name: str(folder / name) for name in ("data", "photos")}
     files = {"captions": str(folder / "captions.jsonl"), "out": str(folder / "rows.jsonl")}
     most = ["en:9", "de:9", "ja:9", "zh:9", "ar:9"]
     return Settings(**{**named, **files, "most": most, "windows": 2, "beginnings": 0.0, **changes})
@@ -104,7 +100,7 @@ def test_the_command_writes_rows_that_training_reads_without_what_is_held_out(fo
     monkeypatch.undo()
     write_captions(folder / "data")
     given = settings(folder)
-    paths = (f"--{name}={getattr(given, name)}" for name in ("data", "captions", "texts", "photos", "out"))
+    paths = (f"--{name}={getattr(given, name)}" for name in ("data", "captions", "photos", "out"))
     module.main([*paths, "--most", *given.most, "--beginnings", "0", "--windows", "2"])
     expected = [
         ("111_aa.jpg", DE, "de", "multi30k/111"),
@@ -150,14 +146,12 @@ def test_captions_are_drawn_by_the_seed_and_no_more_than_asked_for(folder):
     assert found[0] == found[2] and set(found[0]) != set(found[1])
     write_rows(settings(folder, most=["en:40"], most_photos=2))
     assert {row["image"] for row in written(folder)} == set(PHOTOS[:2])
-    (folder / "texts" / "zh.jsonl").unlink()
-    assert write_rows(settings(folder, texts=""))["zh", "flickr8k-cn"] == 0
 
 
 def test_what_is_a_caption_of_a_photo():
     files = {"111": Path("111_aa.jpg"), "56": Path("56.jpg")}
     rows = [
-        {"id": f"{source}/{source}/111_aa.jpg#{number}", "language": "en", "text": f"From {source}."}
+        {"id": f"{source}/{source}/111_aa.jpg#{number}", "language": "en", "caption": f"From {source}."}
         for number, source in enumerate((*OF_PHOTOS, "tatoeba", "jsts"))
     ]
     rows += [
@@ -249,7 +243,6 @@ GOOD = json.dumps({"id": "flickr8k/111", "language": "en", "caption": "A dog run
         ("captions.jsonl", GOOD.replace("A dog runs.", ""), "captions", r"captions\.jsonl, line 1"),
         ("captions.jsonl", GOOD.replace('"en"', "7"), "captions", r"captions\.jsonl, line 1"),
         ("captions.jsonl", GOOD.replace("111", "4711"), "captions", "has no caption of the photos in"),
-        ("texts/zh.jsonl", f"{GOOD}\n", "texts", r"zh\.jsonl, line 1: expected a row"),
         ("photos/222_ii.jpg", "no photo at all", "photos", r"222_ii\.jpg' is not an image that can be"),
     ],
 )

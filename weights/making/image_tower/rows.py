@@ -21,7 +21,7 @@ from capscore.benchmarks.data.caption_files import photos_with_captions
 from capscore.errors import InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
-from weights.making.held_out import HeldOut, Photo, TrainingPhoto, photo_of
+from weights.making.held_out import HeldOut, Photo, photo_of
 from weights.making.package_texts import read_texts
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
@@ -75,9 +75,8 @@ class TrainingRows:
     def check(self, held: HeldOut) -> None:
         """Raise InputError if a row is of a photo that may not be trained on."""
         for part in (self.photos, self.texts):
-            held.refuse(
-                TrainingPhoto(item.photo, item.name, item.source, row) for row, item in enumerate(part)
-            )
+            for row, item in enumerate(part):
+                held.refuse(item.photo, item.name, item.source, row)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def training_rows(
         photo = caption.photo
         if reason := held.reason(photo, caption.name):
             if caption.row is not None and photo in held.sets:
-                held.refuse([TrainingPhoto(photo, caption.name, caption.source, caption.row)])
+                held.refuse(photo, caption.name, caption.source, caption.row)
             left_out[caption.source, reason] += 1
         else:
             of_language = found.setdefault(photo, {}).setdefault(caption.language, {})
