@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,29 +50,6 @@ def accepted(*words: str) -> Expected:
     return Expected(words)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A hostile input of a family, its name there, the function of `surfaces` that it goes to.
-
-    `given` is the input: data, or a function that makes it in the folder that it is called with.
-    """
-
-    family: str
-    name: str
-    surface: str
-    given: Any
-    expected: Expected
-
-    @property
-    def id(self) -> str:
-        return f"{self.family}/{self.name}"
-
-
-def cases(family: str, surface: str, rows: Iterable[Sequence[Any]]) -> list[Case]:
-    """Cases from rows of name, input and expectation."""
-    return [Case(family, name, surface, given, expected) for name, given, expected in rows]
-
-
 @dataclass
 class Outcome:
     """What happened: the exit code, the error or "", all else that was printed, and scores."""
@@ -82,11 +60,35 @@ class Outcome:
     scores: list[float | None] | None = None
 
 
+@dataclass(frozen=True)
+class Case:
+    """A hostile input, its family and name, and the function of `surfaces` that it goes to with a folder."""
+
+    family: str
+    name: str
+    surface: Callable[[Path, Any], Outcome]
+    given: Any
+    expected: Expected
+
+    @property
+    def id(self) -> str:
+        return f"{self.family}/{self.name}"
+
+
+def cases(
+    family: str, surface: Callable[[Path, Any], Outcome], rows: Iterable[tuple[str, Any, Expected]]
+) -> list[Case]:
+    """Cases from rows of name, input and expectation."""
+    return [Case(family, name, surface, given, expected) for name, given, expected in rows]
+
+
 def check(expected: Expected, outcome: Outcome) -> None:
     """Assert that what happened is what was expected."""
     text = f"{outcome.error}\n{outcome.printed}"
     assert "Traceback (most recent call last)" not in text, text
-    assert not strange_characters(text), (strange_characters(text), text)
+    # characters that a terminal obeys, or that no terminal can show
+    strange = {s for s in text if unicodedata.category(s) in ("Cc", "Cs") or s in _TURNING} - {"\n"}
+    assert not strange, (sorted(map(ascii, strange)), text)
     assert "secret" not in text, "a password is shown"
     assert "\n" not in outcome.error, f"more than one line: {outcome.error}"
     assert len(outcome.error) <= LONGEST_ERROR, f"an error of {len(outcome.error):,} characters"
@@ -96,19 +98,7 @@ def check(expected: Expected, outcome: Outcome) -> None:
     for word in expected.words:
         assert word in plain, f"{word!r} is not in {plain!r}"
     if expected.scores is not None:
-        assert len(outcome.scores) == len(expected.scores)
-        for found, wanted in zip(outcome.scores, expected.scores, strict=True):
-            assert found == (None if wanted is None else pytest.approx(wanted, abs=1e-6)), outcome.scores
-
-
-def strange_characters(text: str) -> list[str]:
-    """Characters that a terminal obeys, or that no terminal can show."""
-    signs = set(text) - {"\n"}
-    return sorted(
-        f"U+{ord(sign):04X}"
-        for sign in signs
-        if unicodedata.category(sign) in ("Cc", "Cs") or sign in _TURNING
-    )
+        assert outcome.scores == pytest.approx(list(expected.scores), abs=1e-6)
 
 
 def sample(all_cases: Sequence[Case], share: float = 0.1) -> list[Case]:

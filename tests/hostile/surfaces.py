@@ -15,7 +15,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,10 +82,6 @@ def call(function: Callable[[], Any]) -> tuple[Outcome, Any]:
     return Outcome(0, "", "\n".join(said)), value
 
 
-def _numbers(values: Sequence[float]) -> list[float | None]:
-    return [None if math.isnan(value) else float(value) for value in values]
-
-
 def score(metric: str, options: Mapping[str, Any], /, *rows: Any, **more: Any) -> Outcome:
     """Scores by the library."""
 
@@ -94,7 +90,17 @@ def score(metric: str, options: Mapping[str, Any], /, *rows: Any, **more: Any) -
 
     outcome, scores = call(compute)
     if scores is not None:
-        outcome.scores = _numbers(scores.scores)
+        outcome.scores = [None if math.isnan(value) else float(value) for value in scores.scores]
+    return outcome
+
+
+def beside(metric: str, options: Mapping[str, Any], columns: Callable[[], Any], other: float) -> Outcome:
+    """A hostile row before a harmless one, which keeps its score where the first is skipped."""
+    outcome = score(metric, options, *columns())
+    skipped = score(metric, options, *columns(), on_error="skip").scores
+    assert skipped is not None and skipped[1] == other
+    assert (skipped[0] is None) == bool(outcome.error)
+    outcome.scores = outcome.scores and outcome.scores[:1]
     return outcome
 
 
@@ -113,7 +119,7 @@ def toy_by_name() -> Any:
 
 
 def made(given: Any, folder: Path) -> Any:
-    """The input: made in the folder, where it is not there yet."""
+    """The input; a function makes it in the folder."""
     return given(folder) if callable(given) else given
 
 
@@ -148,10 +154,9 @@ def caption(folder: Path, given: Any) -> Outcome:
     text = made(given, folder)
     options = {"backbone": ColourBackbone(), "cache": False}
     outcome = score("mcs", options, [text, "red"], [RED, RED])
-    beside = score("mcs", {**options, "empty": "skip"}, [text, "red"], [RED, RED], on_error="skip")
-    assert beside.scores is not None and beside.scores[1] == 2.5
-    photo = encode(RED)
-    written(folder, {"photo.png": photo})
+    skipped = score("mcs", {**options, "empty": "skip"}, [text, "red"], [RED, RED], on_error="skip").scores
+    assert skipped is not None and skipped[1] == 2.5
+    written(folder, {"photo.png": encode(RED)})
     rows = [{"image": "photo.png", "caption": text}, {"image": "photo.png", "caption": "red"}]
     try:
         lines = "".join(json.dumps(row) + "\n" for row in rows)
@@ -171,8 +176,7 @@ def caption(folder: Path, given: Any) -> Outcome:
     results = [strict_json(line) for line in (folder / "out.jsonl").read_text("utf-8").split("\n")[:-1]]
     kept = None if isinstance(text, float) else text  # NaN is no JSON
     assert [row["caption"] for row in results] == [kept, "red"]
-    assert results[1]["mcs"] == 2.5
-    assert results[0]["mcs"] == beside.scores[0]
+    assert [row["mcs"] for row in results] == skipped
     if outcome.scores is not None:
         assert abs(outcome.scores[0] - results[0]["mcs"]) <= 1e-6
         outcome.scores = outcome.scores[:1]
@@ -182,31 +186,23 @@ def caption(folder: Path, given: Any) -> Outcome:
 
 def references(folder: Path, given: Any) -> Outcome:
     """References of the candidate "a b", beside a harmless row that scores 1: ROUGE-L."""
-    rows = (["a b", "a b"], None)
-    outcome = score("rouge_l", {}, *rows, [made(given, folder), ["a b"]])
-    beside = score("rouge_l", {}, *rows, [made(given, folder), ["a b"]], on_error="skip")
-    assert beside.scores is not None and beside.scores[1] == 1
-    assert (beside.scores[0] is None) == bool(outcome.error)
-    if outcome.scores is not None:
-        outcome.scores = outcome.scores[:1]
-    return outcome
+    return beside("rouge_l", {}, lambda: (["a b", "a b"], None, [made(given, folder), ["a b"]]), 1)
 
 
 def words(folder: Path, given: Any) -> Outcome:
-    """A candidate, its references and a language: ROUGE-L, whose words are counted."""
-    candidate, texts, language = made(given, folder)
-    return score("rouge_l", {}, [candidate], None, [texts], language)
+    """A candidate, its reference and a language: ROUGE-L, whose words are counted."""
+    candidate, reference, code = given
+    return score("rouge_l", {}, [candidate], None, [[reference]], code)
 
 
 def language(folder: Path, given: Any) -> Outcome:
     """A language code: by the library for all rows and for one row, and by the command."""
-    code = made(given, folder)
-    outcome = score("rouge_l", {}, ["a b"], None, [["a b"]], code)
-    if isinstance(code, str):
-        of_row = score("rouge_l", {}, ["a b", "a b"], None, [["a b"], ["a b"]], [code, "en"])
-        assert of_row.code == outcome.code or code == ""
+    outcome = score("rouge_l", {}, ["a b"], None, [["a b"]], given)
+    if isinstance(given, str):
+        of_row = score("rouge_l", {}, ["a b", "a b"], None, [["a b"], ["a b"]], [given, "en"])
+        assert of_row.code == outcome.code
         written(folder, {"in.jsonl": json.dumps({"caption": "a b", "references": ["a b"]})})
-        command = run_command("score", folder / "in.jsonl", "-m", "rouge_l", "--language", code)
+        command = run_command("score", folder / "in.jsonl", "-m", "rouge_l", "--language", given)
         assert command.code in ((0,) if not outcome.error else (1, 2)), command
         outcome.printed += command.printed
     return outcome
@@ -216,25 +212,19 @@ def language(folder: Path, given: Any) -> Outcome:
 
 
 def rows(folder: Path, given: Any) -> Outcome:
-    """Name and content of a file of rows with references, and options: ROUGE-L by the command."""
-    files = made(given, folder)
-    name, content, *options = files
+    """Name and content of a file of rows with references: ROUGE-L by the command."""
+    name, content = given
     written(folder, {name: content})
-    before = {str(path.relative_to(folder)) for path in folder.rglob("*")}
-    outcome = run_command(
-        "score", folder / name, "-m", "rouge_l", "-o", folder / "out.jsonl", "--quiet", *options
-    )
+    before = {path.name for path in folder.iterdir()}
+    outcome = run_command("score", folder / name, "-m", "rouge_l", "-o", folder / "out.jsonl", "--quiet")
     outcome.scores = _read_result(folder, before, outcome, "rouge_l")
     return outcome
 
 
 def _read_result(folder: Path, before: set[str], outcome: Outcome, metric: str) -> list[float | None] | None:
     """Scores in the result; nothing else is left."""
-    after = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    after = {path.name for path in folder.iterdir()}
     assert after - before <= _RESULTS, after - before
-    for name in after & {"out.jsonl"}:
-        for line in (folder / name).read_bytes().decode("utf-8").split("\n")[:-1]:
-            strict_json(line)
     if "out.jsonl" not in after:
         assert outcome.error and "out.summary.json" not in after
         return None
@@ -244,12 +234,12 @@ def _read_result(folder: Path, before: set[str], outcome: Outcome, metric: str) 
     return [strict_json(line)[metric] for line in lines]
 
 
-def command_fails(folder: Path, given: Any) -> Outcome:
+def command(folder: Path, given: Any) -> Outcome:
     """Files, and a command line in which {} is their folder, which leaves them as they were.
 
     A command that fails does so with 1 or 2, whichever it is.
     """
-    files, *arguments = made(given, folder)
+    files, *arguments = given
     written(folder, files)
     with toy_by_name():
         outcome = run_command(*(str(argument).replace("{}", str(folder)) for argument in arguments))
@@ -266,21 +256,13 @@ def command_fails(folder: Path, given: Any) -> Outcome:
 
 def image(folder: Path, given: Any) -> Outcome:
     """An image for the caption "red" by the library, beside a blue one whose caption scores 2.5."""
-    photo = made(given, folder)
-    options = {"backbone": ColourBackbone(), "cache": False}
-    images = [photo, BLUE]
-    outcome = score("mcs", options, ["red", "blue"], images)
-    beside = score("mcs", options, ["red", "blue"], images, on_error="skip")
-    assert beside.scores is not None and beside.scores[1] == 2.5
-    assert (beside.scores[0] is None) == bool(outcome.error)
-    if outcome.scores is not None:
-        outcome.scores = outcome.scores[:1]
-    return outcome
+    options = {"backbone": ColourBackbone(), "cache": False, "allow_urls": True}
+    return beside("mcs", options, lambda: (["red", "blue"], [made(given, folder), BLUE]), 2.5)
 
 
 def image_file(folder: Path, given: Any) -> Outcome:
     """A file of an image for the caption "red": by the library as path and as bytes, and by the command."""
-    name, content = made(given, folder)
+    name, content = given
     written(folder, {f"photos/{name}": content, "photos/blue.png": encode(BLUE)})
     path = folder / "photos" / name
     outcome = image(folder, path)
@@ -290,7 +272,7 @@ def image_file(folder: Path, given: Any) -> Outcome:
     rows = [{"image": name, "caption": "red"}, {"image": "blue.png", "caption": "blue"}]
     written(folder, {"in.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
     common = ("score", folder / "in.jsonl", "--backbone", "toy", "--no-cache", "--images", folder / "photos")
-    before = {str(one.relative_to(folder)) for one in folder.rglob("*")}
+    before = {path.name for path in folder.iterdir()}
     with toy_by_name():
         by_command = run_command(*common, "-o", folder / "out.jsonl")
     scores = _read_result(folder, before, by_command, "mcs")
@@ -306,78 +288,62 @@ def image_file(folder: Path, given: Any) -> Outcome:
 
 
 def option(folder: Path, given: Any) -> Outcome:
-    """A metric and options of `capscore.load`, and one row scored with them."""
-    metric, options = made(given, folder)
-    references = [[["red"], ["blue"]]] if metric in ("cider", "clip_cider") else []
-    if metric == "cider":
-        return score(metric, options, ["red", "blue"], None, *references)
-    options = {"backbone": ColourBackbone(), "cache": False, **options}
-    return score(metric, options, ["red", "blue"], [RED, BLUE], *references)
+    """A metric, one of its options and a value: refused before anything is scored."""
+    metric, name, value = given
+    options = {} if metric == "cider" else {"backbone": ColourBackbone(), "cache": False}
+    options |= {"weights": "info_clip"} if metric == "infometic" else {}
+    texts = [[["red"], ["blue"]]] if "cider" in metric else []
+    return score(metric, {**options, name: value}, ["red", "blue"], [RED, BLUE], *texts)
 
 
 # ------------------------------------------------------------------------- benchmarks
 
 
 def annotation(folder: Path, given: Any) -> Outcome:
-    """An annotation file by its name, its content and variables of the environment; counts its rows."""
+    """An annotation file by its name, its content and a limit on what it unpacks to; counts its rows."""
     from capscore.benchmarks.data.annotation_files import AnnotationSource
+    from capscore.benchmarks.data.flickr30k_entities import read_annotation
 
-    name, content, *environment = made(given, folder)
+    name, content, *limit = given
     written(folder, {name: content})
-    packed = name.endswith((".zip", ".tar.gz")) and not name.endswith("tsv.gz")
-    source = AnnotationSource(folder / name, "f.tsv" if packed else "")
-    kind = "tsv" if packed else name.removesuffix(".gz").rpartition(".")[2]
+    source = AnnotationSource(folder / name, "f.tsv" if name in ("f.zip", "f.tar.gz") else "")
     readers: dict[str, Callable[[], Any]] = {
-        "tsv": lambda: list(source.tsv("photo", "caption")),
-        "csv": lambda: [row["id"] for row in source.csv()],
-        "jsonl": lambda: [row["id"] for row in source.jsonl()],
-        "parquet": lambda: [row["id"] for row in source.parquet()],
-        "json": lambda: list(source.json()),
+        "f.jsonl": lambda: [row["id"] for row in source.jsonl()],
+        "f.parquet": lambda: [row["id"] for row in source.parquet()],
+        "f.json": lambda: list(source.json()),
+        "f.xml": lambda: read_annotation(source),  # regions of a photo, as Flickr30k Entities has them
     }
-    with mock.patch.dict(os.environ, environment[0] if environment else {}):
-        outcome, found = call(readers[kind])
+    variables = ("UNPACKED", "ROW", "LIST") if limit else ()
+    with mock.patch.dict(os.environ, {f"CAPSCORE_MAX_{kind}_BYTES": str(limit[0]) for kind in variables}):
+        outcome, found = call(readers.get(name, lambda: list(source.tsv("photo", "caption"))))
     if found is not None:
         outcome.scores = [len(found)]
     assert {path.name for path in folder.iterdir()} == {name}, "something was unpacked"
     return outcome
 
 
-def regions_of_entities(folder: Path, given: Any) -> Outcome:
-    """Regions of a photo, as Flickr30k Entities has them."""
-    from capscore.benchmarks.data import flickr30k_entities
-    from capscore.benchmarks.data.annotation_files import AnnotationSource
-
-    written(folder, {"Annotations/1.xml": made(given, folder)})
-    return call(lambda: flickr30k_entities.read_annotation(AnnotationSource(folder / "Annotations/1.xml")))[0]
-
-
 # --------------------------------------------------------------------------- training
 
 
-def training_file(folder: Path, given: Any) -> Outcome:
-    """A file of settings; the score is the learning rate."""
-    written(folder, {"settings.yaml": made(given, folder)})
-    return training_line(folder, ["--config", str(folder / "settings.yaml")])
-
-
-def training_line(folder: Path, given: Any) -> Outcome:
-    """Settings on the command line of a recipe; the score is the learning rate."""
+def settings(folder: Path, given: Any) -> Outcome:
+    """Settings of a recipe, as a YAML file or a command line; the score is the learning rate."""
     from training.engine.config import as_flag, parse
     from training.engine.loop_settings import LoopSettings
 
-    arguments = made(given, folder)
-    out = [] if "--out" in arguments else ["--out", "out"]
+    if not isinstance(given, list):
+        written(folder, {"settings.yaml": given})
+        given = ["--config", str(folder / "settings.yaml")]
 
     def read() -> Any:
         try:
-            return parse(LoopSettings, [*arguments, *out], "")
+            return parse(LoopSettings, [*given, *([] if "--out" in given else ["--out", "out"])], "")
         except CapscoreError as error:
             error.spelled(as_flag)
             raise
 
-    outcome, settings = call(read)
-    if settings is not None:
-        outcome.scores = [settings.learning_rate]
+    outcome, found = call(read)
+    if found is not None:
+        outcome.scores = [found.learning_rate]
     return outcome
 
 
@@ -438,9 +404,14 @@ def _harmless(kind: str) -> Path:
     return folder
 
 
-def _with_hostile_file(kind: str, folder: Path, given: Any) -> Path:
-    """A copy in which one file has another content: text, bytes, changed entries, or None for no file."""
-    name, content = given
+def weights(folder: Path, given: Any) -> Outcome:
+    """A CLIP checkpoint, or weights of InfoMetIC, of which one file is hostile.
+
+    Its content is text, bytes, changed entries, or a function of its path.
+    """
+    from capscore.infometic.network import InfoMetIC
+
+    kind, name, content = given
     copy = folder / kind
     shutil.copytree(_harmless(kind), copy)
     path = copy / name
@@ -449,52 +420,16 @@ def _with_hostile_file(kind: str, folder: Path, given: Any) -> Path:
     path.unlink(missing_ok=True)
     if name.endswith("index.json"):
         (copy / "model.safetensors").unlink()
-    if content is not None:
-        written(copy, {name: content})
-    return copy
-
-
-def checkpoint(folder: Path, given: Any) -> Outcome:
-    """A CLIP checkpoint in which one file is hostile."""
-    path = _with_hostile_file("checkpoint", folder, given)
-    outcome, _ = call(lambda: capscore.load_backbone(str(path), device="cpu"))
+    written(copy, {name: content})
+    load = InfoMetIC.from_pretrained if kind == "network" else capscore.load_backbone
+    outcome, _ = call(lambda: load(str(copy), device="cpu"))
     assert not list(folder.rglob("harmed")) and not Path("harmed").exists(), "code of a checkpoint was run"
-    return outcome
-
-
-def network(folder: Path, given: Any) -> Outcome:
-    """Weights of InfoMetIC of which one file is hostile."""
-    from capscore.infometic.network import InfoMetIC
-
-    path = _with_hostile_file("network", folder, given)
-    outcome, _ = call(lambda: InfoMetIC.from_pretrained(path))
-    assert not Path("harmed").exists(), "code of a checkpoint was run"
     return outcome
 
 
 def cache(folder: Path, given: Any) -> Outcome:
     """A folder of embeddings, for a red photo and "red": by the library."""
-    path = made(given, folder)
-    options = {"backbone": ColourBackbone(), "cache": path}
+    options = {"backbone": ColourBackbone(), "cache": made(given, folder)}
     outcome = score("mcs", options, ["red"], [RED])
-    again = score("mcs", options, ["red"], [RED])
-    assert again.scores == outcome.scores
+    assert score("mcs", options, ["red"], [RED]).scores == outcome.scores
     return outcome
-
-
-def address(folder: Path, given: Any) -> Outcome:
-    """A web address that may be fetched, beside a blue photo whose caption scores 2.5."""
-    options = {"backbone": ColourBackbone(), "cache": False, "allow_urls": True}
-    outcome = score("mcs", options, ["red", "blue"], [given, BLUE])
-    beside = score("mcs", options, ["red", "blue"], [given, BLUE], on_error="skip")
-    assert beside.scores is not None and beside.scores[1] == 2.5
-    return outcome
-
-
-SURFACES: dict[str, Callable[[Path, Any], Outcome]] = {
-    surface.__name__: surface
-    for surface in (
-        *(caption, references, words, language, rows, command_fails, image, image_file, option, annotation),
-        *(regions_of_entities, training_file, training_line, app, address, checkpoint, network, cache),
-    )
-}

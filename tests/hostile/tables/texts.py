@@ -1,59 +1,115 @@
-"""References, words and languages. The metric is ROUGE-L: 1 where a reference has the candidate's words."""
+"""Captions for a red photo, references, words and languages.
+
+The toy backbone counts the words red, green and blue, and reads four words. ROUGE-L is 1 where a reference
+has the candidate's words.
+"""
 
 from __future__ import annotations
 
 import math
 
+from .. import surfaces
 from ..case import cases, refused, scored
 
+RED = scored(2.5)  # "red" and nothing else that it knows
+NONE = scored(2.5 / math.sqrt(3))  # no word that it knows
+CUT = "the rest of it was not seen"
 ONE, ZERO = scored(1.0), scored(0.0)
 
+
+class _Text(str):
+    def __str__(self) -> str:
+        return "green"
+
+
+# a letter or sign of every plane that has one
+_LETTERS = [
+    ("arabic", "قطة"),
+    ("hangul jamo", "\u1100\u1161\u11a8"),
+    ("mathematical bold, plane 1", "𝐫𝐞𝐝"),
+    ("emoji of joined people", "👩\u200d👩\u200d👧\u200d👦"),
+    ("han, plane 2", "\U00020000"),
+    ("variation selector", "❤\ufe0f"),
+]
+# what no font shows, or a terminal obeys
+_SIGNS = [
+    ("private use", "\ue000"),
+    ("no character", "\uffff"),
+    ("right to left override", "\u202e"),
+    ("zero width space", "\u200b"),
+    ("byte order mark", "\ufeff"),
+    ("language tag", "\U000e0001"),
+    ("combining mark alone", "\u0301"),
+    ("nul", "\0"),
+    ("colour of a terminal", "\x1b[31m"),
+    ("csi of one byte", "\x9b31m"),
+]
+_BLANKS = [
+    ("both line ends", "\r\n"),
+    ("file separator", "\x1c"),
+    ("next line", "\x85"),
+    ("line separator", "\u2028"),
+    ("ideographic space", "\u3000"),
+]
+_CAPTIONS = [
+    ("only punctuation", "?!.,;:—…", NONE),
+    ("formula of a command", "=cmd|' /C calc'!A0", NONE),
+    ("html", "<script>alert(1)</script>", NONE),
+    ("rich markup that does not close", "[/red]", NONE),
+    ("json", '{"caption": "red"}', NONE),
+    ("shell", "$(touch red) `red` | red", scored(2.5 / math.sqrt(3), words=[CUT])),
+    ("yaml", "!!python/object/apply:os.system [red]", NONE),
+    ("nan", "NaN", NONE),
+    ("prompt with tags", "<|endoftext|> <|startoftext|> [SEP] [MASK]", NONE),
+    ("red, much too often", "red " * 50_000, scored(2.5, words=[CUT])),
+    ("others, then red", "a b c d red", scored(2.5 / math.sqrt(3), words=[CUT])),
+    ("one word of a megabyte", "r" * 2**20, NONE),
+    ("very many combining marks", "a" + "\u0301" * 2**16, NONE),
+    ("very many line ends", "red" + "\n" * 2**16, RED),
+    ("two colours", "red green", scored(2.5 / math.sqrt(2))),
+    ("dotless i, lower case is longer", "İ", NONE),
+    ("decomposed", "re\u0301d red", RED),
+    ("blank", "\n\r\n\t\v\f", refused("row 0", "candidate", "empty string")),
+    ("control characters alone", "\x00\x01\x02\x1b\x7f", refused("row 0", "no visible character")),
+    ("bytes that were not decoded", "caf\udce9", refused("row 0", "half a surrogate pair")),
+    ("not a number", math.nan, refused("row 0", "nan")),
+    ("dict", {"raw": "red"}, refused("row 0", "(dict)")),
+    ("text of another class", _Text("red"), RED),
+]
 _REFERENCES = [
-    ("None", None, refused("row 0", "references", "None")),
-    ("not a number", math.nan, refused("row 0", "references", "nan")),
     ("true", True, refused("row 0", "references", "bool")),
-    ("empty list", [], refused("row 0", "references", "empty list")),
-    ("dict", {"a b": 1}, refused("row 0", "references", "dict")),
     ("bytes", b"a b", refused("row 0", "references", "bytes")),
     ("list of lists", [["a b"]], refused("row 0", "reference 0", "(list)")),
-    ("list of None", [None], refused("row 0", "reference 0 is None")),
     ("blank reference after a good one", ["a b", " \t "], refused("row 0", "reference 1", "empty")),
     ("no visible character", ["a b", "\u200b"], refused("row 0", "reference 1", "visible")),
     ("surrogate", ["a b", "c \ud800"], refused("row 0", "reference 1", "surrogate")),
     ("generator", lambda folder: (text for text in ["c", "a b"]), ONE),
-    ("set", lambda folder: {"a b"}, ONE),
+    ("set", {"a b"}, ONE),
     ("ten thousand references", ["c"] * 9_999 + ["a b"], ONE),
-    ("reference of 250,000 words", ["c " * 250_000], ZERO),
+    ("reference of 50,000 words", ["c " * 50_000], ZERO),
     ("only punctuation", ["?!."], ZERO),
     # "b", "a", "b", "b": of four words two are in the candidate, so R = 1/2; (1 + 1.44) R / (R + 1.44)
     ("html around", ["<b>a b</b>"], scored(2.44 * 0.5 / 1.94)),
     ("control characters between", ["a\x1b b\a"], ONE),
 ]
 _WORDS = [
-    ("punctuation at the end", ("a cat.", ["a cat !"], "en"), ONE),
-    ("two signs that the tokenizer keeps", ("?!", ["?!"], "en"), ONE),
+    ("two signs that the tokenizer keeps", ("?!", "?!", "en"), ONE),
     # as in coco-caption, where no words at all are one empty word
-    ("signs that the tokenizer removes", ("!", ["!"], "en"), ONE),
-    ("candidate of 20,000 words", ("a " * 20_000, ["a " * 20_000], "en"), ONE),
+    ("signs that the tokenizer removes", ("!", "!", "en"), ONE),
+    ("candidate of 5,000 words", ("a " * 5_000, "a " * 5_000, "en"), ONE),
     # two words, 一只 and 狗, of which one is the same
-    ("chinese, simplified and traditional", ("一只狗", ["一隻狗"], "zh"), scored(0.5)),
-    ("chinese of a rare plane", ("\U00020000狗", ["\U00020000狗"], "zh"), ONE),
-    ("chinese, one word of 20,000 signs", ("狗" * 20_000, ["狗" * 20_000], "zh"), ONE),
-    ("japanese of half width", ("ﾈｺ", ["ﾈｺ"], "ja"), ONE),
-    ("japanese with a nul", ("猫\0犬", ["猫\0犬"], "ja"), ONE),
-    ("korean with a nul", ("개\0고양이", ["개\0고양이"], "ko"), ONE),
-    ("thai marks without a letter", ("\u0e31\u0e34", ["\u0e31\u0e34"], "th"), ONE),
-    ("arabic with marks of direction", ("\u200fقطة", ["\u200fقطة"], "ar"), ONE),
-    ("hindi with joiners", ("क्\u200dष", ["क्\u200dष"], "hi"), ONE),
-    ("tangut without a name, russian", ("\U00017000", ["\U00017000"], "ru"), ONE),
-    ("turkish dotted i", ("İ", ["İ"], "tr"), ONE),
-    ("german sharp s", ("STRASSE ẞ", ["strasse ß"], "de"), ONE),
-    ("chinese without a language", ("一只狗", ["一只狗"], None), ONE),
+    ("chinese, simplified and traditional", ("一只狗", "一隻狗", "zh"), scored(0.5)),
+    ("chinese, one word of 20,000 signs", ("狗" * 20_000, "狗" * 20_000, "zh"), ONE),
+    ("japanese of half width", ("ﾈｺ", "ﾈｺ", "ja"), ONE),
+    ("japanese with a nul", ("猫\0犬", "猫\0犬", "ja"), ONE),
+    ("korean with a nul", ("개\0고양이", "개\0고양이", "ko"), ONE),
+    ("thai marks without a letter", ("\u0e31\u0e34", "\u0e31\u0e34", "th"), ONE),
+    ("arabic with marks of direction", ("\u200fقطة", "\u200fقطة", "ar"), ONE),
+    ("tangut without a name, russian", ("\U00017000", "\U00017000", "ru"), ONE),
+    ("german sharp s", ("STRASSE ẞ", "strasse ß", "de"), ONE),
+    ("chinese without a language", ("一只狗", "一只狗", None), ONE),
 ]
 _LANGUAGES = [
-    ("empty", "", refused("language code")),
-    ("unknown", "xx", refused("'xx'")),
-    ("English name", "English", refused("English")),
     ("too long", "e" * 100_000, refused("language code")),
     ("nul", "en\0", refused("language code")),
     ("line end", "en\n", ONE),
@@ -63,17 +119,26 @@ _LANGUAGES = [
     ("two codes", "en,de", refused("language code")),
     ("markup", "[red]en[/red]", refused("language code")),
     ("private use", "x-klingon", ONE),
-    ("number", 7, refused("language", "int")),
     ("list of two for one row", ["en", "de"], refused("got 2; expected 1, one per candidate")),
-    ("list with a number", [7], refused("row 0", "7")),
-    ("with an underscore", "pt_BR", ONE),
-    ("with script and region", "zh-Hant-TW", ONE),
-    ("nothing", None, ONE),
+    ("with script and region", "zh_Hant_TW", ONE),
     ("not a number in a list", [math.nan], ONE),
 ]
 
 CASES = [
-    *cases("reference", "references", _REFERENCES),
-    *cases("word", "words", _WORDS),
-    *cases("language", "language", _LANGUAGES),
+    *cases("caption", surfaces.caption, ((name, sign, NONE) for name, sign in _LETTERS)),
+    *cases(
+        "caption", surfaces.caption, ((f"{name} beside red", f"red {sign}", RED) for name, sign in _SIGNS)
+    ),
+    *cases(
+        "caption", surfaces.caption, ((f"{name} inside red", f"r{sign}ed", NONE) for name, sign in _SIGNS)
+    ),
+    *cases(
+        "caption",
+        surfaces.caption,
+        ((f"{name} between words", f"red{sign}red", RED) for name, sign in _BLANKS),
+    ),
+    *cases("caption", surfaces.caption, _CAPTIONS),
+    *cases("reference", surfaces.references, _REFERENCES),
+    *cases("word", surfaces.words, _WORDS),
+    *cases("language", surfaces.language, _LANGUAGES),
 ]

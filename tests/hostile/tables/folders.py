@@ -1,0 +1,146 @@
+"""Folders of checkpoints, of InfoMetIC's weights and of caches, in each of which one file is hostile."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import struct
+
+from .. import surfaces
+from ..case import cases, refused, scored
+
+_DEEP = '{"a":' * 100_000
+
+
+class Harmful:
+    """A pickle that would write a file."""
+
+    def __reduce__(self) -> tuple:
+        return os.system, ("touch harmed",)
+
+
+def _header(header: bytes, size: int | None = None) -> bytes:
+    """A safetensors file without numbers."""
+    return struct.pack("<Q", len(header) if size is None else size) + header
+
+
+def _tensor(**more: object) -> bytes:
+    entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **more}
+    return _header(json.dumps({"x": entry}).encode()) + bytes(8)
+
+
+# what either kind of folder may have in place of a file
+_FILES = [
+    ("a folder", os.mkdir),
+    ("a pipe", os.mkfifo),
+    ("a link to a device", lambda path: path.symlink_to("/dev/zero")),
+    ("empty", b""),
+]
+_CONFIGS = [
+    ("a list", "[]"),
+    ("100,000 levels", _DEEP),
+    ("5,000 digits", f'{{"model_type": "clip", "projection_dim": {"9" * 5_000}}}'),
+    ("UTF-16", '{"model_type": "clip"}'.encode("utf-16")),
+]
+_WEIGHTS = [
+    ("zeros", bytes(1000)),
+    ("header of 2 to the 63rd bytes", _header(b"{}", 2**63 - 1)),
+    ("header of 100 MB that is not there", _header(b"{}", 10**8)),
+    ("header of 10,000 levels", _header(b'{"a":' * 10_000)),
+    ("no tensor", _header(b"{}")),
+    ("offsets beyond the end", _tensor(data_offsets=[0, 10**9])),
+    ("offsets that are texts", _tensor(data_offsets=["0", "8"])),
+    ("shape of 2 to the 64th", _tensor(shape=[2**62, 4])),
+    ("unknown type of numbers", _tensor(dtype="F7")),
+    ("a pickle", pickle.dumps(Harmful())),
+]
+_OF_CLIP = [
+    ("model_type: an object", {"model_type": {"clip": 1}}),
+    ("model_type: null", {"model_type": None}),
+    ("model_type: a path", {"model_type": "../../clip"}),
+    ("model_type: escape sequences", {"model_type": "\x1b[31mclip"}),
+    ("model_type: 100,000 letters", {"model_type": "c" * 100_000}),
+    ("width negative", {"projection_dim": -1}),
+    ("width a text", {"projection_dim": "many"}),
+    ("width another one", {"projection_dim": 7}),
+    ("towers that are lists", {"text_config": [], "vision_config": []}),
+    ("no towers", {"text_config": {}, "vision_config": {}}),
+]
+_INDEXES = [
+    ("empty", ""),
+    ("part is a device", '{"weight_map": {"x": "/dev/zero"}}'),
+    ("part with a nul", '{"weight_map": {"x": "a\\u0000.safetensors"}}'),
+    ("100,000 levels", _DEEP),
+]
+_OF_INFOMETIC = [
+    ("width negative", {"width": -1}),
+    ("width of 2 to the 40th", {"width": 2**40}),
+    ("heads zero", {"heads": 0}),
+    ("a million layers", {"inter_layers": 10**6}),
+    ("scale not a number", {"input_scale": "NaN"}),
+    ("switch is a text", {"mask_padding": "no"}),
+]
+
+
+def _damaged(how):
+    """Makes a cache that holds what the case embeds, and damages its file."""
+
+    def make(folder):
+        cache = folder / "cache"
+        surfaces.cache(folder, str(cache))
+        (database,) = cache.glob("*.sqlite")
+        content = bytearray(database.read_bytes())
+        database.unlink()
+        if how is os.mkdir:
+            os.mkdir(database)
+        else:
+            database.write_bytes(how(content))
+        return str(cache)
+
+    return make
+
+
+def _overwritten(content: bytearray, index: int) -> bytes:
+    content[index : index + 100] = b"\xff" * 100
+    return bytes(content)
+
+
+def _link(folder):
+    (folder / "circle").symlink_to("circle")
+    return str(folder / "circle")
+
+
+# tests/embedding/test_cache.py has the other kinds of damage
+_CACHES = [
+    ("a file whose page is damaged", _damaged(lambda content: _overwritten(content, 5000))),
+    (
+        "a file whose schema is damaged",
+        _damaged(lambda content: _overwritten(content, content.index(b"CREATE") + 8)),
+    ),
+    ("a file that is text", _damaged(lambda content: b"text" * 1000)),
+    ("an empty file", _damaged(lambda content: b"")),
+    ("a folder in place of its file", _damaged(os.mkdir)),
+    ("a device", "/dev/null"),
+    ("a link to itself", _link),
+]
+
+
+def _weights(kind: str, file: str, rows: list) -> list:
+    return cases(
+        kind,
+        surfaces.weights,
+        ((f"{file}: {name}", (kind, file, content), refused()) for name, content in rows),
+    )
+
+
+CASES = [
+    *_weights("checkpoint", "config.json", [*_FILES, *_OF_CLIP]),
+    *_weights("checkpoint", "model.safetensors", [*_FILES, *_WEIGHTS]),
+    *_weights("checkpoint", "model.safetensors.index.json", _INDEXES),
+    *_weights("checkpoint", "tokenizer.json", [("binary", bytes(range(256)))]),
+    *_weights("network", "config.json", [*_FILES, *_CONFIGS, *_OF_INFOMETIC]),
+    *_weights("network", "model.safetensors", [*_FILES, *_WEIGHTS]),
+    *cases("cache", surfaces.cache, ((name, given, scored(2.5)) for name, given in _CACHES)),
+    *cases("cache", surfaces.cache, [("nul", "a\0b", refused("no folder can have this path"))]),
+]
