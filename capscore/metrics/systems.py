@@ -24,6 +24,7 @@ from ..files.read import open_rows
 from ..files.row_source import ERROR_COLUMN, RowSource
 from ..files.write import summary_path
 from ..registry import METRICS
+from ..statistics.columns import Column
 from ..statistics.system_means import SystemComparison, compare_means_by_language
 from ..text.languages import language_code
 from .base import Scores
@@ -45,8 +46,8 @@ MATCHED_BY = ("id", "photo", "references", "order")
 def compare_systems(
     systems: Mapping[str, Any],
     *,
-    images: Any = None,
-    languages: Any = None,
+    images: Column | None = None,
+    languages: Column | None = None,
     baseline: str | None = None,
     n: int = 10_000,
     confidence: float = 0.95,

@@ -25,7 +25,7 @@ from .bootstrap import (
     sampling_notes,
     two_sided_p,
 )
-from .columns import as_list, means_by, number_column, numbers_of, plain, present_rows, units_of
+from .columns import Column, as_list, means_by, number_column, numbers_of, plain, present_rows, units_of
 from .correlation import STATISTICS, Correlations, check_statistics
 
 
@@ -91,11 +91,11 @@ class Comparison(_Counted):
 
 
 def agreement(
-    scores: Any,
-    ratings: Any,
+    scores: Column,
+    ratings: Column,
     *,
     raters: str | None = None,
-    images: Any = None,
+    images: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -155,12 +155,12 @@ def agreement(
 
 
 def compare(
-    first_scores: Any,
-    second_scores: Any,
-    ratings: Any,
+    first_scores: Column,
+    second_scores: Column,
+    ratings: Column,
     *,
     raters: str | None = None,
-    images: Any = None,
+    images: Column | None = None,
     statistic: str = "tau_c",
     method: str = "bootstrap",
     n: int = 1000,

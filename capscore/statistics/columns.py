@@ -11,16 +11,18 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import InputError, Setting
 
+# a list, array, tensor or column of a table: one value per row
+Column: TypeAlias = Iterable[Any]
 MISSING = ("missing (NaN or None); ", Setting("missing", "skip"), " leaves out and counts what needs it")
 
 
-def as_list(values: Any, field: str, n: int | None = None) -> list[Any]:
+def as_list(values: Column, field: str, n: int | None = None) -> list[Any]:
     """A list, array, tensor or column of a table as a list; n is the expected number of rows.
 
     >>> as_list(("a", "b"), "pieces")
@@ -41,7 +43,7 @@ def as_list(values: Any, field: str, n: int | None = None) -> list[Any]:
     return values
 
 
-def number_column(values: Any, field: str, n: int | None = None, *, complete: bool = False) -> np.ndarray:
+def number_column(values: Column, field: str, n: int | None = None, *, complete: bool = False) -> np.ndarray:
     """One number per row → float64 (n,), NaN where one is missing (NaN, None, pandas' NA).
 
     Args:
@@ -80,7 +82,7 @@ def numbers_of(values: Sequence[Any], field: str) -> np.ndarray:
     return numbers
 
 
-def flag_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
+def flag_column(values: Column, field: str, n: int | None = None) -> np.ndarray:
     """True or False (or 1 or 0) per row → bool (n,).
 
     >>> flag_column([True, 0], "valid", 2)
@@ -89,7 +91,7 @@ def flag_column(values: Any, field: str, n: int | None = None) -> np.ndarray:
     return label_codes(values, field, n, (False, True)).astype(bool)
 
 
-def label_codes(values: Any, field: str, n: int | None, known: Sequence[Hashable]) -> np.ndarray:
+def label_codes(values: Column, field: str, n: int | None, known: Sequence[Hashable]) -> np.ndarray:
     """One of `known` per row → int64 (n,), its index in `known`.
 
     >>> label_codes(["MM", "HC"], "categories", 2, ("HC", "HI", "HM", "MM"))
@@ -107,7 +109,7 @@ def label_codes(values: Any, field: str, n: int | None, known: Sequence[Hashable
 
 
 def group_codes(
-    values: Any, field: str, n: int, kept: np.ndarray | None = None
+    values: Column, field: str, n: int, kept: np.ndarray | None = None
 ) -> tuple[np.ndarray, list[Any]]:
     """One id per row, shared within a group → int64 (n,) codes, and the sorted ids that they stand for.
 
@@ -137,7 +139,7 @@ def group_codes(
     return np.array([codes[column[row]] for row in rows], dtype=np.int64), names
 
 
-def units_of(images: Any, kept: np.ndarray, what: str, *keys: np.ndarray) -> tuple[np.ndarray, str]:
+def units_of(images: Column | None, kept: np.ndarray, what: str, *keys: np.ndarray) -> tuple[np.ndarray, str]:
     """What a bootstrap draws: the unit of each kept row, int64 from 0, and the noun for units.
 
     Args:

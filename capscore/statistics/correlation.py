@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .columns import number_column
+from .columns import Column, number_column
 
 STATISTICS = ("tau_b", "tau_c", "spearman", "pearson")
 
 
-def tau_b(first: Any, second: Any) -> float | None:
+def tau_b(first: Column, second: Column) -> float | None:
     """Kendall's τ_b = (n_c − n_d) / √((n_0 − n_1)(n_0 − n_2)), in [-1, 1]; None where one side is constant.
 
     n_0 counts all pairs of rows, n_c and n_d those in the same and in the opposite order, n_1 and n_2 those
@@ -38,7 +38,7 @@ def tau_b(first: Any, second: Any) -> float | None:
     return _statistic("tau_b", first, second)
 
 
-def tau_c(first: Any, second: Any) -> float | None:
+def tau_c(first: Column, second: Column) -> float | None:
     """Kendall's τ_c = 2m(n_c − n_d) / (n²(m − 1)), in [-1, 1]; None where one side is constant.
 
     m is the smaller number of distinct values (Stuart 1953). Arguments and errors as in `tau_b`.
@@ -49,7 +49,7 @@ def tau_c(first: Any, second: Any) -> float | None:
     return _statistic("tau_c", first, second)
 
 
-def spearman(first: Any, second: Any) -> float | None:
+def spearman(first: Column, second: Column) -> float | None:
     """Spearman's ρ, in [-1, 1]: Pearson's r of the ranks, where tied values share their mean rank.
 
     None where one side is constant. Arguments and errors as in `tau_b`.
@@ -60,7 +60,7 @@ def spearman(first: Any, second: Any) -> float | None:
     return _statistic("spearman", first, second)
 
 
-def pearson(first: Any, second: Any) -> float | None:
+def pearson(first: Column, second: Column) -> float | None:
     """Pearson's r, in [-1, 1]; None where one side is constant. Arguments and errors as in `tau_b`.
 
     >>> round(pearson([1, 2, 3, 4], [1, 3, 3, 2]), 4)

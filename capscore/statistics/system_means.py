@@ -24,7 +24,7 @@ from .bootstrap import (
     sampling_notes,
     two_sided_p,
 )
-from .columns import as_list, left_out, number_column, plain, present_rows, units_of
+from .columns import Column, as_list, left_out, number_column, plain, present_rows, units_of
 
 ALL = "all"
 
@@ -91,7 +91,7 @@ class SystemComparison:
 def compare_means(
     systems: Mapping[str, Any],
     *,
-    images: Any = None,
+    images: Column | None = None,
     baseline: str | None = None,
     n: int = 10_000,
     confidence: float = 0.95,
@@ -180,7 +180,7 @@ def compare_means(
 
 
 def compare_means_by_language(
-    systems: Mapping[str, Any], languages: Any, *, images: Any = None, **options: Any
+    systems: Mapping[str, Any], languages: Column | None, *, images: Column | None = None, **options: Any
 ) -> list[SystemComparison]:
     """`compare_means` over all rows, and then for each language if there are several.
 

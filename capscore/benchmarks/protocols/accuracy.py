@@ -15,6 +15,7 @@ import numpy as np
 from ...errors import InputError
 from ...statistics.bootstrap import Sampling, bootstrap_intervals
 from ...statistics.columns import (
+    Column,
     flag_column,
     group_codes,
     label_codes,
@@ -45,13 +46,13 @@ UNLABELLED = "-"
 
 
 def pairwise_by_category(
-    first: Any,
-    second: Any,
-    labels: Any,
-    categories: Any,
+    first: Column,
+    second: Column,
+    labels: Column,
+    categories: Column,
     *,
     known: Sequence[str] = PASCAL50S_CATEGORIES,
-    images: Any = None,
+    images: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -99,13 +100,13 @@ def pairwise_by_category(
 
 
 def foils(
-    caption_scores: Any,
-    foil_scores: Any,
-    pieces: Any = None,
-    valid: Any = None,
+    caption_scores: Column,
+    foil_scores: Column,
+    pieces: Column | None = None,
+    valid: Column | None = None,
     *,
     known: Sequence[str] | None = None,
-    images: Any = None,
+    images: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -165,11 +166,11 @@ def foils(
 
 
 def xvnli(
-    scores: Any,
-    labels: Any,
-    image_ids: Any,
+    scores: Column,
+    labels: Column,
+    image_ids: Column,
     *,
-    premise_ids: Any = None,
+    premise_ids: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
@@ -238,11 +239,11 @@ def xvnli(
 
 
 def marvl(
-    left_scores: Any,
-    right_scores: Any,
-    labels: Any,
-    captions: Any,
-    ids: Any,
+    left_scores: Column,
+    right_scores: Column,
+    labels: Column,
+    captions: Column,
+    ids: Column,
     *,
     bootstrap: int = 0,
     confidence: float = 0.95,

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...statistics.bootstrap import bootstrap_intervals
 from ...statistics.columns import (
+    Column,
     group_codes,
     left_out,
     means_by,
@@ -24,14 +25,14 @@ RATINGS = ("precision", "recall", "total")
 
 
 def thumb(
-    scores: Any,
-    precision: Any,
-    recall: Any,
-    total: Any,
-    systems: Any,
+    scores: Column,
+    precision: Column,
+    recall: Column,
+    total: Column,
+    systems: Column,
     *,
     human: str = "Human",
-    images: Any = None,
+    images: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,

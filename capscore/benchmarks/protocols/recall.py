@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError, Setting
-from ...statistics.columns import MISSING, check_missing, label_codes
+from ...statistics.columns import MISSING, Column, check_missing, label_codes
 from .results import ProtocolResult, Statistic, counted
 
 # Cosines at most this far apart are tied: float32 products of the same two unit vectors differ by up to about
@@ -23,11 +23,11 @@ _SLICE = 32_000_000  # similarities in memory at a time: 128 MB in float32
 
 
 def retrieval(
-    similarity: Any = None,
+    similarity: Column | None = None,
     *,
-    image_embeddings: Any = None,
-    text_embeddings: Any = None,
-    text_to_image: Any,
+    image_embeddings: Column | None = None,
+    text_embeddings: Column | None = None,
+    text_to_image: Column,
     ks: Sequence[int] = (1, 5, 10),
     missing: str = "raise",
 ) -> ProtocolResult:

@@ -17,6 +17,7 @@ from ...errors import InputError
 from ...statistics.bootstrap import bootstrap_intervals
 from ...statistics.columns import (
     MISSING,
+    Column,
     check_missing,
     flag_column,
     left_out,
@@ -32,11 +33,11 @@ _OfWeights = Callable[[np.ndarray], np.ndarray]
 
 
 def captokeneval(
-    word_scores: Any,
-    word_labels: Any,
-    semantic: Any,
-    region_scores: Any,
-    region_labels: Any,
+    word_scores: Column,
+    word_labels: Column,
+    semantic: Column,
+    region_scores: Column,
+    region_labels: Column,
     *,
     beta: float = 0.1,
     missing: str = "raise",
@@ -184,12 +185,12 @@ STATISTICS = (
 
 
 def localisation(
-    caption_scores: Any,
-    foils: Any,
-    word_doubts: Any = None,
-    word_labels: Any = None,
+    caption_scores: Column,
+    foils: Column,
+    word_doubts: Column | None = None,
+    word_labels: Column | None = None,
     *,
-    images: Any = None,
+    images: Column | None = None,
     bootstrap: int = 0,
     confidence: float = 0.95,
     seed: int = 0,
