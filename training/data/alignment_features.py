@@ -313,6 +313,7 @@ class _Image:
         """Labels of the regions that a row mentions; None where that is unknown, or no region shows it."""
         if row.mentioned is None:
             return None
+        shows: np.ndarray
         if self.given is not None:
             shows = np.isin(self.given, row.mentioned)
         elif not row.mentioned:

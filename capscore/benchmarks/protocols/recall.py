@@ -69,10 +69,9 @@ def retrieval(
     embedded = image_embeddings is not None and text_embeddings is not None
     if embedded == (similarity is not None):
         raise InputError("expected similarity, or image_embeddings and text_embeddings", field="similarity")
+    given: Any = (image_embeddings, text_embeddings) if embedded else similarity
     read = _read_embeddings if embedded else _read_matrix
-    slices, right, own, n_images = read(
-        (image_embeddings, text_embeddings) if embedded else similarity, text_to_image
-    )
+    slices, right, own, n_images = read(given, text_to_image)
     tie = COSINE_TIE if embedded else 0.0
     best = np.full(n_images, -np.inf)  # best similarity of each image with its texts
     np.fmax.at(best, own, right)  # ignores NaN; -inf where all are missing

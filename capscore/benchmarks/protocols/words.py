@@ -33,7 +33,7 @@ _OfWeights = Callable[[np.ndarray], np.ndarray]
 
 
 def captokeneval(
-    word_scores: Column,
+    word_scores: Sequence[Column],
     word_labels: Column,
     semantic: Column,
     region_scores: Column,
@@ -230,7 +230,7 @@ def localisation(
     wrong = flag_column(foils, "foils", n)
     words = None if word_doubts is None else _words(word_doubts, word_labels, wrong)
     keys = [scores, wrong.astype(float)]
-    if words is not None:
+    if word_doubts is not None and word_labels is not None:
         texts = [f"{pair}" for pair in zip(word_doubts, word_labels, strict=True)]
         keys.insert(0, np.unique(texts, return_inverse=True)[1])
     units, unit = units_of(images, np.full(n, True), "caption", *keys)
