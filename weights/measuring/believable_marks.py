@@ -34,6 +34,8 @@ from .planting import KINDS, Planted, drop_clause, plant, shuffled
 if TYPE_CHECKING:
     from capscore.metrics.infometic import InfoMetIC
 
+_LANGUAGES = ("en", "de", "fr", "es", "zh", "pt", "ar", "cs", "ja")
+_MOST = 400  # photos per language
 _CAPTIONS = 2  # right captions of each photo and language that are measured
 _LONG = 12  # semantic words from which a caption is long
 _MIN_MARKED = 0.5  # share of a caption's words that must be marked for it to count as found
@@ -384,11 +386,9 @@ def _is_named(name: str, text: str) -> bool:
 # ------------------------------------------------------------------ the command
 
 
-def measure(
-    scorer: InfoMetIC, photos: Photos, languages: Sequence[str], max_photos: int, seed: int = 0
-) -> dict[str, Any]:
+def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:
     """Language → `report`."""
-    cases = [language_cases(photos, language, max_photos, seed) for language in languages]
+    cases = [language_cases(photos, language, _MOST, seed) for language in _LANGUAGES]
     cases = [case for case in cases if case.files]
     scored = score_rows(scorer, list(dict.fromkeys(row for case in cases for row in case.rows())))
     return {case.language: report(case, scored) for case in cases}
@@ -443,13 +443,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--boxes", type=Path, help="folder in COCO's layout, for regions")
     parser.add_argument("--backbone", default=default_backbone("infometic"))
     parser.add_argument("--weights")
-    parser.add_argument("--marks")
-    parser.add_argument("--most", type=int, default=400, help="most photos per language")
-    parser.add_argument("--languages", nargs="+", default="en de fr es zh pt ar cs ja".split())
     given = parser.parse_args(argv)
-    scorer = capscore.load(
-        "infometic", backbone=given.backbone, weights=given.weights, marks=given.marks, false_alarms=0.05
-    )
+    scorer = capscore.load("infometic", backbone=given.backbone, weights=given.weights, false_alarms=0.05)
     photos = read_measured(given.rows)
     if given.data and given.photos:
         measured = {Path(file).name: file for file in photos}
@@ -458,7 +453,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 photos[measured[name]]["es"] = captions
     result: dict[str, Any] = {
         "marks": scorer.marks,
-        "languages": measure(scorer, photos, given.languages, given.most),
+        "languages": measure(scorer, photos),
     }
     if given.boxes:
         result["regions"] = region_accuracy(scorer, given.boxes)

@@ -13,7 +13,9 @@ from weights.measuring import believable_marks as study
 from weights.measuring.believable_marks import Scored, expected_calibration_error, language_cases, report
 
 PHOTOS = {
-    f"{number}.jpg": {"en": [f"A dog runs on the beach {number} .", f"The brown dog {number} plays ."]}
+    f"{number}.jpg": {
+        "en": [f"A dog runs on the beach {number} while it rains .", f"The brown dog {number} plays ."]
+    }
     for number in range(4)
 }
 
@@ -58,15 +60,18 @@ def test_the_cases_are_right_captions_those_of_other_photos_and_planted_ones(cas
     assert again.rows() == cases.rows()
 
 
-def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, scored):
+def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, scored, monkeypatch):
     found = report(cases, scored)
     for kind in ("blatant", "same_kind"):
         assert found["kinds"][kind]["lowest"] == found["kinds"][kind]["marked"] == 1.0
         assert found["kinds"][kind]["cannot_tell"] == 0.0
     assert found["others"] == {"n": 4, "said_not_to_fit": 1.0, "found": 1.0}
     assert found["right"]["words_marked"] == 0.0 and found["right"]["without_mark"] == 1.0
-    assert found["lower_precision"] == 1.0
+    assert found["lower_precision"] == found["lower_recall"] == 1.0
     assert found["calibration_error"] is None  # too few words
+    monkeypatch.setattr(study, "_ENOUGH", 2)
+    # right words have .9, and planted ones .1
+    assert report(cases, scored)["calibration_error"] == pytest.approx(0.1)
 
 
 def test_a_caption_with_most_words_marked_is_found(cases, scored):
@@ -148,7 +153,7 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.load", lambda name, **given: FirstBox())
     given = ["--rows", "rows.jsonl", "--boxes", "coco", "--output", "out.json", "--markdown", "out.md"]
     monkeypatch.chdir(tmp_path)
-    study.main([*given, "--languages", "en", "ja"])
+    study.main(given)
     found = json.loads((tmp_path / "out.json").read_text())
     assert list(found["languages"]) == ["en"] and found["languages"]["en"]["kinds"]["blatant"]["marked"] == 0
     # named: dog, dog, cat, of which the two dogs are found; unnamed: the car twice

@@ -15,7 +15,7 @@ from capscore.errors import InputError
 from tests.toy import WORDS, ColourBackbone
 from weights.measuring.image_tower import searching
 from weights.measuring.image_tower.__main__ import grid, main, measure_speed
-from weights.measuring.image_tower.report import Figure, PublishedFigure, Report, markdown
+from weights.measuring.image_tower.report import Report
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -34,7 +34,6 @@ ENGLISH = {
 CHINESE = [(photo, texts[1]) for photo, texts in ENGLISH.items()]
 # Multi30k's captions of one of the photos; the other photo is none of ours
 MULTI30K = {"en": ["red wall", "nothing of ours"], "de": ["blue", "x"]}
-PASCAL = {"2008_000001.jpg": (240, 20, 20), "2008_000002.jpg": (20, 20, 240)}
 COCO = {"COCO_val2014_000000000001.jpg": (230, 30, 20), "COCO_val2014_000000000002.jpg": (20, 200, 90)}
 RATED = [
     ("COCO_val2014_000000000001.jpg", "red", "train", [5, 4]),
@@ -77,30 +76,6 @@ def write_multi30k(folder):
             (folder / f"{split}.{language}.gz").write_bytes(gzip.compress(content))
 
 
-def write_pascal50s(folder):
-    one, two = PASCAL
-    pairs = {
-        "HC": [(one, "red", "red and green", 0), (two, "blue blue red", "blue", 0)],
-        "HI": [(one, "green", "red", 1), ("2008_000009.jpg", "red", "blue", 0)],
-        "HM": [(two, "blue", "green blue", 0)],
-        "MM": [(two, "red", "green red", 0)],
-    }
-    references = ["red", "red green", "blue", "blue red", "blue blue red"]
-    document = {
-        category: [
-            {
-                "image": f"VOC2012/JPEGImages/{photo}",
-                "captions": both,
-                "label": label,
-                "references": references,
-            }
-            for photo, *both, label in some
-        ]
-        for category, some in pairs.items()
-    }
-    (folder / "pascal_50s.json").write_text(json.dumps(document))
-
-
 def write_vicr(folder):
     lines = ["image,caption,subset,num_ratings,ratings,rating_2,rating_3"]
     for photo, caption, subset, given in RATED:
@@ -119,12 +94,11 @@ def draw(folder, photos):
 def folders(tmp_path, monkeypatch):
     """Folders of official files and of photos; Chinese captions of packages, and no Arabic ones."""
     data, photos = tmp_path / "data", tmp_path / "photos"
-    for write in (write_flickr8k, write_multi30k, write_pascal50s, write_vicr):
+    for write in (write_flickr8k, write_multi30k, write_vicr):
         folder = data / write.__name__.removeprefix("write_")
         (folder / "image_splits").mkdir(parents=True)
         write(folder)
     draw(photos / "flickr8k", {**COLOURS, "107_g.jpg": (9, 9, 9)})
-    draw(photos / "voc_animals", PASCAL)
     draw(photos / "coco_val2014", COCO)
 
     def texts(source, packages, languages):
@@ -226,7 +200,7 @@ def rated_scores():
 
 
 def test_agreement_is_tau_c_of_single_ratings_and_tau_b_with_the_share_of_yes(measured):
-    found, _ = measured("--only", "expert,crowdflower", bootstrap=100)
+    found, table = measured("--only", "expert,crowdflower", bootstrap=100)
     rows = list(rated_scores())
     given = [rating for row in rows for rating in row[3]]
     for column, metric in enumerate(("mcs", "text_score", "ref_clip_score")):
@@ -239,12 +213,16 @@ def test_agreement_is_tau_c_of_single_ratings_and_tau_b_with_the_share_of_yes(me
         assert (figure["n"], figure["n_of"], figure["resampled"]) == (90, "ratings", "photos")
     published = {(item["metric"], item["value"]) for item in found["expert/mcs/tau_c"]["published"]}
     assert {("CLIPScore", 51.2), ("InfoMetIC", 54.2), ("InfoMetIC+", 55.5)} <= published
+    figure = found["expert/mcs/tau_c"]
+    shown = "{:.1f} [{:.1f}–{:.1f}]".format(figure["value"], *figure["interval"]).replace("-", "−")
+    assert f"| MCS τ_c | 90 | {shown} | CLIPScore 51.2–51.5, InfoMetIC 54.2, InfoMetIC+ 55.5 |" in table
+    assert table.index("**Flickr8k-Expert**") < table.index("| MCS τ_c |") < table.index("**Flickr8k-CF**")
     expected = kendalltau(np.round([row[0] for row in rows], 6), [row[3][1] for row in rows]).statistic
     assert found["crowdflower/mcs/tau_b"]["value"] == pytest.approx(100 * expected, abs=1e-6)
 
 
-def test_vicr_s_splits_are_measured_together_and_pascal_s_pairs_with_photos(measured):
-    found, _ = measured("--only", "vicr,pascal50s")
+def test_vicr_s_splits_are_measured_together(measured):
+    found, _ = measured("--only", "vicr")
     photos = dict(zip(COCO, photo_rows(COCO.values()), strict=True))
     rows = [row for subset in ("train", "val", "test") for row in RATED if row[2] == subset]
     scores = np.round([max(photos[photo] @ text_rows([text])[0], 0) for photo, text, *_ in rows], 6)
@@ -256,9 +234,6 @@ def test_vicr_s_splits_are_measured_together_and_pascal_s_pairs_with_photos(meas
     }.items():
         assert found[f"vicr/mcs/{key}"]["value"] == pytest.approx(100 * value, abs=1e-6), key
         assert found[f"vicr/mcs/{key}"]["published"] == []
-    values = [found[f"pascal50s/mcs/accuracy_{name}"]["value"] for name in ("hc", "hi", "hm", "mm")]
-    assert values == [50, 100, 100, 0]
-    assert found["pascal50s/mcs/accuracy_hi"]["note"].startswith("5 of 6 rows")
 
 
 @pytest.mark.parametrize(
@@ -266,7 +241,7 @@ def test_vicr_s_splits_are_measured_together_and_pascal_s_pairs_with_photos(meas
     [
         ("photos/flickr8k/104_d.jpg", "retrieval", "retrieval/flickr8k_test"),
         ("data/flickr8k/ExpertAnnotations.txt", "expert", "expert/mcs/flatten"),
-        ("photos/voc_animals", "pascal50s", "pascal50s/mcs/flatten"),
+        ("photos/coco_val2014", "vicr", "vicr/mcs/flatten"),
         ("photos/flickr8k/101_a.jpg", "speed", "speed"),
     ],
 )
@@ -316,63 +291,3 @@ def test_the_regions_cover_the_photo_and_do_not_overlap():
     assert boxes.shape == (20, 4) and (sides > 0).all()
     assert sides.prod(axis=1).sum() == pytest.approx(53 * 37)
     assert boxes.min() == 0 and boxes.max(axis=0)[2:].tolist() == [53, 37]
-
-
-REPORTS = [
-    Report(
-        "embedded",
-        {},
-        [
-            Figure(
-                "retrieval/t/en/r@5", "R@5 en", 49.87, (47.6, 52.04), 5000, "captions", resampled="photos"
-            ),
-            Figure("retrieval/t/zh", "zh, Flickr8k-CN", missing="there is no a|b.txt"),
-            Figure(
-                "expert/mcs/tau_c",
-                "MCS τ_c",
-                52.04,
-                (50, 54.16),
-                16992,
-                "ratings",
-                resampled="photos",
-                published=(
-                    PublishedFigure("CLIPScore", "b", 51.5, "x"),
-                    PublishedFigure("CLIPScore", "b", 51.2, "y"),
-                    PublishedFigure("InfoMetIC", "b", 54.2, "x"),
-                ),
-            ),
-            Figure("speed/alone", "photos a second", 41.26, (9.5, 123.4), 96, unit="photos/s"),
-        ],
-    ),
-    Report(
-        "a-folder/with/a-long-name-of-weights",
-        {},
-        [
-            Figure("retrieval/t/en/r@5", "R@5 en", 20.2, (18.7, 21.69), 5000, resampled="photos"),
-            Figure("retrieval/t/zh", "zh, Flickr8k-CN", missing="there is no a|b.txt"),
-            Figure("speed/alone", "photos a second", missing="no such tower"),
-        ],
-    ),
-]
-
-
-def test_the_markdown_table():
-    assert (
-        markdown(REPORTS)
-        == """\
-| measure | n | `embedded` | `a-folder/with/a-long-name-of-weights` | published |
-|---|---:|---:|---:|---:|
-| **Text → image** |  |  |  |  |
-| R@5 en | 5,000 | 49.9 [47.6–52.0] | 20.2 [18.7–21.7] |  |
-| zh, Flickr8k-CN — not measured: there is no a\\|b.txt |  |  |  |  |
-| **Flickr8k-Expert** |  |  |  |  |
-| MCS τ_c | 16,992 | 52.0 [50.0–54.2] | – | CLIPScore 51.2–51.5, InfoMetIC 54.2 |
-| **Speed** |  |  |  |  |
-| photos a second | 96 | 41.3 [9.5–123] | not measured |  |
-
-τ, ρ, R@k and accuracies are times 100. In brackets: 95 % bootstrap intervals, which draw photos \
-with all their captions; in retrieval the ranked photos stay the same.
-Published: values with OpenAI's ViT-B/32, on all rows of a set.
-a-folder/with/a-long-name-of-weights, photos a second: not measured: no such tower
-"""
-    )

@@ -30,6 +30,8 @@ from weights.making.mark_calibration.rows import read_mark_rows
 SIDE = 416
 _STRIDES = (8, 16, 32)
 _GREY = 114
+# Confidence that a box must have, and overlap above which the less confident of two of a class is left out.
+_LEAST, _OVERLAP = 0.3, 0.5
 
 
 @dataclass
@@ -40,8 +42,6 @@ class Settings:
         rows: File of `weights.making.mark_calibration.rows`.
         detector: ONNX file of a YOLOX detector that reads 416 × 416 pixels.
         out: File to write.
-        least: Confidence that a box must have.
-        overlap: Overlap above which the less confident of two boxes of a class is left out.
 
     Raises:
         InputError: a setting is missing.
@@ -50,8 +50,6 @@ class Settings:
     rows: str = ""
     detector: str = ""
     out: str = ""
-    least: float = 0.3
-    overlap: float = 0.5
 
     def __post_init__(self) -> None:
         require_settings(self, "rows", "detector", "out")
@@ -68,7 +66,7 @@ class Detector:
         self.session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0].name
 
-    def find(self, image: Image.Image, least: float, overlap: float) -> list[list[Any]]:
+    def find(self, image: Image.Image) -> list[list[Any]]:
         """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
         pixels, ratio = fitted(image)
         found = self.session.run(None, {self.input: pixels[None]})[0][0]
@@ -76,9 +74,9 @@ class Detector:
         shares = boxes / ratio / np.tile(np.array(image.size, np.float64), 2)
         classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
         kept: list[int] = []
-        for item in np.unique(classes[confidence > least]).tolist():
-            own = np.flatnonzero((classes == item) & (confidence > least))
-            kept += own[suppress(shares[own], confidence[own], overlap)].tolist()
+        for item in np.unique(classes[confidence > _LEAST]).tolist():
+            own = np.flatnonzero((classes == item) & (confidence > _LEAST))
+            kept += own[suppress(shares[own], confidence[own], _OVERLAP)].tolist()
         kept.sort(key=lambda place: -confidence[place])
         return [
             [
@@ -120,7 +118,7 @@ def write_boxes(settings: Settings) -> int:
     """Write the file; returns the number of boxes."""
     detector = Detector(settings.detector)
     found = {
-        row["file"]: detector.find(load_image(row["file"]), settings.least, settings.overlap)
+        row["file"]: detector.find(load_image(row["file"]))
         for row in read_mark_rows(settings.rows)
         if row["split"] == "train"
     }

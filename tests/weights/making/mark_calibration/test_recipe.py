@@ -26,7 +26,6 @@ from weights.making.mark_calibration.draws import (
     common_nouns,
     like_words,
     overlaps_of,
-    padded,
     rare_things,
 )
 from weights.making.mark_calibration.objects import THINGS, window_labels
@@ -333,14 +332,6 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
     )
     total = words + 0.5 * (found["confidence"].item() + found["boxes"].item())
     assert found["loss"].item() == pytest.approx(total, abs=1e-5)
-
-
-def test_words_are_padded(seen):
-    rows = draws_of(seen).batch(0, 0)
-    words, classes, right, there = padded(rows)
-    assert there.sum(dim=1).tolist() == [len(row.words) for row in rows]
-    assert words[1][there[1]].tolist() == rows[1].words.tolist()
-    assert right[~there].abs().max() == 0 and classes.max() < len(MARKED_CLASSES)
 
 
 # ------------------------------------------------------------------ things
