@@ -58,6 +58,9 @@ def test_the_cases_are_right_captions_those_of_other_photos_and_planted_ones(cas
     assert {"blatant", "same_kind"} <= {found.kind for _, found in cases.planted}
     again = language_cases(dict(reversed(PHOTOS.items())), "en", max_photos=10, seed=0)
     assert again.rows() == cases.rows()
+    three = {"0.jpg": {"en": ["A cat .", "A dog .", "A cow .", "A fox ."], "zh": ["猫。", "狗。", "牛。"]}}
+    (long,), (chinese,) = (language_cases(three, code, 1, 0).long for code in ("en", "zh"))
+    assert long.caption.count(". A") == 2 and chinese.caption.count("。") == 3
 
 
 def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, scored, monkeypatch):

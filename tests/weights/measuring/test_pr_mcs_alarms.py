@@ -59,8 +59,8 @@ def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
 
 def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
     assert study._with_paragraphs(captions) is captions
-    alone = replace(captions, image_ids=list("abcd"))
-    assert study._with_paragraphs(alone).image_ids == ["a"] * 4
+    alone = replace(captions, image_ids=list("abcdef"))
+    assert study._with_paragraphs(alone).image_ids == [*"aaaaaf"]
 
 
 def test_captions_of_models_are_held_against_themselves(tower):

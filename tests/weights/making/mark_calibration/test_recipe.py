@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from torch.nn import functional as F
 
 from capscore.errors import CapscoreError, MissingExtraError
-from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, load_mark_calibration
+from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
 from weights.making.mark_calibration import calibrate, features, objects
@@ -137,6 +137,7 @@ def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, e
     assert result.finished and result.step == 2 and {"words", "confidence", "boxes"} <= set(result.losses)
     loaded = load_mark_calibration(out, backbone=embedded)
     assert loaded.backbone == "embedded" and set(loaded.nouns) == {"de", "en"}
+    assert loaded.fits[SHARED].scale > 0
     assert loaded.notes["photos"] == {"train": 17, "calibrate": 6}
     card = (out / "README.md").read_text()
     assert "make marks" in card and "YOLOX" in card and "6 of the held-out photos" in card
