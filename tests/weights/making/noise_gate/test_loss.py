@@ -20,7 +20,7 @@ def sample(taken: float, found: int, language: str = "en", touched: tuple[int, .
 
 
 def test_the_loss_by_hand():
-    rows = [sample(0.25, 1), sample(0.0, 0, touched=(0, -1, 0))]
+    rows = [sample(0.25, 1), sample(0.0, 0, touched=(-1, -1, 0))]
     found = GateLogits(torch.tensor([0.0, -1.0]), torch.zeros(2, 6), torch.zeros(2, 3))
     terms = NoiseGateLoss(0.3, 0.5).terms(found, rows)
     log2 = math.log(2)

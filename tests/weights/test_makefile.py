@@ -1,0 +1,58 @@
+"""The commands that the Makefile trains the weights with are command lines of their programs."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from capscore.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+TARGETS = re.findall(
+    r"^(train-embedded[\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE
+)
+GIVEN = "DATA=d PHOTOS=p PACKAGES=k DETECTOR=y COCO=a LABELLED=b THINGS=c TRAINING=nowhere INSTALL=x"
+
+
+class Parsed(Exception):
+    pass
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_program_takes_its_options(target, monkeypatch):
+    made = subprocess.run(
+        ["make", "-n", target, *GIVEN.split()], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    lines = re.findall(
+        r"python -m ((?:weights|training)\..*?)\s*(?:[;&]|$)", made.stdout.replace("\\\n", " "), re.MULTILINE
+    )
+    monkeypatch.chdir(ROOT)
+    parse_args = argparse.ArgumentParser.parse_args
+
+    def only_parsed(parse):
+        def parsed(*arguments, **options):
+            parse(*arguments, **options)
+            raise Parsed
+
+        return parsed
+
+    assert lines
+    for name, *arguments in map(shlex.split, lines):
+        package = (ROOT / name.replace(".", "/")).is_dir()
+        module = importlib.import_module(f"{name}.__main__" if package else name)
+        # a recipe of training reads its rows next, which are not there
+        expected = pytest.raises((Parsed, InputError), match=r"^$|no such file")
+        with monkeypatch.context() as patch, expected:
+            if hasattr(module, "parse"):
+                patch.setattr(module, "parse", only_parsed(module.parse))
+            else:
+                patch.setattr(argparse.ArgumentParser, "parse_args", only_parsed(parse_args))
+            module.main(arguments)
