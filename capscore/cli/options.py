@@ -8,14 +8,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from ..errors import Setting
 from ..metrics.loading import Option, all_options, check_options
 from ..registry import METRICS
-from .terminal import UsageError, as_usage, check_only_one, set_parameters
+from .terminal import UsageError, as_usage, check_only_one, say, set_parameters
+
+if TYPE_CHECKING:
+    from ..files.row_source import RowSource
 
 
 def argument(name: str, **more: Any) -> Any:
@@ -116,6 +119,14 @@ def language_of(language: str | None) -> str | None:
 
     with as_usage():
         return None if language is None else language_code(language)
+
+
+def note_unread_language(source: RowSource, language: str | None) -> None:
+    """Say that --language is taken for every row, where a column of languages is not read."""
+    from ..files.columns import unread_language
+
+    if unread := unread_language(source.columns, language):
+        say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
 
 
 def of_score() -> dict[str, Option]:

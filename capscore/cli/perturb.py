@@ -107,15 +107,13 @@ def _open(
     path: Path, split: str | None, candidate: str | None, languages: str | None, language: str | None
 ) -> tuple[RowSource, ColumnNames]:
     """A file's rows, and its columns of captions and languages."""
-    from ..files.columns import find_columns, unread_language
+    from ..files.columns import find_columns
     from ..files.read import open_rows
 
     source = open_rows(path, split=split)
     how: dict[str, Any] = {"with_images": False, "with_language": language is None}
     names = find_columns(source.columns, candidate=candidate, language=languages, **how)
-    unread = unread_language(source.columns, language)
-    if unread:
-        terminal.say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
+    options.note_unread_language(source, language)
     return source, names
 
 

@@ -45,10 +45,6 @@ if TYPE_CHECKING:
 Towers = dict[str, tuple[str, str]]  # name in the table → metric and backbone
 
 
-def _options() -> Any:
-    return {name: entry for name, entry in options.of_several().items() if not entry.own}
-
-
 Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")]
 StandIn = Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")]
 Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
@@ -59,7 +55,9 @@ Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@B
 P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)]
 
 
-@options.with_metric_options(_options)
+@options.with_metric_options(
+    lambda: {name: entry for name, entry in options.of_several().items() if not entry.own}
+)
 def robustness(
     metric: Metrics = None,
     data: options.Data = None,
@@ -89,8 +87,11 @@ def robustness(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Measure robustness, and write and print the results."""
+    from ..benchmarks.robustness import RobustnessOptions, benchmark_captions, file_captions
+    from ..perturbations import KINDS
+
     terminal.check_result_files(force, output=output, markdown=markdown, figure=figure)
-    columns = {
+    columns: dict[str, Any] = {
         "image_column": image_column,
         "candidate_column": candidate_column,
         "language_column": language_column,
@@ -103,25 +104,19 @@ def robustness(
     for name, value in others.items():
         if value:
             raise UsageError(Setting(name, value), " does not go with ", Setting(source))
-    noise = _noise(kind or ["paper"], p, seed, degrees)
+    with terminal.as_usage():
+        noise = RobustnessOptions(options.chosen_kinds(kind or ["paper"]), p, seed)
+    if degrees and not set(noise.kinds) & set(KINDS):
+        raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
     towers = _towers(metric or [], backbone or [None])
-    where = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
-    sets = _captions(captions, data or [], config, data_dir, columns, where)
+    where: dict[str, Any] = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
+    sets = [] if captions is None else file_captions(captions, **columns, **where)
+    for target in options.benchmark_targets(data or [], config, data_dir):
+        sets += benchmark_captions(target.slug, target.config, data_dir=target.folder, **where)
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
     load = ScorerLoader({**metric_options, "progress": False if quiet else None})
     results = _measure(sets, towers, load, noise, stand_in, styles, degrees)
     return _show(results, output, markdown, figure, as_json, quiet)
-
-
-def _noise(kinds: Sequence[str], p: float, seed: int, degrees: bool) -> RobustnessOptions:
-    from ..benchmarks.robustness import RobustnessOptions
-    from ..perturbations import KINDS
-
-    with terminal.as_usage():
-        noise = RobustnessOptions(options.chosen_kinds(kinds), p, seed)
-    if degrees and not set(noise.kinds) & set(KINDS):
-        raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
-    return noise
 
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
@@ -140,25 +135,6 @@ def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
     if not towers:
         raise UsageError("there is nothing to measure: give --metric")
     return towers
-
-
-def _captions(
-    file: Path | None,
-    data: Sequence[str],
-    configs: Sequence[str] | None,
-    data_dir: Path | None,
-    columns: Mapping[str, Any],
-    where: Mapping[str, Any],
-) -> list[CaptionSet]:
-    """The captions of a file or of benchmarks, a set per language."""
-    from ..benchmarks.robustness import benchmark_captions, file_captions
-
-    if file is not None:
-        return file_captions(file, **columns, **where)
-    sets = []
-    for slug, name, folder in options.benchmark_targets(data, configs, data_dir):
-        sets += benchmark_captions(slug, name, data_dir=folder, **where)
-    return sets
 
 
 def _measure(

@@ -80,10 +80,15 @@ def score(
     from ..files.image_folder import ImageFolder
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
+    from ..metrics.calibration import read_calibrations
     from ..metrics.score_file import ScoringRun, result_columns
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
-    _check_files(output, report, calibration, force)
+    terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
+    terminal.check_result_files(force, report=report)
+    if calibration is not None:
+        with terminal.as_usage():
+            read_calibrations(calibration)
     columns = options.columns(image_column, candidate_column, references_column, language_column)
     source = _open(input, photo, caption, reference, references, split, image_column)
     metrics = _metrics(metric or [], preset, source, columns)
@@ -111,16 +116,6 @@ def score(
             run.failures, f"of {source.n_rows:,} rows could not be scored", source.short_place
         )
     return terminal.SKIPPED if run.failures else None
-
-
-def _check_files(output: Path | None, report: Path | None, calibration: Path | None, force: bool) -> None:
-    from ..metrics.calibration import read_calibrations
-
-    terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
-    terminal.check_result_files(force, report=report)
-    if calibration is not None:
-        with terminal.as_usage():
-            read_calibrations(calibration)
 
 
 def _open(
@@ -175,7 +170,7 @@ def _find_columns(
     source: RowSource, metrics: Sequence[str], columns: Mapping[str, str | None], language: str | None
 ) -> ColumnNames:
     """The columns that the metrics read."""
-    from ..files.columns import find_columns, unread_language
+    from ..files.columns import find_columns
 
     kinds = [METRICS.get(metric) for metric in metrics]
     names = find_columns(
@@ -185,11 +180,9 @@ def _find_columns(
         with_references=any(kind.needs_references for kind in kinds),
         with_language=language is None,
     )
-    unread = unread_language(source.columns, language)
     for note in source.notes:
         say(f"note: {note}")
-    if unread:
-        say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
+    options.note_unread_language(source, language)
     return names
 
 

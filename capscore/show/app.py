@@ -118,9 +118,11 @@ class _Scorers:
         self._scorers: dict[str, Any] = {}
 
     def score(
-        self, metric: str, captions: Sequence[str], photo: Any, references: Any, language: str | None
+        self, metric: str, captions: Sequence[str], photo: Any, references: Any, language: Any
     ) -> tuple[Any, Scores, list[str]]:
         """The scorer, its scores of captions of one photo, and its warnings."""
+        lines = _given_lines(language, "the language")
+        code = language_code(lines[0]) if lines else None
         with self._lock, warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if metric not in self._scorers:
@@ -130,7 +132,7 @@ class _Scorers:
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             photos = None if photo is None else [photo] * len(captions)
-            scores = scorer.score(captions, photos, references, language)
+            scores = scorer.score(captions, photos, references, code)
         notes = [str(item.message) for item in caught if isinstance(item.message, CapscoreWarning)]
         if getattr(scorer, "weights", "") == "info_clip":
             notes.append(
@@ -170,16 +172,14 @@ def _score_page(gr: Any, scorers: _Scorers, metric: str | None) -> None:
             if metric is None:
                 names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
                 chosen = [gr.Dropdown(names, value="mcs", label="Metric")]
-            photo, captions = _photo_and_captions(gr, metric is None or scorer.needs_images)
-            label = "References, one per line; an empty line before those of the next caption"
-            references = _texts_box(gr, label, visible=metric is None or scorer.needs_references)
-            language = _language_box(gr)
+            anything = metric is None
+            inputs = _inputs(gr, anything or scorer.needs_images, anything or scorer.needs_references)
             button = gr.Button("Score", variant="primary")
             with above:
-                _show_examples(gr, _examples(metric or "mcs"), [photo, captions, references, language])
+                _show_examples(gr, _examples(metric or "mcs"), inputs)
         with gr.Column():
             outputs = _results(gr, "Click an example; then press Score.")
-    button.click(score, [photo, captions, references, language, *chosen], outputs, api_name="score")
+    button.click(score, [*inputs, *chosen], outputs, api_name="score")
 
 
 def _explain_page(gr: Any, scorers: _Scorers) -> None:
@@ -191,8 +191,7 @@ def _explain_page(gr: Any, scorers: _Scorers) -> None:
     with gr.Row():
         with gr.Column(scale=1, min_width=300):
             above = gr.Column()
-            photo, captions = _photo_and_captions(gr)
-            language = _language_box(gr)
+            photo, captions, _, language = _inputs(gr)
             button = gr.Button("Explain", variant="primary")
             with above:
                 _show_examples(gr, _examples("infometic"), [photo, captions, language])
@@ -215,20 +214,19 @@ def _compare_page(gr: Any) -> None:
     button.click(compare, [uploads], [result], api_name="compare")
 
 
-def _texts_box(gr: Any, label: str, **options: Any) -> Any:
-    return gr.Textbox(label=label, lines=2, max_lines=12, max_length=MAX_CHARACTERS, **options)
-
-
-def _photo_and_captions(gr: Any, with_photo: bool = True) -> tuple[Any, Any]:
-    photo = gr.Image(type="filepath", image_mode=None, label="Photo", height=230, visible=with_photo)
-    return photo, _texts_box(gr, "Captions, one per line")
-
-
-def _language_box(gr: Any) -> Any:
+def _inputs(gr: Any, with_photo: bool = True, with_references: bool = False) -> list[Any]:
+    """The boxes of the photo, the captions, their references and their language."""
+    size = {"lines": 2, "max_lines": 12, "max_length": MAX_CHARACTERS}
+    label = "References, one per line; an empty line before those of the next caption"
     known = sorted((english, code) for code, (_, english) in NAMES.items())
     info = "Or type any code. It determines how texts are split into words."
     choices: dict[str, Any] = {"value": "", "allow_custom_value": True, "info": info}
-    return gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices)
+    return [
+        gr.Image(type="filepath", image_mode=None, label="Photo", height=230, visible=with_photo),
+        gr.Textbox(label="Captions, one per line", **size),
+        gr.Textbox(label=label, visible=with_references, **size),
+        gr.Dropdown([("not stated", ""), *known], label="Language of the captions", **choices),
+    ]
 
 
 def _results(gr: Any, hint: str) -> list[Any]:
@@ -283,7 +281,7 @@ def scored(
     path = _given_files(photo, "photo")[0] if kind.needs_images else None
     lines = _given_captions(captions)
     lists = _given_references(references, len(lines)) if kind.needs_references else None
-    _, scores, notes = scorers.score(metric, lines, path, lists, _given_language(language))
+    _, scores, notes = scorers.score(metric, lines, path, lists, language)
     best = max((float(score) for score in scores.scores if not math.isnan(score)), default=0.0)
     top = max(1.0, math.ceil(2 * best) / 2)
     rows = []
@@ -302,7 +300,7 @@ def explained(scorers: _Scorers, photo: Any, captions: Any, language: Any) -> tu
 
     (path, *_), lines = _given_files(photo, "photo"), _given_captions(captions)
     picture = load_image(path)
-    scorer, scores, notes = scorers.score("infometic", lines, picture, None, _given_language(language))
+    scorer, scores, notes = scorers.score("infometic", lines, picture, None, language)
     page = explain_page(
         picture,
         explained_captions(lines, scores),
@@ -383,11 +381,6 @@ def _given_references(references: Any, n_captions: int) -> list[list[str]]:
             "the references of one photo and those of the next"
         )
     return lists * n_captions if len(lists) == 1 else lists
-
-
-def _given_language(language: Any) -> str | None:
-    lines = _given_lines(language, "the language")
-    return language_code(lines[0]) if lines else None
 
 
 def _given_files(uploads: Any, what: str) -> list[str]:

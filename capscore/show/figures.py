@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..benchmarks.robustness.run import CONFIDENCE, RobustnessRun
 from ..errors import CapscoreError, MissingExtraError
@@ -71,7 +71,7 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
     found = groups(runs)
     if not found:
         raise CapscoreError("there is no measured number to draw")
-    heights = [0.55 + 0.17 * len(_kinds(group)) * (len(group.metrics) + 1) for group in found]
+    heights = [0.55 + 0.17 * len(group.kinds()) * (len(group.metrics) + 1) for group in found]
     labels = {metric for group in found for metric in group.metrics}
     columns = 2 if max(map(len, labels)) <= 25 else 1
     height = sum(heights) + 0.5 + 0.34 * len(labels) + 0.2 * len(found)
@@ -90,22 +90,23 @@ def write_dots(runs: Sequence[RobustnessRun], path: str | Path) -> Path:
 
 
 def _draw_dots(panel: Axes, group: Group) -> None:
-    kinds, n = _kinds(group), len(group.metrics)
+    kinds, n = group.kinds(), len(group.metrics)
     for number, metric in enumerate(group.metrics):
         color = _COLOURS[number % len(_COLOURS)]
         look: dict[str, Any] = {"color": color, "marker": _MARKERS[number % len(_MARKERS)], "linestyle": ""}
         below = 0.6 * ((number + 0.5) / n - 0.5)
-        drops = dot_drops(group, metric, kinds)
-        for at, drop in enumerate(drops):
-            if drop.low is not None and drop.high is not None:
-                ends = [100 * drop.low, 100 * drop.high]
-                panel.plot(ends, [at + below] * 2, color=color, linewidth=1.5, alpha=0.6)
-            if drop.mean is not None:
-                panel.plot(100 * drop.mean, at + below, markersize=5, label=metric, **look)
-        for at, drop in enumerate(drops):
-            if drop.published is not None:
+        both = averages(group, metric)
+        for at, name in enumerate(f"drop_{kind}" for kind in kinds):
+            mean, published = both.get(name, (None, None))
+            if ends := whisker(group, metric, name):
+                panel.plot(
+                    [100 * end for end in ends], [at + below] * 2, color=color, linewidth=1.5, alpha=0.6
+                )
+            if mean is not None:
+                panel.plot(100 * mean, at + below, markersize=5, label=metric, **look)
+            if published is not None:
                 hollow: dict[str, Any] = {"fillstyle": "none", "label": f"{metric}, published"}
-                panel.plot(100 * drop.published, at + below, **hollow, **look)
+                panel.plot(100 * published, at + below, **hollow, **look)
     panel.axvline(0, color="0.6", linewidth=0.8)
     panel.tick_params(axis="x", labelsize=7)
     panel.grid(axis="x", color="0.9")
@@ -118,32 +119,14 @@ def _draw_dots(panel: Axes, group: Group) -> None:
     panel.set_title(_dots_title(group), loc="left", fontsize=9)
 
 
-class Drop(NamedTuple):
-    """A drop as the figure shows it: mean over the languages, ends of the whisker, published mean."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    published: float | None
-
-
-def dot_drops(group: Group, metric: str, kinds: Sequence[str]) -> list[Drop]:
-    """Drops of a metric under each kind, as shares of the original mean."""
-    both = averages(group, metric)
+def whisker(group: Group, metric: str, name: str) -> tuple[float, float] | None:
+    """The interval of a single language, or the range over several."""
     results = [result for _, result in group.results(metric)]
-    found = []
-    for kind in kinds:
-        name = f"drop_{kind}"
-        mean, published = both.get(name, (None, None))
-        if len(results) == 1:
-            statistic = results[0].statistics.get(name)
-            low, high = (statistic and statistic.interval) or (None, None)
-        else:
-            drops = [result.value(name) for result in results]
-            values = [drop for drop in drops if drop is not None]
-            low, high = (min(values), max(values)) if mean is not None else (None, None)
-        found.append(Drop(mean, low, high, published))
-    return found
+    if len(results) == 1:
+        statistic = results[0].statistics.get(name)
+        return statistic.interval if statistic else None
+    values = [value for value in (result.value(name) for result in results) if value is not None]
+    return (min(values), max(values)) if len(values) == len(results) else None
 
 
 def _dots_title(group: Group) -> str:
@@ -157,7 +140,3 @@ def _dots_title(group: Group) -> str:
         about.append("texts stand in for photos")
     title = f"{group.name} ({'; '.join(part for part in about if part)})"
     return "\n".join(textwrap.wrap(title, 95, break_on_hyphens=False))
-
-
-def _kinds(group: Group) -> list[str]:
-    return [*group.kinds(unseen=False), *group.kinds(unseen=True)]

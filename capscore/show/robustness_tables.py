@@ -64,10 +64,11 @@ class Group:
         """(run, result) of a metric in every language."""
         return [(run, result) for run in self.runs for result in run.results if result.metric == metric]
 
-    def kinds(self, *, unseen: bool) -> list[str]:
-        """Kinds that were measured in any of the languages: the published ones, or the others."""
-        chosen = [kind for kind in self.runs[0].options.kinds if (kind in KINDS) != unseen]
-        return [kind for kind in chosen if any(kind in run.unchanged for run in self.runs)]
+    def kinds(self, unseen: bool | None = None) -> list[str]:
+        """Kinds that were measured in any of the languages: the published ones, or the others, or both."""
+        kinds = sorted(self.runs[0].options.kinds, key=lambda kind: kind not in KINDS)
+        kinds = [kind for kind in kinds if any(kind in run.unchanged for run in self.runs)]
+        return kinds if unseen is None else [kind for kind in kinds if (kind in KINDS) != unseen]
 
 
 def groups(runs: Sequence[RobustnessRun]) -> list[Group]:
@@ -116,30 +117,33 @@ def robustness_reports(runs: Sequence[RobustnessRun]) -> list[Report]:
     """For each data set: drops of each metric, what is kept of original captions, sources and remarks."""
     found = []
     for group in groups(runs):
-        parts: list[Table | str] = [
-            _drop_table(group, metric, unseen)
-            for metric in group.metrics
-            for unseen in (False, True)
-            if group.kinds(unseen=unseen)
+        parts: list[Table | str] = []
+        for metric in group.metrics:
+            title = metric if "@" in metric else f"{metric} ({group.results(metric)[0][1].backbone})"
+            for unseen, which in ((False, ""), (True, ", kinds that PR-MCS does not train on")):
+                if kinds := group.kinds(unseen):
+                    names = [*kinds, "average_unseen" if unseen else "average"]
+                    headings = ("language", "", "original", *kinds, "average")
+                    parts.append(_table(headings, _drop_rows(group, metric, names), f"{title}{which}"))
+        kept = [
+            (
+                "" if index else run.language,
+                result.metric,
+                fixed(result.value("original_of_first"), 3, ""),
+                *(_share(result.value(f"text_to_image_r@{k}")) for k in (1, 5, 10)),
+            )
+            for run in group.runs
+            for index, result in enumerate(run.results)
         ]
-        headings = ("language", "metric", "of first", "R@1", "R@5", "R@10")
-        parts += [_table(headings, kept_rows(group), "Kept"), _DROPS]
+        parts += [_table(("language", "metric", "of first", "R@1", "R@5", "R@10"), kept, "Kept"), _DROPS]
         split = group.runs[0].captions.split
         title = f"{group.name} ({split})" if split else group.name
         found.append(Report(title, [*parts, *_sources(group), *_remarks(group)]))
     return found
 
 
-def _drop_table(group: Group, metric: str, unseen: bool) -> Table:
-    title = metric if "@" in metric else f"{metric} ({group.results(metric)[0][1].backbone})"
-    title += ", kinds that PR-MCS does not train on" if unseen else ""
-    headings = ("language", "", "original", *group.kinds(unseen=unseen), "average")
-    return _table(headings, drop_rows(group, metric, unseen=unseen), title)
-
-
-def drop_rows(group: Group, metric: str, *, unseen: bool = False) -> list[tuple[str, ...]]:
+def _drop_rows(group: Group, metric: str, names: Sequence[str]) -> list[tuple[str, ...]]:
     """Means, drops, intervals and published drops of a metric in each language, and their averages."""
-    names = [*group.kinds(unseen=unseen), "average_unseen" if unseen else "average"]
     rows: list[tuple[str, ...]] = []
     for run, result in group.results(metric):
         published = {name: figure.measured_unit for name, figure in result.published.items()}
@@ -170,20 +174,6 @@ def _rows(
     if any(printed):
         rows.append(("", "published", fixed(published.get("mean_original"), 4, ""), *printed))
     return rows
-
-
-def kept_rows(group: Group) -> list[tuple[str, ...]]:
-    """Qualities to keep: language, metric, share of the first metric's original mean, R@1, R@5, R@10."""
-    return [
-        (
-            "" if index else run.language,
-            result.metric,
-            fixed(result.value("original_of_first"), 3, ""),
-            *(_share(result.value(f"text_to_image_r@{k}")) for k in (1, 5, 10)),
-        )
-        for run in group.runs
-        for index, result in enumerate(run.results)
-    ]
 
 
 def _sources(group: Group) -> list[str]:

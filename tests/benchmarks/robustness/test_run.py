@@ -15,8 +15,8 @@ from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
 from capscore.benchmarks.robustness.run import plain_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
-from capscore.show.figures import dot_drops
-from capscore.show.robustness_tables import averages, drop_rows, groups, kept_rows, robustness_reports
+from capscore.show.figures import whisker
+from capscore.show.robustness_tables import averages, groups, robustness_reports
 from capscore.show.tables import signed
 
 from ...toy import ColourBackbone
@@ -75,7 +75,7 @@ def test_what_is_kept_is_compared_with_the_first_metric(captions, scorer):
     assert originals[2] < originals[0]
     # every caption names the colour of its photo, of which there are two
     assert [first.value(f"text_to_image_r@{k}") for k in (1, 5, 10)] == [1.0, 1.0, 1.0]
-    assert kept_rows(groups([run])[0])[1] == ("", "again", "1.000", "100.0", "100.0", "100.0")
+    assert "|  | again | 1.000 | 100.0 | 100.0 | 100.0 |" in robustness_reports([run])[0].markdown()
 
 
 def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
@@ -100,9 +100,8 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     drawn = {name for name, row in first.results[0].statistics.items() if row.interval}
     assert drawn == {*(f"drop_{kind}" for kind in KINDS), "drop_average"}
     # whiskers of a figure are the interval of one language
-    (dot,) = dot_drops(groups([first])[0], "mcs", ["jumble"])
     jumble = first.results[0].statistics["drop_jumble"]
-    assert (dot.mean, dot.low, dot.high) == pytest.approx((jumble.value, *jumble.interval))
+    assert whisker(groups([first])[0], "mcs", "drop_jumble") == jumble.interval
     # two photos: a draw has the first twice, both, or the second twice
     monkeypatch.setattr("capscore.benchmarks.robustness.run.CONFIDENCE", 0.9999)
     options = RobustnessOptions(kinds=("masking",), bootstrap=400, seed=1)
@@ -119,10 +118,9 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
 def test_published_figures_stand_beside(captions, scorer):
     published = replace(captions, data="coco_captions", split="test")
     run = run_robustness(published, {"mcs": scorer, "pr_mcs@x": scorer}, quick)
-    (group,) = groups([run])
-    printed = [cells for _, what, *cells in drop_rows(group, "pr_mcs@x") if what == "published"]
-    assert printed == [["1.4177", "−37.9", "−78.1", "−99.2", "−97.0", "−82.1", "−78.9"]]
-    assert dot_drops(group, "pr_mcs@x", ["jumble"])[0].published == pytest.approx(-0.9702, abs=1e-3)
+    printed = "|  | published | 1.4177 | −37.9 | −78.1 | −99.2 | −97.0 | −82.1 | −78.9 |"
+    assert printed in robustness_reports([run])[0].markdown()
+    assert averages(groups([run])[0], "pr_mcs@x")["drop_jumble"][1] == pytest.approx(-0.9702, abs=1e-3)
     texts = [part for part in robustness_reports([run])[0].parts if isinstance(part, str)]
     assert any(text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7") for text in texts)
 
@@ -145,13 +143,12 @@ def test_languages_are_averaged_plainly(captions, scorer):
     (group,) = groups(runs)
     drops = [run.results[0].value("drop_average") for run in runs]
     assert averages(group, "mcs")["drop_average"] == (pytest.approx(sum(drops) / 2), None)
-    found = drop_rows(group, "mcs")
+    found = robustness_reports(runs)[0].parts[0].rows
     assert [row[0] for row in found if row[0]] == ["en", "de", "all"]
     assert found[-1][1] == "drop %" and found[-1][-1] == signed(100 * sum(drops) / 2, 1)
     # whiskers of a figure are the range over languages
-    (dot,) = dot_drops(group, "mcs", ["jumble"])
     drops = [run.results[0].value("drop_jumble") for run in runs]
-    assert (dot.mean, dot.low, dot.high) == pytest.approx((sum(drops) / 2, min(drops), max(drops)))
+    assert whisker(group, "mcs", "drop_jumble") == (min(drops), max(drops))
 
 
 # ---- texts that stand for photos ----
