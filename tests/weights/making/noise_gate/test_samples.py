@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
@@ -74,6 +75,10 @@ def test_damage_is_what_its_kind_says_and_takes_by_the_words_that_it_touches(kin
         assert found.taken == pytest.approx(taken_of(kind, content / 6))
     elif kind == "jumble":
         assert sorted(after) == sorted(before) and after != before
+        order = [before.index(word) for word in after]
+        moved = sum(place != number for number, place in enumerate(order))
+        parted = sum(later != earlier + 1 for earlier, later in itertools.pairwise(order))
+        assert found.taken == pytest.approx(taken_of(kind, (moved / 9 + parted / 8) / 2))
     else:
         assert sorted(word.strip(".") for word in after) == sorted(word.strip(".") for word in before)
         moved = sum(word.strip(".") != other.strip(".") for word, other in zip(after, before, strict=True))
@@ -113,6 +118,12 @@ def test_pairs_are_one_text_right_and_damaged_in_all_styles():
         assert right.kind == "none" and right.taken == 0 and right.style == other.style
         assert (right == other) == (other.kind == "none") and (right == other or right.text != other.text)
     assert sum(other.kind == "none" for _, other in pairs) < 400
+    # joined texts lose the share of the damaged one
+    lost = {"joined": [], "whole": []}
+    for _, other in pairs:
+        if other.taken and other.style.partition(",")[0] in lost:
+            lost[other.style.partition(",")[0]].append(other.taken)
+    assert sum(lost["joined"]) / len(lost["joined"]) < 0.7 * sum(lost["whole"]) / len(lost["whole"])
     phrases = [right.text for right, _ in pairs if right.style == "noun phrase, as written"]
     stopped = sum(text[-1] in ".!" and text[0].isupper() for text in phrases)
     assert 0.25 < stopped / len(phrases) < 0.55 and any(text[-4:].isdecimal() for text in phrases)

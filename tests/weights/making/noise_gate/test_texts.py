@@ -39,11 +39,13 @@ def test_the_command_writes_each_caption_of_a_language_once_and_no_long_ones(tmp
         {"caption": "A dog runs.", "language": "en", "id": "one/1", "objects": [[7, 10]]},
         {"caption": "Ein Hund rennt.", "language": "de", "id": "one/1"},
         {"caption": "A dog runs.", "language": "en", "id": "two/7"},
+        {"caption": "dog " * (LONGEST // 4 - 1) + "dogs", "language": "en", "id": "one/3"},
         {"caption": "dog " * (LONGEST // 4) + "d", "language": "en", "id": "one/2"},
     ]
     captions, out = write_rows(tmp_path / "captions.jsonl", rows), tmp_path / "new" / "marked.jsonl"
     main(["--captions", str(captions), "--out", str(out)])
-    assert list(read_texts(out)) == [
+    *others, longest = read_texts(out)
+    assert len(longest.text) == LONGEST and others == [
         MarkedText("Ein Hund rennt.", "de", ((0, 3), (4, 8), (9, 15)), "anv", ((4, 8),), "one/1"),
         MarkedText("A dog runs.", "en", ((0, 1), (2, 5), (6, 11)), "anv", ((7, 10),), "one/1"),
     ]
