@@ -16,12 +16,14 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
 import capscore
+from capscore.backbones import loading
 from capscore.errors import CapscoreError
 
 from ..photos import encode
@@ -32,14 +34,19 @@ from .case import Outcome
 _RESULTS = {"out.jsonl", "out.summary.json"}
 
 
+def _load_backbone(name: Any, load: Any = loading.load_backbone, **options: Any) -> Any:
+    return ColourBackbone() if name == "toy" else load(name, **options)
+
+
 def run_command(*arguments: object) -> Outcome:
-    """The command `capscore ARGUMENTS…`."""
+    """The command `capscore ARGUMENTS…`, for which the toy backbone is `toy`."""
     from capscore.cli import main
 
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
     code: Any = 0
     with (
         mock.patch.object(sys, "argv", ["capscore", *map(str, arguments)]),
+        mock.patch.object(loading, "load_backbone", _load_backbone),
         mock.patch.object(sys, "stdin", io.StringIO()),
         mock.patch.object(sys, "stdout", streams[0]),
         mock.patch.object(sys, "stderr", streams[1]),
@@ -55,14 +62,10 @@ def run_command(*arguments: object) -> Outcome:
 
 def _of_command(code: int, out: str, err: str) -> Outcome:
     """What a command printed, its one error apart from the rest."""
-    start = "capscore: error: "
-    lines = err.split("\n")
-    errors = [number for number, line in enumerate(lines) if line.startswith(start)]
+    before, *errors = f"\n{err}".split("\ncapscore: error: ")
     if errors:
         assert len(errors) == 1, err
-        rest = [line for line in lines[errors[0] + 1 :] if line]
-        error = "\n".join([lines[errors[0]].removeprefix(start), *rest])
-        return Outcome(code, error, out + "\n".join(lines[: errors[0]]))
+        return Outcome(code, errors[0].rstrip("\n"), out + before)
     if "╭─ Error" in err:  # a box of the command line's parser
         inside = err.split("╭─ Error", 1)[1].split("\n", 1)[1]
         error = " ".join(" ".join(line.strip("│╰╯─ ") for line in inside.splitlines()).split())
@@ -84,11 +87,7 @@ def call(function: Callable[[], Any]) -> tuple[Outcome, Any]:
 
 def score(metric: str, options: Mapping[str, Any], /, *rows: Any, **more: Any) -> Outcome:
     """Scores by the library."""
-
-    def compute() -> Any:
-        return capscore.load(metric, **options).score(*rows, **more)
-
-    outcome, scores = call(compute)
+    outcome, scores = call(lambda: capscore.load(metric, **options).score(*rows, **more))
     if scores is not None:
         outcome.scores = [None if math.isnan(value) else float(value) for value in scores.scores]
     return outcome
@@ -102,20 +101,6 @@ def beside(metric: str, options: Mapping[str, Any], columns: Callable[[], Any], 
     assert (skipped[0] is None) == bool(outcome.error)
     outcome.scores = outcome.scores and outcome.scores[:1]
     return outcome
-
-
-@contextmanager
-def toy_by_name() -> Any:
-    """The toy backbone is `toy` on the command line."""
-    from capscore.backbones import loading
-
-    load = loading.load_backbone
-
-    def load_backbone(name: Any, **options: Any) -> Any:
-        return ColourBackbone() if name == "toy" else load(name, **options)
-
-    with mock.patch.object(loading, "load_backbone", load_backbone):
-        yield
 
 
 def made(given: Any, folder: Path) -> Any:
@@ -136,14 +121,7 @@ def written(folder: Path, files: Mapping[str, Any]) -> None:
 
 def strict_json(text: str) -> Any:
     """A JSON document; NaN and Infinity are none."""
-
-    def refuse(name: str) -> None:
-        raise AssertionError(f"{name} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)
-
-
-# ------------------------------------------------------------------------------ texts
+    return json.loads(text, parse_constant=pytest.fail)
 
 
 def caption(folder: Path, given: Any) -> Outcome:
@@ -166,11 +144,10 @@ def caption(folder: Path, given: Any) -> Outcome:
     source = folder / "in.jsonl"
     source.write_text(lines)
     common = ("score", source, "--backbone", "toy", "--no-cache", "-o", folder / "out.jsonl")
-    with toy_by_name():
-        by_command = run_command(*common)
-        assert by_command.code == outcome.code, by_command
-        assert bool(by_command.error) == bool(outcome.error)
-        skipping = run_command(*common, "--on-error", "skip", "--empty", "skip", "--force", "--json")
+    by_command = run_command(*common)
+    assert by_command.code == outcome.code, by_command
+    assert bool(by_command.error) == bool(outcome.error)
+    skipping = run_command(*common, "--on-error", "skip", "--empty", "skip", "--force", "--json")
     empty = isinstance(text, str) and not any(sign.isprintable() and not sign.isspace() for sign in text)
     assert skipping.code == (3 if outcome.error and not empty else 0), skipping
     results = [strict_json(line) for line in (folder / "out.jsonl").read_text("utf-8").split("\n")[:-1]]
@@ -208,9 +185,6 @@ def language(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
-# ------------------------------------------------------------------------------ files
-
-
 def rows(folder: Path, given: Any) -> Outcome:
     """Name and content of a file of rows with references: ROUGE-L by the command."""
     name, content = given
@@ -241,17 +215,13 @@ def command(folder: Path, given: Any) -> Outcome:
     """
     files, *arguments = given
     written(folder, files)
-    with toy_by_name():
-        outcome = run_command(*(str(argument).replace("{}", str(folder)) for argument in arguments))
+    outcome = run_command(*(str(argument).replace("{}", str(folder)) for argument in arguments))
     outcome.code = 1 if outcome.code == 2 else outcome.code
     for name, content in files.items():
         if isinstance(content, str):
             assert (folder / name).read_text() == content
     assert {path.name for path in folder.iterdir()} == set(files), "something was left"
     return outcome
-
-
-# ----------------------------------------------------------------------------- images
 
 
 def image(folder: Path, given: Any) -> Outcome:
@@ -273,8 +243,7 @@ def image_file(folder: Path, given: Any) -> Outcome:
     written(folder, {"in.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
     common = ("score", folder / "in.jsonl", "--backbone", "toy", "--no-cache", "--images", folder / "photos")
     before = {path.name for path in folder.iterdir()}
-    with toy_by_name():
-        by_command = run_command(*common, "-o", folder / "out.jsonl")
+    by_command = run_command(*common, "-o", folder / "out.jsonl")
     scores = _read_result(folder, before, by_command, "mcs")
     assert by_command.code == outcome.code, by_command
     if scores is not None and outcome.scores is not None:
@@ -284,9 +253,6 @@ def image_file(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
-# ---------------------------------------------------------------------------- options
-
-
 def option(folder: Path, given: Any) -> Outcome:
     """A metric, one of its options and a value: refused before anything is scored."""
     metric, name, value = given
@@ -294,9 +260,6 @@ def option(folder: Path, given: Any) -> Outcome:
     options |= {"weights": "info_clip"} if metric == "infometic" else {}
     texts = [[["red"], ["blue"]]] if "cider" in metric else []
     return score(metric, {**options, name: value}, ["red", "blue"], [RED, BLUE], *texts)
-
-
-# ------------------------------------------------------------------------- benchmarks
 
 
 def annotation(folder: Path, given: Any) -> Outcome:
@@ -322,9 +285,6 @@ def annotation(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
-# --------------------------------------------------------------------------- training
-
-
 def settings(folder: Path, given: Any) -> Outcome:
     """Settings of a recipe, as a YAML file or a command line; the score is the learning rate."""
     from training.engine.config import as_flag, parse
@@ -346,8 +306,6 @@ def settings(folder: Path, given: Any) -> Outcome:
         outcome.scores = [found.learning_rate]
     return outcome
 
-
-# ------------------------------------------------------------------------------- apps
 
 _CLICKS: dict[str, list[Any]] = {
     "mcs": [None, "red", "", "en"],
@@ -383,9 +341,6 @@ def app(folder: Path, given: Any) -> Outcome:
             assert str(folder) not in error.message, "a path of this machine is shown"
             return Outcome(1, error.message)
     return Outcome(0, "", str(shown[0]))
-
-
-# ----------------------------------------------------------- folders with weights, caches
 
 
 @functools.cache

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from ..modules.conftest import METRICS
-from ..modules.test_distributed import share
-from ..processes import ROOT, Process
-from ..toy import BLUE, RED
+from ..processes import Process
 from ..toy_command import WAIT_S, end, program, write_photos
 
 # Root may write everywhere; without its capabilities the permissions of files count for it too.
@@ -67,7 +63,6 @@ def wait_until(true, process: Process) -> None:
     ],
 )
 def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
-    """The result is that of a run that nobody stopped, byte for byte."""
     common = ("score", rows, "--cache-dir", tmp_path / "cache")
     assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
     stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.1)
@@ -89,7 +84,6 @@ def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
 @pytest.mark.slow
 @pytest.mark.parametrize("one_result", [True, False])
 def test_eight_writers_of_one_cache(rows, tmp_path, one_result):
-    """The results are whole and right, whoever wrote last."""
     paths = [tmp_path / f"{0 if one_result else number}.jsonl" for number in range(8)]
     common = ("score", rows, "--cache-dir", tmp_path / "cache", "--force", "-o")
     writers = [begin(*common, path, seconds=0.02) for path in paths]
@@ -120,7 +114,6 @@ def read_only():
 
 @pytest.mark.parametrize("filled", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
-    """Scores are right, and a warning says that nothing is kept; what the cache holds is still used."""
     cache = tmp_path / "cache"
     cache.mkdir()
     if filled:
@@ -149,38 +142,3 @@ def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
     assert code in (1, 2)
     assert [line for line in errors.splitlines() if line.startswith("capscore: error: ")], errors
     assert not list((tmp_path / "results").iterdir())
-
-
-@pytest.mark.slow
-def test_one_of_two_processes_of_evaluate_is_killed(tmp_path):
-    """The other one gives up after its time, names the process that it waited for, and makes up no result."""
-    first = share(tmp_path, 0, ["red"], [RED])
-    second = share(tmp_path, 1, ["blue", "red"], [BLUE, RED], seconds=60.0)
-    shared = {
-        "folder": str(tmp_path),
-        "module": str(METRICS / "mcs"),
-        "n_process": 2,
-        "timeout": 5.0,
-        "towers": True,
-    }
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "hf-home")}
-    processes = [
-        Process(
-            ["-m", "tests.modules.process", json.dumps({**shared, "rank": rank, **rows})],
-            cwd=ROOT,
-            env={**environment, "HF_MODULES_CACHE": str(tmp_path / f"modules-{rank}")},
-        )
-        for rank, rows in enumerate((first, second))
-    ]
-    try:
-        # the first has added its rows, and waits for the second, which is in the middle of its photos
-        wait_until(lambda: not Path(first["rows"]["images"][0]).exists(), processes[0])
-        processes[1].kill()
-        processes[1].wait(WAIT_S)
-        _, errors = processes[0].communicate(timeout=WAIT_S)
-    finally:
-        for process in processes:
-            process.kill()
-    assert processes[0].returncode == 1
-    assert "process 1 of 2 ended before it called compute()" in errors.splitlines()[-1], errors
-    assert not list(tmp_path.glob("result-*.json"))

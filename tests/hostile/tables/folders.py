@@ -38,31 +38,23 @@ _FILES = [
     ("empty", b""),
 ]
 _CONFIGS = [
-    ("a list", "[]"),
     ("100,000 levels", _DEEP),
-    ("5,000 digits", f'{{"model_type": "clip", "projection_dim": {"9" * 5_000}}}'),
     ("UTF-16", '{"model_type": "clip"}'.encode("utf-16")),
 ]
 _WEIGHTS = [
     ("zeros", bytes(1000)),
-    ("header of 2 to the 63rd bytes", _header(b"{}", 2**63 - 1)),
     ("header of 100 MB that is not there", _header(b"{}", 10**8)),
-    ("header of 10,000 levels", _header(b'{"a":' * 10_000)),
     ("no tensor", _header(b"{}")),
     ("offsets beyond the end", _tensor(data_offsets=[0, 10**9])),
-    ("offsets that are texts", _tensor(data_offsets=["0", "8"])),
     ("shape of 2 to the 64th", _tensor(shape=[2**62, 4])),
     ("unknown type of numbers", _tensor(dtype="F7")),
     ("a pickle", pickle.dumps(Harmful())),
 ]
 _OF_CLIP = [
     ("model_type: an object", {"model_type": {"clip": 1}}),
-    ("model_type: null", {"model_type": None}),
     ("model_type: a path", {"model_type": "../../clip"}),
     ("model_type: escape sequences", {"model_type": "\x1b[31mclip"}),
-    ("model_type: 100,000 letters", {"model_type": "c" * 100_000}),
     ("width negative", {"projection_dim": -1}),
-    ("width a text", {"projection_dim": "many"}),
     ("width another one", {"projection_dim": 7}),
     ("towers that are lists", {"text_config": [], "vision_config": []}),
     ("no towers", {"text_config": {}, "vision_config": {}}),
@@ -114,16 +106,12 @@ def _link(folder):
 # tests/embedding/test_cache.py has the other kinds of damage
 _CACHES = [
     ("a file whose page is damaged", _damaged(lambda content: _overwritten(content, 5000))),
-    (
-        "a file whose schema is damaged",
-        _damaged(lambda content: _overwritten(content, content.index(b"CREATE") + 8)),
-    ),
-    ("a file that is text", _damaged(lambda content: b"text" * 1000)),
+    ("a file whose schema is damaged", _damaged(lambda content: _overwritten(content, content.index(b"CREATE") + 8))),
     ("an empty file", _damaged(lambda content: b"")),
     ("a folder in place of its file", _damaged(os.mkdir)),
     ("a device", "/dev/null"),
     ("a link to itself", _link),
-]
+]  # fmt: skip
 
 
 def _weights(kind: str, file: str, rows: list) -> list:

@@ -27,26 +27,18 @@ class _Lies:
 
 
 _WRONG = [
-    ("number", 7, ["7"]),
-    ("empty dict", {}, []),
     ("dict with a number as bytes", {"bytes": 7, "path": None}, []),
     ("lone surrogate", "red\ud800.png", []),
     ("path of 100,000 letters", "r" * 100_000, []),
     ("escape sequences in a path", "red\x1b[31m.png", []),
     ("unknown user", "~nobody-of-that-name/red.png", []),
-    ("data URI of text", "data:text/html,<b>red</b>", []),
     ("file address with a bracket", "file://[::1/x.jpg", []),
     ("file address of another machine", "file://example.org/red.png", []),
     ("array of four dimensions", np.zeros((1, 4, 4, 3), np.uint8), ["(1, 4, 4, 3)"]),
-    ("array without dimensions", np.array(7, np.uint8), []),
     ("two channels", np.zeros((8, 9, 2), np.uint8), ["channels"]),
-    ("floats with NaN", np.full((4, 4, 3), np.nan), ["uint8"]),
     ("booleans", np.zeros((4, 4), bool), ["uint8"]),
-    ("objects", np.full((4, 4, 3), None, object), ["uint8"]),
-    ("records", np.zeros((4, 4), [("r", "u1")]), ["uint8"]),
     ("tensor on meta", torch.zeros(4, 4, 3, dtype=torch.uint8, device="meta"), []),
     ("tensor that is sparse", torch.zeros(4, 4, dtype=torch.uint8).to_sparse(), []),
-    ("tensor with a gradient", torch.zeros(4, 4, 3, requires_grad=True), ["uint8"]),
     ("object whose shape lies", _Lies(), []),
 ]
 _RIGHT = [
@@ -55,9 +47,6 @@ _RIGHT = [
     ("one pixel", RED[:1, :1], ONE),
 ]
 _ADDRESSES = [
-    ("link-local, where clouds keep passwords", "http://169.254.169.254/latest/meta-data"),
-    ("loopback behind NAT64", "http://[64:ff9b::7f00:1]/red.png"),
-    ("no host", "http:///red.png"),
     ("password", "http://user:secret@127.0.0.1/red.png"),
     ("nul in the host", "http://127.0.0.1\0/red.png"),
     ("line end in the host", "http://127.0.0.1\r\nHost: x/red.png"),
@@ -90,10 +79,7 @@ def _text(size: int) -> bytes:
 _GOOD = [
     ("20,000 wide, one high", "a.png", encode(np.tile(RED[:1, :1], (1, 20_000, 1)))),
     ("PNG named JPEG", "a.jpg", _PNG),
-    ("PNG without a suffix", "a", _PNG),
-    ("name of a formula", "=1+1.png", _PNG),
     ("name with markup", "<b>[red].png", _PNG),
-    ("name of two hundred letters", "n" * 200 + ".png", _PNG),
     ("escape sequences in the name", "\x1b[31m.png", _PNG),
     ("animation", "a.gif", _animated()),
     ("text chunk", "a.png", _text(10_000)),
@@ -107,12 +93,8 @@ _BAD = [
     ("PPM of 5,000 digits", "a.ppm", b"P6 " + b"9" * 5_000 + b" 9 255\n"),
     ("PNG of no width", "a.png", png(0, 5, bits=8, colour=GREY, lines=b"")),
     ("2 to the 62nd pixels", "a.png", png(2**31 - 1, 2**31 - 1, bits=8, colour=GREY, lines=b"")),
-    ("text chunk that unpacks to 100 MB", "a.png", _text(10**8)),
     ("drawing", "a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>"),
-    ("HEIC", "a.heic", b"\0\0\0\x18ftypheic" + bytes(16)),
-    ("gzip", "a.png", b"\x1f\x8b" + bytes(20)),
     ("pointer of Git LFS", "a.jpg", b"version https://git-lfs.github.com/spec/v1\n"),
-    ("escape sequences", "a.png", b"\x1b[31mred\x1b]0;x\a"),
     ("a folder", "a.png", os.mkdir),
     ("a pipe", "a.png", os.mkfifo),
     ("a link in a circle", "a.png", lambda path: path.symlink_to(path.name)),
@@ -121,17 +103,9 @@ _BAD = [
 ]
 
 CASES = [
-    *cases(
-        "array",
-        surfaces.image,
-        ((name, given, refused("row 0", "image", *words)) for name, given, words in _WRONG),
-    ),
+    *cases("array", surfaces.image, ((name, given, refused("row 0", "image", *words)) for name, given, words in _WRONG)),
     *cases("array", surfaces.image, _RIGHT),
-    *cases(
-        "address", surfaces.image, ((name, given, refused("row 0", "image")) for name, given in _ADDRESSES)
-    ),
+    *cases("address", surfaces.image, ((name, given, refused("row 0", "image")) for name, given in _ADDRESSES)),
     *cases("image", surfaces.image_file, ((name, (file, content), ONE) for name, file, content in _GOOD)),
-    *cases(
-        "image", surfaces.image_file, ((name, (file, content), refused(file)) for name, file, content in _BAD)
-    ),
-]
+    *cases("image", surfaces.image_file, ((name, (file, content), refused(file)) for name, file, content in _BAD)),
+]  # fmt: skip

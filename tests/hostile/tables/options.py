@@ -22,9 +22,6 @@ _SCORED = "".join(
 _INPUTS = [
     ("empty", ""),
     ("a device", "/dev/zero"),
-    ("300 letters", "{}/" + "a" * 300 + ".jsonl"),
-    ("nul", "{}/a\0b.jsonl"),
-    ("lone surrogate", "{}/\ud800.jsonl"),
     ("escape sequences", "{}/\x1b[31mred\x1b]0;x\a.jsonl"),
     ("home of nobody", "~nobody-of-that-name/in.jsonl"),
     ("below a file", "{}/in.jsonl/in.jsonl"),
@@ -35,7 +32,6 @@ _INPUTS = [
 _OUTPUTS = [
     ("the input itself", "{}/in.jsonl"),
     ("a full device", "/dev/full"),
-    ("nul", "{}/a\0b.jsonl"),
     ("the folder", "{}"),
     ("empty", ""),
     ("a kernel's folder", "/proc/out.jsonl"),
@@ -43,36 +39,22 @@ _OUTPUTS = [
 _COMMANDS = [
     ("metric of escape sequences", (_FILES, "score", "{}/in.jsonl", "-m", "\x1b[31mred"), []),
     (
-        "option of another metric",
-        (_FILES, "score", "{}/in.jsonl", "-m", "rouge_l", "--beta", "0.1"),
-        ["--beta"],
-    ),
-    (
         "batch size of 5,000 digits",
         (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "9" * 5_000),
         ["--batch-size"],
     ),
-    (
-        "beta that is not a number",
-        (_PHOTO, "score", "{}/in.jsonl", "-m", "infometic", "--beta", "nan"),
-        ["--beta"],
-    ),
     ("unknown command", ({}, "scor"), ["scor"]),
     ("unknown backbone", (_FILES, "score", "{}/in.jsonl", "-m", "text_score", "--backbone", "./nowhere"), []),
-    ("unknown kind of perturbation", (_FILES, "perturb", "{}/in.jsonl", "--kind", "explosion"), []),
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
 ]
 _COMPARED = [
     ("harmless", _SCORED, accepted("rouge_l")),
-    ("empty file", "", refused("b.jsonl")),
     ("fewer rows", _SCORED.split("\n")[0] + "\n", refused()),
     ("a row twice", _SCORED.replace('"id": 2', '"id": 1'), refused()),
     ("score is a text", _SCORED.replace("0.25", '"high"'), refused()),
     ("score is NaN", _SCORED.replace("0.25", "NaN"), refused()),
     ("score of 5,000 digits", _SCORED.replace("0.25", "9" * 5_000), refused()),
     ("scores missing", _SCORED.replace("rouge_l", "bleu"), refused()),
-    ("cut short", _SCORED[:-10], refused("b.jsonl")),
-    ("deep", "[" * 100_000, refused("b.jsonl")),
 ]
 # metric, option, value, words of the error
 _LOADED = [
@@ -104,32 +86,19 @@ _SETTINGS = [
     ("aliases in aliases", _BOMB, refused("line 2", "alias")),
     ("merge", "x: &x {epochs: 1}\n<<: *x\n", refused("line 2", "alias")),
     ("100,000 brackets", "out: " + "[" * 100_000, refused("is not YAML")),
-    ("1,000 levels of lines", "\n".join(" " * n + "a:" for n in range(1_000)), refused("is not YAML")),
     ("python object", "out: !!python/object/apply:os.system [id]\n", refused("line 1", "python/object")),
-    ("own tag", "out: !include /etc/passwd\n", refused("!include")),
     ("binary", "out: !!binary aGFsbG8=\n", refused("out")),
-    ("date that does not exist", "epochs: 2020-13-45\n", refused("is not YAML")),
     ("number of 5,000 digits", f"epochs: {'9' * 5_000}\n", refused("settings.yaml")),
-    ("float that a tag promises", "learning_rate: !!float many\n", refused("is not YAML")),
     ("not a number", "learning_rate: .nan\n", refused("learning_rate")),
     ("negative", "learning_rate: -1\n", refused("learning_rate")),
-    ("list for a text", "out: [a]\n", refused("out is ['a']")),
-    ("three betas", "betas: [0.1, 0.2, 0.3]\n", refused("betas")),
     ("betas nested", "betas: [[0.1], [0.2]]\n", refused("betas is [[0.1]")),
     ("name of a method", "__init__: 1\n", refused("unknown setting __init__")),
-    ("name of 100,000 letters", f"? {'n' * 100_000}\n: 1\n", refused("unknown setting nnn")),
     ("name with escape sequences", '"\\e[31mout": 1\n', refused("unknown setting")),
-    ("null as a name", "~: 2\n", refused("unknown setting None")),
     ("list as a name", "? [a]\n: 1\n", refused("settings.yaml")),
     ("two documents", f"{_RATE}---\n{_RATE}", refused("is not YAML")),
-    ("nul", "out: a\0b\n", refused("is not YAML")),
-    ("Latin-1", "out: café\n".encode("latin-1"), refused("UTF-8")),
     ("UTF-16", _RATE.encode("utf-16"), refused("UTF-8")),
-    ("binary file", bytes(range(256)), refused("settings.yaml")),
-    ("line, not a number", ["--learning_rate", "nan"], refused("--learning_rate", "nan")),
     ("line, 5,000 digits", ["--epochs", "9" * 5_000], refused("--epochs")),
     ("line, digits of another script", ["--epochs", "٣"], scored(5e-5)),
-    ("line, empty text", ["--out", ""], refused("out")),
     ("line, escape sequences in a name", ["--\x1b[31mred"], refused("unknown setting")),
     ("line, device as a file", ["--config", "/dev/zero"], refused("is not a file")),
     ("line, nul in the file's name", ["--config", "a\0b"], refused("cannot be read")),
@@ -148,57 +117,25 @@ def _upload(name, content):
 
 # gradio itself refuses paths that are neither uploads nor examples: tests/show/test_app.py asks its server
 _APP = [
-    ("photo: empty path", ("mcs", 0, ""), refused("there is no photo")),
     ("photo: not an image", ("mcs", 0, _upload("x.png", b"text")), refused("'x.png' is not an image")),
     ("photo: larger than it may be", ("mcs", 0, _upload("x.png", None)), refused("20 MB at most")),
     ("photo: name with markup", ("mcs", 0, _upload("<b>x.png", b"text")), refused("&lt;b&gt;x.png")),
     ("captions: number", ("mcs", 1, 7), refused("expected a text, got a int")),
     ("captions: 20,001 letters", ("mcs", 1, "r" * 20_001), refused("20,001 characters")),
-    ("captions: 101 lines", ("mcs", 1, "red\n" * 101), refused("101 lines")),
     ("captions: lone surrogate", ("mcs", 1, "red \ud800"), refused("surrogate")),
     ("captions: script", ("mcs", 1, "<script>alert(1)</script>"), accepted("&lt;script&gt;")),
     ("captions: 100 lines", ("mcs", 1, "red\n" * 100), accepted("2.500")),
     ("language: number", ("mcs", 3, 7), refused("expected a text")),
     ("language: markup", ("infometic", 2, "<b>"), refused("&lt;b&gt;")),
-    ("references: number", ("cider", 2, 7), refused("expected a text")),
     ("references: 20,001 letters", ("cider", 2, "r" * 20_001), refused("characters")),
 ]
 
 CASES = [
-    *cases(
-        "path",
-        surfaces.command,
-        ((f"input: {name}", (_FILES, "score", path, "-m", "rouge_l"), refused()) for name, path in _INPUTS),
-    ),
-    *cases(
-        "path",
-        surfaces.command,
-        (
-            (f"output: {name}", (_FILES, "score", "{}/in.jsonl", "-m", "rouge_l", "-o", path), refused())
-            for name, path in _OUTPUTS
-        ),
-    ),
+    *cases("path", surfaces.command, ((f"input: {name}", (_FILES, "score", path, "-m", "rouge_l"), refused()) for name, path in _INPUTS)),
+    *cases("path", surfaces.command, ((f"output: {name}", (_FILES, "score", "{}/in.jsonl", "-m", "rouge_l", "-o", path), refused()) for name, path in _OUTPUTS)),
     *cases("command", surfaces.command, ((name, given, refused(*words)) for name, given, words in _COMMANDS)),
-    *cases(
-        "compare",
-        surfaces.command,
-        (
-            (
-                name,
-                ({"a.jsonl": _SCORED, "b.jsonl": content}, "compare", "{}/a.jsonl", "{}/b.jsonl", "--json"),
-                expected,
-            )
-            for name, content, expected in _COMPARED
-        ),
-    ),
-    *cases(
-        "option",
-        surfaces.option,
-        (
-            (f"{metric}, {option}={value!r}", (metric, option, value), refused(option, words))
-            for metric, option, value, words in _LOADED
-        ),
-    ),
+    *cases("compare", surfaces.command, ((name, ({"a.jsonl": _SCORED, "b.jsonl": content}, "compare", "{}/a.jsonl", "{}/b.jsonl", "--json"), expected) for name, content, expected in _COMPARED)),
+    *cases("option", surfaces.option, ((f"{row[0]}, {row[1]}={row[2]!r}", row[:3], refused(row[1], row[3])) for row in _LOADED)),
     *cases("training", surfaces.settings, _SETTINGS),
     *cases("app", surfaces.app, _APP),
-]
+]  # fmt: skip

@@ -25,49 +25,36 @@ class _Text(str):
 # a letter or sign of every plane that has one
 _LETTERS = [
     ("arabic", "قطة"),
-    ("hangul jamo", "\u1100\u1161\u11a8"),
     ("mathematical bold, plane 1", "𝐫𝐞𝐝"),
-    ("emoji of joined people", "👩\u200d👩\u200d👧\u200d👦"),
     ("han, plane 2", "\U00020000"),
     ("variation selector", "❤\ufe0f"),
 ]
 # what no font shows, or a terminal obeys
 _SIGNS = [
     ("private use", "\ue000"),
-    ("no character", "\uffff"),
     ("right to left override", "\u202e"),
     ("zero width space", "\u200b"),
-    ("byte order mark", "\ufeff"),
     ("language tag", "\U000e0001"),
-    ("combining mark alone", "\u0301"),
     ("nul", "\0"),
     ("colour of a terminal", "\x1b[31m"),
     ("csi of one byte", "\x9b31m"),
 ]
 _BLANKS = [
     ("both line ends", "\r\n"),
-    ("file separator", "\x1c"),
     ("next line", "\x85"),
     ("line separator", "\u2028"),
     ("ideographic space", "\u3000"),
 ]
 _CAPTIONS = [
-    ("only punctuation", "?!.,;:—…", NONE),
-    ("formula of a command", "=cmd|' /C calc'!A0", NONE),
     ("html", "<script>alert(1)</script>", NONE),
     ("rich markup that does not close", "[/red]", NONE),
-    ("json", '{"caption": "red"}', NONE),
     ("shell", "$(touch red) `red` | red", scored(2.5 / math.sqrt(3), words=[CUT])),
-    ("yaml", "!!python/object/apply:os.system [red]", NONE),
-    ("nan", "NaN", NONE),
     ("prompt with tags", "<|endoftext|> <|startoftext|> [SEP] [MASK]", NONE),
     ("red, much too often", "red " * 50_000, scored(2.5, words=[CUT])),
     ("others, then red", "a b c d red", scored(2.5 / math.sqrt(3), words=[CUT])),
     ("one word of a megabyte", "r" * 2**20, NONE),
-    ("very many combining marks", "a" + "\u0301" * 2**16, NONE),
     ("very many line ends", "red" + "\n" * 2**16, RED),
     ("two colours", "red green", scored(2.5 / math.sqrt(2))),
-    ("dotless i, lower case is longer", "İ", NONE),
     ("decomposed", "re\u0301d red", RED),
     ("blank", "\n\r\n\t\v\f", refused("row 0", "candidate", "empty string")),
     ("control characters alone", "\x00\x01\x02\x1b\x7f", refused("row 0", "no visible character")),
@@ -77,23 +64,18 @@ _CAPTIONS = [
     ("text of another class", _Text("red"), RED),
 ]
 _REFERENCES = [
-    ("true", True, refused("row 0", "references", "bool")),
-    ("bytes", b"a b", refused("row 0", "references", "bytes")),
     ("list of lists", [["a b"]], refused("row 0", "reference 0", "(list)")),
     ("blank reference after a good one", ["a b", " \t "], refused("row 0", "reference 1", "empty")),
     ("no visible character", ["a b", "\u200b"], refused("row 0", "reference 1", "visible")),
     ("surrogate", ["a b", "c \ud800"], refused("row 0", "reference 1", "surrogate")),
     ("generator", lambda folder: (text for text in ["c", "a b"]), ONE),
     ("set", {"a b"}, ONE),
-    ("ten thousand references", ["c"] * 9_999 + ["a b"], ONE),
     ("reference of 50,000 words", ["c " * 50_000], ZERO),
-    ("only punctuation", ["?!."], ZERO),
     # "b", "a", "b", "b": of four words two are in the candidate, so R = 1/2; (1 + 1.44) R / (R + 1.44)
     ("html around", ["<b>a b</b>"], scored(2.44 * 0.5 / 1.94)),
     ("control characters between", ["a\x1b b\a"], ONE),
 ]
 _WORDS = [
-    ("two signs that the tokenizer keeps", ("?!", "?!", "en"), ONE),
     # as in coco-caption, where no words at all are one empty word
     ("signs that the tokenizer removes", ("!", "!", "en"), ONE),
     ("candidate of 5,000 words", ("a " * 5_000, "a " * 5_000, "en"), ONE),
@@ -101,13 +83,10 @@ _WORDS = [
     ("chinese, simplified and traditional", ("一只狗", "一隻狗", "zh"), scored(0.5)),
     ("chinese, one word of 20,000 signs", ("狗" * 20_000, "狗" * 20_000, "zh"), ONE),
     ("japanese of half width", ("ﾈｺ", "ﾈｺ", "ja"), ONE),
-    ("japanese with a nul", ("猫\0犬", "猫\0犬", "ja"), ONE),
     ("korean with a nul", ("개\0고양이", "개\0고양이", "ko"), ONE),
     ("thai marks without a letter", ("\u0e31\u0e34", "\u0e31\u0e34", "th"), ONE),
     ("arabic with marks of direction", ("\u200fقطة", "\u200fقطة", "ar"), ONE),
     ("tangut without a name, russian", ("\U00017000", "\U00017000", "ru"), ONE),
-    ("german sharp s", ("STRASSE ẞ", "strasse ß", "de"), ONE),
-    ("chinese without a language", ("一只狗", "一只狗", None), ONE),
 ]
 _LANGUAGES = [
     ("too long", "e" * 100_000, refused("language code")),
@@ -116,7 +95,6 @@ _LANGUAGES = [
     ("escape", "en\x1b[31m", refused("language code")),
     ("surrogate", "e\ud800", refused("language code")),
     ("full width", "ｅｎ", refused("language code")),
-    ("two codes", "en,de", refused("language code")),
     ("markup", "[red]en[/red]", refused("language code")),
     ("private use", "x-klingon", ONE),
     ("list of two for one row", ["en", "de"], refused("got 2; expected 1, one per candidate")),
@@ -126,19 +104,11 @@ _LANGUAGES = [
 
 CASES = [
     *cases("caption", surfaces.caption, ((name, sign, NONE) for name, sign in _LETTERS)),
-    *cases(
-        "caption", surfaces.caption, ((f"{name} beside red", f"red {sign}", RED) for name, sign in _SIGNS)
-    ),
-    *cases(
-        "caption", surfaces.caption, ((f"{name} inside red", f"r{sign}ed", NONE) for name, sign in _SIGNS)
-    ),
-    *cases(
-        "caption",
-        surfaces.caption,
-        ((f"{name} between words", f"red{sign}red", RED) for name, sign in _BLANKS),
-    ),
+    *cases("caption", surfaces.caption, ((f"{name} beside red", f"red {sign}", RED) for name, sign in _SIGNS)),
+    *cases("caption", surfaces.caption, ((f"{name} inside red", f"r{sign}ed", NONE) for name, sign in _SIGNS)),
+    *cases("caption", surfaces.caption, ((f"{name} between words", f"red{sign}red", RED) for name, sign in _BLANKS)),
     *cases("caption", surfaces.caption, _CAPTIONS),
     *cases("reference", surfaces.references, _REFERENCES),
     *cases("word", surfaces.words, _WORDS),
     *cases("language", surfaces.language, _LANGUAGES),
-]
+]  # fmt: skip
