@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -20,8 +20,7 @@ LONGEST_ERROR = 2_000
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(NamedTuple):
     """Scores, or one error, and words that it, or what is printed beside the scores, must have.
 
     `code` is the exit code of a command; in Python 1 where an error of capscore is raised. `scores` has one
@@ -43,11 +42,7 @@ def usage(*words: str) -> Expected:
 
 
 def scored(*scores: float | None, words: Sequence[str] = ()) -> Expected:
-    return Expected(tuple(words), scores=scores)
-
-
-def accepted(*words: str) -> Expected:
-    return Expected(words)
+    return Expected(tuple(words), scores=scores or None)
 
 
 @dataclass
@@ -60,26 +55,22 @@ class Outcome:
     scores: list[float | None] | None = None
 
 
-@dataclass(frozen=True)
-class Case:
+Surface = Callable[[Path, Any], Outcome]
+
+
+class Case(NamedTuple):
     """A hostile input, its family and name, and the function of `surfaces` that it goes to with a folder."""
 
     family: str
-    name: str
-    surface: Callable[[Path, Any], Outcome]
+    id: str
+    surface: Surface
     given: Any
     expected: Expected
 
-    @property
-    def id(self) -> str:
-        return f"{self.family}/{self.name}"
 
-
-def cases(
-    family: str, surface: Callable[[Path, Any], Outcome], rows: Iterable[tuple[str, Any, Expected]]
-) -> list[Case]:
+def cases(family: str, surface: Surface, rows: Iterable[tuple[str, Any, Expected]]) -> list[Case]:
     """Cases from rows of name, input and expectation."""
-    return [Case(family, name, surface, given, expected) for name, given, expected in rows]
+    return [Case(family, f"{family}/{name}", surface, given, expected) for name, given, expected in rows]
 
 
 def check(expected: Expected, outcome: Outcome) -> None:

@@ -103,6 +103,23 @@ def beside(metric: str, options: Mapping[str, Any], columns: Callable[[], Any], 
     return outcome
 
 
+def score_file(folder: Path, name: str, metric: str, *options: object) -> Outcome:
+    """`capscore score` of a file of rows: its result is all that is left, and has no NaN or Infinity."""
+    before = {path.name for path in folder.iterdir()} - _RESULTS
+    outcome = run_command("score", folder / name, "-m", metric, "-o", folder / "out.jsonl", *options)
+    left = {path.name for path in folder.iterdir()} - before
+    assert left == (_RESULTS if outcome.code in (0, 3) else set()), (left, outcome)
+    if left:
+        json.loads((folder / "out.summary.json").read_text("utf-8"), parse_constant=pytest.fail)
+        outcome.scores = [row[metric] for row in rows_of(folder / "out.jsonl")]
+    return outcome
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_text("utf-8").split("\n")[:-1]
+    return [json.loads(line, parse_constant=pytest.fail) for line in lines]
+
+
 def made(given: Any, folder: Path) -> Any:
     """The input; a function makes it in the folder."""
     return given(folder) if callable(given) else given
@@ -119,44 +136,31 @@ def written(folder: Path, files: Mapping[str, Any]) -> None:
             path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
 
 
-def strict_json(text: str) -> Any:
-    """A JSON document; NaN and Infinity are none."""
-    return json.loads(text, parse_constant=pytest.fail)
-
-
 def caption(folder: Path, given: Any) -> Outcome:
     """A caption of a red photo beside the caption "red": by the library, and by the command, twice.
 
     The toy backbone's words are red, green and blue. The other row scores 2.5 in any company.
     """
-    text = made(given, folder)
     options = {"backbone": ColourBackbone(), "cache": False}
-    outcome = score("mcs", options, [text, "red"], [RED, RED])
-    skipped = score("mcs", {**options, "empty": "skip"}, [text, "red"], [RED, RED], on_error="skip").scores
+    outcome = score("mcs", options, [given, "red"], [RED, RED])
+    skipped = score("mcs", {**options, "empty": "skip"}, [given, "red"], [RED, RED], on_error="skip").scores
     assert skipped is not None and skipped[1] == 2.5
-    written(folder, {"photo.png": encode(RED)})
-    rows = [{"image": "photo.png", "caption": text}, {"image": "photo.png", "caption": "red"}]
     try:
-        lines = "".join(json.dumps(row) + "\n" for row in rows)
-    except (TypeError, ValueError):
+        lines = [json.dumps({"image": "photo.png", "caption": text}) for text in (given, "red")]
+    except TypeError:
         assert outcome.error
         return outcome  # nothing that a file can hold
-    source = folder / "in.jsonl"
-    source.write_text(lines)
-    common = ("score", source, "--backbone", "toy", "--no-cache", "-o", folder / "out.jsonl")
-    by_command = run_command(*common)
-    assert by_command.code == outcome.code, by_command
-    assert bool(by_command.error) == bool(outcome.error)
-    skipping = run_command(*common, "--on-error", "skip", "--empty", "skip", "--force", "--json")
-    empty = isinstance(text, str) and not any(sign.isprintable() and not sign.isspace() for sign in text)
+    written(folder, {"photo.png": encode(RED), "in.jsonl": "\n".join(lines)})
+    common = (folder, "in.jsonl", "mcs", "--backbone", "toy", "--no-cache")
+    by_command = score_file(*common)
+    assert (by_command.code, bool(by_command.error)) == (outcome.code, bool(outcome.error)), by_command
+    skipping = score_file(*common, "--on-error", "skip", "--empty", "skip", "--force", "--json")
+    empty = isinstance(given, str) and not any(sign.isprintable() and not sign.isspace() for sign in given)
     assert skipping.code == (3 if outcome.error and not empty else 0), skipping
-    results = [strict_json(line) for line in (folder / "out.jsonl").read_text("utf-8").split("\n")[:-1]]
-    kept = None if isinstance(text, float) else text  # NaN is no JSON
-    assert [row["caption"] for row in results] == [kept, "red"]
-    assert [row["mcs"] for row in results] == skipped
-    if outcome.scores is not None:
-        assert abs(outcome.scores[0] - results[0]["mcs"]) <= 1e-6
-        outcome.scores = outcome.scores[:1]
+    kept = None if isinstance(given, float) else given  # NaN is no JSON
+    assert [row["caption"] for row in rows_of(folder / "out.jsonl")] == [kept, "red"]
+    assert skipping.scores == skipped and by_command.scores == outcome.scores
+    outcome.scores = outcome.scores and outcome.scores[:1]
     outcome.printed += by_command.printed
     return outcome
 
@@ -189,23 +193,7 @@ def rows(folder: Path, given: Any) -> Outcome:
     """Name and content of a file of rows with references: ROUGE-L by the command."""
     name, content = given
     written(folder, {name: content})
-    before = {path.name for path in folder.iterdir()}
-    outcome = run_command("score", folder / name, "-m", "rouge_l", "-o", folder / "out.jsonl", "--quiet")
-    outcome.scores = _read_result(folder, before, outcome, "rouge_l")
-    return outcome
-
-
-def _read_result(folder: Path, before: set[str], outcome: Outcome, metric: str) -> list[float | None] | None:
-    """Scores in the result; nothing else is left."""
-    after = {path.name for path in folder.iterdir()}
-    assert after - before <= _RESULTS, after - before
-    if "out.jsonl" not in after:
-        assert outcome.error and "out.summary.json" not in after
-        return None
-    assert outcome.code in (0, 3), "a result was written, and an error was given"
-    strict_json((folder / "out.summary.json").read_text("utf-8"))
-    lines = (folder / "out.jsonl").read_bytes().decode("utf-8").split("\n")[:-1]
-    return [strict_json(line)[metric] for line in lines]
+    return score_file(folder, name, "rouge_l", "--quiet")
 
 
 def command(folder: Path, given: Any) -> Outcome:
@@ -237,17 +225,13 @@ def image_file(folder: Path, given: Any) -> Outcome:
     path = folder / "photos" / name
     outcome = image(folder, path)
     if path.is_file() and path.stat().st_size < 2**22:
-        in_memory = image(folder, path.read_bytes())
-        assert in_memory.scores == outcome.scores
+        assert image(folder, path.read_bytes()).scores == outcome.scores
     rows = [{"image": name, "caption": "red"}, {"image": "blue.png", "caption": "blue"}]
     written(folder, {"in.jsonl": "".join(json.dumps(row) + "\n" for row in rows)})
-    common = ("score", folder / "in.jsonl", "--backbone", "toy", "--no-cache", "--images", folder / "photos")
-    before = {path.name for path in folder.iterdir()}
-    by_command = run_command(*common, "-o", folder / "out.jsonl")
-    scores = _read_result(folder, before, by_command, "mcs")
+    common = ("--backbone", "toy", "--no-cache", "--images", folder / "photos")
+    by_command = score_file(folder, "in.jsonl", "mcs", *common)
     assert by_command.code == outcome.code, by_command
-    if scores is not None and outcome.scores is not None:
-        assert scores[1] == 2.5 and scores[0] == outcome.scores[0]
+    assert by_command.scores == (outcome.scores and [*outcome.scores, 2.5])
     outcome.error = by_command.error
     outcome.printed += by_command.printed
     return outcome

@@ -82,18 +82,14 @@ def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one_result", [True, False])
-def test_eight_writers_of_one_cache(rows, tmp_path, one_result):
-    paths = [tmp_path / f"{0 if one_result else number}.jsonl" for number in range(8)]
-    common = ("score", rows, "--cache-dir", tmp_path / "cache", "--force", "-o")
-    writers = [begin(*common, path, seconds=0.02) for path in paths]
-    for writer in writers:
+def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
+    given = ("score", rows, "--cache-dir", tmp_path / "cache", "--force", "-o", tmp_path / "o.jsonl")
+    for writer in [begin(*given, seconds=0.02) for _ in range(8)]:
         code, errors = end(writer)
         assert code == 0 and "warning" not in errors, errors
-    for path in paths:
-        assert scores(path) == pytest.approx(expected(), abs=1e-6)
-        summary = json.loads(path.with_suffix(".summary.json").read_text())
-        assert (summary["rows"], summary["failures"]) == (40, [])
+    assert scores(tmp_path / "o.jsonl") == pytest.approx(expected(), abs=1e-6)
+    summary = json.loads((tmp_path / "o.summary.json").read_text())
+    assert (summary["rows"], summary["failures"]) == (40, [])
     assert not list(tmp_path.glob(".*"))
 
 
@@ -134,11 +130,8 @@ def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
 def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
     (tmp_path / "results").mkdir()
     read_only(tmp_path / "results")
-    code, errors = end(
-        begin(
-            "score", rows, "-o", tmp_path / "results" / "out.jsonl", "--no-cache", before=WITHOUT_PRIVILEGES
-        )
-    )
+    given = ("score", rows, "-o", tmp_path / "results" / "out.jsonl", "--no-cache")
+    code, errors = end(begin(*given, before=WITHOUT_PRIVILEGES))
     assert code in (1, 2)
     assert [line for line in errors.splitlines() if line.startswith("capscore: error: ")], errors
     assert not list((tmp_path / "results").iterdir())

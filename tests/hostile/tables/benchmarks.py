@@ -53,7 +53,6 @@ _ENTRY = _ZIP.index(b"PK\x01\x02")  # of the file, in the list at the end
 # tests/benchmarks/data/test_annotation_files.py has what is cut short, damaged, or packed in an unknown way
 _ZIPS = [
     ("name that leads out", _zip(("../f.tsv", TEXT)), refused("holds no f.tsv")),
-    ("name of Windows that leads out", _zip(("..\\f.tsv", TEXT)), refused("holds no f.tsv")),
     ("the name twice", _zip(("f.tsv", TEXT), ("f.tsv", b"3.jpg\tx\n")), refused("'f.tsv' 2 times")),
     ("the name in two folders", _zip(("abc/f.tsv", b"x"), ("a/f.tsv", TEXT)), TWO),
     ("a link", _zip(("f.tsv", b"/etc/passwd", stat.S_IFLNK | 0o777)), refused("is a link")),
@@ -72,16 +71,9 @@ _TARS = [
     ("not packed", _TAR, TWO),
     ("name that leads out", _tar(("../f.tsv", TEXT)), refused("holds no f.tsv")),
     ("a link out", _tar(("f.tsv", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})), refused("is a link")),
-    (
-        "a link inside",
-        _tar(("g", TEXT), ("f.tsv", b"", {"type": tarfile.LNKTYPE, "linkname": "g"})),
-        refused("is a link"),
-    ),
     ("a pipe", _tar(("f.tsv", b"", {"type": tarfile.FIFOTYPE})), refused("of another kind")),
-    ("the name twice", _tar(("f.tsv", TEXT), ("f.tsv", b"x")), refused("2 times")),
     ("a file with holes", _tar(("f.tsv", b"", {"type": tarfile.GNUTYPE_SPARSE})), refused("f.tar.gz")),
     ("unpacks to too much", _tar(("zeros", bytes(2**20)), ("f.tsv", TEXT)), refused("more than it may")),
-    ("damaged header", gzip.compress(_changed(_TAR, (3, b"x"))), refused("f.tar.gz")),
     ("size that is no number", gzip.compress(_changed(_TAR, (124, b"z" * 11))), refused("f.tar.gz")),
     ("size of 5,000 digits", _tar(("f.tsv", TEXT, {"pax_headers": {"size": "9" * 5_000}})), refused("f.tar.gz")),
     ("bzip2", bz2.compress(_TAR), refused("f.tar.gz")),
@@ -91,8 +83,6 @@ _PLAIN = [
     ("long line", "f.tsv", b"1.jpg\t" + b"a" * 2**18 + b"\n", refused("line 1", "CAPSCORE_MAX_ROW_BYTES")),
     ("bomb", "f.tsv.gz", gzip.compress(bytes(2**20)), refused("more than it may")),
     ("in two parts", "f.tsv.gz", gzip.compress(TEXT[:12]) + gzip.compress(TEXT[12:]), TWO),
-    ("deep document", "f.json", b'{"a":' * 100_000, refused()),
-    ("long document", "f.json", b" " * 2**18 + b"{}", refused("CAPSCORE_MAX_LIST_BYTES")),
     ("footer of 2 GB", "f.parquet", b"PAR1" + bytes(50) + b"\xff\xff\xff\x7fPAR1", refused("Parquet")),
 ]
 

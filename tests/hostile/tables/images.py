@@ -35,8 +35,6 @@ _WRONG = [
     ("file address with a bracket", "file://[::1/x.jpg", []),
     ("file address of another machine", "file://example.org/red.png", []),
     ("array of four dimensions", np.zeros((1, 4, 4, 3), np.uint8), ["(1, 4, 4, 3)"]),
-    ("two channels", np.zeros((8, 9, 2), np.uint8), ["channels"]),
-    ("booleans", np.zeros((4, 4), bool), ["uint8"]),
     ("tensor on meta", torch.zeros(4, 4, 3, dtype=torch.uint8, device="meta"), []),
     ("tensor that is sparse", torch.zeros(4, 4, dtype=torch.uint8).to_sparse(), []),
     ("object whose shape lies", _Lies(), []),
@@ -44,7 +42,6 @@ _WRONG = [
 _RIGHT = [
     ("not aligned in memory", np.tile(RED[:1, :1], (8, 8, 2))[::2, ::2, :3], ONE),
     ("read-only", np.broadcast_to(RED[:1, :1], (4, 4, 3)), ONE),
-    ("one pixel", RED[:1, :1], ONE),
 ]
 _ADDRESSES = [
     ("password", "http://user:secret@127.0.0.1/red.png"),
@@ -63,9 +60,9 @@ def _animated() -> bytes:
     return packed.getvalue()
 
 
-def _sparse(path: os.PathLike) -> None:
-    with open(path, "wb") as file:
-        file.truncate(3 * 2**30)
+def _sparse(path) -> None:
+    path.touch()
+    os.truncate(path, 3 * 2**30)
 
 
 def _text(size: int) -> bytes:
@@ -78,7 +75,6 @@ def _text(size: int) -> bytes:
 
 _GOOD = [
     ("20,000 wide, one high", "a.png", encode(np.tile(RED[:1, :1], (1, 20_000, 1)))),
-    ("PNG named JPEG", "a.jpg", _PNG),
     ("name with markup", "<b>[red].png", _PNG),
     ("escape sequences in the name", "\x1b[31m.png", _PNG),
     ("animation", "a.gif", _animated()),
@@ -86,7 +82,6 @@ _GOOD = [
     ("rubbish at the end", "a.png", _PNG + b"rubbish" * 100),
 ]
 _BAD = [
-    ("signature alone", "a.png", _PNG[:8]),
     ("PNG with a wrong checksum", "a.png", _PNG[:29] + b"\0\0\0\0" + _PNG[33:]),
     ("BMP of negative width", "a.bmp", _BMP[:18] + struct.pack("<i", -5) + _BMP[22:]),
     ("TIFF whose directory is itself", "a.tif", b"II*\0\x08\0\0\0\0\0\x08\0\0\0"),
@@ -96,7 +91,6 @@ _BAD = [
     ("drawing", "a.svg", b"<svg xmlns='http://www.w3.org/2000/svg'><script>1</script></svg>"),
     ("pointer of Git LFS", "a.jpg", b"version https://git-lfs.github.com/spec/v1\n"),
     ("a folder", "a.png", os.mkdir),
-    ("a pipe", "a.png", os.mkfifo),
     ("a link in a circle", "a.png", lambda path: path.symlink_to(path.name)),
     ("a link to a device", "a.png", lambda path: path.symlink_to("/dev/zero")),
     ("3 GB of nothing", "a.jpg", _sparse),

@@ -9,11 +9,10 @@ import json
 import math
 
 from .. import surfaces
-from ..case import accepted, cases, refused, scored
+from ..case import cases, refused, scored
 
 _LINE = json.dumps({"caption": "a b", "references": ["a b"]})
 _FILES = {"in.jsonl": _LINE, "other.jsonl": _LINE}
-_PHOTO = {"in.jsonl": json.dumps({"caption": "a b", "image": "a.png"})}
 _SCORED = "".join(
     json.dumps({"id": number, "caption": "a b", "references": ["a b"], "rouge_l": score}) + "\n"
     for number, score in enumerate((1.0, 0.5, 0.25))
@@ -22,9 +21,9 @@ _SCORED = "".join(
 _INPUTS = [
     ("empty", ""),
     ("a device", "/dev/zero"),
+    ("lone surrogate", "{}/\ud800.jsonl"),
     ("escape sequences", "{}/\x1b[31mred\x1b]0;x\a.jsonl"),
     ("home of nobody", "~nobody-of-that-name/in.jsonl"),
-    ("below a file", "{}/in.jsonl/in.jsonl"),
     ("markup", "{}/[bold]in[/].jsonl"),
     ("dash", "--"),
     ("web address", "http://127.0.0.1:1/in.jsonl"),
@@ -32,6 +31,7 @@ _INPUTS = [
 _OUTPUTS = [
     ("the input itself", "{}/in.jsonl"),
     ("a full device", "/dev/full"),
+    ("nul", "{}/a\0b.jsonl"),
     ("the folder", "{}"),
     ("empty", ""),
     ("a kernel's folder", "/proc/out.jsonl"),
@@ -48,7 +48,7 @@ _COMMANDS = [
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
 ]
 _COMPARED = [
-    ("harmless", _SCORED, accepted("rouge_l")),
+    ("harmless", _SCORED, scored(words=["rouge_l"])),
     ("fewer rows", _SCORED.split("\n")[0] + "\n", refused()),
     ("a row twice", _SCORED.replace('"id": 2', '"id": 1'), refused()),
     ("score is a text", _SCORED.replace("0.25", '"high"'), refused()),
@@ -59,7 +59,6 @@ _COMPARED = [
 # metric, option, value, words of the error
 _LOADED = [
     ("mcs", "batch_size", math.nan, "whole number"),
-    ("mcs", "batch_size", [8], "whole number"),
     ("mcs", "prefix", ["a"], "string"),
     ("mcs", "prefix", "a \ud800", "surrogate"),
     ("mcs", "dtype", "float8", "float32"),
@@ -70,9 +69,6 @@ _LOADED = [
     ("cider", "document_frequencies", [], "[]"),
     ("cider", "document_frequencies", "a\0b", ""),
     ("clip_cider", "clip", [], "ref_clip_score"),
-    ("infometic", "n_regions", "20", "whole number"),
-    ("infometic", "beta", True, "number"),
-    ("infometic", "regions", ["windows"], "windows"),
     ("infometic", "regions", "detr:x", "windows"),
 ]
 
@@ -84,17 +80,13 @@ _SETTINGS = [
     ("larger than a megabyte", _RATE + "#" * 2**20, GOOD),
     ("JSON", '{"learning_rate": 0.5}', GOOD),
     ("aliases in aliases", _BOMB, refused("line 2", "alias")),
-    ("merge", "x: &x {epochs: 1}\n<<: *x\n", refused("line 2", "alias")),
     ("100,000 brackets", "out: " + "[" * 100_000, refused("is not YAML")),
     ("python object", "out: !!python/object/apply:os.system [id]\n", refused("line 1", "python/object")),
-    ("binary", "out: !!binary aGFsbG8=\n", refused("out")),
     ("number of 5,000 digits", f"epochs: {'9' * 5_000}\n", refused("settings.yaml")),
     ("not a number", "learning_rate: .nan\n", refused("learning_rate")),
     ("negative", "learning_rate: -1\n", refused("learning_rate")),
-    ("betas nested", "betas: [[0.1], [0.2]]\n", refused("betas is [[0.1]")),
     ("name of a method", "__init__: 1\n", refused("unknown setting __init__")),
     ("name with escape sequences", '"\\e[31mout": 1\n', refused("unknown setting")),
-    ("list as a name", "? [a]\n: 1\n", refused("settings.yaml")),
     ("two documents", f"{_RATE}---\n{_RATE}", refused("is not YAML")),
     ("UTF-16", _RATE.encode("utf-16"), refused("UTF-8")),
     ("line, 5,000 digits", ["--epochs", "9" * 5_000], refused("--epochs")),
@@ -107,10 +99,8 @@ _SETTINGS = [
 
 def _upload(name, content):
     def write(folder):
-        path = folder / "uploads" / name
-        with open(path, "wb") as file:
-            file.write(content) if content is not None else file.truncate(20 * 2**20 + 1)
-        return str(path)
+        (folder / "uploads" / name).write_bytes(content)
+        return str(folder / "uploads" / name)
 
     return write
 
@@ -118,14 +108,17 @@ def _upload(name, content):
 # gradio itself refuses paths that are neither uploads nor examples: tests/show/test_app.py asks its server
 _APP = [
     ("photo: not an image", ("mcs", 0, _upload("x.png", b"text")), refused("'x.png' is not an image")),
-    ("photo: larger than it may be", ("mcs", 0, _upload("x.png", None)), refused("20 MB at most")),
+    (
+        "photo: larger than it may be",
+        ("mcs", 0, _upload("x.png", bytes(20 * 2**20 + 1))),
+        refused("20 MB at most"),
+    ),
     ("photo: name with markup", ("mcs", 0, _upload("<b>x.png", b"text")), refused("&lt;b&gt;x.png")),
     ("captions: number", ("mcs", 1, 7), refused("expected a text, got a int")),
     ("captions: 20,001 letters", ("mcs", 1, "r" * 20_001), refused("20,001 characters")),
     ("captions: lone surrogate", ("mcs", 1, "red \ud800"), refused("surrogate")),
-    ("captions: script", ("mcs", 1, "<script>alert(1)</script>"), accepted("&lt;script&gt;")),
-    ("captions: 100 lines", ("mcs", 1, "red\n" * 100), accepted("2.500")),
-    ("language: number", ("mcs", 3, 7), refused("expected a text")),
+    ("captions: script", ("mcs", 1, "<script>alert(1)</script>"), scored(words=["&lt;script&gt;"])),
+    ("captions: 100 lines", ("mcs", 1, "red\n" * 100), scored(words=["2.500"])),
     ("language: markup", ("infometic", 2, "<b>"), refused("&lt;b&gt;")),
     ("references: 20,001 letters", ("cider", 2, "r" * 20_001), refused("characters")),
 ]

@@ -31,10 +31,8 @@ _LETTERS = [
 ]
 # what no font shows, or a terminal obeys
 _SIGNS = [
-    ("private use", "\ue000"),
     ("right to left override", "\u202e"),
     ("zero width space", "\u200b"),
-    ("language tag", "\U000e0001"),
     ("nul", "\0"),
     ("colour of a terminal", "\x1b[31m"),
     ("csi of one byte", "\x9b31m"),
@@ -46,7 +44,6 @@ _BLANKS = [
     ("ideographic space", "\u3000"),
 ]
 _CAPTIONS = [
-    ("html", "<script>alert(1)</script>", NONE),
     ("rich markup that does not close", "[/red]", NONE),
     ("shell", "$(touch red) `red` | red", scored(2.5 / math.sqrt(3), words=[CUT])),
     ("prompt with tags", "<|endoftext|> <|startoftext|> [SEP] [MASK]", NONE),
@@ -54,7 +51,6 @@ _CAPTIONS = [
     ("others, then red", "a b c d red", scored(2.5 / math.sqrt(3), words=[CUT])),
     ("one word of a megabyte", "r" * 2**20, NONE),
     ("very many line ends", "red" + "\n" * 2**16, RED),
-    ("two colours", "red green", scored(2.5 / math.sqrt(2))),
     ("decomposed", "re\u0301d red", RED),
     ("blank", "\n\r\n\t\v\f", refused("row 0", "candidate", "empty string")),
     ("control characters alone", "\x00\x01\x02\x1b\x7f", refused("row 0", "no visible character")),
@@ -78,7 +74,6 @@ _REFERENCES = [
 _WORDS = [
     # as in coco-caption, where no words at all are one empty word
     ("signs that the tokenizer removes", ("!", "!", "en"), ONE),
-    ("candidate of 5,000 words", ("a " * 5_000, "a " * 5_000, "en"), ONE),
     # two words, 一只 and 狗, of which one is the same
     ("chinese, simplified and traditional", ("一只狗", "一隻狗", "zh"), scored(0.5)),
     ("chinese, one word of 20,000 signs", ("狗" * 20_000, "狗" * 20_000, "zh"), ONE),
@@ -96,8 +91,6 @@ _LANGUAGES = [
     ("surrogate", "e\ud800", refused("language code")),
     ("full width", "ｅｎ", refused("language code")),
     ("markup", "[red]en[/red]", refused("language code")),
-    ("private use", "x-klingon", ONE),
-    ("list of two for one row", ["en", "de"], refused("got 2; expected 1, one per candidate")),
     ("with script and region", "zh_Hant_TW", ONE),
     ("not a number in a list", [math.nan], ONE),
 ]
