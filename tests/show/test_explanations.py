@@ -127,6 +127,7 @@ def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():
     ("item", "expected"),
     [
         (caption("a cat", regions=REGIONS), ["Missed regions that are not drawn: 1"]),
+        (caption("a cat", regions=REGIONS[1:]), []),
         (
             caption("a cat", cut="a cat"),
             ["Words past the limit, not scored: 2", "No region was found in the photo"],
@@ -154,6 +155,8 @@ def test_bars():
         ("Vision recall", "no score", 0.0),
         ("Overall", "−1.00", 0.0),
     ]
+    bars = score_bars(caption("", scores={"precision": 25.0, "recall": 5.0, "overall": 10.0}), 10.0)
+    assert [bar.share for bar in bars] == [1.0, 0.5, 0.5]  # overall is a sum of two
 
 
 def test_scores_side_by_side_with_captions():
@@ -228,6 +231,8 @@ def test_words_scores_and_regions():
     assert [len(page.all("rect", kind)) for kind in ("mentioned", "missed")] == [2, 6]
     box = page.all("rect", "box")[0][0]
     assert [float(box[name]) for name in ("x", "y", "width", "height")] == [5, 5, 10, 20]
+    sky = page.all("rect", "box")[1][0]  # two pixels of the screen inside the photo, which has 560
+    assert (float(sky["x"]), float(sky["y"])) == pytest.approx((1 / 7, 1 / 7), abs=0.01)
     assert "Words past the limit, not scored: 1" in page.texts("ul", "notes")[0]
     assert "infometic|beta:0.1" in page.texts("footer")[0]
     label = "The photo, with 1 region that the caption mentions and 3 regions that it misses"

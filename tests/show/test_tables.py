@@ -19,9 +19,9 @@ from capscore.show.tables import Table
 from capscore.statistics.system_means import compare_means
 
 
-def of(benchmark, config, *statistics, **counts):
-    """Results of CIDEr beside its published figures."""
-    figures = find(benchmark, config, "cider")
+def of(benchmark, config, *statistics, source="cider", **counts):
+    """Results of CIDEr beside published figures of a metric."""
+    figures = find(benchmark, config, source)
     return MetricResult(
         metric="cider",
         backbone="",
@@ -97,6 +97,10 @@ def test_measured_published_and_recomputed_values_and_remarks(run):
         ({}, "## flickr8k_human · expert (test, 5,664 rows)"),
         ({}, "- `cider|segmenter:ptb2|refs:5`"),
         ({"options": TaskOptions(confidence=0.999)}, "| 99.9% interval |"),
+        (
+            {"results": [of("flickr8k_human", "expert", Statistic("pearson", 0.6, None, 9), source="mcs")]},
+            "| 60.00 | 59.9 [1] | +0.10 |",  # published as 0.599
+        ),
         (
             {"results": [of("pascal50s", "default", Statistic("accuracy_hc", 0.654, None, 1000))]},
             "[1] Hu et al. 2023, Table 1: References and labels are one random draw of the authors",
