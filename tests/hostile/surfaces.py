@@ -57,11 +57,6 @@ def run_command(*arguments: object) -> Outcome:
         except SystemExit as end:
             code = end.code or 0
     out, err = (stream.buffer.getvalue().decode("utf-8", errors="surrogateescape") for stream in streams)
-    return _of_command(code, out, err)
-
-
-def _of_command(code: int, out: str, err: str) -> Outcome:
-    """What a command printed, its one error apart from the rest."""
     before, *errors = f"\n{err}".split("\ncapscore: error: ")
     if errors:
         assert len(errors) == 1, err
@@ -128,12 +123,11 @@ def made(given: Any, folder: Path) -> Any:
 def written(folder: Path, files: Mapping[str, Any]) -> None:
     """Write files, given as bytes or text, or by a function of their path."""
     for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if callable(content):
-            content(path)
+            content(folder / name)
         else:
-            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+            (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
 
 
 def caption(folder: Path, given: Any) -> Outcome:
@@ -311,7 +305,7 @@ def app(folder: Path, given: Any) -> Outcome:
     import gradio
 
     metric, place, value = given
-    written(folder, {"uploads/photo.png": encode(RED), "outside.png": encode(RED)})
+    written(folder, {"uploads/photo.png": encode(RED)})
     values = list(_CLICKS[metric])
     if metric != "cider":
         values[0] = str(folder / "uploads" / "photo.png")

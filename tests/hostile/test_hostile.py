@@ -51,16 +51,8 @@ class Hostile:
 
 
 class TestTexts(Hostile):
-    tables = (texts, rows)
-
-
-class TestImages(Hostile):
-    tables = (images, benchmarks)
-
-
-class TestOptions(Hostile):
-    tables = (options,)
+    tables = (texts, rows, images)
 
 
 class TestFolders(Hostile):
-    tables = (folders,)
+    tables = (options, folders, benchmarks)

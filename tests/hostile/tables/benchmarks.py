@@ -69,7 +69,6 @@ _ZIPS = [
 ]  # fmt: skip
 _TARS = [
     ("not packed", _TAR, TWO),
-    ("name that leads out", _tar(("../f.tsv", TEXT)), refused("holds no f.tsv")),
     ("a link out", _tar(("f.tsv", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})), refused("is a link")),
     ("a pipe", _tar(("f.tsv", b"", {"type": tarfile.FIFOTYPE})), refused("of another kind")),
     ("a file with holes", _tar(("f.tsv", b"", {"type": tarfile.GNUTYPE_SPARSE})), refused("f.tar.gz")),
@@ -95,7 +94,6 @@ def _laughs(levels: int = 12) -> str:
 _XML = [
     ("entities in entities", _laughs(), []),
     ("entity of a file", '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><annotation>&x;</annotation>', []),
-    ("cut short", "<annotation><size>", []),
     ("10,000 levels", "<a>" * 10_000, []),
     ("400 digits", f"<annotation><size><width>{'9' * 400}</width><height>1</height></size></annotation>", ["expected a number"]),
 ]  # fmt: skip

@@ -29,7 +29,6 @@ _INPUTS = [
     ("web address", "http://127.0.0.1:1/in.jsonl"),
 ]
 _OUTPUTS = [
-    ("the input itself", "{}/in.jsonl"),
     ("a full device", "/dev/full"),
     ("nul", "{}/a\0b.jsonl"),
     ("the folder", "{}"),
@@ -44,13 +43,10 @@ _COMMANDS = [
         ["--batch-size"],
     ),
     ("unknown command", ({}, "scor"), ["scor"]),
-    ("unknown backbone", (_FILES, "score", "{}/in.jsonl", "-m", "text_score", "--backbone", "./nowhere"), []),
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
 ]
 _COMPARED = [
     ("harmless", _SCORED, scored(words=["rouge_l"])),
-    ("fewer rows", _SCORED.split("\n")[0] + "\n", refused()),
-    ("a row twice", _SCORED.replace('"id": 2', '"id": 1'), refused()),
     ("score is a text", _SCORED.replace("0.25", '"high"'), refused()),
     ("score is NaN", _SCORED.replace("0.25", "NaN"), refused()),
     ("score of 5,000 digits", _SCORED.replace("0.25", "9" * 5_000), refused()),
@@ -76,7 +72,6 @@ GOOD = scored(0.5)
 _RATE = "learning_rate: 0.5\n"
 _BOMB = "a: &a [1, 1]\n" + "".join(f"b{n}: &b{n} [*{f'b{n - 1}' if n else 'a'}, *a]\n" for n in range(20))
 _SETTINGS = [
-    ("byte order mark", f"\ufeff{_RATE}", GOOD),
     ("larger than a megabyte", _RATE + "#" * 2**20, GOOD),
     ("JSON", '{"learning_rate": 0.5}', GOOD),
     ("aliases in aliases", _BOMB, refused("line 2", "alias")),

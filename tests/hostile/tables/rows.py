@@ -23,7 +23,6 @@ def _line(**more: object) -> str:
 
 _JSONL = [
     ("byte order mark in the middle", f"{LINE}\n\ufeff{LINE}\n", refused("line 2")),
-    ("two objects on a line", f"{LINE} {LINE}", refused("line 1")),
     ("null on a line", f"{LINE}\nnull", refused("line 2")),
     ("empty object", "{}", usage("--candidate-column")),
     ("other columns in the second line", f'{LINE}\n{{"text": "a"}}', refused("line 2", "caption")),
@@ -32,7 +31,6 @@ _JSONL = [
     ("lone surrogate in a column nobody reads", _line(note="\ud800"), ONE),
     ("escape sequences in a name", _line(**{"\x1b[31mred": 1}), ONE),
     ("name of 100,000 letters", _line(**{"n" * 100_000: 1}), ONE),
-    ("column of the result", _line(rouge_l=1), usage("rouge_l")),
     ("10,000 columns", _line(**{f"c{number}": number for number in range(10_000)}), ONE),
     ("line separator inside", json.dumps({**ROW, "note": "a\u2028b\x85c"}, ensure_ascii=False), ONE),
     ("nul at the end", f"{LINE}\n\0", refused("line 2")),
@@ -50,7 +48,6 @@ _CSV = [
     ("quote in the middle", 'caption,reference_1\na "b" c,"a ""b"" c"\n', ONE),
     ("nul in a cell", "caption,reference_1\na\0 b,a b\n", ONE),
     ("cell of a megabyte", f"caption,reference_1\na b,a b{' c' * 2**19}\n", scored(2.44 * _SHARE / (_SHARE + 1.44))),
-    ("semicolons", "caption;references\na b;c\n", refused("JSON list")),
     ("references of 100,000 brackets", f"caption,references\na b,{'[' * 100_000}\n", refused("line 2", "JSON list")),
     ("digits of another script", "caption,reference_٣\na b,a b\n", usage("reference_٣")),
 ]  # fmt: skip

@@ -27,7 +27,6 @@ _LETTERS = [
     ("arabic", "قطة"),
     ("mathematical bold, plane 1", "𝐫𝐞𝐝"),
     ("han, plane 2", "\U00020000"),
-    ("variation selector", "❤\ufe0f"),
 ]
 # what no font shows, or a terminal obeys
 _SIGNS = [
@@ -45,7 +44,6 @@ _BLANKS = [
 ]
 _CAPTIONS = [
     ("rich markup that does not close", "[/red]", NONE),
-    ("shell", "$(touch red) `red` | red", scored(2.5 / math.sqrt(3), words=[CUT])),
     ("prompt with tags", "<|endoftext|> <|startoftext|> [SEP] [MASK]", NONE),
     ("red, much too often", "red " * 50_000, scored(2.5, words=[CUT])),
     ("others, then red", "a b c d red", scored(2.5 / math.sqrt(3), words=[CUT])),
