@@ -17,6 +17,7 @@ import capscore
 from capscore.benchmarks.data import load as data_sets
 from capscore.benchmarks.data.check import NOTE, OK, PROBLEM, check_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
+from capscore.errors import InputError
 
 from ..photos import encode, noise
 from ..processes import Process
@@ -49,6 +50,13 @@ def test_a_folder_by_any_name(folder, rows, tmp_path, monkeypatch, name):
     shutil.copytree(folder, "données d’ici 日本", ignore=shutil.ignore_patterns("cache"))
     found = capscore.load_benchmark("xvnli", "fr", data_dir=name.format(folder), split="test")
     assert list(found) == list(rows)
+
+
+def test_a_part_of_a_split_by_the_instruction_of_datasets_but_not_of_a_stream(folder, rows):
+    part = datasets.ReadInstruction("test", from_=1, to=3, unit="abs")
+    assert list(capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=part)) == list(rows)[1:3]
+    with pytest.raises(InputError, match="whole split"):
+        capscore.load_benchmark("xvnli", "fr", data_dir=folder, split=part, streaming=True)
 
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])

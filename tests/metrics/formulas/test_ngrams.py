@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from capscore.metrics.formulas.ngrams import Documents, NGrams, TokenRows, blocks, spans
@@ -57,6 +57,7 @@ def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
+@example([2, 3, 1, 9, 1], 4)
 @settings(max_examples=20)
 def test_blocks_cover_everything_once_and_stay_small(sizes, limit):
     cut = list(blocks(np.array(sizes, dtype=np.int64), limit))
