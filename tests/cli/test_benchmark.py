@@ -346,7 +346,7 @@ def test_an_export_is_told_without_bars_and_replaced_with_force(xvnli, tmp_path)
         ("check xvnl", "there is no benchmark 'xvnl'"),
         ("check xvnli -c FR --data-dir .", "expected one of en, ar, es, fr, ru"),
         ("check xvnli --data-dir nowhere", "nowhere is not a folder"),
-        ("check xvnli -c fr --data-dir . --image-dir nowhere", "nowhere is not a folder"),
+        ("check xvnli -c fr --data-dir . --image-dir nowhere", "is not a folder"),
         ("export xvnl --out out", "there is no benchmark 'xvnl'"),
         ("export xvnli --out out -c FR", "expected one of en, ar, es, fr, ru"),
         ("export xvnli --out taken", "taken exists; --force replaces it"),
