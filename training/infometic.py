@@ -272,10 +272,11 @@ def _refuse_other_model(out: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    # Gradients of words that are almost surely right become so small that a CPU takes many times as long.
-    torch.set_flush_denormal(True)
     run_recipe("training.infometic", Settings, train, argv, "Train InfoMetIC's network.")
 
 
 if __name__ == "__main__":
+    # Gradients of words that are almost surely right become so small that a CPU takes many times as long.
+    # This is a state of the process, so `main` leaves it alone.
+    torch.set_flush_denormal(True)
     run_as_command(main)
