@@ -6,7 +6,10 @@ In: every `.py` file of the library. Out: sentences, one for each import that br
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,4 +206,28 @@ def test_what_stands_around_the_library_uses_public_names_and_no_command(folder)
                     for alias in node.names
                     if alias.name.startswith("_") and not alias.name.startswith("__")
                 ]
+    told(problems)
+
+
+def test_every_library_that_is_imported_is_declared():
+    projects = [
+        (ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "weights/pyproject.toml")
+    ]
+    declared = {
+        re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
+        for project in projects
+        for requirement in re.findall(r'"([^"\n]+)"', project)
+    }
+    of_module = packages_distributions()
+    problems = []
+    for folder in ("capscore", "training", "benchmarks", "metrics", "datasets_scripts", "docs", "weights"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(syntax_tree(path)):
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                if isinstance(node, ast.ImportFrom) and not node.level:
+                    names = [node.module or ""]
+                for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names:
+                    found = {item.lower().replace("_", "-") for item in of_module.get(name, [])}
+                    if found and not found & declared:
+                        problems.append(f"{path.relative_to(ROOT)} (line {node.lineno}) imports {name}")
     told(problems)
