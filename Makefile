@@ -24,7 +24,8 @@ PYTEST = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadscope
 # Tests whose numbers come out of torch or NumPy.
 NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/statistics tests/modules \
 	tests/benchmarks tests/training/engine tests/training/test_infometic.py tests/training/test_pr_mcs.py \
-	tests/training/test_teacher_learning.py
+	tests/training/test_teacher_learning.py tests/test_backbone_laws.py tests/test_metric_laws.py \
+	tests/test_benchmark_laws.py tests/test_recipe_laws.py
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
@@ -57,7 +58,8 @@ test: $(VENV)/.installed ## run the tests with the newest datasets
 	$(OFFLINE) $(PYTEST)
 
 test-datasets-3.6: $(COMPAT)/.installed ## test modules and scripts with datasets 3.6
-	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/modules tests/datasets_scripts
+	$(OFFLINE) PYTHONPATH=$(COMPAT) CAPSCORE_EXPECT_DATASETS=3.6.0 $(PYTEST) tests/modules tests/datasets_scripts \
+		tests/test_metric_laws.py tests/test_benchmark_laws.py
 
 test-kernels: $(VENV)/.installed ## test with other CPU kernels and threads
 	for setting in $(KERNELS); do echo $$setting; env $(OFFLINE) $$setting $(PYTEST) $(NUMERIC) || exit 1; done
