@@ -29,7 +29,7 @@ from training.engine.recipe import RecipeSettings
 from .backbones.loopback_hub import logged_in
 from .laws import every
 from .training.caption_file import write_captions
-from .training.rated_files import write_rated
+from .training.rated_files import write_lines, write_rated
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -58,9 +58,7 @@ def rated(folder: Path) -> dict[str, list[str]]:
 def parallel(folder: Path) -> dict[str, list[str]]:
     words = {"dog": "Hund", "cat": "Katze", "boy": "Junge", "girl": "Mädchen"}
     rows = [{"en": f"a {a} and a {b}", "de": f"{words[a]} und {words[b]}"} for a in words for b in words]
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {"data": [str(path)]}
+    return {"data": [str(write_lines(folder / "rows.jsonl", rows))]}
 
 
 def regions(folder: Path) -> dict[str, list[str]]:
@@ -74,9 +72,7 @@ def regions(folder: Path) -> dict[str, list[str]]:
         }
         for colour in ("red", "green", "blue", "black", "white", "brown", "grey", "pink")
     ]
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return {"data": [str(path)]}
+    return {"data": [str(write_lines(folder / "rows.jsonl", rows))]}
 
 
 TRIED = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from .rated_files import write_lines
 
 CAPTIONS = {
     "chelsea.png": (
@@ -68,5 +69,4 @@ def write_captions(path: Path) -> Path:
         for stand_in, captions in WITHOUT_PHOTO.items()
         for language, caption in zip(LANGUAGES, captions, strict=True)
     ]
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_lines(path, rows)

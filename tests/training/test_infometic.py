@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from training.engine.infometic_losses import AlignmentLoss
 from training.infometic import Settings, train
 
 from ..processes import run_distributed
+from .rated_files import write_lines
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -44,17 +44,12 @@ COLOURS = ("red", "green", "blue", "yellow", "black", "white")
 SMALL = dict(width=32, heads=2, intra_layers=1, inter_layers=1)
 
 
-def write_rows(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory) -> Path:
     """Eight captions, each with a text that stands in for its photo."""
     names = ("caption", "stand_in", "region_texts", "mentioned")
     rows = [{**dict(zip(names, row, strict=True)), "language": "en"} for row in EIGHT]
-    return write_rows(tmp_path_factory.mktemp("eight") / "captions.jsonl", rows)
+    return write_lines(tmp_path_factory.mktemp("eight") / "captions.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +67,7 @@ def pictures(tmp_path_factory) -> Path:
         row = {"image": f"{number}.png", "boxes": [[2, 4, 19, 29], [26, 6, 45, 27]], "id": number}
         rows.append({**row, "caption": f"{colour} square and {other} disc", "mentioned": [0, 1]})
         rows.append({**row, "caption": f"one {colour} square", "mentioned": [0]})
-    return write_rows(folder / "captions.jsonl", rows)
+    return write_lines(folder / "captions.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
@@ -617,7 +612,7 @@ def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(
 
     monkeypatch.setattr("training.infometic.prepare", embedded)
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
-    data = [str(write_rows(tmp_path / "plain.jsonl", [plain]))]
+    data = [str(write_lines(tmp_path / "plain.jsonl", [plain]))]
     with pytest.raises(InputError, match=r"no row says which regions .* --tasks coarse text"):
         train(settings(data=data, tasks=["coarse", "vision"]))
     with pytest.raises(AssertionError, match="were embedded"):
@@ -630,7 +625,7 @@ def test_rows_without_right_boxes_are_named(settings, tmp_path, pictures):
         ({}, r"line 1 .*has no boxes, which regions='given' needs"),
         ({"boxes": [[30, 0, 20, 9]]}, r"line 1 .*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
     ]:
-        bad = write_rows(tmp_path / "bad.jsonl", [{**plain, **boxes}])
+        bad = write_lines(tmp_path / "bad.jsonl", [{**plain, **boxes}])
         with pytest.raises(InputError, match=message):
             train(settings(data=[str(bad)], tasks=["coarse"]))
     (tmp_path / "run").mkdir(exist_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from training.pr_mcs import Settings, train
 
 from ..processes import run_distributed
 from .caption_file import LANGUAGES, write_captions
+from .rated_files import write_lines
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -254,7 +254,7 @@ def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, 
         ([], ["jumble", "substitution"], MissingExtraError, "nouns-gpl"),
         ([], ["jumble"], AssertionError, "were embedded"),
     ]:
-        bad.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *last]), encoding="utf-8")
+        write_lines(bad, [*rows, *last])
         with pytest.raises(error, match=message):
             train(settings(data=[str(bad)], kinds=kinds))
 

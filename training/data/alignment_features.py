@@ -432,10 +432,7 @@ class _Captions:
         self.words = _words_of(list(known))
         self.labels = [word_labels(words) for words in self.words]
         self.polluted: list[range] = []
-        drawn = (
-            self._pollutions(rows, images, options, embedder) if options.pollutions else [[] for _ in rows]
-        )
-        for several in drawn:
+        for several in self._pollutions(rows, images, options, embedder):
             self.polluted.append(range(len(self.texts), len(self.texts) + len(several)))
             self.texts += [item.caption for item in several]
             self.words += [list(item.words) for item in several]

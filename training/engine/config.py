@@ -52,14 +52,15 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     """
     hints = get_type_hints(settings)
     known = {field.name: hints[field.name] for field in fields(settings)}  # type: ignore[arg-type]
-    parser, of_file = _parser(settings, known, description), argparse.ArgumentParser(add_help=False)
+    parser = _parser(settings, known, description)
+    of_file = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     of_file.add_argument("--config")
     words = [_underscored(word) for word in (sys.argv[1:] if argv is None else argv)]
     for name, kind in known.items():
         if _item(kind) is not None and words.count(f"--{name}") > 1:
             raise OptionError(f"--{name} is given twice; write all its values behind one")
     try:
-        config = of_file.parse_known_args(words)[0].config if "--config" in " ".join(words) else None
+        config = of_file.parse_known_args(words)[0].config
         if config is not None:
             parser.set_defaults(_of_file(parser, Path(config), known))
         found = vars(parser.parse_args(words))

@@ -284,6 +284,6 @@ class AlignmentLoss:
         labels = self.data.region_labels([row.pair for row in rows], batch.mask.shape[1], at)
         if not self.settings.null_token:
             labels[:, -1] = 0
-        regions = torch.nn.functional.pad(batch.mask, (0, 1), value=False)
+        regions = F.pad(batch.mask, (0, 1), value=False)
         l_v = gather(token_loss(alpha, labels, regions)).mean()
         return {"loss": self.settings.vision_weight * l_v, "vision": l_v}

@@ -334,7 +334,7 @@ def _shown(value: object) -> str:
 def _anonymous(text: str) -> str:
     """The text with local paths shortened to their last part, which would reveal the machine.
 
-    >>> _anonymous("python -m training.pr_mcs --config /home/jo/own.yaml out=~/runs/7 https://a.org/b")
+    >>> _anonymous("python -m training.pr_mcs --config /srv/us/own.yaml out=~/runs/7 https://a.org/b")
     'python -m training.pr_mcs --config …/own.yaml out=…/7 https://a.org/b'
     """
     return re.sub(

@@ -21,6 +21,8 @@ from training.data.rows import ALIGNED, CAPTIONS, RATED, RegionText, benchmark_r
 from training.data.source import Source, SourceSettings
 from training.data.split import read_names
 
+from ..rated_files import write_lines
+
 
 @pytest.fixture
 def photos(tmp_path) -> Path:
@@ -35,13 +37,8 @@ ROWS = [
 ]
 
 
-def write(path: Path, rows) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def test_jsonl_csv_and_parquet_give_the_same_rows(photos):
-    write(photos / "rows.jsonl", ROWS)
+    write_lines(photos / "rows.jsonl", ROWS)
     pq.write_table(pa.Table.from_pylist(ROWS), photos / "rows.parquet")
     with open(photos / "rows.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(ROWS[0]))
@@ -71,7 +68,7 @@ def test_texts_may_stand_in_where_there_is_no_image(photos):
         {"image": "red.png", "caption": "a kite", "stand_in": None},
         {"stand_in": ["a", "b"], "caption": "two"},
     ]
-    rows = list(file_rows(write(photos / "r.jsonl", mixed), language="en"))
+    rows = list(file_rows(write_lines(photos / "r.jsonl", mixed), language="en"))
     assert [(row.image, row.stand_in) for row in rows] == [
         (None, ("une prairie",)),
         (photos / "red.png", ()),
@@ -82,7 +79,7 @@ def test_texts_may_stand_in_where_there_is_no_image(photos):
 def test_ratings_and_unfamiliar_columns(photos):
     odd = {"photo": "red.png", "words": "x", "tongue": "de", "stars": [1, 4, 4]}
     columns = dict(image_column="photo", candidate_column="words", language_column="tongue")
-    path = write(photos / "o.jsonl", [odd, {**odd, "stars": 2}])
+    path = write_lines(photos / "o.jsonl", [odd, {**odd, "stars": 2}])
     rows = list(file_rows(path, RATED, **columns, rating_column="stars"))
     assert [(row.caption, row.language, row.rating) for row in rows] == [("x", "de", 3.0), ("x", "de", 2.0)]
     assert math.isnan(next(file_rows(path, CAPTIONS, **columns)).rating)
@@ -91,7 +88,7 @@ def test_ratings_and_unfamiliar_columns(photos):
 def test_regions_of_a_row(tmp_path):
     row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0], "photo": 7}
     row["region_texts"] = ["a", {"text": "b", "box": [0, 0, 0.5, 1]}]
-    (read,) = file_rows(write(tmp_path / "a.jsonl", [row]), ALIGNED)
+    (read,) = file_rows(write_lines(tmp_path / "a.jsonl", [row]), ALIGNED)
     assert (read.stand_in, read.mentioned, read.photo) == (("y", "z"), (0, 1), "7")
     assert read.region_texts == (RegionText("a"), RegionText("b", (0.0, 0.0, 0.5, 1.0)))
     (tmp_path / "a.csv").write_text(
@@ -142,7 +139,7 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
     first = {"image": "red.png", "caption": "x", "language": "en", "stand_in": None}
     row = {name: value for name, value in {**first, **changes}.items() if value is not ...}
     cells = [name for name in (*CAPTIONS, *RATED, *ALIGNED) if name in row]
-    path = write(photos / "rows.jsonl", [{**first, "rating": 1}, row])
+    path = write_lines(photos / "rows.jsonl", [{**first, "rating": 1}, row])
     with pytest.raises(InputError, match=f"line 2 .*{message}"):
         list(file_rows(path, cells))
 
@@ -173,7 +170,9 @@ def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
     (folder / "images").mkdir(parents=True)
     Image.fromarray(RED).save(folder / "images" / "r.png")
     row = {"id": "1", "image": "r.png", "caption": "un cerf-volant sur la plage", "backgrounds": []}
-    write(folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}])
+    write_lines(
+        folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}]
+    )
     given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one row is fewer than published
@@ -231,7 +230,7 @@ def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(tmp_p
 
 
 def test_origins_stand_beside_the_captions(photos):
-    path = write(photos / "rows.jsonl", ROWS)
+    path = write_lines(photos / "rows.jsonl", ROWS)
     plain = source(path)
     assert len(list(plain.rows())) == plain.n == 2
     assert [(part.name, part.license, part.rows) for part in plain.described()] == [("rows.jsonl", "CC0", 2)]
@@ -267,6 +266,6 @@ def test_damaged_origins_are_named(tmp_path, text):
 
 def test_ratings_that_are_all_equal_teach_nothing(photos):
     row = {"image": "red.png", "caption": "x", "language": "en", "rating": 3}
-    path = write(photos / "equal.jsonl", [row, row])
+    path = write_lines(photos / "equal.jsonl", [row, row])
     with pytest.raises(InputError, match=r"equal\.jsonl: all 2 ratings are 3"):
         check_rated(source(path, RATED))

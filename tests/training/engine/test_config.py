@@ -89,6 +89,7 @@ def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(config, text, n
         ("--out a --names b --names c", ["--names is given twice"]),
         ("--out", ["--out"]),
         ("--out a b", ["unknown setting b"]),
+        ("--out a --config", ["--config"]),
         ("--config nowhere.yaml", ["nowhere.yaml cannot be read: No such file"]),
         ("", ["no out: give --out"]),
     ],

@@ -26,14 +26,14 @@ CARD = ModelCard(
     base="embedded",
     languages=["de", "pt-BR"],
     license="apache-2.0",
-    command="python -m training.pr_mcs --config /home/jo/own.yaml",
+    command="python -m training.pr_mcs --config /srv/us/own.yaml",
     settings={
         "learning_rate": 5e-5,
         "betas": [0.9, 0.999],
         "clip_norm": None,
         "shared_draws": True,
         "weights": {"robust": 0.1},
-        "out": "/home/jo/runs/7",
+        "out": "/srv/us/runs/7",
         "template": "a|b\nc",
     },
     data=[
@@ -48,7 +48,7 @@ CARD = ModelCard(
             metric_name="mean drop",
             value=-61.23456,
             unit="%",
-            command="capscore benchmark garden --config /home/jo/g.yaml",
+            command="capscore benchmark garden --config /srv/us/g.yaml",
             language="de",
             split="test",
             rows=3000,
@@ -90,18 +90,18 @@ def test_the_hub_reads_languages_licence_data_and_results():
             *("laion/CLIP-ViT-B-32-xlm-roberta-base-laion5B-s13B-b90k", None),
         ),
         ("org/own@0123456789abcdef0123456789abcdef01234567", "org/own", None),
-        ("/home/jo/runs/3", None, None),
+        ("/srv/us/runs/3", None, None),
     ],
 )
 def test_a_base_and_its_licence_are_named_where_they_are_known(base, on_hub, licence):
     text = card_text(replace(CARD, base=base))
-    assert HubCard(text).data.base_model == on_hub and "/home" not in text
+    assert HubCard(text).data.base_model == on_hub and "/srv" not in text
     assert re.findall(r"\*\*Licence of the base\*\*: (.*)", text) == ([licence] if licence else [])
 
 
 def test_people_read_data_settings_results_and_limits_and_nothing_of_the_machine():
     text = card_text(CARD)
-    assert "**Languages**: German (`de`), Portuguese (`pt`)" in text and "/home" not in text
+    assert "**Languages**: German (`de`), Portuguese (`pt`)" in text and "/srv" not in text
     assert section(text, "Training data") == (
         "| data | licence | rows | used for |\n"
         "| --- | --- | --- | --- |\n"
