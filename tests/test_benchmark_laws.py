@@ -88,12 +88,12 @@ def rows_of(slug, config, split, folder):
     return list(benchmark_builder(slug, config, data_dir=folder).examples(split))
 
 
-def copies(rows, n=5):
-    """The rows n times over, as those of other photos, captions and groups."""
+def copies(rows):
+    """The rows five times over, as those of other photos, captions and groups."""
     names = ("image_id", "left_image_id", "right_image_id", "caption", "id", "premise_id")
     return [
         (f"{key}·{copy}", {**row, **{name: f"{row[name]}·{copy}" for name in names if name in row}})
-        for copy in range(n)
+        for copy in range(5)
         for key, row in rows
     ]
 
@@ -104,10 +104,8 @@ def toy_scores(queries):
     return np.array([random.Random(f"{photo} {caption}").randrange(20) / 20 for photo, caption in pairs])
 
 
-def toy(**options):
-    return {
-        "mcs": lambda: capscore.load("mcs", backbone=ColourBackbone(), cache=False, progress=False, **options)
-    }
+def toy():
+    return {"mcs": lambda: capscore.load("mcs", backbone=ColourBackbone(), cache=False, progress=False)}
 
 
 def numbers(outcome):

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 import typer.main
-from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
@@ -19,10 +18,12 @@ from capscore.perturbations import perturb
 from docs.handbook.made_pages import command_pages
 
 from .benchmarks.test_run import rated
+from .cli.conftest import run as run_words
+from .cli.conftest import write_jsonl
 from .datasets_scripts.conftest import _own_cache, official
 from .laws import KINDS, every
-from .photos import encode
-from .toy import BLUE, GREEN, RED, ColourBackbone
+from .toy import ColourBackbone
+from .toy_command import write_photos
 
 __all__ = ["_own_cache"]
 
@@ -94,15 +95,14 @@ CASES = {
 def made(tmp_path_factory):
     """A folder with what the commands read."""
     folder = tmp_path_factory.mktemp("made")
-    for name, pixels in {"red": RED, "green": GREEN, "blue": BLUE}.items():
-        (folder / f"{name}.png").write_bytes(encode(pixels))
+    write_photos(folder)
     rows = [
         {"image": image, "caption": caption, "references": references, "language": "en"}
         for image, caption, references in ROWS
     ]
-    write(folder / "rows.jsonl", rows)
+    write_jsonl(folder / "rows.jsonl", rows)
     for name, shift in (("a", 0), ("b", 0.1)):
-        write(folder / f"{name}.jsonl", [{**row, "mcs": n / 10 + shift} for n, row in enumerate(rows)])
+        write_jsonl(folder / f"{name}.jsonl", [{**row, "mcs": n / 10 + shift} for n, row in enumerate(rows)])
     (folder / "flickr").mkdir()
     official("flickr8k_human").write(folder / "flickr")
     rated(folder / "flickr")
@@ -130,17 +130,9 @@ def folder(made, tmp_path, monkeypatch):
 UNBROKEN = ("calibrate", "cite", "data check", "perturb")  # JSON, BibTeX, paths, rows
 
 
-def write(path, rows):
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-
-
 def run(command, arguments="", *more):
     words = arguments.split() if isinstance(arguments, str) else arguments
-    given = [*command.split(), *words, *map(str, more)]
-    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, given)
-    if not isinstance(done.exception, SystemExit | None):
-        raise done.exception
-    return done
+    return run_words(*command.split(), *words, *more)
 
 
 def listed(folder):

@@ -14,11 +14,13 @@ _PROGRAM = """
 import ctypes, os, signal, sys, time
 sys.path.insert(0, {root!r})
 from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.metrics.score_file
-capscore.metrics.score_file.CHUNK_ROWS = {chunk_rows}
+import capscore.backbones.loading, capscore.files.row_source, capscore.metrics.score_file
+capscore.files.row_source.CHUNK_ROWS = capscore.metrics.score_file.CHUNK_ROWS = 4
 class Toy(ColourBackbone):
+    turns = 0
     def encode_tokens(self, ids):
-        time.sleep({seconds})
+        Toy.turns += 1
+        {during}
         return super().encode_tokens(ids)
 capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
 {before}
@@ -28,9 +30,9 @@ main()
 """
 
 
-def program(*, chunk_rows: int, seconds: float = 0, before: str = "") -> str:
-    """The program: chunks of so many rows, seconds of sleep per batch of texts, and code that runs before."""
-    return _PROGRAM.format(root=str(ROOT), chunk_rows=chunk_rows, seconds=seconds, before=before)
+def program(*, during: str = "pass", before: str = "") -> str:
+    """The program in chunks of 4 rows: `before` runs first, `during` at the `Toy.turns`th batch of texts."""
+    return _PROGRAM.format(root=str(ROOT), during=during, before=before)
 
 
 def end(process: Process) -> tuple[int, str]:

@@ -13,7 +13,6 @@ from capscore.benchmarks.data.load import builder_class
 
 from ..datasets_scripts.conftest import official
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 PHOTOS = [f"photos_with_{n}" for n in ("1", "2", "3_or_more")]
 
 

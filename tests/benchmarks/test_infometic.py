@@ -25,9 +25,7 @@ from ..photos import encode
 from ..toy import ColourBackbone
 
 quick = TaskOptions(bootstrap=0)
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::capscore.errors.CapscoreWarning", "ignore::capscore.BenchmarkWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 RED, GREEN, BLUE, DARK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (0, 0, 0)
 # left and right half of each photo
 PHOTOS = {

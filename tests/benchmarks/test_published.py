@@ -13,9 +13,7 @@ from capscore.perturbations import KINDS
 FIGURES = published.figures()
 
 VIT_B = "ViT-B-32-quickgelu/openai"
-XLM_B = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
 XLM_H = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
-DFN = "ViT-H-14-378-quickgelu/dfn5b"
 
 
 def groups(key, figures=FIGURES):

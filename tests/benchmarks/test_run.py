@@ -23,12 +23,11 @@ from ..toy import ColourBackbone
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
 quick = TaskOptions(bootstrap=0)
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 
 
-def rated(folder, rows=12, photos=4, seed=1):
-    """A benchmark of `rows` pairs in the official format, and its ratings."""
-    rng = np.random.default_rng(seed)
+def rated(folder):
+    """A benchmark of twelve pairs of four photos in the official format, and its ratings."""
+    rows, photos, rng = 12, 4, np.random.default_rng(1)
     words = "dog cat boy girl runs sleeps red blue house tree".split()
     captions = {
         f"{photo}.jpg#{number}": " ".join(rng.choice(words, 5))

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from capscore.cli import app
@@ -15,7 +14,8 @@ from capscore.errors import BackboneUnavailable
 
 from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
-from ..toy import BLUE, GREEN, RED, ColourBackbone
+from ..toy import ColourBackbone
+from ..toy_command import write_photos
 
 __all__ = ["_own_cache"]
 
@@ -67,8 +67,7 @@ def read_jsonl(path):
 def photos(tmp_path):
     folder = tmp_path / "photos"
     folder.mkdir()
-    for name, pixels in (("red", RED), ("green", GREEN), ("blue", BLUE)):
-        Image.fromarray(pixels).save(folder / f"{name}.png")
+    write_photos(folder)
     return folder
 
 

@@ -19,8 +19,6 @@ from ..photos import encode, noise
 from ..toy import BLUE, RED, ColourBackbone
 from .conftest import assert_refused, flat, json_lines, run, write_jsonl
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-
 
 def benchmark(folder, *arguments):
     expert = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", folder)

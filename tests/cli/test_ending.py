@@ -15,31 +15,13 @@ import pytest
 
 from ..photos import encode, noise
 from ..processes import ROOT
+from ..toy_command import program
 
 LIMIT = 60  # seconds that a test waits; what it waits for takes two
-COMMAND = """
-import os, signal, sys, time
-sys.path.insert(0, {root!r})
-from tests.toy import ColourBackbone
-import capscore.backbones.loading, capscore.files.row_source, capscore.metrics.score_file
-capscore.files.row_source.CHUNK_ROWS = capscore.metrics.score_file.CHUNK_ROWS = 4
-class Toy(ColourBackbone):
-    turns = 0
-    def encode_tokens(self, ids):
-        Toy.turns += 1
-        {during}
-        return super().encode_tokens(ids)
-capscore.backbones.loading.load_backbone = lambda name, **options: Toy()
-{before}
-from capscore.cli import main
-sys.argv = ["capscore", *sys.argv[1:]]
-main()
-"""
 
 
 def begin(*arguments, during="pass", before="", **options) -> subprocess.Popen:
-    program = COMMAND.format(root=str(ROOT), during=during, before=before)
-    command = [sys.executable, "-c", program, *map(str, arguments)]
+    command = [sys.executable, "-c", program(during=during, before=before), *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 

@@ -13,8 +13,6 @@ from ..photos import encode
 from ..toy import BLUE, RED
 from .conftest import HALF, assert_refused, flat, run, write_jsonl
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-
 
 def robustness(*arguments):
     return run("robustness", *arguments)

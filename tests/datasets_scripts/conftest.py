@@ -38,10 +38,9 @@ def load(slug: str, config: str | None, folder: Path, split: str | None = None, 
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    """Prepared and downloaded files, and embeddings, go into the test's own folder."""
+def _own_cache(_own_cache, tmp_path_factory, monkeypatch):
+    """As in tests/conftest.py; prepared and downloaded files go into the test's own folder too."""
     cache = tmp_path_factory.mktemp("datasets")
-    monkeypatch.setenv("CAPSCORE_CACHE", str(cache / "embeddings"))
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", cache)
     monkeypatch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", cache / "downloads")
     datasets.disable_progress_bars()

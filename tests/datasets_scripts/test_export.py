@@ -10,8 +10,6 @@ from capscore.benchmarks.data.export import export_benchmark
 
 from .conftest import official
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-
 
 def export(out, *configs, **options):
     return export_benchmark("flickr8k_human", out, configs or None, **options)

@@ -26,7 +26,6 @@ from ..laws import every
 from ..photos import encode, noise
 from .conftest import load, official
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "datasets_scripts"
 # all rows and counts of the tiny files, written down

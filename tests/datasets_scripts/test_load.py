@@ -23,7 +23,6 @@ from ..photos import encode, noise
 from ..processes import Process
 from .conftest import load, official
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
 READING = Path(capscore.__file__).parent / "benchmarks" / "data"
 
 

@@ -24,8 +24,6 @@ from ..photos import encode, noise
 from .conftest import load
 from .official import composite, pascal50s, polaris, valse
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-
 
 def rows_of(slug, config, folder, split="test", **options):
     builder = benchmark_builder(slug, config, data_dir=folder, options=options)

@@ -28,7 +28,6 @@ import capscore
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
 METRICS = ROOT / "metrics"
-DEMO = ROOT / "docs" / "demo.py"
 # what cases take from the other tests → where it is
 TESTS = {
     "toy": "tests.toy",

@@ -23,7 +23,7 @@ if os.geteuid() == 0:
 
 
 def begin(*arguments: object, seconds: float = 0, before: str = "") -> Process:
-    return Process(["-c", program(chunk_rows=4, seconds=seconds, before=before), *arguments])
+    return Process(["-c", program(during=f"time.sleep({seconds})", before=before), *arguments])
 
 
 @pytest.fixture

@@ -23,12 +23,12 @@ from .test_correlation import scipys
 NAN = math.nan
 
 
-def made_up(n_images=12, seed=0, n_raters=3):
+def made_up(n_images=12, seed=0):
     """Scores of two metrics, ratings and image ids, 2 or 3 items an image, in the order of the images."""
     rng = np.random.default_rng(seed)
     images = np.repeat([f"photo{number:02d}.jpg" for number in range(n_images)], rng.integers(2, 4, n_images))
     quality = rng.normal(size=len(images))
-    ratings = np.clip(np.round(quality[:, None] + 0.7 * rng.normal(size=(len(images), n_raters)) + 2), 1, 4)
+    ratings = np.clip(np.round(quality[:, None] + 0.7 * rng.normal(size=(len(images), 3)) + 2), 1, 4)
     good, poor = (np.round(quality + noise * rng.normal(size=len(images)), 1) for noise in (0.5, 2.0))
     return good, poor, ratings, images
 

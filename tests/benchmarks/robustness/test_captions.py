@@ -12,8 +12,6 @@ from capscore.errors import CapscoreError, InputError
 from ...datasets_scripts.conftest import official, write_photos
 from ...photos import encode, noise
 
-pytestmark = pytest.mark.filterwarnings("ignore::capscore.BenchmarkWarning")
-
 
 def written(folder, *rows):
     path = folder / "captions.jsonl"
