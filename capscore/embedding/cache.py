@@ -73,8 +73,7 @@ class EmbeddingCache:
     @property
     def path(self) -> Path:
         """The file in use, the last one: others may still be writing to a damaged one before it."""
-        numbers = [path.stem.rpartition("-")[2] for path in self.folder.glob("embeddings-*.sqlite")]
-        last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+        last = max(map(_number, self.folder.glob("embeddings-*.sqlite")), default=0)
         return self.folder / f"embeddings-{last}.sqlite"
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
@@ -212,7 +211,7 @@ class EmbeddingCache:
     def _replace(self, path: Path, how: str, error: Exception) -> bool:
         """Let another file follow a damaged one, and return True; stop using a cache that fails otherwise."""
         if _is_damage(error):
-            following = path.with_name(f"embeddings-{int(path.stem.rpartition('-')[2]) + 1}.sqlite")
+            following = path.with_name(f"embeddings-{_number(path) + 1}.sqlite")
             try:
                 following.open("xb").close()
             except FileExistsError:  # of another process that found the damage first
@@ -263,6 +262,12 @@ def _checked_folder(folder: Path) -> Path:
         named = Setting("cache", str(folder)[:60])
         raise CapscoreError(named, f": no folder can have this path ({reason})") from None
     return folder
+
+
+def _number(path: Path) -> int:
+    """The number in the name of a file of the cache; 0 of another name."""
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:

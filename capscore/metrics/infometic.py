@@ -198,9 +198,10 @@ class InfoMetIC(BackboneScorer):
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
         for name, (kind, fits, expected) in _RANGES.items():
-            value = options.get(name, False)
-            wrong = not isinstance(value, kind) or isinstance(value, bool) or not fits(value)
-            if name in options and wrong:
+            if name not in options:
+                continue
+            value = options[name]
+            if not isinstance(value, kind) or isinstance(value, bool) or not fits(value):
                 raise InputError(Setting(name, value), f": expected {expected}")
         check_finder(options.get("regions") or "windows")
 

@@ -221,13 +221,14 @@ def options_of(metric: str) -> dict[str, Option]:
     for base in reversed(scorer.__mro__):
         inherited = documented_arguments(base.__doc__).items()
         texts |= {name: text for name, text in inherited if not text.startswith("As in")}
+    own: dict[str, Option] = {}
     for base in scorer.__mro__:
         if "__init__" in vars(base):
-            own = _parameters(base.__init__, texts).items()
-            found |= {name: replace(option, own=True) for name, option in own if name not in found}
+            for name, option in _parameters(base.__init__, texts).items():
+                own.setdefault(name, replace(option, own=True))
             if not inspect.getfullargspec(base.__init__).varkw:  # else it passes the others on
                 break
-    return found
+    return found | own
 
 
 def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:

@@ -3,6 +3,7 @@
 import re
 
 import capscore  # From: capscore
+from capscore.benchmarks.data import caption_files
 
 _RAW = (
     "https://raw.githubusercontent.com/e-bug/iglue/43cbac91513388d40b2c6d93925f00ca9fc08a98/"
@@ -121,7 +122,7 @@ class XFlickrCo(capscore.CaptionBenchmark):
         for split, sha256 in splits.items()
     }
     IMAGES = capscore.ImageFolders(
-        ("images", "flickr30k-images", "flickr30k_images", "flickr30k/images", "val2014"),
+        (*caption_files.FLICKR30K_FOLDERS, "val2014"),
         "Flickr30k, by request from its authors (flickr30k-images.tar.gz), and val2014.zip from "
         "https://cocodataset.org",
     )

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 
 import capscore  # From: capscore
+from capscore.benchmarks.data import caption_files
 
 _RAW = (
     "https://raw.githubusercontent.com/e-bug/iglue/43cbac91513388d40b2c6d93925f00ca9fc08a98/"
@@ -36,7 +37,7 @@ class Xvnli(capscore.CaptionBenchmark):
     LICENSE = "mit (the repository; texts from SNLI, cc-by-sa-4.0); photos of Flickr30k by their authors"
     FILES = {language: _file(language, sha256) for language, sha256 in _LANGUAGES.items()}
     IMAGES = capscore.ImageFolders(
-        ("images", "flickr30k-images", "flickr30k_images", "flickr30k/images", "Images"),
+        (*caption_files.FLICKR30K_FOLDERS, "Images"),
         "Flickr30k, by request from its authors (flickr30k-images.tar.gz)",
     )
     CONFIGS = {language: language for language in _LANGUAGES}

@@ -10,8 +10,9 @@ import pytest
 
 import capscore
 from capscore.errors import CapscoreError, InputError, OptionError
-from capscore.metrics.loading import all_options
-from capscore.registry import METRICS
+from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.loading import all_options, options_of
+from capscore.registry import METRICS, register_metric
 
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]
 
@@ -66,6 +67,26 @@ def test_a_wrong_value_names_its_option_before_a_backbone_is_loaded(metric, opti
     with pytest.raises(InputError) as caught:
         capscore.load(metric, **{option: wrong}, **backbone)
     assert caught.value.option == option and f"{option}={wrong!r}" in str(caught.value)
+
+
+def test_an_option_of_a_class_goes_to_the_class_also_where_the_embedder_has_one_of_that_name():
+    class Own(MCS):
+        """Own.
+
+        Args:
+            batch_size: Number of rows.
+        """
+
+        def __init__(self, embedder, *, batch_size: int = 3, **more):
+            super().__init__(embedder, **more)
+
+    register_metric("own")(Own)
+    try:
+        options = options_of("own")
+    finally:
+        METRICS.unregister("own")
+    assert (options["batch_size"].own, options["batch_size"].default) == (True, 3)
+    assert options["prefix"].own and not options["device"].own
 
 
 def test_reading_the_options_needs_no_torch():

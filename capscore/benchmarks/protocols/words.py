@@ -230,9 +230,8 @@ def localisation(
     wrong = flag_column(foils, "foils", n)
     words = None if word_doubts is None else _words(word_doubts, word_labels, wrong)
     keys = [scores, wrong.astype(float)]
-    if word_doubts is not None and word_labels is not None:
-        texts = [f"{pair}" for pair in zip(word_doubts, word_labels, strict=True)]
-        keys.insert(0, np.unique(texts, return_inverse=True)[1])
+    if words is not None and images is None:
+        keys.insert(0, _caption_numbers(words, n))
     units, unit = units_of(images, np.full(n, True), "caption", *keys)
     kept = present_rows(missing, caption_scores=scores)
     n_foils, n_right = int((kept & wrong).sum()), int((kept & ~wrong).sum())
@@ -289,6 +288,14 @@ def _words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
         row = int(captions[misplaced.argmax()])
         raise InputError("a word is labelled wrong, and the caption is no foil", row=row, field="word_labels")
     return numbers, marks, captions
+
+
+def _caption_numbers(words: _Words, n: int) -> np.ndarray:
+    """A number for each of n captions, the same for those whose words are alike, whatever their order."""
+    of_caption: list[list[tuple[float, bool]]] = [[] for _ in range(n)]
+    for doubt, label, caption in zip(*(part.tolist() for part in words), strict=True):
+        of_caption[caption].append((doubt, label))
+    return np.unique([f"{items}" for items in of_caption], return_inverse=True)[1]
 
 
 def _word_numbers(

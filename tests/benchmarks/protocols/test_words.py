@@ -130,6 +130,7 @@ def test_localisation_by_hand():
         ("word average precision", pytest.approx(1 / 2 + 1 / 2 * 2 / 4, abs=1e-12), 8),
         ("word auc", pytest.approx((6 + 4.5) / 12, abs=1e-12), 8),
     ]
+    assert localisation(*map(iter, (SCORES, FOILS, DOUBTS, LABELS))) == found  # each is read once
     of_words = {"judged words": 8, "wrong words": 2}
     assert found.counts == {"foils": 3, "right captions": 2, **of_words, "left out": 0}
     assert found.notes[:2] == (
