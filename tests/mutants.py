@@ -22,6 +22,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -123,9 +124,7 @@ def nodes(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
     def within(node: ast.AST, name: str, body: bool) -> Iterator[tuple[str, ast.expr]]:
         for field, value in ast.iter_fields(node):
-            if field in ("annotation", "returns", "decorator_list", "args") and not isinstance(
-                node, ast.Call
-            ):
+            if field in UNCHANGED and not isinstance(node, ast.Call):
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.Raise | ast.JoinedStr | ast.Assert):
@@ -177,14 +176,16 @@ def mutated(mutant: dict) -> tuple[Path, int, str] | None:
         for found, node, source in places(path):
             same = found["function"].rpartition(".")[2] == name
             if same and (found["original"], found["index"]) == wanted:
-                text = path.read_bytes()
-                starts = [0]
-                for line in text.splitlines(keepends=True):
-                    starts.append(starts[-1] + len(line))
-                first = starts[node.lineno - 1] + node.col_offset
-                last = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
-                return path, node.lineno, (text[:first] + source.encode() + text[last:]).decode()
+                return path, node.lineno, replaced(path.read_bytes(), node, source)
     return None
+
+
+def replaced(text: bytes, node: ast.expr, source: str) -> str:
+    """A file's text with other source in the place of a node."""
+    starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+    first = starts[node.lineno - 1] + node.col_offset
+    last = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
+    return (text[:first] + source.encode() + text[last:]).decode()
 
 
 class Chosen:
@@ -251,6 +252,24 @@ def times(junit: Path) -> dict[str, float]:
     return found
 
 
+def trial(mutant: dict, tests: dict[str, dict[int, set[str]]], seconds: dict[str, float]) -> str:
+    """Put a mutant into its file while its tests run: their outcome, or "gone" without its expression."""
+    found = mutated(mutant)
+    if found is None:
+        return "gone"
+    path, line, text = found
+    suite = [name for name in AREAS[mutant["area"]][1] if (ROOT / name).exists()]
+    crossing = tests.get(path.relative_to(ROOT).as_posix(), {}).get(line, set())
+    crossing = {name for name in crossing if name.startswith(tuple(suite))}
+    suite = sorted({name.partition("::")[0] for name in crossing}) or suite
+    original = path.read_bytes()
+    path.write_text(text, encoding="utf-8")
+    try:
+        return outcome(suite, {name: seconds.get(name, 0.0) for name in crossing})
+    finally:
+        path.write_bytes(original)
+
+
 def try_all(mutants: list[dict], results: Path, coverage_file: Path | None, junit: Path | None) -> None:
     import datasets
     import evaluate
@@ -263,19 +282,7 @@ def try_all(mutants: list[dict], results: Path, coverage_file: Path | None, juni
     seconds = times(junit) if junit else {}
     done = json.loads(results.read_text()) if results.exists() else []
     for mutant in mutants[len(done) :]:
-        found, suite = mutated(mutant), [path for path in AREAS[mutant["area"]][1] if (ROOT / path).exists()]
-        result = "gone"
-        if found:
-            path, line, text = found
-            original = path.read_bytes()
-            crossing = tests.get(path.relative_to(ROOT).as_posix(), {}).get(line, set())
-            crossing = {name for name in crossing if name.startswith(tuple(suite))}
-            suite = sorted({name.partition("::")[0] for name in crossing}) or suite
-            path.write_text(text, encoding="utf-8")
-            try:
-                result = outcome(suite, {name: seconds.get(name, 0.0) for name in crossing})
-            finally:
-                path.write_bytes(original)
+        result = trial(mutant, tests, seconds)
         done.append({**mutant, "result": result})
         results.write_text(json.dumps(done, indent=1, ensure_ascii=False))
         print(

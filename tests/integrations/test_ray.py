@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from ..backbones.tiny_open_clip import write_open_clip
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 
-ROOT = Path(__file__).parents[1]
 PIXELS = {"red": RED, "green": GREEN, "blue": BLUE}
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs the extra ray")
 
@@ -83,7 +81,6 @@ def cluster(tmp_path_factory, monkeypatch):
 
     monkeypatch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    path = ":".join([str(ROOT), *sys.path])
     ray.init(
         num_cpus=2,
         include_dashboard=False,
@@ -91,7 +88,7 @@ def cluster(tmp_path_factory, monkeypatch):
         log_to_driver=False,
         object_store_memory=100 * 2**20,
         _temp_dir=str(tmp_path_factory.mktemp("r")),
-        runtime_env={"env_vars": {"PYTHONPATH": path, "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}},
+        runtime_env={"env_vars": {"PYTHONPATH": ":".join(sys.path), "RAY_DATA_DISABLE_PROGRESS_BARS": "1"}},
     )
     yield
     ray.shutdown()
@@ -101,7 +98,6 @@ def cluster(tmp_path_factory, monkeypatch):
 @pytest.mark.slow
 def test_a_corpus_on_two_workers(tmp_path, cluster):
     """The example of the documentation: the result is that of one process, and both workers had a part."""
-    sys.path.insert(0, str(ROOT / "docs"))
     from score_with_ray import score_corpus
 
     table = corpus()

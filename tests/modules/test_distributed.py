@@ -6,25 +6,13 @@ import threading
 from pathlib import Path
 
 import evaluate
-import numpy as np
 import pytest
 
 import capscore
 from capscore.errors import CapscoreError, InputError
 
-from ..photos import encode
 from ..toy import GREEN, RED, ColourBackbone
 from .conftest import METRICS, WITH_BACKBONE
-
-
-def share(folder: Path, rank: int, captions: list[str], photos: list[np.ndarray], **other: object) -> dict:
-    """Rows of one process, their photos in files of its own, added in batches of two."""
-    paths = [str(folder / f"photo-{rank}-{number}.png") for number in range(len(photos))]
-    for path, photo in zip(paths, photos, strict=True):
-        Path(path).write_bytes(encode(photo))
-    batches = [(start, start + 2) for start in range(0, len(captions), 2)]
-    rows = {"predictions": captions, "images": paths}
-    return {"rows": rows, "batches": batches, "language": "en", "seconds": 0.0, **other}
 
 
 def modules(folder: Path, count: int, slug: str = "mcs", **options: object) -> list:
