@@ -16,21 +16,22 @@ from typing import Any
 Texts = Iterable[tuple[int, str]]
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
+    return path
 
 
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    write_text(path, "".join(f"{line}\n" for line in lines))
+def write_lines(path: Path, lines: Iterable[str]) -> Path:
+    return write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def write_json(path: Path, content: Any, indent: int | None = None) -> None:
     write_text(path, json.dumps(content, indent=indent))
 
 
-def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
+def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
+    return write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
 
 
 def write_zip(path: Path, texts: Mapping[str, str]) -> None:

@@ -6,13 +6,22 @@ Every caption names its photo by number, so that one of a photo that is held out
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw
 
-from tests.datasets_scripts.official import capeval1k, composite, pascal50s, thumb, valse, vicr, xvnli
+from tests.datasets_scripts.official import (
+    capeval1k,
+    composite,
+    pascal50s,
+    thumb,
+    valse,
+    vicr,
+    write_jsonl,
+    write_lines,
+    xvnli,
+)
 from weights.making.captions import short_name
 
 SAYS = {
@@ -66,16 +75,6 @@ TEXTS = {
 }
 
 
-def write_lines(path: Path, lines) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
-
-
-def write_rows(path: Path, rows) -> Path:
-    return write_lines(path, (json.dumps(row, ensure_ascii=False) for row in rows))
-
-
 def write_captions(folder: Path) -> Path:
     """The folders multi30k, flickr8k and xflickrco; returns the folder."""
     for split, photos in MULTI30K.items():
@@ -110,12 +109,12 @@ def write_captions(folder: Path) -> Path:
 
     for language in ("en", "de", "ja", "es", "ru", "tr", "zh"):
         own = folder / "xflickrco" / language
-        write_rows(own / "test.jsonl", rows(language, XFLICKRCO_TEST))
+        write_jsonl(own / "test.jsonl", rows(language, XFLICKRCO_TEST))
         if language in ("de", "ja"):
-            write_rows(own / "train_1500.jsonl", rows(language, XFLICKRCO_TRAIN))
-            write_rows(own / "train_200x5.jsonl", rows(language, ["720.jpg", "666.jpg"], 5))
+            write_jsonl(own / "train_1500.jsonl", rows(language, XFLICKRCO_TRAIN))
+            write_jsonl(own / "train_200x5.jsonl", rows(language, ["720.jpg", "666.jpg"], 5))
         elif language != "en":
-            write_rows(own / "train_100.jsonl", rows(language, XFLICKRCO_TRAIN))
+            write_jsonl(own / "train_100.jsonl", rows(language, XFLICKRCO_TRAIN))
     return folder
 
 
@@ -137,7 +136,7 @@ def write_texts(folder: Path) -> Path:
     """The folder of `weights.making.package_texts`; returns it."""
     for language, keys in TEXTS.items():
         rows = [text_row(source, key, language, SAYS[language].format(f"{key}!")) for source, key in keys]
-        write_rows(folder / f"{language}.jsonl", rows)
+        write_jsonl(folder / f"{language}.jsonl", rows)
     return folder
 
 
@@ -164,4 +163,4 @@ def write_photos(folder: Path) -> Path:
 def write_coco_rows(path: Path, photos: list[object], language: str = "en") -> Path:
     """JSONL rows of captions of COCO's photos; returns the file."""
     captions = {photo: f"A dog beside sign {photo}." for photo in photos}
-    return write_rows(path, ({"photo": n, "caption": captions[n], "language": language} for n in photos))
+    return write_jsonl(path, ({"photo": n, "caption": captions[n], "language": language} for n in photos))

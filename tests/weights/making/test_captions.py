@@ -12,6 +12,7 @@ import pytest
 
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
+from tests.datasets_scripts.official import write_jsonl
 from weights.making import captions as module
 from weights.making.captions import (
     HELD_OUT,
@@ -26,7 +27,7 @@ from weights.making.captions import (
 from weights.making.jsonl import sources_file
 from weights.making.package_texts import MORE_SOURCES, SOURCES
 
-from .official_files import HELD, SAYS, text_row, write_rows
+from .official_files import HELD, SAYS, text_row
 from .official_files import write_captions as write_official
 
 # source, language and photo of the captions that are left
@@ -70,7 +71,7 @@ pytestmark = [
 def write_all(folder):
     write_official(folder / "data")
     for language, rows in TEXTS.items():
-        write_rows(
+        write_jsonl(
             folder / "texts" / f"{language}.jsonl", (text_row(*row[:2], language, row[2]) for row in rows)
         )
     return folder
@@ -161,9 +162,9 @@ def package(folder, counts, held=()):
     ],
 )
 def test_texts_of_held_out_photos_are_left_out(tmp_path, source, name, language):
-    write_rows(tmp_path / "en.jsonl", [])
+    write_jsonl(tmp_path / "en.jsonl", [])
     rows = [text_row(source, name.format(n), language, SAYS[language].format(n)) for n in ("703", "700")]
-    write_rows(tmp_path / f"{language}.jsonl", rows)
+    write_jsonl(tmp_path / f"{language}.jsonl", rows)
     assert len(package(tmp_path, {language: 9})) == 2
     (text,) = package(tmp_path, {language: 9}, held=HELD)
     assert numbers(text.caption) == {"700"}
@@ -186,7 +187,7 @@ def test_descriptions_come_before_sentences_emoji_are_a_tenth_and_test_sets_are_
     ]
     counts = {"tatoeba": 30, "tuxpaint-stamps": 5, "cldr-annotations": 30}
     lines = [text_row(source, n, "en", f"{text} {n}") for source, text in rows for n in range(counts[source])]
-    write_rows(
+    write_jsonl(
         tmp_path / "en.jsonl",
         [*lines, text_row("flickr8k-cn-test", "1_a.jpg#0", "en", "Only to measure with")],
     )

@@ -12,6 +12,7 @@ from PIL import Image
 
 from capscore.errors import InputError
 from capscore.infometic.words import caption_words
+from tests.datasets_scripts.official import write_jsonl
 from training.data.rows import ALIGNED, file_rows
 from weights.making import infometic as module
 from weights.making.captions import HELD_OUT
@@ -27,7 +28,6 @@ from weights.making.infometic import (
 )
 from weights.making.jsonl import sources_file
 
-from . import official_files
 from .official_files import HELD, write_captions
 
 # its windows are its two pixels
@@ -69,7 +69,7 @@ CAPTIONS = [
 
 def rows_file(path: Path, captions) -> Path:
     rows = ({"id": key, "language": language, "caption": caption} for key, language, caption in captions)
-    return official_files.write_rows(path, rows)
+    return write_jsonl(path, rows)
 
 
 @pytest.fixture

@@ -8,12 +8,13 @@ import json
 import pytest
 
 from capscore.errors import InputError
+from tests.datasets_scripts.official import write_lines
 from weights.making import rated_rows as module
 from weights.making.held_out import HeldOut, Photo
 from weights.making.jsonl import sources_file
 from weights.making.rated_rows import RatedSplit, check_rows, rated_rows, rated_split, split_numbers
 
-from .official_files import draw_photo, write_data, write_lines
+from .official_files import draw_photo, write_data
 
 # captions that the small files have of the photo
 DOG = ["A brown dog rests near sign 444 .", "A dog lies beside sign 444."]

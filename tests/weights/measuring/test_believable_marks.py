@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, InputError
+from tests.datasets_scripts.official import write_jsonl
 from weights.measuring import believable_marks as study
 from weights.measuring.believable_marks import Scored, expected_calibration_error, language_cases, report
 
@@ -152,7 +153,7 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     for file, captions in PHOTOS.items():
         captions = [[caption, "en", "x"] for caption in captions["en"]]
         rows.append({"file": file, "split": "measure", "captions": captions})
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(tmp_path / "rows.jsonl", rows)
     monkeypatch.setattr("capscore.load", lambda name, **given: FirstBox())
     given = ["--rows", "rows.jsonl", "--boxes", "coco", "--output", "out.json", "--markdown", "out.md"]
     monkeypatch.chdir(tmp_path)
@@ -166,14 +167,13 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     assert regions["accuracy"] == pytest.approx(5 / 6)
     table = (tmp_path / "out.md").read_text()
     assert "| photos | 4 |" in table and "| right captions without mark | 100.0 |" in table
-    (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]) + "\n")
+    write_jsonl(tmp_path / "rows.jsonl", rows[:1])
     with pytest.raises(InputError, match="no photo of the split 'measure'"):
         study.main(given)
 
 
 def test_spanish_captions_are_found_by_the_photo_s_number(tmp_path):
-    (tmp_path / "es").mkdir()
     lines = [{"id": "12", "sentences": ["Un perro."]}, {"id": "13", "sentences": ["Un gato."]}]
-    (tmp_path / "es" / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_jsonl(tmp_path / "es" / "test.jsonl", lines)
     (tmp_path / "12_ab.jpg").touch()
     assert study.spanish_captions(tmp_path, tmp_path) == {"12_ab.jpg": ["Un perro."]}

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 import json
-import pkgutil
 
 import numpy as np
 import pytest
@@ -14,8 +11,6 @@ from PIL import Image
 from capscore.benchmarks.protocols.recall import retrieval as protocol
 from capscore.benchmarks.tasks import TaskOptions
 from tests.toy import ColourBackbone
-from weights import measuring
-from weights.making import mark_calibration
 from weights.measuring import retrieval
 from weights.measuring.figures import Share, ratio_of_shares, share_of_sums
 from weights.measuring.retrieval import Ranked, ranks, recall
@@ -23,16 +18,6 @@ from weights.measuring.retrieval import Ranked, ranks, recall
 FOUND = np.array([2.0, 0.0, 5.0, 1.0, 3.0])
 ALL = np.array([5.0, 5.0, 5.0, 1.0, 4.0])
 OTHER = np.array([1.0, 2.0, 4.0, 1.0, 2.0])
-MODULES = [
-    found.name
-    for package in (measuring, mark_calibration)
-    for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
-]
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples(name):
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
 def draws(n_units, n_samples=1000, seed=0):

@@ -7,12 +7,8 @@ import json
 
 import pytest
 
+from tests.datasets_scripts.official import write_jsonl, write_lines
 from weights.measuring.held_out import XTD10, described_photo, main
-
-
-def lines(path, *texts):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
 
 
 def written(folder, name):
@@ -21,14 +17,15 @@ def written(folder, name):
 
 def test_flickr8k_s_captions_in_many_languages_and_those_of_its_test_photos(tmp_path):
     folder, out = tmp_path / "flickr8k", tmp_path / "out"
-    lines(folder / "images" / "1_a.jpg")
+    write_lines(folder / "images" / "1_a.jpg", [])
     listed = {
         "1_a.jpg": {"en": ["one", "two"], "hi_mt": ["x"], "de": ["eins"], "split": "test"},
         "2_b.jpg": {"en": ["y"]},
     }
     (folder / "multilingual_captions.json").write_text(json.dumps(listed))
-    lines(folder / "Flickr_8k.testImages.txt", "1_a.jpg")
-    lines(folder / "Flickr8k.token.txt", "1_a.jpg#0\tfirst", "1_a.jpg#1\tsecond", "3_c.jpg#0\tthird")
+    write_lines(folder / "Flickr_8k.testImages.txt", ["1_a.jpg"])
+    tokens = ["1_a.jpg#0\tfirst", "1_a.jpg#1\tsecond", "3_c.jpg#0\tthird"]
+    write_lines(folder / "Flickr8k.token.txt", tokens)
     main(["--flickr8k", str(folder), "--out", str(out)])
     photos = written(out, "photos")
     assert [(row["caption"], row["language"]) for row in photos] == [
@@ -44,7 +41,7 @@ def test_flickr8k_s_captions_in_many_languages_and_those_of_its_test_photos(tmp_
 
 def test_dutch_descriptions_stand_beside_multi30k_s_english(tmp_path):
     for number in range(5):
-        lines(tmp_path / "Test" / f"test.{number}", f"nl {number}", "" if number else "twee")
+        write_lines(tmp_path / "Test" / f"test.{number}", [f"nl {number}", "" if number else "twee"])
     english = gzip.compress(b"english one\nenglish two\n")
     (tmp_path / "test_2016_flickr.en.gz").write_bytes(english)
     main(["--dutch", str(tmp_path / "Test"), "--multi30k", str(tmp_path), "--out", str(tmp_path / "out")])
@@ -59,11 +56,11 @@ def test_photos_that_the_training_describes_are_left_out(tmp_path):
         "COCO_val2014_000000000031.jpg",
         "COCO_val2014_000000000045.jpg",
     )
-    lines(tmp_path / "test_image_names.txt", *files)
+    write_lines(tmp_path / "test_image_names.txt", files)
     for language in ("en", *XTD10):
-        lines(tmp_path / f"test_1kcaptions_{language}.txt", *(f"{language} {number}" for number in range(3)))
+        write_lines(tmp_path / f"test_1kcaptions_{language}.txt", (f"{language} {n}" for n in range(3)))
     ids = ("jsts/jsts/31-7", "tatoeba/tatoeba/ab", "mscoco-it/mscoco-it/COCO_val2014_000000000009.jpg#1")
-    lines(tmp_path / "trained.jsonl", *(json.dumps({"id": name}) for name in ids))
+    write_jsonl(tmp_path / "trained.jsonl", ({"id": name} for name in ids))
     main(["--xtd10", str(tmp_path), "--trained", str(tmp_path / "trained.jsonl"), "--out", str(tmp_path)])
     rows = written(tmp_path, "xtd10")
     assert {row["id"] for row in rows} == {"COCO_val2014_000000000045.jpg"} and len(rows) == len(XTD10)

@@ -12,6 +12,7 @@ from PIL import Image
 from capscore.benchmarks.robustness import CaptionSet
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
+from tests.datasets_scripts.official import write_jsonl
 from tests.toy import BLUE, RED, ColourBackbone
 from weights.measuring import pr_mcs_alarms as study
 from weights.measuring.pr_mcs_alarms import Tower
@@ -103,7 +104,7 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
         {"id": name, "stand_in": text, "caption": text + " and more", "language": "en"}
         for name, text in (("1_a.jpg", "a red ball"), ("2_b.jpg", "the blue sea"))
     ]
-    (held_out / "english.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_jsonl(held_out / "english.jsonl", rows)
     monkeypatch.setattr(study, "LEAST", 2)
     monkeypatch.setattr(study, "plain_backbone", lambda spec: "plain")
     monkeypatch.setattr(study, "resolve_cache", lambda cache: None)

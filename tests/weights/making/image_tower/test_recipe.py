@@ -22,6 +22,7 @@ from capscore.backbones.embedded.backbone import (
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError, InputError
+from tests.datasets_scripts.official import write_jsonl
 from training.engine.config import parse
 from weights.making import cards
 from weights.making.image_tower import __main__ as recipe
@@ -32,7 +33,7 @@ from weights.making.image_tower.rows import SOURCES
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.jsonl import write_sources
 
-from ..official_files import draw_photo, write_coco_rows, write_data, write_photos, write_rows, write_texts
+from ..official_files import draw_photo, write_coco_rows, write_data, write_photos, write_texts
 
 pytestmark = [
     pytest.mark.usefixtures("prepared_here", "embedded_is_read_once"),
@@ -127,7 +128,7 @@ def test_labelled_photos_are_rows_unless_they_look_like_a_held_out_one(made, tmp
 
     def rows_of(number):
         row = {"file": f"things/sign/{number}.png", "caption": "a sign", "language": "en"}
-        given = flags(made, labelled=write_rows(tmp_path / "signs.jsonl", [row]), out=tmp_path)
+        given = flags(made, labelled=write_jsonl(tmp_path / "signs.jsonl", [row]), out=tmp_path)
         return recipe.rows_of(parse(ImageTowerSettings, given, ""))[0]
 
     (row,) = (row for row in rows_of(1).photos if row.source == "labelled")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from capscore.errors import CapscoreError, InputError
+from tests.datasets_scripts.official import write_jsonl, write_lines
 from weights.making.held_out import HeldOut, Photo, held_out_photos, photo_of
 from weights.making.image_tower import labelled, marked_objects
 from weights.making.image_tower.rows import (
@@ -29,9 +30,7 @@ from ..official_files import (
     text_row,
     write_coco_rows,
     write_data,
-    write_lines,
     write_photos,
-    write_rows,
     write_texts,
 )
 
@@ -211,8 +210,8 @@ def test_fewer_photos_are_spread_over_all_and_photos_without_captions_are_rows_i
 
 
 def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
-    write_rows(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
-    write_rows(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
+    write_jsonl(tmp_path / "zh.jsonl", [text_row("tatoeba", "a", "zh", "一只狗。")])
+    write_jsonl(tmp_path / "ja.jsonl", [text_row("jsts", "one-2", "ja", "犬。")])
     for source, message in (
         ("flickr8k-cn", "has no caption of flickr8k-cn"),
         ("jsts", "'one-2' of jsts names no photo"),
@@ -275,7 +274,7 @@ def test_labels_are_folders_and_their_photos_become_captions(things, tmp_path):
 def test_equal_files_are_one_photo_and_a_damaged_row_names_its_line(things, tmp_path):
     shutil.copy(things / "things" / "Owl" / "0.png", things / "things" / "Owl" / "1.png")
     good = [{"file": f"things/Owl/{n}.png", "caption": "an owl", "language": "en"} for n in (0, 1)]
-    captions, files = labelled.labelled_captions(write_rows(tmp_path / "rows.jsonl", good), things)
+    captions, files = labelled.labelled_captions(write_jsonl(tmp_path / "rows.jsonl", good), things)
     assert [caption.row for caption in captions] == [0, 1] and len(
         {caption.photo for caption in captions}
     ) == 1
@@ -283,7 +282,7 @@ def test_equal_files_are_one_photo_and_a_damaged_row_names_its_line(things, tmp_
     for change in ({"file": "things/gone.jpg"}, {"caption": ""}, {"language": "xx"}):
         with pytest.raises((CapscoreError, InputError), match="line 2"):
             labelled.labelled_captions(
-                write_rows(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things
+                write_jsonl(tmp_path / "rows.jsonl", [good[0], {**good[1], **change}]), things
             )
 
 
@@ -295,7 +294,7 @@ def test_captions_name_each_thing_once_in_two_orders_without_held_out_photos(fol
     marked = [(9, 18), (9, 1), (9, 18), (25, 28), (56, 28)]
     notes = [{"image_id": photo, "category_id": thing} for photo, thing in marked]
     content = {"categories": [{"id": n, "name": name} for n, name in names.items()], "annotations": notes}
-    labels, out = write_rows(tmp_path / "instances.json", [content]), tmp_path / "things.jsonl"
+    labels, out = write_jsonl(tmp_path / "instances.json", [content]), tmp_path / "things.jsonl"
     marked_objects.main(["--labels", str(labels), "--data", str(folders[0]), "--out", str(out)])
     rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
     # VALSE has 9, and Multi30k's test 56
@@ -306,4 +305,4 @@ def test_captions_name_each_thing_once_in_two_orders_without_held_out_photos(fol
     assert marked_objects.things_of(labels) == {9: ["dog", "person"], 25: ["umbrella"], 56: ["umbrella"]}
     for bad in ([1], {"annotations": []}, {**content, "annotations": [{"image_id": 9, "category_id": 7}]}):
         with pytest.raises(InputError, match="expected COCO's annotations of instances"):
-            marked_objects.things_of(write_rows(tmp_path / "other.json", [bad]))
+            marked_objects.things_of(write_jsonl(tmp_path / "other.json", [bad]))

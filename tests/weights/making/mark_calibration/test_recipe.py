@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from capscore.errors import CapscoreError, MissingExtraError
 from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, load_mark_calibration
+from tests.datasets_scripts.official import write_jsonl
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
 from weights.making.mark_calibration import calibrate, features, objects
@@ -87,10 +88,8 @@ def rows(tmp_path_factory):
             split, captions = "train", [[name, language, source] for name, language in names]
         photo.save(file)
         listed.append({"photo": f"Flickr {number}", "file": str(file), "split": split, "captions": captions})
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in listed))
     (folder / "boxes.json").write_text(json.dumps(boxes))
-    return path
+    return write_jsonl(folder / "rows.jsonl", listed)
 
 
 def settings(file, out, **given):

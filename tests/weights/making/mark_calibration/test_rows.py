@@ -7,7 +7,9 @@ import json
 import pytest
 
 from capscore.errors import InputError
+from tests.datasets_scripts.official import write_jsonl
 from weights.making.held_out import HeldOut, Photo
+from weights.making.jsonl import write_sources
 from weights.making.mark_calibration import rows as mark_rows
 from weights.making.mark_calibration.rows import names_of_things, photo_files, read_mark_rows, split_of
 
@@ -39,11 +41,9 @@ def test_names_of_things_are_single_words():
     assert not {"man", "heart", "smiling"} & {own["en"] for own in names}
 
 
-def write_lines(path, *rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sources = {"held_out": "", "sources": [{"name": path.stem, "license": "MIT", "url": "", "rows": 1}]}
-    path.with_name(path.name + ".sources.json").write_text(json.dumps(sources))
-    return str(path)
+def write_captions(path, *rows):
+    write_sources(path, [{"name": path.stem, "license": "MIT", "url": "", "rows": 1}])
+    return str(write_jsonl(path, rows))
 
 
 def test_the_command_joins_labels_things_and_captions_of_coco(tmp_path, monkeypatch):
@@ -54,19 +54,19 @@ def test_the_command_joins_labels_things_and_captions_of_coco(tmp_path, monkeypa
     for number in (8, 9, 10):
         (tmp_path / "photos" / f"COCO_train2014_{number:012d}.jpg").touch()
     (tmp_path / "photos" / "things" / "1.jpg").write_bytes(b"one")
-    coco = write_lines(
+    coco = write_captions(
         tmp_path / "coco.jsonl",
         {"photo": 8, "caption": "Two bears sleep.", "language": "en"},
         {"photo": 9, "caption": "Ein Bär schläft.", "language": "de"},
     )
-    things = write_lines(
+    things = write_captions(
         tmp_path / "things.jsonl",
         {"photo": 8, "caption": "a bear", "language": "en"},
         {"photo": 9, "caption": "A bear and a hot dog.", "language": "en"},
         {"photo": 10, "caption": "a toaster", "language": "en"},
     )
     label = {"file": "things/1.jpg", "caption": "an Accordion", "language": "en"}
-    labelled = write_lines(tmp_path / "labels.jsonl", label)
+    labelled = write_captions(tmp_path / "labels.jsonl", label)
     out = tmp_path / "rows.jsonl"
     folders = ["--data", "data", "--texts", "texts", "--photos", str(tmp_path / "photos"), "--out", str(out)]
     mark_rows.main([*folders, "--labelled", labelled, "--coco", coco, "--things", things])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.datasets_scripts.official import write_jsonl
 from weights.making.jsonl import write_sources
 from weights.making.noise_gate import texts
-
-from ..official_files import write_rows
 
 CAPTIONS = {
     "en": [
@@ -42,7 +41,7 @@ def write_marked(folder: Path) -> Path:
         for language, of_language in CAPTIONS.items()
         for number, caption in enumerate(of_language)
     )
-    captions = write_rows(folder / "captions.jsonl", rows)
+    captions = write_jsonl(folder / "captions.jsonl", rows)
     write_sources(
         captions, [{"name": "own captions", "license": "Apache-2.0", "rows": 12}], "photos of the test"
     )

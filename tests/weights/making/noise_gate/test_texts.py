@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from capscore import InputError
+from tests.datasets_scripts.official import write_jsonl
 from weights.making.noise_gate.texts import (
     LONGEST,
     MarkedText,
@@ -14,8 +15,6 @@ from weights.making.noise_gate.texts import (
     read_texts,
     write_texts,
 )
-
-from ..official_files import write_rows
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_the_command_writes_each_caption_of_a_language_once_and_no_long_ones(tmp
         {"caption": "dog " * (LONGEST // 4 - 1) + "dogs", "language": "en", "id": "one/3"},
         {"caption": "dog " * (LONGEST // 4) + "d", "language": "en", "id": "one/2"},
     ]
-    captions, out = write_rows(tmp_path / "captions.jsonl", rows), tmp_path / "new" / "marked.jsonl"
+    captions, out = write_jsonl(tmp_path / "captions.jsonl", rows), tmp_path / "new" / "marked.jsonl"
     main(["--captions", str(captions), "--out", str(out)])
     *others, longest = read_texts(out)
     assert len(longest.text) == LONGEST and others == [
@@ -56,7 +55,7 @@ GOOD = {"caption": "A dog runs.", "language": "en", "id": "one/1"}
 
 @pytest.mark.parametrize("row", [[], "a dog", {"caption": "A dog runs."}, {**GOOD, "language": None}])
 def test_a_row_that_is_no_caption_is_named(tmp_path, row):
-    captions = write_rows(tmp_path / "captions.jsonl", [GOOD, row])
+    captions = write_jsonl(tmp_path / "captions.jsonl", [GOOD, row])
     with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row of captions"):
         write_texts(Settings([str(captions)], str(tmp_path / "marked.jsonl")))
     assert [path.name for path in tmp_path.iterdir()] == ["captions.jsonl"]
@@ -66,7 +65,7 @@ def test_a_row_that_is_no_caption_is_named(tmp_path, row):
     "row", [3, ["a dog", "en"], ["a dog", "en", [0, 1, 2], "an", [], "o"], [7, "en", [0, 1], "a", [], "o"]]
 )
 def test_a_row_of_another_form_is_named(tmp_path, row):
-    path = write_rows(tmp_path / "marked.jsonl", [["a dog", "en", [0, 1, 2, 5], "an", [2, 5], "one/1"], row])
+    path = write_jsonl(tmp_path / "marked.jsonl", [["a dog", "en", [0, 1, 2, 5], "an", [2, 5], "one/1"], row])
     with pytest.raises(InputError, match=r"marked\.jsonl, line 2: expected a row of noise_gate"):
         list(read_texts(path))
 
