@@ -116,36 +116,27 @@ def backbones(checkpoints, embedded, embedded_free):
 
 @pytest.fixture
 def online(monkeypatch, tmp_path):
-    """The network allowed, with an empty cache, whatever variables the tests were started with."""
-    from huggingface_hub import constants
+    """The network allowed, with an empty cache."""
+    from .backbones.loopback_hub import allow_network
 
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    allow_network(monkeypatch, tmp_path / "hub")
 
 
 @pytest.fixture
 def hub(online, monkeypatch):
     """A Hub on this machine, to download from."""
-    from huggingface_hub import constants
+    from .backbones.loopback_hub import LoopbackHub, taken_for_the_hub
 
-    from .backbones.loopback_hub import LoopbackHub
-
-    with LoopbackHub().running() as hub:
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+    with taken_for_the_hub(LoopbackHub(), monkeypatch) as hub:
         yield hub
 
 
 @pytest.fixture(scope="session")
-def base_of_pr_mcs(embedded, embedded_free):
+def base_of_pr_mcs(backbones):
     """What `embedded-pr-mcs` was fine-tuned from."""
     from capscore.backbones import find
 
-    return {"embedded": embedded, "embedded-free": embedded_free}[find("embedded-pr-mcs").base]
+    return backbones(find("embedded-pr-mcs").base)
 
 
 @pytest.fixture
@@ -179,9 +170,13 @@ def _package_copied(read):
 def _copied(loaded, read):
     def load(*, device: str | None = None, dtype: str | None = None):
         same = device == loaded.device and dtype in (None, loaded.dtype)
-        if not same:
-            return read(device=device, dtype=dtype)
-        # nothing changes a tokenizer, and its copy would be parsed anew: half a second
-        return copy.deepcopy(loaded, {id(loaded.tokenizer): loaded.tokenizer})
+        return copy_of(loaded) if same else read(device=device, dtype=dtype)
 
     return load
+
+
+def copy_of(backbone):
+    """A backbone to be changed, in place of one that is not."""
+    # nothing changes a tokenizer, and its copy would be parsed anew: half a second
+    kept = [value for name, value in vars(backbone).items() if "tokenizer" in name]
+    return copy.deepcopy(backbone, {id(value): value for value in kept})

@@ -32,7 +32,7 @@ def noise(height: int = 48, width: int = 64, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
+GREY, COLOUR, PALETTE, GREY_ALPHA = 0, 2, 3, 4
 
 
 def png(

@@ -107,14 +107,14 @@ def run(arguments: Sequence[object], *, timeout: float = 300, **options) -> subp
     return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
-def run_distributed(arguments: Sequence[object], n: int = 2, **options) -> list[subprocess.CompletedProcess]:
-    """Run the same command in `n` processes that torch.distributed connects, as its launcher does."""
+def run_distributed(arguments: Sequence[object], **options) -> list[subprocess.CompletedProcess]:
+    """Run the same command in two processes that torch.distributed connects, as its launcher does."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": str(n), "LOCAL_WORLD_SIZE": str(n)}
+    shared = {"ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(n)]
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)]
     processes = [Process(arguments, env={**os.environ, **shared, **rank}, **options) for rank in ranks]
     try:
         ended = [process.communicate(300) for process in processes]

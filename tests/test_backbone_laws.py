@@ -6,7 +6,6 @@ A kind is tried with the tiny checkpoint that `tests.backbones.tiny_kinds` write
 from __future__ import annotations
 
 import contextlib
-import copy
 import os
 import pickle
 import shutil
@@ -31,6 +30,7 @@ from capscore.registry import BACKBONES
 
 from .backbones import tiny_transformers as tiny
 from .backbones.tiny_kinds import FOLDERS, KINDS, Checkpoint, edit_json
+from .conftest import copy_of
 from .laws import every
 from .toy import ColourBackbone
 
@@ -122,14 +122,7 @@ def outside():
 @pytest.fixture
 def trained(backbones):
     """kind → a copy of its backbone to be trained."""
-
-    def copied(kind: str):
-        backbone = backbones(kind)
-        # nothing changes a tokenizer, and its copy would be parsed anew
-        kept = [value for name, value in vars(backbone).items() if "tokenizer" in name]
-        return copy.deepcopy(backbone, {id(value): value for value in kept})
-
-    return copied
+    return lambda kind: copy_of(backbones(kind))
 
 
 def same_rows(first, second, texts=TEXTS) -> None:
@@ -337,11 +330,8 @@ def test_gradients_reach_the_text_tower_and_nothing_else(kind, trained):
     plain, _ = backbone.encode_tokens(ids), backbone.encode_images(PHOTOS[:1])
     network = backbone.text_network().requires_grad_(True)
     inner = {id(parameter) for parameter in network.parameters()}
-    modules = [
-        part
-        for part in (*vars(backbone).values(), *vars(getattr(backbone, "_image", None) or object).values())
-    ]
-    modules = [module for module in modules if isinstance(module, nn.Module)]
+    parts = *vars(backbone).values(), *vars(getattr(backbone, "_image", None) or object).values()
+    modules = [part for part in parts if isinstance(part, nn.Module)]
     others = [p for module in modules for p in module.parameters() if id(p) not in inner]
     for training in (False, True):
         rows = backbone.embed_tokens(ids)

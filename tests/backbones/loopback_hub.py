@@ -207,21 +207,33 @@ class LoopbackHub:
         return folder
 
 
-@contextmanager
-def logged_in(root: Path, monkeypatch: Any) -> Iterator[LoopbackHub]:
-    """A Hub that huggingface_hub in this process takes for its own; the user is logged in as "jo"."""
+def allow_network(monkeypatch: Any, cache: Path) -> None:
+    """The network allowed, with an empty cache, whatever variables the tests were started with."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("HF_TOKEN", "hf_jo")
-    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(root / "no-token"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(root / "cache"))
-    with LoopbackHub(root / "hub").running() as hub:
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+
+
+@contextmanager
+def taken_for_the_hub(hub: LoopbackHub, monkeypatch: Any) -> Iterator[LoopbackHub]:
+    """A Hub that runs, and that huggingface_hub in this process takes for its own."""
+    with hub.running():
         template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
+        yield hub
+
+
+@contextmanager
+def logged_in(root: Path, monkeypatch: Any) -> Iterator[LoopbackHub]:
+    """A Hub of this process to push to; the user is logged in as "jo"."""
+    allow_network(monkeypatch, root / "cache")
+    monkeypatch.setenv("HF_TOKEN", "hf_jo")
+    monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(root / "no-token"))
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+    with taken_for_the_hub(LoopbackHub(root / "hub"), monkeypatch) as hub:
         hub.users = {"hf_jo": "jo", "hf_ann": "ann"}
         yield hub
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import subprocess
@@ -21,6 +20,7 @@ from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsEr
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
 
+from .loopback_hub import clean_environment
 from .tiny_open_clip import MODELS, VISION, write_open_clip
 
 TEXTS = ["A dog.", "Zwei Katzen spielen."]
@@ -213,8 +213,7 @@ def test_offline_variables_are_honoured_and_named(hub, tiny, monkeypatch, variab
 def test_a_fresh_process_reaches_the_endpoint_of_the_environment(hub, tiny, tmp_path):
     """HF_ENDPOINT and HF_HOME are read when huggingface_hub is imported: only a new process shows it."""
     commit = hub.add("org/tiny", tiny[1])
-    environment = {k: v for k, v in os.environ.items() if not k.endswith("_OFFLINE")}
-    environment |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "NO_PROXY": "127.0.0.1"}
+    environment = clean_environment(hub, tmp_path / "home")
     code = "from capscore.backbones.checkpoint import fetch; print(fetch('org/tiny', '', list)[1])"
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == commit, done.stderr

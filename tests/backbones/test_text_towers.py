@@ -166,7 +166,7 @@ def test_safetensors_and_weights_without_a_pooler_are_the_same_m_clip(load, chec
 
 
 @pytest.mark.parametrize("kind", LOADERS)
-def test_an_image_tower_is_asked_for_and_must_have_the_same_length(kind, load, checkpoints, tmp_path):
+def test_an_image_tower_is_asked_for_and_must_have_the_same_length(kind, load, tmp_path):
     write = {"m-clip": tiny.write_multilingual_clip, "sentence-transformers": tiny.write_sentence_transformer}
     if kind == "student":
         make_student(tmp_path / "tokenizer", dim=24).save_pretrained(tmp_path / "wide")
@@ -264,7 +264,7 @@ def test_a_student_that_is_saved_and_loaded_is_the_same(kind, tmp_path):
     assert all(getattr(loaded, field) == getattr(tower, field) for field in fields)
 
 
-def test_arguments_win_over_the_folder_and_languages_have_one_form(copied, load, backbones):
+def test_arguments_win_over_the_folder_and_languages_have_one_form(copied, load):
     folder = copied("student")
     loaded = load("student", folder, prefix="Foto: ", languages=frozenset({"fr"}))
     assert (loaded.prefix, loaded.languages) == ("Foto: ", {"fr"})

@@ -190,7 +190,7 @@ def test_files_outside_the_folder_that_it_names_are_not_opened(clip, tmp_path):
         load(clip)
 
 
-def test_a_folder_is_recognised_by_its_config(clip, tmp_path):
+def test_a_folder_is_recognised_by_its_config(tmp_path):
     assert folder_kind(tmp_path) == ""
     for content, kind in (({"modelBase": "a", "numDims": 2}, "multilingual_clip"), ({"dim": 2}, "")):
         (tmp_path / "config.json").write_text(json.dumps(content))

@@ -252,7 +252,7 @@ def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
             call()
 
 
-def test_another_text_network_is_not_saved(backbones, checkpoints, tmp_path):
+def test_another_text_network_is_not_saved(backbones, tmp_path):
     """The same tokenizer, towers of another size."""
     wide = tiny.write_multilingual_clip(tmp_path / "wide", dim=512)
     base = load(wide, image_tower="embedded-free")

@@ -39,7 +39,7 @@ def random_eye(seed: int = 0, **sizes: Any) -> ImageTower:
     return eye
 
 
-def write_eye(folder: Path, seed: int = 0, *, sizes: dict[str, Any] | None = None, **options: Any) -> Path:
+def write_eye(folder: Path, seed: int = 0, **options: Any) -> Path:
     """A folder with such an eye."""
-    save_image_tower(random_eye(seed, **(sizes or {})), folder, **options)
+    save_image_tower(random_eye(seed), folder, **options)
     return folder

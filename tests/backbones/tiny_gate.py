@@ -9,10 +9,10 @@ import torch
 PARTS: dict[str, Any] = {"noise_gate": {"width": 16, "layers": 1, "heads": 2}}
 
 
-def with_gate(backbone: Any, seed: int = 0) -> Any:
+def with_gate(backbone: Any) -> Any:
     """A backbone of the embedded kinds, which gets the gate, as `remade`."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(0)
         backbone.add_network_parts(PARTS)
         backbone.text.turn_to(torch.randn(512))
         with torch.no_grad():

@@ -22,7 +22,7 @@ from capscore.backbones.tuned import save_tuned
 from . import tiny_transformers as tiny
 from .tiny_eye import write_eye
 from .tiny_gate import with_gate
-from .tiny_open_clip import MODELS, write_nllb, write_open_clip
+from .tiny_open_clip import MODELS, write_open_clip
 
 
 def write_student(folder: Path) -> Path:
@@ -74,7 +74,6 @@ _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
         f"open_clip {kind}": (lambda folder, kind=kind: write_open_clip(folder, kind), False)
         for kind in MODELS
     },
-    "open_clip nllb": (write_nllb, False),
     "clip": (tiny.write_clip, False),
     "clip new end": (lambda folder: tiny.write_clip(folder, legacy_eos=False, pad_token="!"), False),
     "metaclip 2": (tiny.write_metaclip_2, False),

@@ -60,6 +60,17 @@ MODELS = {
             "hf_pooler_type": "mean_pooler",
         }
     },
+    # NLLB-CLIP: the encoder of a translator, pooled at its first token
+    "nllb": {
+        "text_cfg": {
+            "context_length": CONTEXT,
+            "hf_model_name": "somebody/tiny-nllb",
+            "hf_tokenizer_name": "somebody/tiny-nllb",
+            "hf_pooler_type": "cls_pooler",
+            "hf_proj_type": "linear",
+        },
+        "custom_text": True,
+    },
 }
 
 
@@ -68,10 +79,12 @@ def write_open_clip(folder: Path, kind: str = "clip", *, seed: int = 0, weights:
     folder.mkdir(parents=True, exist_ok=True)
     config = {"embed_dim": DIM, "vision_cfg": VISION, **MODELS[kind]}
     preprocess = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.25, 0.3], "interpolation": "bicubic"}
-    text = json.dumps({"model_cfg": config, "preprocess_cfg": preprocess})
+    text = json.dumps({"model_cfg": config, "preprocess_cfg": {} if kind == "nllb" else preprocess})
     (folder / "open_clip_config.json").write_text(text)
     if kind == "xlmr":
         write_xlmr_config(folder)
+    if kind == "nllb":
+        write_nllb_config(folder)
     if "hf_tokenizer_name" in config["text_cfg"]:
         bytes_tokenizer().save_pretrained(folder)
     model = build(config, folder, seed)
@@ -80,35 +93,6 @@ def write_open_clip(folder: Path, kind: str = "clip", *, seed: int = 0, weights:
         save_file(tensors, folder / "open_clip_model.safetensors")
     else:
         torch.save(tensors, folder / "open_clip_pytorch_model.bin")
-    return folder
-
-
-def write_nllb(folder: Path) -> Path:
-    """NLLB-CLIP: the encoder of a translator, pooled at its first token."""
-    M2M100Config(
-        vocab_size=260,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=1,
-        encoder_attention_heads=2,
-        decoder_attention_heads=2,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        max_position_embeddings=CONTEXT,
-        pad_token_id=1,
-    ).save_pretrained(folder)
-    text = {
-        "context_length": CONTEXT,
-        "hf_model_name": "somebody/tiny-nllb",
-        "hf_tokenizer_name": "somebody/tiny-nllb",
-        "hf_pooler_type": "cls_pooler",
-        "hf_proj_type": "linear",
-    }
-    config = {"embed_dim": DIM, "vision_cfg": VISION, "text_cfg": text, "custom_text": True}
-    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": {}}))
-    bytes_tokenizer().save_pretrained(folder)
-    tensors = {key: tensor.contiguous() for key, tensor in build(config, folder, seed=0).state_dict().items()}
-    save_file(tensors, folder / "open_clip_model.safetensors")
     return folder
 
 
@@ -139,6 +123,21 @@ def write_xlmr_config(folder: Path) -> None:
         intermediate_size=48,
         max_position_embeddings=CONTEXT + 2,
         type_vocab_size=1,
+        pad_token_id=1,
+    ).save_pretrained(folder)
+
+
+def write_nllb_config(folder: Path) -> None:
+    M2M100Config(
+        vocab_size=260,
+        d_model=32,
+        encoder_layers=2,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        max_position_embeddings=CONTEXT,
         pad_token_id=1,
     ).save_pretrained(folder)
 

@@ -34,12 +34,11 @@ _WORDS = ["cat", "dog", "dogs", "beach", "the", "run", "on", "man", "walk"]
 _CHARACTERS = sorted(set("abcdefghijklmnopqrstuvwxyzABEGMRTE.,!ä" + "".join(TEXTS).replace(" ", "")))
 
 
-def random_photos(count: int = 5, seed: int = 0) -> list[Image.Image]:
+def random_photos() -> list[Image.Image]:
     """RGB images of many shapes, smooth enough to survive a resize; the last one is 3 pixels high."""
-    random = np.random.default_rng(seed)
-    sizes = [(40, 40), (64, 33), (33, 80), (100, 50), (50, 3)][:count]
+    random = np.random.default_rng(0)
     photos = []
-    for width, height in sizes:
+    for width, height in ((40, 40), (64, 33), (33, 80), (100, 50), (50, 3)):
         rough = Image.fromarray(random.integers(0, 256, (5, 5, 3), dtype=np.uint8))
         photos.append(rough.resize((width, height), Image.Resampling.BILINEAR))
     return photos
@@ -137,7 +136,7 @@ def bert_tokenizer(
     return _write_tokenizer(tokenizer, folder, tokenizer_class, max_length, roles, **cased)
 
 
-def gemma_tokenizer(folder: Path, tokenizer_class: str, max_length: int | None = None) -> int:
+def gemma_tokenizer(folder: Path, tokenizer_class: str) -> int:
     """Gemma's BPE with bytes to fall back on, ending in <eos> as SigLIP 2 has it; returns its size."""
     special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>"]
     pieces = special + [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", *_CHARACTERS]
@@ -158,10 +157,10 @@ def gemma_tokenizer(folder: Path, tokenizer_class: str, max_length: int | None =
     ends = {"add_bos_token": False, "add_eos_token": True, "padding_side": "right"}
     roles = {role: f"<{role}>" for role in ("bos", "eos", "unk", "pad", "mask")}
     names = {"model_input_names": ["input_ids"]}
-    return _write_tokenizer(tokenizer, folder, tokenizer_class, max_length, roles, **ends, **names)
+    return _write_tokenizer(tokenizer, folder, tokenizer_class, None, roles, **ends, **names)
 
 
-def siglip_tokenizer(folder: Path, max_length: int = 16) -> int:
+def siglip_tokenizer(folder: Path) -> int:
     """SigLIP's SentencePiece model, trained on the test texts; returns the size of the vocabulary."""
     import sentencepiece
 
@@ -180,7 +179,7 @@ def siglip_tokenizer(folder: Path, max_length: int = 16) -> int:
     )
     (folder / "spiece.vocab").unlink()
     size = sentencepiece.SentencePieceProcessor(str(folder / "spiece.model")).get_piece_size()
-    about = {"tokenizer_class": "SiglipTokenizer", "model_max_length": max_length}
+    about = {"tokenizer_class": "SiglipTokenizer", "model_max_length": 16}
     about |= {"model_input_names": ["input_ids"], "do_lower_case": True}
     about |= {"eos_token": "</s>", "pad_token": "</s>", "unk_token": "<unk>"}
     write_json(folder / "tokenizer_config.json", about)
@@ -327,7 +326,7 @@ def write_siglip_2_naflex(folder: Path) -> Path:
     return _save(Siglip2Model(Siglip2Config(text_config=text, vision_config=vision)), folder)
 
 
-def tiny_encoder(folder: Path, kind: str = "xlm-roberta", seed: int = 0) -> nn.Module:
+def tiny_encoder(folder: Path, kind: str = "xlm-roberta") -> nn.Module:
     """An encoder ("xlm-roberta", "bert", "distilbert"); writes its tokenizer to the folder, nothing else."""
     from transformers import AutoConfig, AutoModel
 
@@ -343,7 +342,7 @@ def tiny_encoder(folder: Path, kind: str = "xlm-roberta", seed: int = 0) -> nn.M
     if kind == "distilbert":
         settings = {key: settings[key] for key in ("vocab_size", "max_position_embeddings", "pad_token_id")}
         settings |= {"dim": WIDTH, "hidden_dim": 64, "n_layers": 2, "n_heads": 4}
-    return randomise(AutoModel.from_config(AutoConfig.for_model(kind, **settings)), seed)
+    return randomise(AutoModel.from_config(AutoConfig.for_model(kind, **settings)))
 
 
 def write_multilingual_clip(folder: Path, *, dim: int = DIM, pickled: bool = True) -> Path:

@@ -164,7 +164,7 @@ def loading(spec: str) -> str:
     return str(raised.value)
 
 
-def test_weights_that_cannot_be_loaded_from_the_hub(hub, monkeypatch):
+def test_weights_that_cannot_be_loaded_from_the_hub(hub):
     done("weights", "pr_mcs", "--org", "jo")
     assert "'jo/pr-mcs'" in loading("jo/pr-mcs@v9") and "revision 'v9'" in loading("jo/pr-mcs@v9")
     weights = hub.repos["jo/pr-mcs"]["main"] / "model.safetensors"

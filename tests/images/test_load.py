@@ -316,8 +316,7 @@ class Pretender:
         return self.answer
 
 
-ZEROS = np.zeros((2, 2, 3), np.uint8)
-NO_ARRAY, NOT_UINT8, CHANNELS = "cannot be made a NumPy array", "expected uint8", "1, 3 or 4 channels"
+NO_ARRAY, CHANNELS = "cannot be made a NumPy array", "1, 3 or 4 channels"
 EARLY = {
     "None": (None, "None is not an image; expected a path"),
     "list": ([1, 2], "an object of type list is not an image"),

@@ -13,11 +13,12 @@ from torch import Tensor
 from torch.nn import functional
 
 LENGTH = 32  # tokens of a text, with start and end
+HEADS = 16
 
 
-def random_checkpoint(dim: int = 16, intra: int = 4, inter: int = 2, seed: int = 0) -> dict[str, Tensor]:
+def random_checkpoint(dim: int = 16, intra: int = 4, inter: int = 2) -> dict[str, Tensor]:
     """Random weights under the names and in the shapes of the public code, without CLIP."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
 
     def drawn(*shape: int, std: float = 0.25) -> Tensor:
         return torch.randn(*shape, generator=generator) * std
@@ -70,7 +71,7 @@ def _tensor(features) -> Tensor:
 
 
 @torch.no_grad()
-def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: str, heads: int = 16) -> dict:
+def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: str) -> dict:
     """Recall, precision, overall, cosine of photo and caption, and the scores of regions and tokens."""
     width, height = photo.size
     v_g = clip.image(photo)
@@ -87,8 +88,8 @@ def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: s
     t_g = clip.text(ids[:n])  # what follows the end token is not seen by it
     text = torch.stack([clip.text([clip.start, token, clip.end]) for token in ids])
 
-    image, text = _stack(state, "image_encoder", image, heads), _stack(state, "text_encoder", text, heads)
-    both = _stack(state, "fusion_encoder", torch.cat([image, text]), heads)
+    image, text = _stack(state, "image_encoder", image), _stack(state, "text_encoder", text)
+    both = _stack(state, "fusion_encoder", torch.cat([image, text]))
     image, text = both[: len(image)], both[len(image) :]
 
     asked = (image @ state["img_att_key"]) @ (t_g @ state["img_att_query"])
@@ -110,7 +111,7 @@ def public_scores(state: dict[str, Tensor], clip: Clip, photo, boxes, caption: s
     }
 
 
-def _stack(state: dict[str, Tensor], name: str, rows: Tensor, heads: int) -> Tensor:
+def _stack(state: dict[str, Tensor], name: str, rows: Tensor) -> Tensor:
     depth = len({key.split(".")[2] for key in state if key.startswith(f"{name}.")})
     for layer in range(depth):
         part = {
@@ -118,7 +119,7 @@ def _stack(state: dict[str, Tensor], name: str, rows: Tensor, heads: int) -> Ten
             for key, tensor in state.items()
             if key.startswith(at := f"{name}.resblocks.{layer}.")
         }
-        rows = rows + _attention(part, _norm(rows, part["ln_1.weight"], part["ln_1.bias"]), heads)
+        rows = rows + _attention(part, _norm(rows, part["ln_1.weight"], part["ln_1.bias"]))
         hidden = _norm(rows, part["ln_2.weight"], part["ln_2.bias"])
         hidden = hidden @ part["mlp.c_fc.weight"].T + part["mlp.c_fc.bias"]
         hidden = hidden * torch.sigmoid(1.702 * hidden)
@@ -131,12 +132,12 @@ def _norm(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return centred / ((centred**2).mean(1, keepdim=True) + 1e-5).sqrt() * weight + bias
 
 
-def _attention(part: dict[str, Tensor], rows: Tensor, heads: int) -> Tensor:
+def _attention(part: dict[str, Tensor], rows: Tensor) -> Tensor:
     n, width = rows.shape
     inner = rows @ part["attn.in_proj_weight"].T + part["attn.in_proj_bias"]
     query, key, value = (
-        third.view(n, heads, width // heads).transpose(0, 1) for third in inner.split(width, dim=1)
+        third.view(n, HEADS, width // HEADS).transpose(0, 1) for third in inner.split(width, dim=1)
     )
-    shares = (query @ key.transpose(1, 2) / (width // heads) ** 0.5).softmax(2)
+    shares = (query @ key.transpose(1, 2) / (width // HEADS) ** 0.5).softmax(2)
     mixed = (shares @ value).transpose(0, 1).reshape(n, width)
     return mixed @ part["attn.out_proj.weight"].T + part["attn.out_proj.bias"]

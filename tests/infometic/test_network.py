@@ -45,7 +45,7 @@ def scores(model, images, texts, pairs, **padding):
         return model.pairs(*encode(model, images, texts, **padding), *zip(*pairs, strict=True))
 
 
-def of_text(model, text, context=None, *, mask=None, n_regions=3):
+def of_text(model, text, context=None, *, mask=None):
     """Scores of one image with one text, whose scored pieces are those of the mask."""
     (t_g, tokens), parts = text, None
     if context is not None and model.reads_words:
@@ -53,7 +53,7 @@ def of_text(model, text, context=None, *, mask=None, n_regions=3):
     t_g, tokens = (torch.from_numpy(np.array(part)).float()[None] for part in (t_g, tokens))
     here = torch.ones(tokens.shape[:2]).bool()
     with torch.no_grad():
-        images, _ = encode(model, images_of([n_regions]), texts_of([1]))
+        images, _ = encode(model, images_of([3]), texts_of([1]))
         texts = model.encode_texts(t_g, tokens, here, None if mask is None else torch.tensor([mask]), parts)
         return model.pairs(images, texts, [0], [0])
 

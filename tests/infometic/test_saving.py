@@ -9,14 +9,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
 from capscore.infometic.folders import CONFIG, WEIGHTS
 from capscore.infometic.network import InfoMetIC, load_aligner
 
-from ..backbones.loopback_hub import LoopbackHub
 from .test_network import backbone
 from .tiny_pairs import TINY, encode, images_of, texts_of, tiny_model
 
@@ -169,20 +167,6 @@ def test_weights_for_another_backbone(folder):
 
 
 # From the Hub
-
-
-@pytest.fixture
-def hub(monkeypatch, tmp_path):
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    with LoopbackHub().running() as hub:
-        template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, hub.url)
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        yield hub
 
 
 def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):

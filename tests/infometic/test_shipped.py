@@ -27,8 +27,8 @@ PLANTED = [
 
 
 @pytest.fixture(scope="module")
-def base(embedded, embedded_free):
-    return {"embedded": embedded, "embedded-free": embedded_free}[BASE]
+def base(backbones):
+    return backbones(BASE)
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,6 @@ from capscore.infometic.words import (
 )
 from capscore.text import word_classes
 
-from ..backbones.tiny_kinds import Checkpoint
 from ..toy import ColourBackbone
 
 
@@ -282,27 +281,14 @@ texts = st.lists(
 ).map(lambda parts: "".join(word + blank for word, blank in parts))
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
-    """kind → its backbone, made when first asked for."""
-    made = {}
-
-    def load(kind):
-        if kind not in made:
-            made[kind] = Checkpoint(kind, tmp_path_factory.mktemp("kind")).load()
-        return made[kind]
-
-    return load
-
-
 @pytest.mark.parametrize("kind", SPECIAL)
 @given(text=texts)
 @example(text="THE  😀  ")  # more blanks than one on both sides of a sign
 @example(text="\u3000“A”\t.\t")
 @example(text="É  o\u0302\u0323\t.  ½ \u00a0x_y\u3000")
 @settings(max_examples=8)
-def test_ids_are_those_of_the_tokens_and_spans_are_in_order(loaded, kind, text):
-    backbone = loaded(kind)
+def test_ids_are_those_of_the_tokens_and_spans_are_in_order(backbones, kind, text):
+    backbone = backbones(kind)
     (row,) = backbone.piece_spans([text])
     ids, starts, ends = ([part[column] for part in row] for column in range(3))
     tokens, (before, after) = backbone.tokenize([text]), SPECIAL[kind]
@@ -320,8 +306,8 @@ def test_ids_are_those_of_the_tokens_and_spans_are_in_order(loaded, kind, text):
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_a_piece_is_encoded_between_the_special_tokens(loaded, kind):
-    backbone, (before, after) = loaded(kind), SPECIAL[kind]
+def test_a_piece_is_encoded_between_the_special_tokens(backbones, kind):
+    backbone, (before, after) = backbones(kind), SPECIAL[kind]
     (split,) = split_pieces(backbone, ["a cat 犬"])
     rows = encode_pieces(backbone, split.ids)
     assert rows.shape == (len(split), backbone.dim) and rows.dtype == np.float32
@@ -347,10 +333,10 @@ WRITTEN = [
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), WRITTEN)
-def test_places_of_a_tokenizers_pieces(loaded, kind, text, expected):
-    (row,) = loaded(kind).piece_spans([text])
+def test_places_of_a_tokenizers_pieces(backbones, kind, text, expected):
+    (row,) = backbones(kind).piece_spans([text])
     assert [text[start:end] for _, start, end in row] == expected
-    assert loaded(kind).piece_spans([]) == []
+    assert backbones(kind).piece_spans([]) == []
 
 
 def test_spans_in_a_changed_text():
@@ -397,14 +383,14 @@ def test_a_long_text_that_is_changed_throughout_takes_no_time():
     assert found == [(0, 0, 1), (0, 0, 1), (0, 0, 1), (7, 2, 3)]
 
 
-def test_captions_are_cut_and_it_is_counted(embedded, loaded):
+def test_captions_are_cut_and_it_is_counted(embedded, backbones):
     long = "a red dog runs"
     whole, _, again = split_pieces(embedded, [long, "a", long])
     assert whole is again and (whole.n_cut, whole.read_to) == (0, len(long))
     assert whole.starts.tolist() == [0, 2, 6, 10] and whole.ends.tolist() == [1, 5, 9, 14]
     (cut,) = split_pieces(embedded, [long], max_pieces=3)
     assert (cut.ids, cut.n_cut, cut.read_to) == (whole.ids[:3], 1, 10)
-    (many,), (empty,) = split_pieces(embedded, ["dog " * 40]), split_pieces(loaded("clip"), ["  "])
+    (many,), (empty,) = split_pieces(embedded, ["dog " * 40]), split_pieces(backbones("clip"), ["  "])
     assert (len(many), many.n_cut) == (32, 8) and (len(empty), empty.n_cut) == (0, 0)
 
 

@@ -30,7 +30,7 @@ def tiny_marks(found: float = 0.9) -> MarkCalibration:
         network = MarkNetwork(SIZES).eval()
     network.background.copy_(F.normalize(torch.randn(5, 8, generator=generator), dim=1))
     curve = MarkCurve(1.0, 0.0, EVEN, found)
-    words = {SHARED: {name: curve for name in MARKED_CLASSES[:4]}}  # numbers are never networkd
+    words = {SHARED: {name: curve for name in MARKED_CLASSES[:4]}}  # numbers are never judged
     alone = words[SHARED]
     return MarkCalibration(
         network.requires_grad_(False),

@@ -36,22 +36,23 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
 
 
-def images_of(sizes, dim: int = 6, start: int = 1) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def images_of(sizes) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """For each size an image of so many regions: global (d,), regions (m, d), boxes (m, 4)."""
     made = []
     for number, m in enumerate(sizes):
-        seed = start + 31 * number
+        seed = 1 + 31 * number
         boxes = np.sort(np.abs(waves(m, 2, 2, start=seed + 7)), axis=1).reshape(m, 4)
-        made.append((unit(waves(dim, start=seed)), unit(waves(m, dim, start=seed + 3)), boxes))
+        made.append((unit(waves(TINY.dim, start=seed)), unit(waves(m, TINY.dim, start=seed + 3)), boxes))
     return made
 
 
-def texts_of(sizes, dim: int = 6, start: int = 500) -> list[tuple[np.ndarray, np.ndarray]]:
+def texts_of(sizes) -> list[tuple[np.ndarray, np.ndarray]]:
     """For each size a text of so many pieces: global (d,), pieces (l, d)."""
-    return [
-        (unit(waves(dim, start=start + 37 * number)), unit(waves(n, dim, start=start + 37 * number + 5)))
-        for number, n in enumerate(sizes)
-    ]
+    made = []
+    for number, n in enumerate(sizes):
+        seed = 500 + 37 * number
+        made.append((unit(waves(TINY.dim, start=seed)), unit(waves(n, TINY.dim, start=seed + 5))))
+    return made
 
 
 def context_of(text: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
