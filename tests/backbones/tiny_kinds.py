@@ -49,15 +49,20 @@ def make_student(folder: Path, kind: str = "distilbert", **changes: Any) -> Stud
     return tower.eval()
 
 
-def write_tuned(folder: Path) -> Path:
-    """A tower fine-tuned by one step from the tiny CLIP in base/ beside its folder."""
-    spec = str(tiny.write_clip(folder.parent / "base"))
+def tune_clip(folder: Path, spec: str, *, prefix: str = "", **about: Any) -> Path:
+    """A text tower fine-tuned by one step from the CLIP of `spec`."""
     trained, base = (load_backbone(spec, device="cpu") for _ in range(2))
     with torch.no_grad():
         trained.text_network().text_projection.weight.add_(0.05)
-    trained.prefix = "A photo of "
-    save_tuned(trained, folder, base=base, base_spec=spec, recipe="one step", languages=["de"])
+    trained.prefix = prefix
+    save_tuned(trained, folder, base=base, base_spec=spec, **about)
     return folder
+
+
+def write_tuned(folder: Path) -> Path:
+    """A tower fine-tuned from the tiny CLIP in base/ beside its folder."""
+    spec = str(tiny.write_clip(folder.parent / "base"))
+    return tune_clip(folder, spec, prefix="A photo of ", recipe="one step", languages=["de"])
 
 
 def write_gated(folder: Path) -> Path:

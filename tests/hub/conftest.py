@@ -12,12 +12,11 @@ import torch
 from huggingface_hub import constants
 from typer.testing import CliRunner
 
-from capscore.backbones.loading import load_backbone
-from capscore.backbones.tuned import save_tuned
 from capscore.cli import app
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.backbones.loopback_hub import LoopbackHub, logged_in
 from tests.backbones.tiny_eye import write_eye
+from tests.backbones.tiny_kinds import tune_clip
 from training.engine.model_card import DataSource, ModelCard, write_card
 
 CARD = ModelCard(
@@ -89,14 +88,9 @@ def student(checkpoints, tmp_path) -> Path:
 @pytest.fixture
 def tuned(hub, tmp_path) -> Path:
     """The text tower of the CLIP that is on the Hub, one step away."""
-    trained, base = (load_backbone("org/clip", device="cpu") for _ in range(2))
-    with torch.no_grad():
-        trained.text_network().text_projection.weight.add_(0.05)
-    save_tuned(
-        trained, tmp_path / "tuned", base=base, base_spec="org/clip", recipe="pr_mcs", languages=["en"]
-    )
-    write_card(tmp_path / "tuned", CARD)
-    return tmp_path / "tuned"
+    folder = tune_clip(tmp_path / "tuned", "org/clip", recipe="pr_mcs", languages=["en"])
+    write_card(folder, CARD)
+    return folder
 
 
 @pytest.fixture
