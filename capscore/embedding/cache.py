@@ -8,6 +8,7 @@ a damaged one, and a cache that cannot be read or written gives one warning.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
 
+_NAME = re.compile(r"embeddings-[0-9]+\.sqlite(-journal)?")
 _ERRORS = (sqlite3.Error, OSError, UnicodeError)  # UnicodeError: messages of SQLite may quote damage
 _KEYS_PER_QUERY = 900  # SQLite before 3.32 takes at most 999 variables
 _SCHEMA = (
@@ -73,7 +75,8 @@ class EmbeddingCache:
     @property
     def path(self) -> Path:
         """The file in use, the last one: others may still be writing to a damaged one before it."""
-        last = max(map(_number, self.folder.glob("embeddings-*.sqlite")), default=0)
+        files = [path for path in self._files() if path.suffix == ".sqlite"]
+        last = max(map(_number, files), default=0)
         return self.folder / f"embeddings-{last}.sqlite"
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
@@ -206,7 +209,7 @@ class EmbeddingCache:
 
     def _files(self) -> list[Path]:
         """The cache's files, damaged ones too, and those that SQLite left beside them."""
-        return list(self.folder.glob("embeddings-*.sqlite*"))
+        return [path for path in self.folder.glob("embeddings-*") if _NAME.fullmatch(path.name)]
 
     def _replace(self, path: Path, how: str, error: Exception) -> bool:
         """Let another file follow a damaged one, and return True; stop using a cache that fails otherwise."""
@@ -265,9 +268,8 @@ def _checked_folder(folder: Path) -> Path:
 
 
 def _number(path: Path) -> int:
-    """The number in the name of a file of the cache; 0 of another name."""
-    number = path.stem.rpartition("-")[2]
-    return int(number) if number.isdecimal() else 0
+    """The number in the name of a file of the cache."""
+    return int(path.stem.rpartition("-")[2])
 
 
 def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:

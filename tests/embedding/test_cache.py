@@ -186,13 +186,17 @@ def test_clearing_one_then_all_frees_the_disk_and_leaves_other_files(cache):
     cache.put("f00d", [f"text:{number}" for number in range(500)], rows)
     cache.put("Odd/Name", KEYS[:2], ROWS[:2])
     other = EmbeddingCache(cache.folder)
-    (cache.folder / "photos.sqlite").write_text("mine")
+    mine = [
+        cache.folder / name for name in ("photos.sqlite", "embeddings-old.sqlite", "embeddings-0.sqlite.copy")
+    ]
+    for file in mine:
+        file.write_text("mine")
     assert cache.info()["bytes"] > 500 * 512 * 4
     assert (other.clear("Odd/Name"), other.clear("nobody")) == (2, 0)
     assert cache.get("Odd/Name", 3, KEYS) == {} and len(cache.get("f00d", 512, ["text:7"])) == 1
     assert other.clear() == 500
     assert cache.get("f00d", 512, ["text:7"]) == {} and cache.info()["backbones"] == []
-    assert cache.info()["bytes"] < 200_000 and (cache.folder / "photos.sqlite").read_text() == "mine"
+    assert cache.info()["bytes"] < 200_000 and all(file.read_text() == "mine" for file in mine)
     cache.put("f00d", KEYS, ROWS)
     assert len(other.get("f00d", 3, KEYS)) == 3
 
