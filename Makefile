@@ -29,7 +29,7 @@ NUMERIC := tests/backbones tests/embedding tests/infometic tests/metrics tests/s
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-image-tower train-embedded-image-tower-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower train-embedded-rated \
+	train-embedded-image-tower train-embedded-image-tower-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -213,21 +213,6 @@ measure-embedded-image-tower: $(VENV)/.installed ## measure how well it sees: DA
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
 		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
-
-# Trained on the ratings of 700 photos, measured on those of the other 300.
-RATED_BASE := embedded
-train-embedded-rated: $(VENV)/.installed ## fine-tune on ratings, measure: DATA=folder PHOTOS=folder
-	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
-		echo "make train-embedded-rated DATA=<folder with flickr8k, composite, multi30k, vicr, … all sets that are measured on>" \
-			"PHOTOS=<folder with flickr8k, coco_val2014> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(OFFLINE) $(BIN)/python -m weights.making.rated_rows --data $(DATA) --photos $(PHOTOS) \
-		$(if $(PACKAGES),--packages $(PACKAGES)) --out $(TRAINING)/rated-rows
-	$(OFFLINE) $(BIN)/python -m training.human_ratings --config weights/making/configs/rated.yaml --base $(RATED_BASE) \
-		--data $(TRAINING)/rated-rows/captions.jsonl --ratings $(TRAINING)/rated-rows/crowdflower.jsonl \
-		$(TRAINING)/rated-rows/composite.jsonl --out $(TRAINING)/embedded-rated
-	$(OFFLINE) $(BIN)/python -m weights.measuring.rated_weights --data $(DATA) --photos $(PHOTOS) \
-		$(if $(PACKAGES),--packages $(PACKAGES)) --base $(RATED_BASE) --rated $(TRAINING)/embedded-rated \
-		--markdown $(TRAINING)/rated.md --output $(TRAINING)/rated.json
 
 # Backbones of PR-MCS that measure-embedded measures: folders or names
 PR_MCS ?= embedded-pr-mcs

@@ -49,7 +49,6 @@ OF_WEIGHTS = {
     "embedded_judge": ("mark_calibration", "mark_calibration"),
     "embedded_pr_mcs": ("pr_mcs", "noise_gate"),
     "embedded_pr_mcs_second": ("pr_mcs_second", "noise_gate"),
-    "embedded_rated": ("rated", "human_ratings"),
 }
 # recipe → what the case calls it
 NAMES = {"image_tower": "embedded_eye", "noise_gate": "embedded_gate", "mark_calibration": "embedded_judge"}
