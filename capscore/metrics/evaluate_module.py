@@ -1,37 +1,30 @@
 """A scorer as an `evaluate` module: rows from `add`, `add_batch` or `compute` → a dict of scores.
 
-Rows are checked and measured as they come, in the process that gets them. Only a few numbers per row wait for
-`compute`, and the texts where a metric compares rows with each other. Therefore memory does not grow with the
-images, each process of a distributed run does its share of the model's work, and CIDEr of rows that came in
-pieces equals CIDEr of all rows together.
+Rows are checked and measured as they come. Only a few numbers per row wait for `compute`, and the texts where
+a metric compares rows with each other, so that memory does not grow with the images.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import os
-import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import datasets
 import evaluate
-import numpy as np
 from datasets import Features, Value
 
-from ..errors import CapscoreError, InputError, Setting
+from ..errors import InputError, Setting
 from ..registry import METRICS
 from ..text.languages import language_code
 from .base import PreparedRows, Scorer, check_column_names
 from .loading import load, stated_options
 
-_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"  # as the Arrow format has it
-# what waits for `compute`: each row as JSON, in place of the inputs that evaluate would store
-_STORED = Features({"row": Value("string")})
+# arguments of `evaluate.load` that are not options of a metric
+_OF_EVALUATE = frozenset(inspect.signature(evaluate.Metric).parameters) - {"config_name", "kwargs"}
 
 
 class CaptionModule(evaluate.Metric, ABC):
@@ -43,12 +36,7 @@ class CaptionModule(evaluate.Metric, ABC):
 
     `language` applies to all rows that come without one, and `per_row` to each `compute` without it.
     `evaluate.combine` does not pass `language` on in `add` and `add_batch`, so combined modules have to be
-    loaded with it.
-
-    With `num_process > 1`, every process needs the same `experiment_id` and `cache_dir` (a shared folder) and
-    its own `process_id`, and must call `compute` even if it got no rows. `timeout` is the number of seconds
-    that a process waits for another. Process 0 gets the result of all rows, in the order of `process_id`; the
-    others get None.
+    loaded with it. A module scores in one process; for several, see `docs/scale.md`.
 
     Attributes:
         metric: Name of the scorer.
@@ -68,45 +56,29 @@ class CaptionModule(evaluate.Metric, ABC):
     def __init__(
         self,
         config_name: str | None = None,
-        keep_in_memory: bool = False,
-        cache_dir: str | None = None,
-        num_process: int = 1,
-        process_id: int = 0,
-        seed: int | None = None,
-        experiment_id: str | None = None,
-        hash: str | None = None,
-        max_concurrent_cache_files: int = 10000,
-        timeout: int | float = 100,
         *,
         language: str | None = None,
         per_row: bool = True,
         **options: Any,
     ):
         _check_per_row(per_row)
-        if experiment_id is not None and not re.fullmatch(r"[\w .-]{0,60}", str(experiment_id)):
+        of_evaluate = {name: options.pop(name) for name in _OF_EVALUATE & options.keys()}
+        processes = of_evaluate.get("num_process", 1)
+        if processes != 1:
             raise InputError(
-                Setting("experiment_id", experiment_id),
-                ": expected at most 60 letters, digits, blanks, '_', '.' and '-': it begins names of files",
+                Setting("num_process", processes),
+                ": a module scores in one process; for several, use Ray Data or torchmetrics",
             )
         self._language, self._per_row = language, per_row
         self._scorer: Scorer | None = None
+        self._waiting: list[PreparedRows] = []
         self._options = stated_options(options)
         if self.backbone and "backbone" not in self._options and not os.environ.get("CAPSCORE_BACKBONE"):
             self._options["backbone"] = self.backbone
-        self._storing = False
-        self._rows_here = 0
-        super().__init__(
-            config_name=config_name,
-            keep_in_memory=keep_in_memory,
-            cache_dir=cache_dir,
-            num_process=num_process,
-            process_id=process_id,
-            seed=seed,
-            experiment_id=experiment_id,
-            hash=hash,
-            max_concurrent_cache_files=max_concurrent_cache_files,
-            timeout=timeout,
-        )
+        super().__init__(config_name=config_name, **of_evaluate)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting))
 
     # ------------------------------------------------- description
 
@@ -162,18 +134,12 @@ class CaptionModule(evaluate.Metric, ABC):
         return "\n".join(parts)
 
     def _info(self) -> evaluate.MetricInfo:
-        kind = METRICS.get(self.metric)
         description, citation = self.describe()
-        names: dict[str, Any] = {"predictions": Value("string")}
-        if kind.needs_images:
-            names["images"] = datasets.Image(decode=False)
-        if kind.needs_references:
-            names["references"] = datasets.Sequence(Value("string"))
         return evaluate.MetricInfo(
             description=description,
             citation=citation,
             inputs_description=self.inputs_and_outputs(),
-            features=Features(names),
+            features=Features(self.needed_columns()),
             reference_urls=list(self.papers),
         )
 
@@ -205,28 +171,17 @@ class CaptionModule(evaluate.Metric, ABC):
     ) -> None:
         """Add a batch of rows. If one of them raises an error, none is added."""
         check_column_names(METRICS.get(self.metric), extra)
-        if self._is_closed():
-            raise CapscoreError(
-                f"the last compute of {self.metric} was interrupted, and its rows are still waiting: "
-                "call compute() again before adding others"
-            )
         if predictions is None:
             raise InputError("predictions=None: expected a list of captions", field="predictions")
-        if self.num_process > 1:
-            self._open_storage()  # processes meet before the work, so that none waits while another scores
-            if hasattr(predictions, "__len__") and len(predictions) == 0:
-                return  # rows were shared out unevenly
         language = self._language if language is None else language
         try:
             rows = self.scorer.prepare(predictions, images, references, language, on_error=on_error, **extra)
         except InputError as error:
             if error.row is None:
                 raise
-            # rows are counted from the first one that this process got
-            raise error.at(self._rows_here + error.row) from error.__cause__
-        with self._row_storage():
-            super().add_batch(row=[_as_text(rows.row(index)) for index in range(len(rows))])
-        self._rows_here += len(rows)
+            # rows are counted from the first that was added
+            raise error.at(len(self) + error.row) from error.__cause__
+        self._waiting.append(rows)
 
     def add(
         self,
@@ -248,9 +203,8 @@ class CaptionModule(evaluate.Metric, ABC):
             "references": _one_of("reference", reference, references),
             **extra,
         }
-        kind = METRICS.get(self.metric)
-        needed = {"predictions": True, "images": kind.needs_images, "references": kind.needs_references}
-        rows = {name: [value] for name, value in columns.items() if value is not None or needed.get(name)}
+        needed = self.needed_columns()
+        rows = {name: [value] for name, value in columns.items() if value is not None or name in needed}
         self.add_batch(language=language, on_error=on_error, **rows)  # type: ignore[arg-type]
 
     def compute(
@@ -263,7 +217,7 @@ class CaptionModule(evaluate.Metric, ABC):
         on_error: str = "raise",
         per_row: bool | None = None,
         **extra: Sequence[Any] | None,
-    ) -> dict[str, Any] | None:
+    ) -> dict[str, Any]:
         """Score the rows given here and those added before; return means, scores, counts and signature.
 
         `per_row=False` leaves out everything that has one entry per row; None does as the module was loaded.
@@ -271,84 +225,36 @@ class CaptionModule(evaluate.Metric, ABC):
         References for a metric that takes none are ignored, as in `evaluate`, because `evaluate.combine`
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
-        kind = METRICS.get(self.metric)
-        check_column_names(kind, extra)
+        check_column_names(METRICS.get(self.metric), extra)
         per_row = self._per_row if per_row is None else per_row
         _check_per_row(per_row)
+        needed = self.needed_columns()
         if predictions is not None or images is not None or references is not None:
-            references = references if kind.needs_references else None
+            references = references if "references" in needed else None
             rows = {"predictions": predictions, "images": images, "references": references, **extra}
             self.add_batch(language=language, on_error=on_error, **rows)  # type: ignore[arg-type]
         elif (language, on_error, *extra.values()) != (None, "raise", *[None] * len(extra)):
             names = ", ".join(["language", "on_error", *extra])
             raise InputError(f"{names} belong to the rows: give them to add or add_batch, or pass rows here")
-        if self.num_process > 1 and not self._is_closed():
-            self._open_storage()  # no rows here, but the other processes wait for this one
-        if self.writer is not None or self._is_closed():
-            try:
-                with self._row_storage():
-                    result = super().compute(per_row=per_row)
-            finally:
-                if not self._is_closed():
-                    self._rows_here = 0
-            if result is None or result["n_items"]:
-                return result
-        needed = ["predictions", *(["images"] if kind.needs_images else [])]
-        needed += ["references"] if kind.needs_references else []
-        raise InputError(
-            f"{self.metric} has no rows to compute: pass {' and '.join(needed)}, or call add or add_batch",
-            field="predictions",
-        )
-
-    def _compute(self, *, row: list[str], per_row: bool = True) -> dict[str, Any]:
-        if not row:
-            return {"n_items": 0}
-        scores = self.scorer.finish(PreparedRows.concatenate([_from_text(text) for text in row]))
+        if not self._waiting:
+            raise InputError(
+                f"{self.metric} has no rows to compute: pass {' and '.join(needed)}, or call add_batch",
+                field="predictions",
+            )
+        scores = self.scorer.finish(PreparedRows.concatenate(self._waiting))
+        self._waiting = []
         return scores.to_dict(per_row=per_row)
 
-    # ------------------------------------------- storage of rows until compute
-
-    def _is_closed(self) -> bool:
-        """Whether rows are in a file that a failed `compute` closed before it had read all of them."""
-        return self.writer is None and self.cache_file_name is not None
-
-    def _open_storage(self) -> None:
-        if self.writer is None:
-            self.selected_feature_format = _STORED
-            self._init_writer()
-
-    def _get_all_cache_files(self) -> tuple[list[str], list[Any]]:
-        """The files of all processes, complete: the lock of a process that was killed is free as well."""
-        paths, locks = super()._get_all_cache_files()
-        for process, path in enumerate(paths):
-            if not _is_complete(path):
-                for lock in locks[1:]:
-                    lock.release()
-                raise CapscoreError(
-                    f"process {process} of {len(paths)} ended before it called compute(), and its rows are "
-                    "not all there: run all processes again"
-                )
-        return paths, locks
-
-    # `evaluate` writes, gathers and reads rows of the declared inputs. Inside `_row_storage` it sees the
-    # column above instead, so that its files, locks and processes handle it.
-
-    @contextmanager
-    def _row_storage(self) -> Iterator[None]:
-        self._storing = True
-        try:
-            yield
-        finally:
-            self._storing = False
-
-    def _feature_names(self) -> list[str]:
-        return list(_STORED) if self._storing else super()._feature_names()
-
-    def _infer_feature_from_batch(self, batch: dict[str, Any]) -> Features:
-        return _STORED
-
-    def _infer_feature_from_example(self, example: dict[str, Any]) -> Features:
-        return _STORED
+    @classmethod
+    def needed_columns(cls) -> dict[str, Any]:
+        """The columns that every row needs, and their types."""
+        kind = METRICS.get(cls.metric)
+        columns: dict[str, Any] = {"predictions": Value("string")}
+        if kind.needs_images:
+            columns["images"] = datasets.Image(decode=False)
+        if kind.needs_references:
+            columns["references"] = datasets.Sequence(Value("string"))
+        return columns
 
 
 def _check_per_row(per_row: object) -> None:
@@ -360,27 +266,3 @@ def _one_of(name: str, value: Any, plural: Any) -> Any:
     if value is not None and plural is not None:
         raise InputError(f"both {name} and {name}s were given: pass one of them", field=name)
     return value if value is not None else plural
-
-
-def _is_complete(path: str) -> bool:
-    """Whether a stream of Arrow data was closed by its writer, which marks the end."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(-len(_END_OF_STREAM), os.SEEK_END)
-            return file.read() == _END_OF_STREAM
-    except FileNotFoundError:
-        return True  # `evaluate` says what that means
-    except OSError:
-        return False  # too short
-
-
-def _as_text(row: PreparedRows) -> str:
-    return json.dumps(vars(row), default=np.ndarray.tolist)
-
-
-def _from_text(text: str) -> PreparedRows:
-    row = json.loads(text)
-    row["values"] = {name: np.array(value, dtype=np.float64) for name, value in row["values"].items()}
-    for name, kind in (("truncated", bool), ("n_references", np.int64), ("empty", bool)):
-        row[name] = np.array(row[name], dtype=kind)
-    return PreparedRows(**row)

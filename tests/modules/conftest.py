@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import datasets
 import evaluate
 import pytest
 
@@ -18,11 +17,6 @@ from ..toy import ColourBackbone
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
 WITH_BACKBONE = [slug for slug in SLUGS if METRICS_BY_NAME.get(slug).takes_backbone]
-
-
-def pytest_report_header() -> str:
-    where = Path(datasets.__file__).parent
-    return f"evaluate {evaluate.__version__} on datasets {datasets.__version__} ({where})"
 
 
 @pytest.fixture(autouse=True)
