@@ -58,7 +58,7 @@ from training.engine.trainable_parts import LoraOptions, TowerChoice, TrainedPar
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {
-    *("ratings", "validation", "valse", "valse_images", "patience", "shard_layers"),
+    *("ratings", "validation", "valse", "valse_images", "patience"),
 }
 # Training captions on which the scale of an eye's cosines is measured.
 _SCALE_ROWS = 2000
@@ -91,8 +91,6 @@ class Settings(RecipeSettings):
             themselves.
         lora_alpha, lora_dropout: LoRA's other settings.
         gradient_checkpointing: Whether activations are computed twice instead of kept.
-        shard_layers: Whether the processes share the layers' weights among them instead of holding all of
-            them each (FSDP). `ACCELERATE_USE_FSDP`, which accelerate's launcher sets, says so too.
         dropout: Whether the towers' dropout is active in training. Batch norms keep their statistics.
         valse, valse_images: Folders of VALSE's files and photos, to measure its accuracy too; None for not.
         stop_by: Number of the evaluation that chooses the weights to keep, and ends the run with `patience`.
@@ -118,7 +116,6 @@ class Settings(RecipeSettings):
     lora_alpha: float = 16.0
     lora_dropout: float = 0.0
     gradient_checkpointing: bool = False
-    shard_layers: bool = False
     dropout: bool = True
     valse: str | None = None
     valse_images: str | None = None
@@ -251,7 +248,6 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         early_stopping=None
         if settings.patience is None
         else EarlyStopping(settings.stop_by, settings.patience),
-        shard_layers=settings.shard_layers,
     )
     part.network.eval()
     trained = Trained(out, result, result.evaluation, base, len(split.training), len(split.validation))

@@ -252,21 +252,17 @@ def test_ranks_are_learned_in_place_of_ratings(settings, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("base", "shard", "changes"),
-    [
-        ("clip", False, {}),
-        ("open_clip", True, {}),
-        ("clip", True, {"lora_rank": 2, "gradient_checkpointing": True}),
-    ],
-    ids=["whole", "sharded", "sharded with LoRA"],
+    ("base", "changes"),
+    [("open_clip", {}), ("clip", {"lora_rank": 2, "gradient_checkpointing": True})],
+    ids=["whole", "LoRA"],
 )
-def test_two_processes_are_one(settings, tmp_path, base, shard, changes):
+def test_two_processes_are_one(settings, tmp_path, base, changes):
     # batches of 5 leave the processes unequal parts
     own = settings(
         base, batch_size=5, max_steps=3, ratings_batch_size=7, evaluate_every=1, patience=5, **changes
     )
     alone = train(own)
-    two = {**asdict(own), "out": str(tmp_path / "two"), "shard_layers": shard}
+    two = {**asdict(own), "out": str(tmp_path / "two")}
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(two))
     for done in run_distributed(
         ["-m", "training.human_ratings", "--config", tmp_path / "two.yaml"], cwd=ROOT
@@ -319,13 +315,6 @@ def test_references_stand_in_for_a_photo_by_their_mean(settings, files, tmp_path
     assert pictures.add(file_rows(rated, RATED)) == [photo for photo in range(6) for _ in range(3)]
     pictures.finish()
     assert np.allclose(pictures.embedded([0])[0], mean / np.linalg.norm(mean), rtol=0, atol=1e-6)
-    # where the layers are shared among processes, the tower computes even if a batch has no photo
-    calls, plain = [], base.embed_pixels
-    monkeypatch.setattr(base, "embed_pixels", lambda pixels: calls.append(len(pixels)) or plain(pixels))
-    pictures = Pictures(base, "pixels")
-    pictures.add([*file_rows(rated, RATED), *file_rows(files[1], RATED)])
-    assert (pictures.n_calls([0]), pictures.n_calls([0, 6])) == (0, 1)
-    assert torch.allclose(pictures.embed([0], calls=1), pictures.embed([0])) and calls == [1]
 
 
 def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):

@@ -88,23 +88,13 @@ class Pictures:
         if self._stored is not None:
             self._matrix = self._stored.finish()
 
-    def n_calls(self, numbers: Sequence[int]) -> int:
-        """How often what is trained of the image tower computes for these pictures: once, or never."""
-        return int(self.fixed != "embedding" and any(number not in self._stand_ins for number in numbers))
-
-    def embed(self, numbers: Sequence[int], *, calls: int = 0) -> torch.Tensor:
+    def embed(self, numbers: Sequence[int]) -> torch.Tensor:
         """Embeddings (n, d) of pictures as the backbone is now, with gradients where it is trained.
 
         Each distinct picture is embedded once.
-
-        Args:
-            numbers: Numbers of pictures, at least one.
-            calls: 1 to have the tower compute even if it need not.
         """
         distinct = list(dict.fromkeys(numbers))
         shown = [number for number in distinct if number not in self._stand_ins]
-        if calls > self.n_calls(numbers):
-            shown = [next(number for number in range(len(self.keys)) if number not in self._stand_ins)]
         parts = [self._embed_images(shown)] if shown else []
         texts = [number for number in distinct if number in self._stand_ins]
         if texts:

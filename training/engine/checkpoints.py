@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ CHECKPOINTS = "checkpoints"
 # Settings in which a run and the command that continues it may differ. The length of the run may not where
 # the schedule falls towards its end.
 MAY_CHANGE = frozenset(
-    ("out", "epochs", "max_steps", "log_every", "evaluate_every", "checkpoint_every", "keep_checkpoints")
-) | {"max_minutes"}
+    ("out", "epochs", "max_steps", "max_minutes", "log_every", "evaluate_every", "checkpoint_every")
+) | {"keep_checkpoints"}
 _RUN = "described.json"
 
 
@@ -31,15 +31,16 @@ class Checkpoints:
 
     Args:
         out: Folder of the run.
-        described: What makes the run what it is, ready for JSON.
+        described: What makes the run what it is, for JSON.
         keep: Number of newest checkpoints to keep.
-        accelerator: Accelerator that saves and loads; hooks of the run add its weights and progress.
+        accelerator: Accelerator that saves and loads the optimizer.
     """
 
     def __init__(self, out: Path, described: Mapping[str, Any], keep: int, accelerator: Accelerator):
-        self.out, self.folder, self.keep = out, out / CHECKPOINTS, keep
-        self.described = {**described, "processes": accelerator.num_processes}
-        self.accelerator = accelerator
+        self.out, self.folder, self.keep, self.accelerator = out, out / CHECKPOINTS, keep, accelerator
+        content = {**described, "processes": accelerator.num_processes}
+        # as a JSON file gives it back: tuples become lists
+        self.described = json.loads(json.dumps(content, ensure_ascii=False, default=str))
 
     def at(self, step: int) -> Path:
         """Where the checkpoint of a step is."""
@@ -57,8 +58,12 @@ class Checkpoints:
         for old in self.listed()[: -self.keep]:
             self._remove(old)
 
-    def write(self, step: int) -> Path:
+    def write(self, step: int, save: Callable[[Path], None]) -> None:
         """Write a checkpoint in all processes together, and remove the old ones.
+
+        Args:
+            step: Step of the run.
+            save: Function that adds weights and progress to a folder, called in the main process.
 
         Raises:
             ResultWriteError: the folder cannot be written; the checkpoints before are whole.
@@ -73,6 +78,7 @@ class Checkpoints:
             self.accelerator.save_state(str(aside))
             self.accelerator.wait_for_everyone()
             if main:
+                save(aside)
                 (aside / _RUN).write_text(json.dumps(self.described, ensure_ascii=False), encoding="utf-8")
                 for file in aside.iterdir():
                     with open(file, "rb") as written:
@@ -87,10 +93,14 @@ class Checkpoints:
                 f"the checkpoint {final} could not be written: {' '.join(str(error).split())}; the "
                 "checkpoints before are whole"
             ) from error
-        return final
 
-    def read(self, folder: Path, schedule: str) -> None:
+    def read(self, folder: Path, schedule: str, load: Callable[[Path], None]) -> None:
         """Read a checkpoint of this run, whose learning rate follows a schedule.
+
+        Args:
+            folder: The checkpoint.
+            schedule: The schedule.
+            load: Function that reads what `save` wrote, called in every process.
 
         Raises:
             CapscoreError: the checkpoint is damaged, or the run has other settings, data or number of
@@ -99,6 +109,7 @@ class Checkpoints:
         try:
             self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")), schedule)
             self.accelerator.load_state(str(folder))
+            load(folder)
         except CapscoreError:
             raise
         except Exception as error:  # every library raises its own error for a damaged file
@@ -108,12 +119,13 @@ class Checkpoints:
             ) from error
 
     def _check_same(self, before: Mapping[str, Any], schedule: str) -> None:
-        now, differ = self.described, []
-        for part in ("settings", "identity"):
-            for name in sorted(before[part].keys() | now[part].keys()):
-                old, new = before[part].get(name), now[part].get(name)
-                if old != new and not (part == "settings" and name in MAY_CHANGE):
-                    differ.append(f"{name}={_short(old)}, but {_short(new)} was given")
+        now = self.described
+        differ = [
+            f"{name}={_short(before[part].get(name))}, but {_short(now[part].get(name))} was given"
+            for part in ("settings", "identity")
+            for name in sorted(before[part].keys() | now[part].keys())
+            if before[part].get(name) != now[part].get(name)
+        ]
         if before["frozen"] != now["frozen"]:
             differ.append("other frozen weights than the given model has")
         for name in ("processes", "steps_per_epoch"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -12,65 +11,49 @@ from torch import Tensor
 from capscore.errors import CapscoreError, Setting
 
 
-@dataclass(frozen=True)
-class Best:
-    """The best evaluation so far.
-
-    Attributes:
-        value: Its value of the number that decides.
-        step: Step after which it was made.
-        evaluation: All its numbers.
-        waited: Number of evaluations since.
-        weights: Trained parameters and buffers at that step, by name.
-    """
-
-    value: float
-    step: int
-    evaluation: dict[str, float]
-    waited: int = 0
-    weights: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
-
-    def described(self) -> dict[str, Any]:
-        """Everything but the weights, ready for JSON."""
-        return {name: value for name, value in vars(self).items() if name != "weights"}
-
-
-@dataclass(frozen=True)
 class EarlyStopping:
     """End a run when a number has not risen for some evaluations; the one before the first step does not
     count.
 
-    Attributes:
+    Args:
         by: Name of the number, of which more is better.
         patience: Number of evaluations without a better one after which the run ends.
 
-    >>> rule, best = EarlyStopping("tau_c", patience=2), None
+    Attributes:
+        step: Step of the best evaluation.
+        evaluation: Its numbers.
+        weights: Trained parameters and buffers at that step, by name; {} before the first evaluation.
+
+    >>> rule = EarlyStopping("tau_c", patience=2)
     >>> for step, value in enumerate((0.3, 0.5, 0.4, 0.5), start=1):
-    ...     best = rule.better_of(best, step, {"tau_c": value}, dict)
-    ...     print(step, best.step, rule.ends(best))
+    ...     rule.take(step, {"tau_c": value}, lambda: {"weight": step})
+    ...     print(step, rule.step, rule.ends)
     1 1 False
     2 2 False
     3 2 False
     4 2 True
     """
 
-    by: str
-    patience: int
+    def __init__(self, by: str, patience: int):
+        self.by, self.patience = by, patience
+        self.step = self.waited = 0
+        self.evaluation: dict[str, float] = {}
+        self.weights: dict[str, Tensor] = {}
 
-    def better_of(
-        self,
-        best: Best | None,
-        step: int,
-        evaluation: Mapping[str, float],
-        weights: Callable[[], dict[str, Tensor]],
-    ) -> Best:
-        """The best evaluation after a new one.
+    @property
+    def ends(self) -> bool:
+        """Whether the run has waited long enough."""
+        return self.waited >= self.patience
+
+    def take(
+        self, step: int, evaluation: Mapping[str, float], weights: Callable[[], dict[str, Tensor]]
+    ) -> None:
+        """Take in an evaluation.
 
         Args:
-            best: The best before; None for none.
-            step: Step of the new one.
+            step: Step after which it was made.
             evaluation: Its numbers.
-            weights: Function that copies the weights, called where the new one is better.
+            weights: Function that copies the weights, called where the evaluation is the best so far.
 
         Raises:
             CapscoreError: the evaluation lacks the number that decides.
@@ -79,11 +62,16 @@ class EarlyStopping:
             raise CapscoreError(
                 Setting("stop_by", self.by), f" is not evaluated: there are {', '.join(evaluation)}"
             )
-        value = evaluation[self.by]
-        if best is None or value > best.value or (math.isnan(best.value) and not math.isnan(value)):
-            return Best(value, step, dict(evaluation), 0, weights())
-        return replace(best, waited=best.waited + 1)
+        value, best = evaluation[self.by], self.evaluation.get(self.by, math.nan)
+        if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):
+            self.step, self.evaluation, self.waited, self.weights = step, dict(evaluation), 0, weights()
+        else:
+            self.waited += 1
 
-    def ends(self, best: Best | None) -> bool:
-        """Whether the run has waited long enough."""
-        return best is not None and best.waited >= self.patience
+    def state(self) -> dict[str, Any]:
+        """What to save beside the weights, ready for JSON."""
+        return {"step": self.step, "evaluation": self.evaluation, "waited": self.waited}
+
+    def load(self, state: Mapping[str, Any], weights: dict[str, Tensor]) -> None:
+        """Go on from a saved state."""
+        vars(self).update(state, weights=weights)

@@ -35,20 +35,6 @@ def is_main_process() -> bool:
     return _process().is_main_process
 
 
-def is_one_of_several() -> bool:
-    """Whether the run has other processes too."""
-    return _process().num_processes > 1
-
-
-def most_of_all(counts: Sequence[int]) -> list[int]:
-    """The largest value of each count over the processes. All processes ask together."""
-    if not is_one_of_several():
-        return list(counts)
-    largest = torch.tensor(counts, device=_process().device)
-    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
-    return largest.tolist()
-
-
 @contextmanager
 def main_process_first() -> Iterator[None]:
     """Let the main process finish the block before the others enter it."""

@@ -15,8 +15,7 @@ from capscore.errors import InputError
 from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pr_mcs_losses import contrastive_loss
-from training.engine.processes import Gather, most_of_all
-from training.engine.sharded_layers import has_sharded_layers
+from training.engine.processes import Gather
 from training.engine.texts import TextSide, text_numbers
 
 # Scores whose deviations from their mean are together shorter than this count as equal, with r = 0.
@@ -95,11 +94,7 @@ class RatingsLoss:
     ) -> dict[str, Tensor]:
         """The weighted loss of these rows and the loss itself, "contrastive" or "pearson"."""
         pictures, captions = [row.picture for row in rows], [row.caption for row in rows]
-        shown = parts = 0
-        if has_sharded_layers(model):  # the processes compute them equally often
-            shown, parts = most_of_all([self.pictures.n_calls(pictures), self.texts.n_calls(captions)])
-        own_images = self.pictures.embed(pictures, calls=shown)
-        own_texts = self.texts(captions, calls=parts)
+        own_images, own_texts = self.pictures.embed(pictures), self.texts(captions)
         at = own_texts.device
         with torch.autocast(at.type, enabled=False):
             images, texts = gather(own_images.float()), gather(own_texts.float())

@@ -31,20 +31,11 @@ class TextSide:
         self._adapted = backbone if keep_rows and isinstance(backbone, EmbeddedBackbone) else None
         self._kept: dict[str, Tensor] = {}
 
-    def n_calls(self, texts: Sequence[str]) -> int:
-        """How often the tower computes for these texts."""
-        return 0 if self._adapted is not None else -(-len(set(texts)) // _TEXTS_AT_ONCE)
-
-    def __call__(self, texts: Sequence[str], *, calls: int = 0) -> Tensor:
-        """Embeddings (n, d) of texts as the backbone is now.
-
-        Args:
-            texts: Texts, at least one.
-            calls: Least number of times that the tower computes; what goes beyond `n_calls` is dropped.
-        """
+    def __call__(self, texts: Sequence[str]) -> Tensor:
+        """Embeddings (n, d) of at least one text as the backbone is now."""
         distinct = list(dict.fromkeys(texts))
         if self._adapted is None:
-            rows = self._encoded(distinct, self.backbone.embed_tokens, calls)
+            rows = self._encoded(distinct, self.backbone.embed_tokens)
         else:
             new = [text for text in distinct if text not in self._kept]
             if new:
@@ -54,14 +45,13 @@ class TextSide:
         index = {text: number for number, text in enumerate(distinct)}
         return rows[torch.tensor([index[text] for text in texts], device=rows.device)]
 
-    def _encoded(self, distinct: Sequence[str], embed: Embed, calls: int = 0) -> Tensor:
+    def _encoded(self, distinct: Sequence[str], embed: Embed) -> Tensor:
         ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
         order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
         parts = [
             embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
             for start in range(0, len(order), _TEXTS_AT_ONCE)
         ]
-        parts += [embed(ids[:1])[:0] for _ in range(calls - len(parts))]
         back = torch.empty(len(order), dtype=torch.long)
         back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
         return torch.cat(parts)[back]

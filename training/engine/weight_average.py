@@ -24,9 +24,6 @@ class WeightAverage(nn.Module):
         decay: Share of the average that stays in a step. In the first steps it is less, (1 + n) / (10 + n)
             after n steps, so that the weights at the start are soon forgotten.
 
-    Attributes:
-        model: The model, with the weights that are trained.
-
     Raises:
         CapscoreError: a decay outside [0, 1).
 
@@ -47,11 +44,10 @@ class WeightAverage(nn.Module):
         require(0 <= decay < 1, "average_decay", decay, "a number from 0 to below 1")
         self.model, self.decay = model, decay
         self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
-        # name of the buffer → name of the parameter; names of buffers have no dots
-        self._names: dict[str, str] = {}
+        self._averages: list[tuple[str, str]] = []  # names of parameter and buffer, which has no dots
         for number, (name, parameter) in enumerate(model.named_parameters()):
             if parameter.requires_grad:
-                self._names[f"average_{number}"] = name
+                self._averages.append((name, f"average_{number}"))
                 self.register_buffer(f"average_{number}", parameter.detach().clone())
 
     def forward(self, *args: Any, **options: Any) -> Any:
@@ -62,13 +58,13 @@ class WeightAverage(nn.Module):
         """Take the weights after a step into the average."""
         n = int(self.steps)
         decay = min(self.decay, (1 + n) / (10 + n))
-        for buffer, name in self._names.items():
+        for name, buffer in self._averages:
             self.get_buffer(buffer).lerp_(self.model.get_parameter(name), 1 - decay)
         self.steps += 1
 
     @torch.no_grad()
     def keep(self) -> nn.Module:
         """Give the model its averaged weights for good; returns the model."""
-        for buffer, name in self._names.items():
+        for name, buffer in self._averages:
             self.model.get_parameter(name).copy_(self.get_buffer(buffer))
         return self.model

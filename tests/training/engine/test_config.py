@@ -136,9 +136,7 @@ def test_numbers_of_languages_keep_their_order_and_are_whole(entries):
     assert caught.value.field == "copies"
 
 
-@pytest.mark.parametrize(
-    "name", ["config", "loop", "early_stopping", "weight_average", "model_card", "sharded_layers"]
-)
+@pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "weight_average", "model_card"])
 def test_docstring_examples(name):
     module = importlib.import_module(f"training.engine.{name}")
     failed, tried = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
