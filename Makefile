@@ -101,14 +101,10 @@ publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weigh
 		$(BIN)/capscore publish metric $$name --org $(ORG) --overwrite-card $(if $(DRY),--dry-run) \
 			$(if $(INSTALL),--install $(INSTALL),$$(printf -- '--install %s ' dist/*.whl)) || exit 1; done
 
-# Every source of package_texts but the captions of test photos.
-GATE_TEXTS := cldr-annotations,cldr-annotations-derived,tuxpaint-stamps,coco-cn-extension,dutch-descriptions,jsts,$(strip \
-	)arabic-flickr8k,flickr8k-cn,framed-multi30k,turkish-coco,mscoco-it,tatoeba
 train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	@test -n "$(DATA)" || { \
 		echo "make train-embedded DATA=<folder with multi30k, flickr8k, xflickrco> [PACKAGES=<folder of packages>]"; exit 2; }
-	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts --sources $(GATE_TEXTS) \
-		$(if $(PACKAGES),--from $(PACKAGES))
+	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
 	$(BIN)/python -m weights.making.noise_gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl

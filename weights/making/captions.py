@@ -31,7 +31,7 @@ from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, held_out_photos
 from weights.making.jsonl import require_settings, write_lines, write_sources
-from weights.making.package_texts import MORE_SOURCES, SOURCES, read_texts
+from weights.making.package_texts import SOURCES, TEST, read_texts
 
 MULTI30K = ("en", "de", "fr", "cs")
 XFLICKRCO = {
@@ -268,12 +268,12 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
 def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     """Language → source → number of captions → each source's name, license, url and rows."""
     about = dict(OTHER_SOURCES)
-    for source in (*SOURCES, *MORE_SOURCES):
-        # a package has no address
-        title, url = f"{source.name} ({source.kind} package {source.package} {source.version})", ""
-        if source.kind == "git":
-            title, url = source.name, source.package
-        about[source.name] = (title, source.licence, url)
+    for source in SOURCES:
+        address = source.package.rpartition("@")[0]
+        # other packages have no address
+        of_web = address.startswith("https:")
+        title = source.name if of_web else f"{source.name} ({source.package})"
+        about[source.name] = (title, source.licence, address if of_web else "")
     total = sum(counts.values(), Counter())
     return [
         {**dict(zip(("name", "license", "url"), about[source], strict=True)), "rows": rows}
@@ -300,7 +300,7 @@ def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tupl
 
 def _rows(folder: Path, language: str) -> Iterator[dict[str, str]]:
     rows = read_texts(folder / f"{language}.jsonl")
-    return (row for row in rows if not row["source"].endswith("-test"))  # those are for measuring alone
+    return (row for row in rows if not row["source"].endswith(TEST))  # those are for measuring alone
 
 
 def main(argv: Sequence[str] | None = None) -> None:

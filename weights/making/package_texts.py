@@ -10,28 +10,9 @@ folder. Out: rows {"id", "text", "language", "source", "licence"}; translations 
 text appears once in its language's file, under the first source that has it, in the order of `SOURCES`; an id
 may have several texts in a language, where a sentence was translated twice.
 
-Licences are in `SOURCES` and `MORE_SOURCES`; the latter are read only if --sources names them.
-
-- cldr-annotations, cldr-annotations-derived: names of emoji and symbols (Unicode CLDR); the derived ones add
-  skin tones, families and flags.
-- tuxpaint-stamps: captions of the stamps in a children's drawing program.
-- coco-cn-extension: Chinese descriptions of COCO photos, written by people with the help of a captioner
-  (COCO-CN, release of February 2021). None of its photos is in COCO-CN itself.
-- dutch-descriptions: Dutch descriptions of the Flickr30k validation photos, five each, written by people (van
-  Miltenburg et al. 2017). Those of the test photos are left out: xFlickr&CO and Multi30k test on these
-  photos.
-- jsts: Japanese captions of COCO photos, written by people (YJ Captions; Miyazaki and Shimizu 2016), as the
-  training pairs of JGLUE's JSTS 1.3 have them (Kurihara et al. 2022).
-- arabic-flickr8k: Arabic captions of Flickr8k's photos, three each, translated by machine and corrected by
-  people (ElJundi et al. 2020).
-- flickr8k-cn: Chinese captions of Flickr8k's photos, five each, written by people (Li et al. 2016).
-  flickr8k-cn-test: English captions of the test photos, translated by people, for measuring alone.
-- framed-multi30k: Brazilian Portuguese captions of Flickr30k's photos, five each, written by people.
-- turkish-coco: Turkish captions of 500 COCO photos, two each, written by people (Samet et al. 2017).
-- mscoco-it: Italian captions of COCO photos, translated by machine, some of them corrected by people
-  (Scaiella et al. 2019); only its development and test sets.
-- tatoeba: sentences of everyday language with translations, written by people, as the Tatoeba Challenge's
-  test sets hold them (Tiedemann 2020). A model trained on them cannot be tested on translation there.
+docs/training.md says what each source is. Of the Dutch descriptions (van Miltenburg et al. 2017), those of
+test photos are not read. `flickr8k-cn-test`, captions of test photos, is for measuring: only --sources brings
+it. A model trained on Tatoeba's test sets (Tiedemann 2020) cannot be tested on translation there.
 """
 
 from __future__ import annotations
@@ -39,6 +20,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import re
@@ -50,7 +32,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from capscore.errors import CapscoreError, InputError
@@ -219,166 +201,137 @@ class Source:
     """A package with texts in it."""
 
     name: str  # of the source in its rows
-    kind: str  # "npm" (a tarball), "deb" (a Debian package) or "git" (a repository)
-    package: str  # its name, or the address of the repository
-    version: str  # or the commit of the repository
+    package: str  # "npm:name@version", "deb:name=version" or "https://…@commit"
     licence: str  # SPDX name, or the licence's own short name
-    languages: tuple[str, ...]
     files: str  # regular expression for the whole path of the files to read
     read: Callable[[Files, Sequence[str]], Iterable[Text]]  # files, wanted languages of the source
+    languages: tuple[str, ...] = LANGUAGES
     sha256: str = ""  # of the package's file; "" for a repository
 
     @property
     def file_name(self) -> str:
         """The package's file, or the repository's folder, in a folder of packages."""
-        own = {"npm": f"{self.package}-{self.version}.tgz", "deb": f"{self.package}_{self.version}_all.deb"}
-        return own.get(self.kind, PurePosixPath(self.package).name)
+        kind, _, package = self.package.partition(":")
+        if kind == "npm":
+            return f"{package.replace('@', '-')}.tgz"
+        if kind == "deb":
+            return f"{package.replace('=', '_')}_all.deb"
+        return package.rpartition("@")[0].rpartition("/")[2]
 
 
+# A text that several sources have is of the first.
 SOURCES: tuple[Source, ...] = (
     Source(
         "cldr-annotations",
-        "npm",
-        "cldr-annotations-full",
-        "48.2.0",
+        "npm:cldr-annotations-full@48.2.0",
         "Unicode-3.0",
-        LANGUAGES,
         r"package/annotations/[a-z]{2}/annotations\.json",
         _emoji_names,
-        "28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
+        sha256="28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
     ),
     Source(
         "cldr-annotations-derived",
-        "npm",
-        "cldr-annotations-derived-full",
-        "48.2.0",
+        "npm:cldr-annotations-derived-full@48.2.0",
         "Unicode-3.0",
-        LANGUAGES,
         r"package/annotationsDerived/[a-z]{2}/annotations\.json",
         _emoji_names,
-        "4be946ff5815f806ec78b50363d577a769f2fbfb90c6380a44e161a92436996e",
+        sha256="4be946ff5815f806ec78b50363d577a769f2fbfb90c6380a44e161a92436996e",
     ),
     Source(
         "tuxpaint-stamps",
-        "deb",
-        "tuxpaint-stamps-default",
-        "2022.06.04-1",
+        "deb:tuxpaint-stamps-default=2022.06.04-1",
         "GPL-2.0-or-later",
-        LANGUAGES,
         r"\./usr/share/tuxpaint/stamps/.*\.txt",
         _stamps,
-        "6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
+        sha256="6db6c1bfc870a47f1499d6203b083522eacb57c5f9c87d468f2e92eb6d9d5f34",
     ),
     Source(
         "coco-cn-extension",
-        "git",
-        "https://github.com/li-xirong/coco-cn",
-        "22b218e394627df60ee3a05a72be080624728a99",
+        "https://github.com/li-xirong/coco-cn@22b218e394627df60ee3a05a72be080624728a99",
         "MIT",
-        ("zh",),
         r"data/coco-cn_ext\.icap2020\.txt",
         _listed_captions,
+        ("zh",),
     ),
     Source(
         "dutch-descriptions",
-        "git",
-        "https://github.com/cltl/DutchDescriptions",
-        "6fb4d8234a926b19befd997730a2da6b11d7b628",
+        "https://github.com/cltl/DutchDescriptions@6fb4d8234a926b19befd997730a2da6b11d7b628",
         "Apache-2.0",
-        ("nl",),
         r"Data/Dutch/Val/val\.[0-4]",
         _dutch_descriptions,
+        ("nl",),
     ),
     Source(
         "jsts",
-        "git",
-        "https://github.com/yahoojapan/JGLUE",
-        "6f071c09316baae89c3d083a90985b4b1cb9968c",
+        "https://github.com/yahoojapan/JGLUE@6f071c09316baae89c3d083a90985b4b1cb9968c",
         "CC-BY-SA-4.0",
-        ("ja",),
         r"datasets/jsts-v1\.3/train-v1\.3\.json",
         _jsts,
+        ("ja",),
     ),
     Source(
         "arabic-flickr8k",
-        "git",
-        "https://github.com/ObeidaElJundi/Arabic-Image-Captioning",
-        "2fc6ce89dc1032c4ebb7bdcaa7ebc5a3e83cc293",
+        "https://github.com/ObeidaElJundi/Arabic-Image-Captioning@2fc6ce89dc1032c4ebb7bdcaa7ebc5a3e83cc293",
         "none stated",
-        ("ar",),
         r"data/Flickr8k_text/Flickr8k\.arabic\.full\.txt",
         _listed_captions,
+        ("ar",),
     ),
     Source(
         "tatoeba",
-        "git",
-        "https://github.com/Helsinki-NLP/OPUS-MT-testsets",
-        "ac0f19c0be3cb4e0d9450fcb2d7a9847c4bdd180",
+        "https://github.com/Helsinki-NLP/OPUS-MT-testsets@ac0f19c0be3cb4e0d9450fcb2d7a9847c4bdd180",
         "CC-BY-2.0-FR",
-        LANGUAGES,
         r"datasets/helsinki_nlp/tatoeba/testsets/[a-z]{3}-[a-z]{3}/tatoeba-test-v[-\d]+\.[a-z]{3}(\.labels)?",
         _tatoeba,
     ),
-)
-# Sources that are read only if they are named.
-MORE_SOURCES: tuple[Source, ...] = (
     Source(
         "flickr8k-cn",
-        "git",
-        "https://github.com/li-xirong/flickr8kcn",
-        "a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        "https://github.com/li-xirong/flickr8kcn@a19b9aa4a7ad2a42741460d9f47385637ae270cd",
         "none stated",
-        ("zh",),
         r"data/flickr8kzhc\.caption\.txt",
         partial(_listed_captions, mark=" "),
+        ("zh",),
     ),
     Source(
         "framed-multi30k",
-        "git",
-        "https://github.com/FrameNetBrasil/framed-multi30k",
-        "1f2220ab03e680abe422a2efe2f1b5c566eb19ae",
+        "https://github.com/FrameNetBrasil/framed-multi30k@1f2220ab03e680abe422a2efe2f1b5c566eb19ae",
         "none stated",
-        ("pt",),
         r"data/flickr30k/captions\.txt\.gz",
         _listed_captions,
+        ("pt",),
     ),
     Source(
         "turkish-coco",
-        "git",
-        "https://github.com/giddyyupp/turkish-image-captioning",
-        "c9b7726e2326edad2d5fa7c889e5d19744f99457",
+        "https://github.com/giddyyupp/turkish-image-captioning@c9b7726e2326edad2d5fa7c889e5d19744f99457",
         "none stated",
-        ("tr",),
         r"MSCOCO/val/val_baseline_[12]\.json",
         _coco_captions,
+        ("tr",),
     ),
     Source(
         "mscoco-it",
-        "git",
-        "https://github.com/crux82/mscoco-it",
-        "a17da43a543496cdd7175596d44d03bee40984f9",
+        "https://github.com/crux82/mscoco-it@a17da43a543496cdd7175596d44d03bee40984f9",
         "none stated",
-        ("it",),
         r"mscoco-it/captions_ita_(dev|test)set_(un)?validated\.json\.gz",
         _coco_captions,
+        ("it",),
     ),
-    # the English captions of the test photos, translated by people; never trained on
     Source(
         "flickr8k-cn-test",
-        "git",
-        "https://github.com/li-xirong/flickr8kcn",
-        "a19b9aa4a7ad2a42741460d9f47385637ae270cd",
+        "https://github.com/li-xirong/flickr8kcn@a19b9aa4a7ad2a42741460d9f47385637ae270cd",
         "none stated",
-        ("zh",),
         r"data/flickr8kzhmtest\.captions\.txt",
         partial(_listed_captions, mark=" "),
+        ("zh",),
     ),
 )
+# Marks the name of a source that is only for measuring.
+TEST = "-test"
 
 
 def source_named(name: str) -> Source:
     """The source of a name."""
-    return next(source for source in (*SOURCES, *MORE_SOURCES) if source.name == name)
+    return next(source for source in SOURCES if source.name == name)
 
 
 @cache  # packages repeat many sentences
@@ -386,13 +339,13 @@ def _clean(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _run(command: Sequence[str], source: Source, cwd: Path | None = None, given: bytes = b"") -> bytes:
+def _run(source: Source, *command: str, cwd: Path | None = None) -> bytes:
     try:
-        return subprocess.run(command, cwd=cwd, input=given, capture_output=True, check=True).stdout
+        return subprocess.run(command, cwd=cwd, capture_output=True, check=True).stdout
     except (FileNotFoundError, subprocess.CalledProcessError) as error:
         said = getattr(error, "stderr", b"").decode("utf-8", "replace").strip() or error
         raise CapscoreError(
-            f"{source.name}: `{' '.join(command)}` failed ({said}); put {source.package} {source.version} as "
+            f"{source.name}: `{' '.join(command)}` failed ({said}); put {source.package} as "
             f"{source.file_name} into a folder for --from, or leave the source out with --sources"
         ) from None
 
@@ -402,65 +355,43 @@ def _fetch(source: Source, folder: Path) -> None:
     beside = folder / f".{source.file_name}.partial"
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    if source.kind == "git":
-        _run(["git", "init", "--quiet", "--bare", source.file_name], source, beside)
-        command = ["git", "fetch", "--quiet", "--depth", "1", source.package, source.version]
-        _run(command, source, beside / source.file_name)
+    kind, _, package = source.package.partition(":")
+    if kind == "npm":
+        _run(source, "npm", "pack", "--silent", package, cwd=beside)
+    elif kind == "deb":
+        _run(source, "apt-get", "download", package, cwd=beside)
     else:
-        npm = ["npm", "pack", "--silent", f"{source.package}@{source.version}"]
-        apt = ["apt-get", "download", f"{source.package}={source.version}"]
-        _run(npm if source.kind == "npm" else apt, source, beside)
+        address, _, commit = source.package.rpartition("@")
+        _run(source, "git", "init", "--quiet", "--bare", source.file_name, cwd=beside)
+        fetched = beside / source.file_name
+        _run(source, "git", "fetch", "--quiet", "--depth", "1", address, commit, cwd=fetched)
     (beside / source.file_name).rename(folder / source.file_name)
     shutil.rmtree(beside)
 
 
-def _check(source: Source, path: Path) -> None:
+def _files(source: Source, path: Path) -> Files:
+    """The wanted files of a package that is there, whole and of the pinned version, in order."""
     if not path.exists():
-        raise CapscoreError(
-            f"{source.name}: no {path.name} in {path.parent}; expected version {source.version}"
-        )
-    if source.kind == "git":
-        _run(["git", "cat-file", "-e", f"{source.version}^{{commit}}"], source, path)
-        return
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    if digest != source.sha256:
-        raise CapscoreError(f"{source.name}: {path} has the SHA-256 {digest}, expected {source.sha256}")
-
-
-def _tar_files(handle, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(fileobj=handle, mode="r|*") as archive:
-        for member in archive:
-            if member.isfile() and wanted.fullmatch(member.name):
-                yield member.name, archive.extractfile(member).read()
-
-
-def _deb_files(path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
-    # a Debian package is an ar archive: "!<arch>\n", then for each member a header of 60 bytes, its name in
-    # the first 16 and its size at 48, and its content, padded to an even length (deb(5), ar(5))
-    with path.open("rb") as handle:
-        handle.seek(8)
-        while header := handle.read(60):
-            if header.startswith(b"data.tar"):
-                yield from _tar_files(handle, wanted)
-                return
-            size = int(header[48:58])
-            handle.seek(size + size % 2, 1)
-    raise CapscoreError(f"{path} has no data.tar in it; expected a Debian package")
-
-
-def _git_files(source: Source, path: Path, wanted: re.Pattern[str]) -> Iterator[tuple[str, bytes]]:
-    listed = _run(["git", "ls-tree", "-r", "-z", "--name-only", source.version], source, path).split(b"\0")
-    names = [name for name in (entry.decode("utf-8") for entry in listed) if wanted.fullmatch(name)]
-    asked = "".join(f"{source.version}:{name}\n" for name in names).encode()
-    answer = _run(["git", "cat-file", "--batch"], source, path, asked)
-    at = 0
-    for name in names:
-        end = answer.index(b"\n", at)
-        _, kind, *size = answer[at:end].split(b" ")
-        if kind != b"blob":
-            raise CapscoreError(f"{source.name}: {path} lacks {name}; fetch the whole repository")
-        at = end + 1 + int(size[0]) + 1
-        yield name, answer[end + 1 : at - 1]
+        raise CapscoreError(f"{source.name}: no {path.name} in {path.parent}; expected {source.package}")
+    wanted = re.compile(source.files)
+    if not source.sha256:
+        commit = source.package.rpartition("@")[2]
+        listed = _run(source, "git", "ls-tree", "-r", "-z", "--name-only", commit, cwd=path).decode()
+        names = sorted(name for name in listed.split("\0") if wanted.fullmatch(name))
+        files = {name: _run(source, "git", "show", f"{commit}:{name}", cwd=path) for name in names}
+    else:
+        content = path.read_bytes()
+        if (digest := hashlib.sha256(content).hexdigest()) != source.sha256:
+            raise CapscoreError(f"{source.name}: {path} has the SHA-256 {digest}, expected {source.sha256}")
+        if source.package.startswith("deb:"):
+            content = _run(source, "dpkg-deb", "--fsys-tarfile", str(path))
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            members = [member for member in archive if member.isfile() and wanted.fullmatch(member.name)]
+            members.sort(key=lambda member: member.name)
+            files = {member.name: archive.extractfile(member).read() for member in members}
+    if not files:
+        raise CapscoreError(f"{source.name}: {path} has no file like {source.files}")
+    return files
 
 
 def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -469,21 +400,17 @@ def source_texts(source: Source, folder: str | Path, languages: Sequence[str]) -
     `folder` holds its package as `file_name`; CapscoreError if it is missing, damaged or of another version.
     Texts are in Unicode's form NFC with single blanks. Languages that the source lacks have no rows.
     """
-    path = Path(folder) / source.file_name
-    _check(source, path)
-    wanted = re.compile(source.files)
-    if source.kind == "npm":
-        with path.open("rb") as handle:
-            files = dict(_tar_files(handle, wanted))
-    else:
-        files = dict(_deb_files(path, wanted) if source.kind == "deb" else _git_files(source, path, wanted))
-    if not files:
-        raise CapscoreError(f"{source.name}: {path} has no file like {source.files}")
+    files = _files(source, Path(folder) / source.file_name)
     own = [language for language in languages if language in source.languages]
-    about = {"source": source.name, "licence": source.licence}
-    for key, language, text in source.read(dict(sorted(files.items())), own):
+    for key, language, text in source.read(files, own):
         if cleaned := _clean(text):
-            yield {"id": f"{source.name}/{key}", "text": cleaned, "language": language, **about}
+            yield {
+                "id": f"{source.name}/{key}",
+                "text": cleaned,
+                "language": language,
+                "source": source.name,
+                "licence": source.licence,
+            }
 
 
 def write_texts(
@@ -524,11 +451,11 @@ def read_texts(path: Path) -> Iterator[dict[str, Any]]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    known = {source.name: source for source in (*SOURCES, *MORE_SOURCES)}
+    known = {source.name: source for source in SOURCES}
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, required=True, help="folder to write <language>.jsonl to")
     parser.add_argument("--languages", default=",".join(LANGUAGES), help="default: %(default)s")
-    default = ",".join(source.name for source in SOURCES)
+    default = ",".join(name for name in known if not name.endswith(TEST))
     parser.add_argument("--sources", default=default, help="default: %(default)s")
     parser.add_argument("--from", dest="packages", type=Path, help="folder of packages; nothing is fetched")
     given = parser.parse_args(argv)

@@ -25,7 +25,7 @@ from weights.making.captions import (
     short_name,
 )
 from weights.making.jsonl import sources_file
-from weights.making.package_texts import MORE_SOURCES, SOURCES
+from weights.making.package_texts import SOURCES
 
 from .official_files import HELD, SAYS, text_row
 from .official_files import write_captions as write_official
@@ -253,7 +253,7 @@ def test_beside_the_file_stands_where_its_captions_come_from(made):
 
 
 def test_every_source_has_a_licence_and_a_package_no_address():
-    every = [*module.OTHER_SOURCES, *(source.name for source in (*SOURCES, *MORE_SOURCES))]
+    every = [*module.OTHER_SOURCES, *(source.name for source in SOURCES)]
     found = describe({"en": Counter(dict.fromkeys(every, 1)), "ja": Counter(grammar=7, tatoeba=4)})
     assert found[0]["name"].startswith("caption grammar of capscore") and found[0]["rows"] == 8
     tatoeba = "https://github.com/Helsinki-NLP/OPUS-MT-testsets"
@@ -261,7 +261,7 @@ def test_every_source_has_a_licence_and_a_package_no_address():
     assert len(found) == len(every) and all(part["license"] for part in found)
     (stamps,) = (part for part in found if part["name"].startswith("tuxpaint"))
     assert (stamps["name"], stamps["url"]) == (
-        "tuxpaint-stamps (deb package tuxpaint-stamps-default 2022.06.04-1)",
+        "tuxpaint-stamps (deb:tuxpaint-stamps-default=2022.06.04-1)",
         "",
     )
 
