@@ -90,7 +90,7 @@ export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 handbook: $(VENV)/.installed ## build the documentation: build/handbook
 	$(OFFLINE) $(BIN)/python -m docs.handbook
 
-# Wheels go into the Spaces unless INSTALL says otherwise: release, or git+URL@COMMIT.
+# Wheels go into the Spaces unless INSTALL=release.
 METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
 WEIGHTS := image_tower pr_mcs infometic mark_calibration
 publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]

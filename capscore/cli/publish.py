@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InputError, visible
 from ..files.console import make_console
@@ -19,9 +19,7 @@ Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar
 Name = Annotated[str | None, option("Name on the Hub. Default: that of what is published.")]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
 Private = Annotated[bool, option("Make a new repository private.", "--private")]
-Tag = Annotated[str | None, option("Tag the commit, such as capscore-0.7.0.")]
 OverwriteCard = Annotated[bool, option("Replace another card on the Hub.", "--overwrite-card")]
-DeleteStale = Annotated[bool, option("Delete files there that loading would read.", "--delete-stale")]
 
 
 def publish_metric(
@@ -29,20 +27,18 @@ def publish_metric(
     org: Org,
     install: Annotated[
         list[str],
-        option("release, a wheel, or git+URL@COMMIT; repeatable.", "--install", metavar="HOW"),
+        option("release, or a wheel; repeatable.", "--install", metavar="HOW"),
     ],
     dry_run: DryRun = False,
     private: Private = False,
-    tag: Tag = None,
     overwrite_card: OverwriteCard = False,
-    delete_stale: DeleteStale = False,
 ) -> None:
     """Publish a metric as a Space, for evaluate.load("ORG/METRIC").
 
     METRIC is mcs, pr_mcs, ref_clip_score, infometic, clip_score or cider.
 
-    --install says how the Space installs capscore: `release` (this version, from the package index), the path
-    of a wheel, which is put into the Space, or git+URL@COMMIT.
+    --install says how the Space installs capscore: `release` (this version, from the package index), or the
+    path of a wheel, which is put into the Space.
 
     The token is that of `hf auth login`, or HF_TOKEN.
 
@@ -55,24 +51,16 @@ def publish_metric(
     repo_id = _repo_id(org, metric)
     with as_usage():
         plan = plan_metric(metric, repo_id, install, endpoint=constants.ENDPOINT)
-    options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
-    _publish(plan, repo_id, dry_run, options)
+    _publish(plan, repo_id, dry_run, private, overwrite_card)
 
 
 def publish_weights(
     weights: Annotated[str, argument("WEIGHTS")],
     org: Org,
     name: Name = None,
-    include: Annotated[
-        list[str] | None, option("Pattern of further files, such as log.jsonl; repeatable.", metavar="GLOB")
-    ] = None,
-    revision: Annotated[str | None, option("Branch, created if needed. Default: main.")] = None,
-    create_pr: Annotated[bool, option("Open a pull request instead.", "--create-pr")] = False,
     dry_run: DryRun = False,
     private: Private = False,
-    tag: Tag = None,
     overwrite_card: OverwriteCard = False,
-    delete_stale: DeleteStale = False,
 ) -> None:
     """Publish weights as a model, for backbone="ORG/NAME" or weights="ORG/NAME".
 
@@ -97,10 +85,8 @@ def publish_weights(
             )
         folder = weights_folder(weights)
     with as_usage(InputError):
-        plan = plan_weights(folder, include or ())
-    options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
-    options |= {"revision": revision, "create_pr": create_pr}
-    _publish(plan, _repo_id(org, name or plan.name), dry_run, options)
+        plan = plan_weights(folder)
+    _publish(plan, _repo_id(org, name or plan.name), dry_run, private, overwrite_card)
 
 
 def publish_dataset(
@@ -113,9 +99,7 @@ def publish_dataset(
     name: Name = None,
     dry_run: DryRun = False,
     private: Private = False,
-    tag: Tag = None,
     overwrite_card: OverwriteCard = False,
-    delete_stale: DeleteStale = False,
 ) -> None:
     """Publish a benchmark as Parquet, for load_dataset("ORG/BENCHMARK", config).
 
@@ -135,11 +119,10 @@ def publish_dataset(
         builder_class(benchmark)
     repo_id = _repo_id(org, name or benchmark)
     disable_progress_bars()
-    options = {"private": private, "tag": tag, "overwrite_card": overwrite_card, "delete_stale": delete_stale}
     with tempfile.TemporaryDirectory() as folder:
         with as_usage(InputError):
             plan = plan_benchmark(benchmark, repo_id, Path(folder), config, data_dir=data_dir, say=say)
-        _publish(plan, repo_id, dry_run, options)
+        _publish(plan, repo_id, dry_run, private, overwrite_card)
 
 
 def _repo_id(org: str, name: str) -> str:
@@ -150,35 +133,30 @@ def _repo_id(org: str, name: str) -> str:
     return f"{org}/{name}"
 
 
-def _publish(plan: Plan, repo_id: str, dry_run: bool, options: dict[str, Any]) -> None:
-    """Print the files of a plan, and send them to the Hub unless it is a dry run; `options` are of `push`."""
+def _publish(plan: Plan, repo_id: str, dry_run: bool, private: bool, overwrite_card: bool) -> None:
+    """Print the files of a plan, and send them to the Hub unless it is a dry run."""
     from ..hub.push import push
 
     console = make_console()
     table = make_table("file", numbers=("size",))
-    table.add_column("", overflow="fold")
     sizes = {
         name: content.stat().st_size if isinstance(content, Path) else len(content)
         for name, content in plan.files.items()
     }
     for name, size in sizes.items():
-        table.add_row(name, readable_size(size), "")
-    for name, path in plan.left_out.items():
-        table.add_row(name, readable_size(path.stat().st_size), "not sent", style="dim")
+        table.add_row(name, readable_size(size))
     console.print(table)
     for note in plan.notes:
         say(f"note: {note}")
     if dry_run:
         files = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
         return print_line(console, f"dry run: {files}, would go to {repo_id} in one commit")
-    pushed = push(plan, repo_id, **options)
+    pushed = push(plan, repo_id, private=private, overwrite_card=overwrite_card)
     if pushed.changed:
         made = "created and filled" if pushed.created else "pushed to"
         print_line(console, f"{made} {repo_id}: {pushed.url}")
     else:
         print_line(console, f"{repo_id} already has all files; no commit was made")
-    if pushed.deleted:
-        print_line(console, f"deleted on the Hub: {', '.join(pushed.deleted)}")
     if pushed.kept_card:
         print_line(console, "the card on the Hub differs and was kept; --overwrite-card replaces it")
     loads = plan.loads.replace("{repo}", repo_id).replace("{commit}", pushed.commit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,6 @@ class Plan:
         loads: Call that loads it; "{repo}" and "{commit}" stand for its place on the Hub.
         reads: Function that picks, among the names of a repository's files, those that loading reads.
         name: Default name on the Hub, without the organisation.
-        left_out: Files of the folder that are not sent.
         notes: Remarks for whoever publishes.
     """
 
@@ -33,7 +32,6 @@ class Plan:
     loads: str
     reads: Callable[[Sequence[str]], Sequence[str]]
     name: str
-    left_out: Mapping[str, Path] = field(default_factory=dict)
     notes: Sequence[str] = ()
 
     def card(self) -> bytes:
@@ -48,11 +46,10 @@ class Pushed:
 
     Attributes:
         commit: Commit that holds the files.
-        url: Address of the commit, or of the pull request.
+        url: Address of the commit.
         created: Whether the repository is new.
         changed: False if the Hub already had all files, so that there is no new commit.
         kept_card: Whether another card on the Hub was kept.
-        deleted: Files that were deleted from the Hub in the same commit.
     """
 
     commit: str
@@ -60,86 +57,60 @@ class Pushed:
     created: bool
     changed: bool
     kept_card: bool
-    deleted: Sequence[str]
 
 
-def push(
-    plan: Plan,
-    repo_id: str,
-    *,
-    private: bool = False,
-    revision: str | None = None,
-    create_pr: bool = False,
-    tag: str | None = None,
-    overwrite_card: bool = False,
-    delete_stale: bool = False,
-) -> Pushed:
+def push(plan: Plan, repo_id: str, *, private: bool = False, overwrite_card: bool = False) -> Pushed:
     """Push the planned files in one commit.
 
     Args:
         plan: Result of `plan_weights`, `plan_metric` or `plan_benchmark`.
         repo_id: "org/name" on the Hub; created if needed.
         private: Whether a new repository is private. A public repository is an error.
-        revision: Branch, created from `main` if needed; None for `main`.
-        create_pr: Whether to open a pull request instead of committing.
-        tag: Tag of the new commit, such as "v1".
         overwrite_card: Whether to replace another card on the Hub; else it is kept.
-        delete_stale: Whether to delete, in the same commit, files on the Hub that loading would read and that
-            the plan lacks; else they are an error.
 
     Raises:
         InputError: `repo_id` is not a Hub id.
-        CapscoreError: the Hub is not available or refuses; says why, and what is on the Hub now.
+        CapscoreError: the Hub is not available or refuses, or has further files that loading would read; says
+            why.
     """
     check_repo_id(repo_id)
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, RepoCard, constants
+    from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 
     api, kind = HfApi(endpoint=constants.ENDPOINT, library_name="capscore"), plan.repo_type
-    branch = revision or constants.DEFAULT_REVISION
-    with _errors_of_the_hub("nothing was sent"):
+    with _errors_of_the_hub():
         api.whoami()  # without a token, says how to log in
         RepoCard(plan.card().decode("utf-8")).validate(repo_type=kind)
         created = not api.repo_exists(repo_id, repo_type=kind)
         if created:
             sdk = "gradio" if kind == "space" else None
             api.create_repo(repo_id, repo_type=kind, private=private or None, space_sdk=sdk)
-        elif private and not api.repo_info(repo_id, repo_type=kind).private:
+        info: Any = api.repo_info(repo_id, repo_type=kind)
+        if private and not info.private:
             raise CapscoreError(f"--private: {repo_id} exists and is public; nothing was sent")
-        if tag in {ref.name for ref in api.list_repo_refs(repo_id, repo_type=kind).tags}:
-            raise CapscoreError(f"{repo_id} has a tag {tag!r} already; nothing was sent")
-        if revision:
-            api.create_branch(repo_id, repo_type=kind, branch=revision, exist_ok=True)
-        info: Any = api.repo_info(repo_id, repo_type=kind, revision=branch)
         present = {file.rfilename for file in info.siblings or ()}
         kept_card = False
         if CARD in present and not created and not overwrite_card:
             card = api.hf_hub_download(repo_id, CARD, repo_type=kind, revision=info.sha)
             kept_card = Path(card).read_bytes() != plan.card()
-        stale = sorted(set(plan.reads(sorted(present | plan.files.keys()))) - plan.files.keys())
-        if stale and not delete_stale:
-            why = f"{repo_id} has further files that loading would read: {', '.join(stale)}; "
-            what = " deletes them in the same commit. Nothing was sent"
-            raise CapscoreError(why, Setting("delete_stale", True), what)
+        if stale := sorted(set(plan.reads(sorted(present | plan.files.keys()))) - plan.files.keys()):
+            raise CapscoreError(
+                f"{repo_id} has further files that loading would read: {', '.join(stale)}; delete them "
+                "there, or choose another name; nothing was sent"
+            )
         sent = {name: content for name, content in plan.files.items() if not (kept_card and name == CARD)}
         result = api.create_commit(
             repo_id,
-            [*map(CommitOperationDelete, stale), *(CommitOperationAdd(*item) for item in sent.items())],
+            [CommitOperationAdd(*item) for item in sent.items()],
             repo_type=kind,
             commit_message=f"Upload {plan.name} with capscore",
-            revision=branch,
-            create_pr=create_pr,
             parent_commit=info.sha,
         )
-    if tag is not None:
-        with _errors_of_the_hub(f"the commit {result.oid} is there, without a tag"):
-            api.create_tag(repo_id, repo_type=kind, tag=tag, revision=result.oid)
-    url = result.pr_url or result.commit_url
-    return Pushed(result.oid, url, created, result.oid != info.sha, kept_card, stale)
+    return Pushed(result.oid, result.commit_url, created, result.oid != info.sha, kept_card)
 
 
 @contextmanager
-def _errors_of_the_hub(state: str) -> Iterator[None]:
-    """Turn any error of the Hub into one that also says what is on the Hub now."""
+def _errors_of_the_hub() -> Iterator[None]:
+    """Turn any error of the Hub into one line."""
     from huggingface_hub import constants
 
     variable = offline_variable()
@@ -153,7 +124,9 @@ def _errors_of_the_hub(state: str) -> Iterator[None]:
         # an upload wraps the errors of its threads
         cause = f": {in_one_line(error.__cause__)}" if type(error) is RuntimeError and error.__cause__ else ""
         why = f"{type(error).__name__}: {in_one_line(error)}{cause}"
-        raise CapscoreError(f"the Hub ({constants.ENDPOINT}) refuses or fails: {why}; {state}") from error
+        raise CapscoreError(
+            f"the Hub ({constants.ENDPOINT}) refuses or fails: {why}; nothing was sent"
+        ) from error
 
 
 def read_card(text: str, path: Path) -> dict[str, Any]:

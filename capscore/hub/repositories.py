@@ -20,7 +20,6 @@ from ..files.shipped import benchmark_folder, module_folder
 from .push import CARD, Plan, read_card
 
 RELEASE = "release"
-_GIT = re.compile(r"git\+.+@[0-9a-f]{40}")
 _REQUIREMENT = re.compile(r"^(capscore(?:-weights)?)(\[[\w,-]+\])?\s*[<>=!~].*$", re.MULTILINE)
 # Licences, as the Hub writes them, that let anybody pass the annotations on.
 MAY_BE_PASSED_ON = frozenset(
@@ -37,7 +36,7 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
     Args:
         name: Name of the metric, such as "mcs".
         repo_id: "org/name" of the Space. `evaluate.load` wants the name to be that of the metric.
-        install: How the Space installs this library: "release"; "git+https://…@COMMIT"; or paths of wheels.
+        install: How the Space installs this library: "release", or paths of wheels, which it gets.
         endpoint: Address of the Hub.
 
     Raises:
@@ -82,29 +81,12 @@ def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, 
     ...     f"capscore[app]=={__version__}\\nnumpy\\n")
     True
     """
-    is_git = len(install) == 1 and _GIT.fullmatch(install[0]) is not None
-    wheels: dict[str, Path] = {}
-    if not is_git and list(install) != [RELEASE]:
-        wheels = {
-            Path(item).name.split("-")[0].replace("_", "-"): Path(item).expanduser() for item in install
-        }
-        if not wheels or not all(
-            path.name.split("-")[1:2] == [__version__] and zipfile.is_zipfile(path)
-            for path in wheels.values()
-        ):
-            expected = (
-                ": expected release, git+URL@COMMIT with the 40 digits of a commit, or wheels of capscore "
-                f"{__version__}"
-            )
-            raise InputError(Setting("install", list(install)), expected)
+    wheels = {} if list(install) == [RELEASE] else {_distribution(path): Path(path) for path in install}
     used: list[Path] = []
 
     def line(match: re.Match[str]) -> str:
         name, extras = match[1], match[2] or ""
-        if is_git:
-            part = "#subdirectory=weights" if name == "capscore-weights" else ""
-            return f"{name}{extras} @ {install[0]}{part}"
-        if not wheels:
+        if list(install) == [RELEASE]:
             return f"{name}{extras}=={__version__}"
         if name not in wheels:
             raise InputError(Setting("install"), f": the Space needs the wheel of {name} too")
@@ -112,6 +94,15 @@ def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, 
         return f"{name}{extras} @ {address}/{wheels[name].name}"
 
     return _REQUIREMENT.sub(line, text), used
+
+
+def _distribution(wheel: str) -> str:
+    """The distribution that is in a wheel of this version."""
+    name, version, *_ = [*Path(wheel).name.split("-"), ""]
+    if version != __version__ or not zipfile.is_zipfile(wheel):
+        expected = f": expected release, or wheels of capscore {__version__}"
+        raise InputError(Setting("install", wheel), expected)
+    return name.replace("_", "-")
 
 
 # ---- benchmarks ----

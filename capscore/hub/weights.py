@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
+from ..backbones import find
 from ..errors import CapscoreError, InputError, Setting
 from .push import CARD, Plan, read_card
 
 IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RUN = "run.json"  # facts of the card, with paths of this machine
-_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
-_FOR_PEOPLE = (CARD, "LICENSE*", "LICENCE*", "NOTICE*", "CITATION*")
+_FOR_PEOPLE = (CARD, "LICENSE", "LICENCE", "NOTICE", "CITATION")
 
 
-def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
+def plan_weights(folder: str | Path) -> Plan:
     """Check a folder, and list what to push from it.
 
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
@@ -26,12 +25,11 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     Args:
         folder: Saved student, fine-tuned tower, image tower, or network or mark calibration of InfoMetIC,
             with its card.
-        include: Patterns of further files to send ("log.jsonl", "checkpoints/step-000100/*").
 
     Raises:
-        InputError: there is no such folder, or a pattern matches nothing.
-        CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; a file
-            to send is a pickle; the card is missing, or says no licence or languages. Names the file.
+        InputError: there is no such folder.
+        CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; the
+            card is missing, or says no licence or languages. Names the file.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
@@ -47,7 +45,7 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
     for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
         if not data.get(name):
             raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
-    files, left_out = _sorted_out(folder, kind, include, card)
+    files, left_out = _sorted_out(folder, kind, card)
     backbone, notes = _load(folder, kind)
     _check_finite(folder / WEIGHTS)
     loads = "capscore.load(…, backbone='{repo}@{commit}')"
@@ -55,7 +53,8 @@ def plan_weights(folder: str | Path, include: Sequence[str] = ()) -> Plan:
         option = "weights" if kind == NETWORK else "marks"
         loads = f"capscore.load('infometic', backbone={backbone or '…'!r}, {option}='{{repo}}@{{commit}}')"
     name = folder.name.replace("_", "-")
-    return Plan("model", files, loads, partial(_files_read, kind), name, left_out, notes)
+    notes += [f"not sent: {', '.join(left_out)}"] if left_out else []
+    return Plan("model", files, loads, partial(_files_read, kind), name, notes)
 
 
 def weights_kind(folder: Path) -> str:
@@ -92,31 +91,20 @@ def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
 
 
-def _sorted_out(
-    folder: Path, kind: str, include: Sequence[str], card: str
-) -> tuple[dict[str, Path], dict[str, Path]]:
-    """Files to send and to leave out, by name; files that the card shows are sent."""
+def _sorted_out(folder: Path, kind: str, card: str) -> tuple[dict[str, Path], list[str]]:
+    """Files to send by name, among them those that the card shows; and names of those that stay here."""
     paths = {
         path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
     }
-    for pattern in include:
-        if not any(fnmatchcase(name, pattern) for name in paths):
-            raise InputError(Setting("include", pattern), f" matches no file in {folder}")
-    read, patterns = _files_read(kind, list(paths)), (*_FOR_PEOPLE, *include)
+    read = _files_read(kind, list(paths))
     files = {
         name: path
         for name, path in paths.items()
-        if name in read or f"]({name})" in card or any(fnmatchcase(name, pattern) for pattern in patterns)
+        if name in read or f"]({name})" in card or name.startswith(_FOR_PEOPLE)
     }
-    for path in files.values():
-        if path.suffix.lower() in _PICKLES:
-            raise CapscoreError(
-                f"{path} is a pickle, which may run code on the machine of whoever loads it: it is not sent. "
-                "Use safetensors for weights, and take it out of the folder"
-            )
     if WEIGHTS not in files:
         raise CapscoreError(f"{folder} has no {WEIGHTS}")
-    return files, {name: path for name, path in paths.items() if name not in files}
+    return files, [name for name in paths if name not in files]
 
 
 def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
@@ -125,23 +113,22 @@ def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
         from ..backbones.embedded.backbone import load_image_tower
 
         load_image_tower(folder)
-    elif kind == MARK_CALIBRATION:
+        return "", []
+    if kind == MARK_CALIBRATION:
         from ..infometic.mark_calibration import load_mark_calibration
 
         return load_mark_calibration(folder).backbone, []
-    elif kind == NETWORK:
-        from ..infometic.network import InfoMetIC
-
-        backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
-        if not backbone:
-            return "", ["the weights do not name their backbone: whoever loads them has to know it"]
-        if _is_local(backbone) or ("/" not in backbone and not _is_known(backbone)):
-            why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
-            return backbone, [f"{why}: whoever loads it needs that folder too, as backbone=…"]
-        return backbone, []
-    else:
+    if kind != NETWORK:
         return "", _load_text_tower(folder, kind)
-    return "", []
+    from ..infometic.network import InfoMetIC
+
+    backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
+    if not backbone:
+        return "", ["the weights do not name their backbone: whoever loads them has to know it"]
+    if _is_local(backbone) or ("/" not in backbone and find(backbone) is None):
+        why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
+        return backbone, [f"{why}: whoever loads it needs that folder too, as backbone=…"]
+    return backbone, []
 
 
 def _load_text_tower(folder: Path, kind: str) -> list[str]:
@@ -168,15 +155,9 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     return ["the tower names no image tower: whoever loads it has to give image_tower=…"]
 
 
-def _is_known(backbone: str) -> bool:
-    from ..backbones import find
-
-    return find(backbone) is not None
-
-
 def _is_local(spec: str) -> bool:
     """Whether a backbone is a folder on this machine."""
-    if not spec or _is_known(spec):
+    if not spec or find(spec) is not None:
         return False
     return spec.startswith(("/", ".", "~")) or "\\" in spec or Path(os.path.expanduser(spec)).exists()
 

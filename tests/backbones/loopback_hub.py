@@ -38,12 +38,11 @@ class LoopbackHub:
     def __init__(self, root: Path | None = None) -> None:
         self.root = root
         self.repos: dict[str, dict[str, Path]] = {}
-        self.tags: dict[str, set[str]] = {}  # which of a repository's names are tags
         self.users: dict[str, str] = {}  # token → the user, who may write to what begins with "user/"
         self.private: set[str] = set()
         self.gated: set[str] = set()
         self.broken = False  # every answer is 503
-        self.refused: dict[str, int] = {}  # step of a push ("lfs", "commit", "tag", …) → status of its answer
+        self.refused: dict[str, int] = {}  # step of a push ("lfs", "commit", …) → status of its answer
         self.ignored: set[str] = set()  # names that a .gitignore there has
         self.served: list[str] = []  # "org/name/file" for every file sent
         self.steps: list[str] = []  # what was written, in order: "create", "lfs", "commit", …
@@ -134,9 +133,7 @@ class LoopbackHub:
         self._objects[oid] = content
         return 200, {}
 
-    def commit(
-        self, repo: str, revision: str, lines: list[dict[str, Any]], *, pull_request: bool
-    ) -> tuple[int, dict[str, Any]]:
+    def commit(self, repo: str, revision: str, lines: list[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
         header = next(line["value"] for line in lines if line["key"] == "header")
         head = self.commit_of(repo, revision)
         if head is None:
@@ -150,9 +147,6 @@ class LoopbackHub:
             if key == "header":
                 continue
             path = folder / value["path"]
-            if key == "deletedFile":
-                path.unlink()
-                continue
             path.parent.mkdir(parents=True, exist_ok=True)
             if key == "file":
                 path.write_bytes(base64.b64decode(value["content"]))
@@ -160,44 +154,12 @@ class LoopbackHub:
                 path.write_bytes(self._objects[value["oid"]])
             else:
                 return 400, {"error": f"{key} {value['path']}: no such object"}
-        requests = sum(name.startswith("refs/pr/") for name in self.repos[repo])
-        target = f"refs/pr/{requests + 1}" if pull_request else revision
-        made = self.add(repo, folder, tag=target)
+        made = self.add(repo, folder, tag=revision)
         self.messages.append(header["summary"])
         return 200, {
             "success": True,
             "commitOid": made,
             "commitUrl": f"{self.url}/{repo}/commit/{made}",
-            **({"pullRequestUrl": f"{self.url}/{repo}/discussions/{requests + 1}"} if pull_request else {}),
-        }
-
-    def branch(self, repo: str, name: str, start: str) -> tuple[int, dict[str, Any]]:
-        if name in self.repos[repo]:
-            return 409, {"error": "Reference already exists"}
-        if start not in self.repos[repo]:
-            return 404, {"code": "RevisionNotFound"}
-        self.repos[repo][name] = self.repos[repo][start]
-        return 200, {}
-
-    def tag(self, repo: str, revision: str, name: str) -> tuple[int, dict[str, Any]]:
-        if name in self.repos[repo]:
-            return 409, {"error": "Tag already exists"}
-        self.repos[repo][name] = self.repos[repo][revision]
-        self.tags.setdefault(repo, set()).add(name)
-        return 200, {}
-
-    def refs(self, repo: str) -> dict[str, Any]:
-        tags = self.tags.get(repo, set())
-        named = [
-            {"name": name, "ref": f"refs/{kind}/{name}", "targetCommit": self.commit_of(repo, name)}
-            for name in self.repos[repo]
-            if len(name) != 40 and not name.startswith("refs/")
-            for kind in ("tags" if name in tags else "heads",)
-        ]
-        return {
-            "branches": [ref for ref in named if ref["ref"].startswith("refs/heads/")],
-            "tags": [ref for ref in named if ref["ref"].startswith("refs/tags/")],
-            "converts": [],
         }
 
     def _new_folder(self, repo: str) -> Path:
@@ -290,8 +252,6 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 repo, rest = "/".join(parts[:2]), parts[2:]
             if repo not in hub.repos or not self.sees(repo):
                 return self.refuse(404, "RepoNotFound")
-            if rest == ["refs"]:
-                return self.send_json(hub.refs(repo))
             revision = rest[1] if len(rest) > 1 else "main"
             commit = hub.commit_of(repo, revision)
             if commit is None:
@@ -337,24 +297,15 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 return self.refuse(404, "RepoNotFound")
             if repo in hub.gated:
                 return self.refuse(403, "GatedRepo")
-            query = parse_qs(urlsplit(self.path).query)
-            pull_request = query.get("create_pr") == ["1"]
             name, revision = rest
-            if _owner(repo) != user and not pull_request and name != "lfs-batch":
-                return self.refuse(403, "", "Forbidden: pass `create_pr=1` to open a Pull Request")
+            if _owner(repo) != user and name != "lfs-batch":
+                return self.refuse(403, "", "Forbidden")
             steps = {
                 "preupload": lambda: hub.preupload(repo, revision, json.loads(body)),
                 "lfs-batch": lambda: hub.lfs_batch(json.loads(body)),
                 "commit": lambda: hub.commit(
-                    repo,
-                    revision,
-                    [json.loads(line) for line in body.splitlines()],
-                    pull_request=pull_request,
+                    repo, revision, [json.loads(line) for line in body.splitlines()]
                 ),
-                "branch": lambda: hub.branch(
-                    repo, revision, json.loads(body or b"{}").get("startingPoint", "main")
-                ),
-                "tag": lambda: hub.tag(repo, revision, json.loads(body)["tag"]),
             }
             return self.step(name, steps[name])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 import zipfile
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
 
 import capscore
 from capscore.errors import InputError
@@ -21,7 +21,7 @@ from capscore.hub.weights import plan_weights
 from tests.backbones.loopback_hub import clean_environment
 from tests.datasets_scripts.conftest import official
 
-from .conftest import change, done, failed, publish
+from .conftest import change, done, failed
 
 pytestmark = [
     pytest.mark.usefixtures("embedded_is_read_once"),
@@ -70,23 +70,15 @@ def test_a_metric_with_wheels_in_its_space(hub, wheels):
     assert library.name in said and weights.name in said and "would go to jo/pr_mcs" in said
 
 
-@pytest.mark.parametrize(
-    ("install", "message"),
-    [
-        ([], "Missing option '--install'"),
-        (["capscore.zip"], "expected release"),
-        (["nothing.whl"], "expected release"),
-        (["git+https://example.org/capscore@main"], "with the 40 digits of a commit"),
-        (["git+https://example.org/capscore@" + 40 * "a", "release"], "with the 40 digits"),
-        ([f"capscore-{VERSION}-py3-none-any.whl"], f"wheels of capscore {VERSION}"),
-    ],
-)
-def test_ways_to_install_that_are_none(install, message, tmp_path, monkeypatch):
+@pytest.mark.parametrize("install", ["capscore.zip", "git+https://example.org/capscore@main", "damaged"])
+def test_what_is_no_way_to_install(install, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path(f"capscore-{VERSION}-py3-none-any.whl").write_bytes(b"PK")
-    options = [part for how in install for part in ("--install", how)]
-    result = publish("metric", "mcs", "--org", "jo", *options)
-    assert result.exit_code == 2 and message in " ".join(re.sub("[│╰╯─]", " ", result.stderr).split())
+    wheel = f"capscore-{VERSION}-py3-none-any.whl"
+    Path(wheel).write_bytes(b"PK")
+    message = failed(
+        "metric", "mcs", "--org", "jo", "--install", wheel if install == "damaged" else install, code=2
+    )
+    assert f"expected release, or wheels of capscore {VERSION}" in message
 
 
 def test_a_metric_or_an_organisation_that_is_none():
@@ -158,37 +150,6 @@ def test_installed_weights_give_the_same_scores_from_the_hub(hub, elsewhere, emb
     assert f"weights:jo/infometic@{hub.commit_of('jo/infometic', 'main')}" in found["published"][1]
 
 
-def loading(spec: str) -> str:
-    with pytest.raises(capscore.CapscoreError) as raised:
-        capscore.load("pr_mcs", backbone=spec, device="cpu")
-    return str(raised.value)
-
-
-def test_weights_that_cannot_be_loaded_from_the_hub(hub):
-    done("weights", "pr_mcs", "--org", "jo")
-    assert "'jo/pr-mcs'" in loading("jo/pr-mcs@v9") and "revision 'v9'" in loading("jo/pr-mcs@v9")
-    weights = hub.repos["jo/pr-mcs"]["main"] / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-100] ^= 0xFF
-    hub.gated.add("jo/pr-mcs")
-    assert "'jo/pr-mcs' is gated: accept its terms on its page" in loading("jo/pr-mcs")
-    hub.gated.clear()
-    weights.unlink()
-    assert "model.safetensors" in loading("jo/pr-mcs")
-    weights.write_bytes(bytes(content))
-    assert re.search(r"model\.safetensors|capscore_tuned\.json", loading("jo/pr-mcs"))
-
-
-@pytest.mark.parametrize("way", ["broken", "offline"])
-def test_weights_that_were_never_downloaded_where_there_is_no_hub(way, hub, monkeypatch):
-    if way == "offline":
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    hub.broken = True
-    said = loading("org/none")
-    assert "has no copy" in said
-    assert ("HF_HUB_OFFLINE is set, so the network is not used" if way == "offline" else "503") in said
-
-
 # ---- data sets ----
 
 
@@ -232,74 +193,39 @@ def test_what_is_sent_is_what_the_dry_run_lists(hub, student, monkeypatch):
     with monkeypatch.context() as patch:
         patch.delenv("HF_TOKEN")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        hub.broken = True
-        listed = done(*send(student, "--dry-run", "--private", "--tag", "v1", "--revision", "next"))
-    assert re.search(r"log\.jsonl .* not sent", listed) and all(name in listed for name in files)
+        listed = done(*send(student, "--dry-run", "--private"))
+    assert "not sent: log.jsonl" in listed and all(name in listed for name in files)
     assert f"dry run: {len(files)} files, " in listed and "to jo/tiny in one commit" in listed
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
-    hub.broken = False
-    said, commit = done(*send(student, "--tag", "v1")), hub.commit_of("jo/tiny", "main")
+    said, commit = done(*send(student)), hub.commit_of("jo/tiny", "main")
     assert f"created and filled jo/tiny: {hub.url}/jo/tiny/commit/{commit}" in said
     assert f"capscore.load(…, backbone='jo/tiny@{commit}')" in said
-    assert hub.steps == ["create", "lfs", "commit", "tag"] and hub.commit_of("jo/tiny", "v1") == commit
-    held = hub.files_of("jo/tiny")
-    assert held.keys() == {*files, ".gitattributes"}
-    assert all(held[name] == path.read_bytes() for name, path in files.items())
-    again = push(plan_weights(student), "jo/tiny", overwrite_card=True)
-    assert (again.changed, again.commit, again.created) == (False, commit, False)
+    assert hub.steps == ["create", "lfs", "commit"] and hub.messages[-1] == "Upload tiny with capscore"
+    assert hub.files_of("jo/tiny").keys() == {*files, ".gitattributes"}
 
 
-def test_another_card_is_kept_and_stale_files_stay_unless_told(hub, student):
-    (student / "added_tokens.json").write_text("{}")
-    push(plan_weights(student), "jo/tiny")
-    (student / "added_tokens.json").unlink()
-    before, steps = hub.files_of("jo/tiny"), list(hub.steps)
-    message = failed(*send(student))
-    assert "files that loading would read" in message and "added_tokens.json; --delete-stale" in message
-    assert hub.files_of("jo/tiny") == before and hub.steps == steps
-    (student / "README.md").write_text((student / "README.md").read_text() + "More.\n")
-    said = done(*send(student, "--delete-stale"))
-    assert "deleted on the Hub: added_tokens.json" in said
-    assert "the card on the Hub differs and was kept" in said
-    held = hub.files_of("jo/tiny")
-    assert held["README.md"] == before["README.md"] and held.keys() == before.keys() - {"added_tokens.json"}
-    assert not push(plan_weights(student), "jo/tiny", overwrite_card=True).kept_card
-    assert hub.files_of("jo/tiny")["README.md"].endswith(b"More.\n")
-
-
-def test_a_network_does_not_replace_a_tower_silently_and_leaves_further_files(hub, network, student):
+def test_a_network_does_not_replace_a_tower_and_further_files_stay(hub, network, student):
     push(plan_weights(student), "jo/tiny")
     message = "jo/tiny has further files that loading would read: capscore_student.json; "
     assert message in failed("weights", network, "--org", "jo", "--name", "tiny")
-    push(plan_weights(network, ["result.json"]), "jo/net")
-    change(network / "config.json", notes={"recipe": "infometic", "steps": 7})
-    assert push(plan_weights(network), "jo/net").deleted == []
-    assert "result.json" in hub.files_of("jo/net")
-
-
-def test_branches_tags_pull_requests_and_private_repositories(hub, student, monkeypatch):
-    first = push(plan_weights(student), "jo/tiny", tag="v1").commit
+    (student / "LICENSE").write_text("x")
+    push(plan_weights(student), "jo/tiny")
+    (student / "LICENSE").unlink()
     change(student / "capscore_student.json", teacher="another")
-    second = push(plan_weights(student), "jo/tiny", revision="next").commit
-    assert hub.commit_of("jo/tiny", "main") == first != second == hub.commit_of("jo/tiny", "next")
-    before, steps = hub.files_of("jo/tiny"), list(hub.steps)
-    assert "has a tag 'v1' already; nothing was sent" in failed(*send(student, "--tag", "v1"))
-    assert "--private: jo/tiny exists and is public" in failed(*send(student, "--private"))
-    assert hub.steps == steps
+    assert push(plan_weights(student), "jo/tiny").changed and "LICENSE" in hub.files_of("jo/tiny")
+
+
+def test_private_repositories(hub, student):
     push(plan_weights(student), "jo/secret", private=True)
     assert hub.private == {"jo/secret"}
-    monkeypatch.setenv("HF_TOKEN", "hf_ann")
-    assert f"{hub.url}/jo/tiny/discussions/1" in done(*send(student, "--create-pr"))
-    assert hub.files_of("jo/tiny") == before
-    assert b"another" in hub.files_of("jo/tiny", "refs/pr/1")["capscore_student.json"]
+    push(plan_weights(student), "jo/tiny")
+    assert "--private: jo/tiny exists and is public" in failed(*send(student, "--private"))
 
 
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
 def test_a_failure_leaves_no_half_commit(hub, student, step):
     commit = push(plan_weights(student), "jo/tiny").commit
     before, weights = hub.files_of("jo/tiny"), student / "model.safetensors"
-    from safetensors.torch import load_file, save_file
-
     tensors = load_file(weights)
     tensors["projection.bias"] += 1
     save_file(tensors, weights, metadata={"format": "pt"})
@@ -308,17 +234,8 @@ def test_a_failure_leaves_no_half_commit(hub, student, step):
     assert "422" in message and message.endswith("; nothing was sent")
     assert hub.commit_of("jo/tiny", "main") == commit and hub.files_of("jo/tiny") == before
     hub.refused.clear()
-    assert push(plan_weights(student), "jo/tiny").changed
+    push(plan_weights(student), "jo/tiny")
     assert hub.files_of("jo/tiny")["model.safetensors"] == weights.read_bytes()
-
-
-def test_a_failure_says_what_was_made_before_it(hub, student):
-    hub.refused["commit"] = 422
-    assert failed(*send(student)).endswith("; nothing was sent")
-    assert hub.files_of("jo/tiny").keys() == {".gitattributes"}
-    hub.refused = {"tag": 422}
-    message = failed(*send(student, "--tag", "v1"))
-    assert message.endswith(f"; the commit {hub.commit_of('jo/tiny', 'main')} is there, without a tag")
 
 
 def test_somebody_who_is_faster(hub, student):
@@ -337,13 +254,11 @@ def test_somebody_who_is_faster(hub, student):
 
 
 @pytest.mark.parametrize(
-    "name, value, message",
+    ("name", "value", "message"),
     [
         ("HF_TOKEN", None, "no token found"),
-        ("HF_TOKEN", "hf_old", "HF_TOKEN environment variable is invalid"),
         ("HF_TOKEN", "hf_ann", "403"),
         ("HF_HUB_OFFLINE", "1", "HF_HUB_OFFLINE is set, so nothing was sent; --dry-run needs no network"),
-        ("TRANSFORMERS_OFFLINE", "1", "TRANSFORMERS_OFFLINE is set, so nothing was sent"),
         ("ENDPOINT", "http://127.0.0.1:9", "the Hub (http://127.0.0.1:9)"),
         ("broken", True, "503"),
         ("license", "my-own", "must be one of them"),
@@ -370,13 +285,6 @@ def test_nothing_is_sent_where_the_hub_refuses_or_is_not_there(
 
 def test_repositories_of_somebody_else(hub, student):
     hub.add("ann/tiny", student)
-    hub.add("ann/secret", student)
-    hub.private.add("ann/secret")
-    for name in ("tiny", "secret", "new"):
-        options = ("--org", "ann", "--name", name, "--overwrite-card")
-        assert "403" in failed("weights", student, *options)
+    for name in ("tiny", "new"):
+        assert "403" in failed("weights", student, "--org", "ann", "--name", name, "--overwrite-card")
     assert hub.steps == []
-    push(plan_weights(student), "jo/tiny")
-    hub.gated.add("jo/tiny")
-    change(student / "capscore_student.json", teacher="another")
-    assert "gated" in failed(*send(student)).lower()
