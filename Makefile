@@ -74,6 +74,7 @@ lint: $(VENV)/.installed ## check style, formatting and types
 	$(BIN)/ruff check --no-cache .  # its cache does not notice that a module has moved
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(VENV)/.installed ## correct style and formatting
 	$(BIN)/ruff check --fix .

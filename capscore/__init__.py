@@ -112,6 +112,8 @@ if TYPE_CHECKING:
         InputError,
         LanguageWarning,
         MissingExtraError,
+        RecipeWarning,
+        RegionWarning,
         ResultWriteError,
         TruncationWarning,
     )

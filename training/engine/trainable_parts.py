@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm  # noqa: PLC2701
 
 from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
