@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import tarfile
-import zipfile
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ import yaml
 from hatchling.builders.sdist import SdistBuilder
 from hatchling.builders.wheel import WheelBuilder
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 import capscore
 from capscore.backbones import find, registry
@@ -55,31 +57,46 @@ def test_a_package_states_its_licence_and_has_its_text(name):
     folder, licence, line = PACKAGES[name]
     assert re.findall(r"^license = (.*)$", project(name), re.M) == [f'"{licence}"']
     assert re.findall(r"^license-files = (.*)$", project(name), re.M) == ['["LICENSE"]']
-    assert re.findall(r'^version = "(.*)"$', project(name), re.M) == [capscore.__version__]
     assert "License ::" not in project(name), "a classifier besides the SPDX expression is refused by PyPI"
     text = (folder / "LICENSE").read_text(encoding="utf-8")
     assert re.search(rf"^ *{re.escape(line)}$", text, re.M) and len(text) > 10_000, "the whole text"
 
 
 @pytest.fixture(scope="module", params=[WheelBuilder, pytest.param(SdistBuilder, marks=pytest.mark.slow)])
-def built(request, tmp_path_factory) -> dict[str, list[str]]:
-    """Name of a package → the files that are in it, built as pip does."""
+def archives(request, tmp_path_factory) -> dict[str, dict[str, Path]]:
+    """Name of a package → its files, built as pip does."""
     found = {}
     for name, (folder, _, _) in PACKAGES.items():
         out = next(request.param(str(folder)).build(directory=str(tmp_path_factory.mktemp("built"))))
-        if out.endswith(".whl"):
-            found[name] = zipfile.ZipFile(out).namelist()
-        else:
-            found[name] = [file.partition("/")[2] for file in tarfile.open(out).getnames()]
+        unpacked = tmp_path_factory.mktemp("unpacked")
+        shutil.unpack_archive(out, unpacked, "zip" if out.endswith(".whl") else "gztar")
+        top = unpacked if out.endswith(".whl") else next(unpacked.iterdir())
+        found[name] = {path.relative_to(top).as_posix(): path for path in top.rglob("*") if path.is_file()}
     return found
 
 
-def weights_in(files: list[str]) -> set[str]:
+def metadata_of(files: dict[str, Path]) -> str:
+    return next(path for path in files.values() if path.name in ("METADATA", "PKG-INFO")).read_text("utf-8")
+
+
+def test_archives_have_the_version_of_the_code_and_links_that_lead_somewhere(archives):
+    texts = {name: metadata_of(files) for name, files in archives.items()}
+    for name, text in texts.items():
+        assert re.findall(r"^Version: (.*)$", text, re.M) == [capscore.__version__], name
+    links = re.findall(r"\]\(([^)]+)\)", texts["capscore"])
+    assert len(links) > 20 and all(link.startswith(("https://", "#")) for link in links)
+    (weights,) = re.findall(r"^Requires-Dist: capscore-weights(\S+);", texts["capscore"], re.M)
+    major, minor, _ = Version(capscore.__version__).release
+    assert capscore.__version__ in SpecifierSet(weights)
+    assert f"{major}.{minor + 1}.0" not in SpecifierSet(weights)
+
+
+def weights_in(files: Iterable[str]) -> set[str]:
     return {name for name in files if name.endswith((".safetensors", ".bin", ".pt", ".pth", ".npz", ".onnx"))}
 
 
-def test_the_library_carries_no_weights_that_are_not_free(built):
-    files = built["capscore"]
+def test_the_library_carries_no_weights_that_are_not_free(archives):
+    files = archives["capscore"]
     assert "capscore/__init__.py" in files and len(files) > 200
     assert weights_in(files) == FREE_WEIGHTS
     assert not [name for name in files if "capscore_weights" in name]
@@ -89,8 +106,8 @@ def test_the_library_carries_no_weights_that_are_not_free(built):
     )
 
 
-def test_the_weights_carry_no_code(built):
-    files = built["capscore-weights"]
+def test_the_weights_carry_no_code(archives):
+    files = archives["capscore-weights"]
     assert weights_in(files) == {f"capscore_weights/{folder}/model.safetensors" for folder in FOLDERS}
     assert {f"capscore_weights/{folder}/README.md" for folder in FOLDERS} <= set(files)
     assert any(name.endswith("LICENSE") for name in files)

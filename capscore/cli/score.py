@@ -17,7 +17,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -242,8 +241,7 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
         metrics[name] = {"mean": whole.pop(name), **whole}
         if name in placed:
             metrics[name]["calibration"] = placed[name].to_dict()
-    # metrics that compare texts run without torch
-    installed = {name: version(name) if find_spec(name) else None for name in ("torch", "numpy")}
+    installed = {name: version(name) for name in ("torch", "numpy")}
     return {
         **about,
         "rows": run.source.n_rows,

@@ -147,5 +147,5 @@ _SOURCES: dict[str, tuple[tuple[str, ...], str, str, Callable[[str], Tagger]]] =
     "th": (("pythainlp",), "pythainlp", "th", thai_tagger),
     "zh": (("rjieba", "opencc"), "rjieba", "zh", chinese_tagger),
     "ru": (("pymorphy3", "pymorphy3_dicts_ru"), "pymorphy3", "nouns", pymorphy_tagger),
-    "uk": (("pymorphy3", "pymorphy3_dicts_uk"), "pymorphy3", "nouns", pymorphy_tagger),
+    "uk": (("pymorphy3", "pymorphy3_dicts_uk"), "pymorphy3", "nouns-gpl", pymorphy_tagger),
 }

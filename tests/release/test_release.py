@@ -5,11 +5,13 @@ from __future__ import annotations
 import doctest
 import importlib
 import zipfile
+from email.message import Message
+from importlib.metadata import metadata
 
 import pytest
 
 from .archives import check_contents, requirements
-from .licences import not_free
+from .licences import is_free, not_free, stated
 
 MODULES = [
     *("docs.handbook.made_pages", "docs.measured", "tests.golden.releases", "tests.release.licences"),
@@ -24,17 +26,33 @@ def test_examples_of_tools(name):
     assert outcome.attempted and not outcome.failed
 
 
-def test_licences_that_are_not_free_are_named():
-    packages = {
-        "one": "Apache Software License; MIT License",
-        "two": "LGPL-3.0-or-later",
-        "three": "GPL-2.0-only",
-        "four": "UNKNOWN",
-        "nvidia-cublas": "NVIDIA Proprietary Software",
-        "capscore-weights": "CC-BY-NC-4.0",
-        "five": "SUMMIT licence",  # no word of its own is MIT
-    }
-    assert not_free(packages) == {"three": "GPL-2.0-only", "four": "UNKNOWN", "five": "SUMMIT licence"}
+@pytest.mark.parametrize("extra", metadata("capscore").get_all("Provides-Extra"))
+def test_an_extra_brings_only_what_is_free_unless_its_name_says_otherwise(extra):
+    refused = {name: licence for name, licence in not_free(extra).items() if licence != "is not installed"}
+    assert refused == {}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "licences"),
+    [
+        ({"License-Expression": "MIT", "License": "GPL"}, ["MIT"]),
+        (
+            {"Classifier": "License :: OSI Approved :: MIT License", "License": "GPLv3"},
+            ["MIT License", "GPLv3"],
+        ),
+        (
+            {"Classifier": "License :: OSI Approved :: BSD License", "License": "Copyright\n…"},
+            ["BSD License"],
+        ),
+        ({"Classifier": "Programming Language :: Python"}, [""]),
+    ],
+)
+def test_what_a_package_states(metadata, licences):
+    message = Message()
+    for name, value in metadata.items():
+        message[name] = value
+    assert stated(message) == licences
+    assert not is_free("") and not is_free("GPLv3") and not is_free("GPL-3.0-only")
 
 
 def wheel(path, name, members):

