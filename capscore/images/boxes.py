@@ -23,13 +23,13 @@ def check_boxes(boxes: Any, size: tuple[int, int], *, row: int | None = None) ->
     """Boxes from a user → float64 (m, 4), clipped to the photo.
 
     Args:
-        boxes: m boxes: lists, tuples, an array (m, 4) or a tensor. An empty list gives (0, 4).
+        boxes: m boxes: lists, tuples, an array (m, 4) or a tensor.
         size: Width and height of the upright photo in pixels.
         row: Number of the boxes' row, for error messages.
 
     Raises:
-        InputError: a box is not four finite numbers, is inverted or empty, or lies entirely outside the
-            photo; the message has the number of the box, counted from 0. Or there are more than `MAX_BOXES`.
+        InputError: a box is not four finite numbers, has no area, or lies outside the photo; or there are
+            more than `MAX_BOXES`.
 
     >>> check_boxes([[-5, 10, 40, 99.5]], (64, 48))
     array([[ 0., 10., 40., 48.]])
@@ -86,8 +86,6 @@ def areas(boxes: np.ndarray) -> np.ndarray:
 
 def overlaps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Intersection over union of each box in `a` (n, 4) with each in `b` (m, 4): float64 (n, m) in [0, 1].
-
-    The overlap is 0 if the union has no area.
 
     >>> overlaps(np.array([[0, 0, 2, 2]]), np.array([[1, 0, 3, 2], [0, 0, 2, 2], [5, 5, 6, 6]]))
     array([[0.33333333, 1.        , 0.        ]])

@@ -1,13 +1,9 @@
 """Images from http(s) addresses: within a time, up to a size, and only from hosts that may be asked.
 
-The name of the host is looked up once, and the connection is made to the address that was checked, so that a
-second answer of the name server changes nothing; TLS checks the certificate against the name. Proxies of the
-environment (HTTP_PROXY, …) are not used: what a proxy connects to cannot be checked. No password of ~/.netrc
-is sent, and that of an address only to the host that it was meant for.
-
-Whoever wrote a list of images must not make this machine fetch from its own network, such as from the service
-at 169.254.169.254 that hands out the passwords of cloud machines. Addresses are checked, not the spelling of
-names: http://2130706433/, http://0x7f.1/ and a name that leads to 127.0.0.1 are the same.
+Whoever wrote a list of images must not make this machine fetch from its own network, such as the passwords
+that cloud machines get from 169.254.169.254. So a host is looked up once, its address is checked, whatever
+the spelling of the name, and the connection is made to that address; TLS checks the certificate against the
+name. Proxies and ~/.netrc are not used, and a password in an address goes only to the host of that address.
 """
 
 from __future__ import annotations
@@ -20,6 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,17 +25,9 @@ import xxhash
 from ..errors import ImageError, Part, Setting, address_name
 
 MAX_DOWNLOAD_BYTES = 32 * 2**20
-"""Size limit, in bytes, of an image from a URL."""
-
-DEADLINE = 60.0
-"""Time limit, in seconds, of a whole download: look-up, redirects, and the last byte."""
-
-TIMEOUT = (10.0, 30.0)
-"""Time limits, in seconds, of one connection, and of the next bytes of an answer."""
-
+DEADLINE = 60.0  # seconds for a whole download: look-up, redirects, and the last byte
+TIMEOUT = (10.0, 30.0)  # seconds for one connection, and for the next bytes of an answer
 MAX_REDIRECTS = 5
-"""Number of redirects that are followed."""
-
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_LENGTH = 8192  # of a URL, which servers limit as well
 # NAT64 (RFC 6052) and IPv4-compatible addresses end with the IPv4 address that is meant
@@ -67,10 +56,7 @@ def _shown(url: str) -> str:
 class Downloads:
     """Fetches every URL once, so that the same bytes are keyed and decoded; deletes the files when closed.
 
-    Args:
-        allow_urls: Whether http(s) addresses may be fetched; otherwise they are returned, to be refused
-            later.
-        allow_private_urls: Whether hosts that are not public may be asked, such as localhost.
+    Without `allow_urls`, addresses are returned as they are, to be refused later.
     """
 
     def __init__(self, allow_urls: bool, allow_private_urls: bool = False):
@@ -89,11 +75,7 @@ class Downloads:
         self._folder.cleanup()
 
     def local(self, image: Any) -> Any:
-        """The image itself, or the file fetched from it if it is a URL or a dict with a URL as path.
-
-        Raises:
-            ImageError: The URL could not be fetched.
-        """
+        """The image itself, or the file fetched from it if it is a URL or a dict with a URL as path."""
         url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
         if not self._allowed or not isinstance(url, str):
             return image
@@ -126,15 +108,10 @@ class Downloads:
 
 
 def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | None = None) -> bytes:
-    """The body of the answer of an http(s) address.
+    """The body of the answer of an http(s) address; an `ImageError` says why there is none.
 
-    Args:
-        url: http(s) address.
-        allow_private: Whether hosts that are not public may be asked, such as localhost.
-        stopped: Event that ends the download when it is set.
-
-    Raises:
-        ImageError: It could not be fetched.
+    Hosts that are not public, such as localhost, are asked with `allow_private` only. Setting `stopped` ends
+    the download.
     """
     name = _shown(url)
     results: queue.SimpleQueue[bytes | ImageError] = queue.SimpleQueue()
@@ -157,13 +134,11 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
     while time.monotonic() < until:
         if stopped is not None and stopped.is_set():
             raise image_error(f"{name} was not fetched: the run was ended")
-        try:
+        with suppress(queue.Empty):
             result = results.get(timeout=min(0.1, DEADLINE))
-        except queue.Empty:
-            continue
-        if isinstance(result, ImageError):
-            raise result
-        return result
+            if isinstance(result, ImageError):
+                raise result
+            return result
     raise image_error(f"{name} was not fetched within {DEADLINE:g} s; download it, and pass the path")
 
 
@@ -185,12 +160,7 @@ def is_public(address: str) -> bool:
 
 
 def look_up(host: str, port: int) -> list[str]:
-    """The addresses of a host, in the order in which to try them.
-
-    Raises:
-        OSError: There are none.
-        UnicodeError: The name cannot be asked for.
-    """
+    """The addresses of a host, in the order in which to try them; OSError or UnicodeError for none."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -229,13 +199,8 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
             f"{shown} is at {addresses[0]}, which is not public; such hosts are asked only with ",
             Setting("allow_private_urls", True),
         )
-    headers = {
-        "Host": parts.netloc or host,
-        "Accept": "image/*",
-        # so that the limit counts the bytes that arrive, and nothing can expand beyond it
-        "Accept-Encoding": "identity",
-        "User-Agent": "capscore",
-    }
+    headers = {"Host": parts.netloc or host, "Accept": "image/*", "User-Agent": "capscore"}
+    headers["Accept-Encoding"] = "identity"  # nothing can expand beyond the limit
     if parts.auth and with_password:
         headers.update(urllib3.util.make_headers(basic_auth=urllib.parse.unquote(parts.auth)))
     connection = _connect(parts.scheme, host.rstrip("."), allowed, port)
@@ -252,11 +217,16 @@ def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
     import certifi
     from urllib3.connection import HTTPConnection, HTTPSConnection
 
-    authorities = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
-    tls = {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": authorities}
-    kind: Any = HTTPSConnection if scheme == "https" else HTTPConnection
+    kind: Any = HTTPConnection
+    tls: dict[str, Any] = {}
+    if scheme == "https":
+        trusted = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
+        kind, tls = (
+            HTTPSConnection,
+            {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": trusted},
+        )
     for address in addresses:
-        connection = kind(address, port, timeout=TIMEOUT[0], **(tls if scheme == "https" else {}))
+        connection = kind(address, port, timeout=TIMEOUT[0], **tls)
         try:
             connection.connect()
             break

@@ -1,21 +1,18 @@
 """An image in any form → upright 8-bit RGB with transparency on white, or a key of its content.
 
-ICC profiles are not applied, as no CLIP preprocessing applies them. Images larger than
-`PIL.Image.MAX_IMAGE_PIXELS` are refused before decoding; a program that raises this limit of Pillow (None
-for no limit) raises it for capscore as well. `PIL.ImageFile.LOAD_TRUNCATED_IMAGES` is cleared while a thread
-decodes: a photo with a grey lower half would be scored as if it were complete.
+ICC profiles are not applied, as no CLIP preprocessing applies them. Pillow's limit of pixels,
+`PIL.Image.MAX_IMAGE_PIXELS`, holds. `PIL.ImageFile.LOAD_TRUNCATED_IMAGES` is cleared while a thread decodes:
+a photo with a grey lower half would be scored as if it were complete.
 """
 
 from __future__ import annotations
 
-import base64
 import io
 import os
 import re
 import stat
 import sys
 import threading
-import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,8 +31,8 @@ DECODING = 1
 """Version of the decoding, part of every cached embedding's key; raised whenever pixels change."""
 
 _EXPECTED = (
-    "expected a path, bytes, an open binary file, a PIL image, a uint8 array (height, width, channels), "
-    'or a datasets.Image dict {"path": …, "bytes": …}'
+    "expected a path, bytes, a PIL image, a uint8 array (height, width, channels), or "
+    'a datasets.Image dict {"path": …, "bytes": …}'
 )
 # EXIF orientation → the transposition that turns the picture upright.
 _UPRIGHT = {
@@ -51,8 +48,6 @@ _ORIENTATION_TAG = 0x0112
 _TILE_TAGS = (322, 323)
 # Not raster images: Pillow passes EPS to Ghostscript and the others to programs of the operating system.
 _NOT_RASTER = {"EPS", "WMF", "EMF", "BUFR", "GRIB", "HDF5", "MPEG"}
-# PIL images and open files may be shared by threads, and neither can be read by two at once.
-_LOCKS = [threading.Lock() for _ in range(64)]
 # Pillow has one flag for all threads: how many decode now, and whether the program lets damage through.
 _DECODING_LOCK = threading.Lock()
 _decoding, _is_lenient = 0, False
@@ -76,17 +71,11 @@ def describe(image: Any) -> str:
 
 
 def content_key(image: Any, *, allow_urls: bool = False, allow_private_urls: bool = False) -> str:
-    """A key of an image's content, which does not depend on its place.
-
-    Args:
-        image: Image in any form that `load_image` takes.
-        allow_urls: Whether http(s) addresses may be fetched.
-        allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
+    """A key of an image's content, which does not depend on its place; arguments are those of `load_image`.
 
     Returns:
-        "file:" and 32 hexadecimal digits for encoded images (paths, bytes, open files, dicts, URLs), a digest
-        of the encoded bytes; "rgb:" and 32 digits for pixels (PIL images, arrays), a digest of the size and
-        the RGB pixels that `load_image` returns. XXH3, 128 bits.
+        "file:" and a digest (XXH3, 32 hexadecimal digits) of the encoded bytes; for pixels (PIL images,
+        arrays) "rgb:" and one of the size and the RGB pixels that `load_image` returns.
 
     Raises:
         ImageError: There is no image, it cannot be read, is empty, or has unsuitable pixels. Encoded bytes
@@ -110,8 +99,8 @@ def load_image(
     """An image as upright 8-bit RGB, transparency on white.
 
     Args:
-        image: Path, `file://` address, http(s) address, data URI, encoded bytes, open binary file, PIL image,
-            uint8 array or tensor (h, w) or (h, w, 1 | 3 | 4), or a `datasets.Image` dict.
+        image: Path, http(s) address, encoded bytes, PIL image, uint8 array or tensor (h, w) or
+            (h, w, 1 | 3 | 4), or a `datasets.Image` dict.
         allow_urls: Whether http(s) addresses may be fetched.
         allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: `content_key` that the image must still have, or None.
@@ -156,9 +145,8 @@ def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, 
         path, data = image.get("path"), image.get("bytes")
         kinds: Any = (str, os.PathLike) if data is None else (bytes, bytearray, memoryview)
         if not isinstance(path if data is None else data, kinds):
-            raise image_error(
-                f'the dict {image!r:.60} is not an image; expected {{"path": …, "bytes": …}} with one of them'
-            )
+            expected = 'expected {"path": …, "bytes": …} with one of them'
+            raise image_error(f"the dict {image!r:.60} is not an image; {expected}")
         image, name = path if data is None else data, describe(data if path is None else path)
     if isinstance(image, str):
         return _read_text(image, name, allow_urls, allow_private_urls)
@@ -166,29 +154,20 @@ def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, 
         return _read_path(os.fsdecode(image), name)
     if isinstance(image, (bytes, bytearray, memoryview)):
         return name, _checked(name, bytes(image))
-    if hasattr(image, "read") and hasattr(image, "seek"):
-        return name, _checked(name, _read_open_file(image, name))
     return name, None
 
 
 def _read_text(text: str, name: str, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes]:
-    scheme = text.partition(":")[0].lower()
     if not text.strip():
         raise image_error("an empty string is not an image path")
-    if scheme == "data":
-        return name, _checked(name, _read_data_uri(text, name))
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text):
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    if scheme is None:
         return _read_path(text, name)
-    if scheme in ("http", "https"):
-        if not allow_urls:
-            raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
-        return name, _checked(name, fetch(text, allow_private=allow_private_urls))
-    host, slash, path = text[7:].partition("/")
-    if scheme != "file" or host.lower() not in ("", "localhost") or not slash:
-        raise image_error(f"{name}: expected a path, file:///path, or an http(s) address")
-    from urllib.request import url2pathname  # slow to import, and file:// is rare
-
-    return _read_path(url2pathname(slash + re.split("[?#]", path)[0]), name)
+    if scheme[1].lower() not in ("http", "https"):
+        raise image_error(f"{name}: expected a path, or an http(s) address")
+    if not allow_urls:
+        raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
+    return name, _checked(name, fetch(text, allow_private=allow_private_urls))
 
 
 def _read_path(text: str, name: str) -> tuple[str, bytes]:
@@ -210,34 +189,6 @@ def _read_path(text: str, name: str) -> tuple[str, bytes]:
         raise image_error(f"no such file: {name}{folder}") from None
     except (OSError, ValueError) as error:  # ValueError: NUL, or half a surrogate pair in the name
         raise image_error(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def _read_open_file(file: Any, name: str) -> bytes:
-    """All bytes of an open file from its start; its position is restored."""
-    with _lock_of(file):
-        try:
-            position = file.tell()
-            file.seek(0)
-            data = file.read(IMAGE_BYTES.bytes + 1)
-            file.seek(position)
-        except (OSError, ValueError) as error:  # closed, or a pipe
-            raise image_error(f"{name} cannot be read: {error}; pass its path or bytes") from None
-    if isinstance(data, str):
-        raise image_error(f'{name} is open as text; open it with mode "rb"')
-    return data
-
-
-def _read_data_uri(uri: str, name: str) -> bytes:
-    header, comma, payload = uri.partition(",")
-    try:
-        data = urllib.parse.unquote_to_bytes(payload)
-        if comma and header.lower().endswith(";base64"):
-            data = base64.b64decode(b"".join(data.split()), validate=True)
-    except ValueError as error:  # of base64; also half a surrogate pair
-        raise image_error(f"{name} is a data URI that cannot be decoded: {error}") from None
-    if not comma:
-        raise image_error(f"{name}: a data URI without a comma; expected data:image/…;base64,…")
-    return data
 
 
 def _checked(name: str, data: bytes, size: int | None = None) -> bytes:
@@ -280,9 +231,8 @@ def _decode(name: str, data: bytes) -> Image.Image:
         try:
             image = Image.open(io.BytesIO(data))
         except Image.UnidentifiedImageError:
-            raise image_error(
-                f"{name} is not an image that can be read, or is damaged: it begins with {data[:24]!r}"
-            ) from None
+            start = f"it begins with {data[:24]!r}"
+            raise image_error(f"{name} is not an image that can be read, or is damaged: {start}") from None
         with image:
             if image.format in _NOT_RASTER:
                 raise image_error(f"{name} is {image.format}, not a raster image; convert it to PNG")
@@ -299,10 +249,8 @@ def _decode(name: str, data: bytes) -> Image.Image:
 
 def _check_pixels(pixels: int, name: str) -> None:
     if Image.MAX_IMAGE_PIXELS is not None and pixels > Image.MAX_IMAGE_PIXELS:
-        raise image_error(
-            f"{name} has {pixels:,} pixels; the limit is {Image.MAX_IMAGE_PIXELS:,} "
-            "(PIL.Image.MAX_IMAGE_PIXELS)"
-        )
+        limit = f"{Image.MAX_IMAGE_PIXELS:,} (PIL.Image.MAX_IMAGE_PIXELS)"
+        raise image_error(f"{name} has {pixels:,} pixels; the limit is {limit}")
 
 
 def _scale_png_transparency(image: Image.Image, bits: int) -> None:
@@ -320,7 +268,7 @@ def _rgb_pixels(image: Any, name: str) -> Image.Image:
         if not image.width or not image.height:
             raise image_error(f"{name} has no pixels")
         _check_pixels(image.width * image.height, name)
-        with _lock_of(image), _strict_decoding(name):  # loading and palettes change the object
+        with _strict_decoding(name):
             image.load()
             return _upright_rgb(image, name)
     array = _as_array(image, name)
@@ -329,9 +277,6 @@ def _rgb_pixels(image: Any, name: str) -> Image.Image:
 
 def _as_array(image: Any, name: str) -> np.ndarray:
     """An array or tensor of any library as a uint8 array (h, w) or (h, w, 1 | 3 | 4)."""
-    # an array can be masked only where numpy.ma is loaded; naming it would load it
-    if "numpy.ma" in sys.modules and isinstance(image, np.ma.MaskedArray) and np.ma.is_masked(image):
-        raise image_error(f"{name} has masked pixels, whose colour is unknown; fill them first")
     try:
         if hasattr(image, "detach"):
             image = image.detach().cpu().numpy()
@@ -356,10 +301,9 @@ def _as_array(image: Any, name: str) -> np.ndarray:
 
 def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
     """A loaded image of any mode → RGB in new memory, upright, transparency laid on white."""
-    try:
+    turn = None
+    with suppress(Exception):  # a photo with damaged EXIF is still a photo, of unknown orientation
         turn = _UPRIGHT.get(image.getexif().get(_ORIENTATION_TAG, 0))
-    except Exception:  # a photo with damaged EXIF is still a photo, of unknown orientation
-        turn = None
     rgb = _rgb(image, name)
     upright = rgb.transpose(turn) if turn is not None else rgb.copy() if rgb is image else rgb
     upright.info = {}  # it would still contain the orientation
@@ -376,10 +320,7 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
             grey[wide == transparent] = 255
         return Image.fromarray(grey).convert("RGB")
     if image.mode in ("I", "F"):
-        raise image_error(
-            f"{name} has 32-bit pixels (mode {image.mode!r}), whose white is not defined; scale them to "
-            "0…255 and convert to uint8"
-        )
+        raise image_error(f"{name} has 32-bit pixels (mode {image.mode!r}); scale them to 0…255 as uint8")
     if image.mode == "La":
         image = image.convert("LA")
     if image.has_transparency_data:
@@ -388,22 +329,17 @@ def _rgb(image: Image.Image, name: str) -> Image.Image:
     return image if image.mode == "RGB" else image.convert("RGB")
 
 
-def _lock_of(item: object) -> threading.Lock:
-    return _LOCKS[(id(item) >> 4) % len(_LOCKS)]
-
-
 # ---- the images of all rows ----
 
 
 def check_images(images: Any) -> Sequence[Any]:
     """The images of all rows → a sequence with cheap access by index.
 
-    Nothing is decoded or read from disk. A column of a `datasets.Dataset` is read row by row as stored (its
-    Image feature is not decoded), and so is an Arrow column; iterators and streams become lists.
+    Nothing is decoded or read from disk: a column of a `datasets.Dataset`, and an Arrow column, are read row
+    by row as stored. Iterators and streams become lists.
 
     Args:
-        images: List, tuple, array (N, H, W, C), 1-D object array, pandas or Arrow column, column of a data
-            set, any other sequence, or an iterator.
+        images: List, array (N, H, W, C), column of pandas, Arrow or a data set, other sequence, or iterator.
 
     Raises:
         InputError: It is a single image, a folder, a table or something without order.
@@ -423,9 +359,8 @@ def check_images(images: Any) -> Sequence[Any]:
         return column
     if hasattr(images, "to_pylist"):
         return LazySequence(len(images), lambda index: images[index].as_py())
-    if isinstance(images, Sequence) or (
-        hasattr(images, "__len__") and hasattr(images, "__getitem__") and not hasattr(images, "ndim")
-    ):
+    has_rows = hasattr(images, "__len__") and hasattr(images, "__getitem__")
+    if isinstance(images, Sequence) or (has_rows and not hasattr(images, "ndim")):
         return images
     # The rows of an array are views, so no pixels are copied; and [i] of a pandas column would be a label.
     return list(images)
@@ -449,8 +384,7 @@ def _dataset_column(images: Any) -> Sequence[Any] | None:
     feature = source.features
     for name in names:
         feature = feature[name]
-    # A transform, or the feature's mode, is part of what the user wants scored. The column is a sequence,
-    # too, and decodes rows on access.
+    # A transform, or the feature's mode, is part of what the user wants scored: such rows are decoded.
     is_image = isinstance(feature, datasets.Image) and feature.mode in (None, "RGB")
     texts = ("string", "large_string", "binary", "large_binary")
     is_text = isinstance(feature, datasets.Value) and feature.dtype in texts

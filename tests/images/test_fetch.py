@@ -9,6 +9,7 @@ import socket
 import ssl
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -27,13 +28,11 @@ REDIRECTS = {
     "moved": "/photo",
     "ftp": "ftp://127.0.0.1/x",
     "malformed": "http://[::1/x",
-    "local": "file:///etc/hosts",
     "loop": "/loop",
 }
 # page → status, body, length that the server says
 PAGES = {
     "photo": (200, PHOTO, len(PHOTO)),
-    "error-page": (200, b"<html>please log in</html>", 26),
     "nothing": (200, b"", 0),
     "says-large": (200, PHOTO, 10**9),
     "says-small": (200, PHOTO, len(PHOTO) - 60),
@@ -41,7 +40,6 @@ PAGES = {
 }
 DRIPS = {
     "drip-body": b"HTTP/1.0 200 OK\r\n\r\n",
-    "drip-chunks": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
     "drip-head": b"HTTP/1.0 200 OK\r\nX: ",
     "endless": b"HTTP/1.0 200 OK\r\n\r\n",
 }
@@ -131,20 +129,17 @@ def test_a_url_is_fetched_when_asked_for_and_never_unasked(site):
         ("missing", "/missing' answered HTTP 404 Not Found"),
         ("nothing", r"/nothing' is empty \(0 bytes\)"),
         ("ftp", r"/ftp' redirects to 'ftp://127\.0\.0\.1/x', which is refused"),
-        ("local", "/local' redirects to 'file:///etc/hosts', which is refused"),
         ("malformed", "/malformed' (could not be fetched: ValueError|redirects to .* is not an address)"),
         ("loop", "/loop' redirects more than 5 times"),
         ("breaks-off", "/breaks-off' could not be fetched: IncompleteRead"),
         ("rude", r"/rude' answered HTTP 500 \\x1b\]0;owned\\x07 http://…@x\.org/$"),
         ("whoever", "/whoever' answered HTTP 401"),
-        ("error-page", "/error-page' is not an image that can be read"),
         ("gzip", "/gzip' is not an image that can be read"),
         ("says-small", "/says-small' is (cut short|not an image)"),
         ("says-large", "/says-large' is larger than 100,000 bytes"),
         ("endless", "/endless' is larger than 100,000 bytes"),
-        # The server would go on for ever; the tests of a frozen program end after minutes.
+        # The server would go on for ever.
         ("drip-body", "/drip-body' was not fetched within 0.5 s; download it"),
-        ("drip-chunks", "/drip-chunks' was not fetched within 0.5 s; download it"),
         ("drip-head", "/drip-head' was not fetched within 0.5 s; download it"),
     ],
 )
@@ -156,7 +151,7 @@ def test_what_a_url_does_not_give_is_an_error_of_its_row(site, page, message, mo
         load_image(f"{site}/{page}", **ANYWHERE)
 
 
-def test_a_host_that_is_not_there_or_says_nothing(site, monkeypatch):
+def test_a_host_that_is_not_there_or_says_nothing(monkeypatch):
     message = r"'http://…@127.0.0.1:1/a.jpg\?…' could not be fetched: ConnectionRefusedError"
     with pytest.raises(ImageError, match=message):
         load_image("http://me:secret@127.0.0.1:1/a.jpg?key=secret", **ANYWHERE)
@@ -176,25 +171,13 @@ def test_the_deadline_covers_the_look_up_of_a_name(site, monkeypatch):
 
 
 def test_downloads_that_are_stopped_end_at_once(site):
-    errors = []
-    with Downloads(True, allow_private_urls=True) as downloads:
-
-        def wait():
-            try:
-                downloads.local(f"{site}/drip-body")
-            except ImageError as error:
-                errors.append(str(error))
-
-        thread = threading.Thread(target=wait)
-        thread.start()
+    with Downloads(True, allow_private_urls=True) as downloads, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(downloads.local, f"{site}/drip-body")
         while not Site.requested:
             time.sleep(0.01)
         downloads.stop()
-        thread.join(30)  # the deadline is 60 s
-        assert not thread.is_alive()
-        with pytest.raises(ImageError, match="/photo' was not fetched: the run was ended"):
-            downloads.local(f"{site}/photo")
-    assert len(errors) == 1 and "/drip-body' was not fetched: the run was ended" in errors[0]
+        for error in (waiting.exception(30), pool.submit(downloads.local, f"{site}/photo").exception(30)):
+            assert isinstance(error, ImageError) and "was not fetched: the run was ended" in str(error)
 
 
 # Hosts that are not public
@@ -241,14 +224,13 @@ def test_a_redirect_into_the_own_network_is_refused(site, first_is_public):
 
 
 def test_the_checked_address_is_connected_to_whatever_the_name_says_later(site, first_is_public, monkeypatch):
-    answers = iter(["127.0.0.1", "127.0.0.2", "127.0.0.2"])
-    real = socket.getaddrinfo
+    answers, real = iter(["127.0.0.1", "127.0.0.2"]), socket.getaddrinfo
 
     def getaddrinfo(host, port, *rest, **more):
-        if not host.endswith(".example"):  # connecting looks up the address that was found
-            assert ipaddress.ip_address(host)
-            return real(host, port, *rest, **more)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+        if host == "rebinding.example":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (next(answers), port))]
+        assert ipaddress.ip_address(host), "connecting looks up the address that was found"
+        return real(host, port, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     url = site.replace("127.0.0.1", "rebinding.example")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import io
 import os
 import struct
-import threading
-import time
 import warnings
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageFile
 
-from capscore.errors import CapscoreError, ImageError
+from capscore.errors import ImageError
 from capscore.files.sizes import IMAGE_BYTES
 from capscore.images.load import content_key, load_image
 
@@ -34,25 +31,17 @@ RED, GREEN, BLUE, WHITE, BLACK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 25
 
 def pixels_of(image) -> list[tuple[int, int, int]]:
     """The RGB pixels in reading order, as load_image gives them."""
-    rgb = load_image(image)
-    assert rgb.mode == "RGB"
-    return [tuple(map(int, pixel)) for pixel in np.asarray(rgb).reshape(-1, 3)]
+    return [tuple(map(int, pixel)) for pixel in np.asarray(load_image(image)).reshape(-1, 3)]
 
 
 def grey(*levels: int) -> list[tuple[int, int, int]]:
     return [(level,) * 3 for level in levels]
 
 
-def palette(*colours, transparency=None) -> Image.Image:
+def palette(*colours, **info) -> Image.Image:
     image = row("P", *range(len(colours)))
     image.putpalette([level for colour in colours for level in colour])
-    if transparency is not None:
-        image.info["transparency"] = transparency
-    return image
-
-
-def with_transparent(image: Image.Image, colour) -> Image.Image:
-    image.info["transparency"] = colour
+    image.info.update(info)
     return image
 
 
@@ -80,7 +69,6 @@ PIL_IMAGES = {
     "HSV": (row("HSV", (0, 255, 255), (0, 0, 40)), [RED, (40, 40, 40)]),
     "I;16": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], np.uint16)), grey(0, 0x12, 255)),
     "I;16B": (Image.fromarray(np.array([[0, 0x1234, 0xFFFF]], ">u2")), grey(0, 0x12, 255)),
-    "RGB with a colour": (with_transparent(row("RGB", (1, 2, 3), (1, 2, 4)), (1, 2, 3)), [WHITE, (1, 2, 4)]),
 }
 
 
@@ -88,40 +76,38 @@ def u16(*values: int) -> bytes:
     return struct.pack(f">{len(values)}H", *values)
 
 
-def grey_png(bits: int, lines: bytes, width: int, transparent: int | None = None) -> bytes:
-    chunks = [] if transparent is None else [(b"tRNS", u16(transparent))]
-    return png(width, 1, bits=bits, colour=GREY, lines=b"\0" + lines, chunks=chunks)
+def grey_png(bits: int, lines: bytes, width: int, *transparent: int, colour=GREY, chunks=()) -> bytes:
+    chunks = [(b"tRNS", u16(*transparent))] if transparent else chunks
+    return png(width, 1, bits=bits, colour=colour, lines=b"\0" + lines, chunks=chunks)
 
 
 def colour_png(bits: int, lines: bytes, width: int, *transparent: int) -> bytes:
-    chunks = [(b"tRNS", u16(*transparent))] if transparent else []
-    return png(width, 1, bits=bits, colour=COLOUR, lines=b"\0" + lines, chunks=chunks)
+    return grey_png(bits, lines, width, *transparent, colour=COLOUR)
 
 
 HALF_RED = [(b"PLTE", bytes([*GREEN, *RED])), (b"tRNS", bytes([255, 128]))]
 ANIMATION = [Image.new("RGB", (2, 1), colour) for colour in (RED, GREEN)]
 FRAMES = {"save_all": True, "append_images": ANIMATION[1:]}
+WIDE_COLOURS = u16(0x1234, 0x2345, 0x3456, 0x7777, 0x2345, 0x3456)
+HALF_RED_BLUE = row("RGBA", (*RED, 128), (*BLUE, 255))
 FILES = {
-    "PNG, 1 bit": (grey_png(1, b"\x40", 2), [BLACK, WHITE]),
     "PNG, 1 bit, black transparent": (grey_png(1, b"\x40", 2, 0), [WHITE, WHITE]),
-    "PNG, 2 bits": (grey_png(2, b"\x1b", 4), grey(0, 85, 170, 255)),
     "PNG, 2 bits, level 1 transparent": (grey_png(2, b"\x1b", 4, 1), grey(0, 255, 170, 255)),
     "PNG, 4 bits, level 3 transparent": (grey_png(4, b"\x31", 2, 3), grey(255, 17)),
     "PNG, 8 bits, level 5 transparent": (grey_png(8, b"\5\6", 2, 5), grey(255, 6)),
     "PNG, 16 bits": (grey_png(16, u16(0, 0x80FF, 0xFFFF), 3), grey(0, 0x80, 255)),
     "PNG, 16 bits, transparent": (grey_png(16, u16(0x1234, 0x1235), 2, 0x1234), grey(255, 0x12)),
     "PNG, 16 bits, alpha": (
-        png(2, 1, bits=16, colour=GREY_ALPHA, lines=b"\0" + u16(0x1234, 0xFFFF, 0x1234, 0)),
+        grey_png(16, u16(0x1234, 0xFFFF, 0x1234, 0), 2, colour=GREY_ALPHA),
         grey(0x12, 255),
     ),
     "PNG, colour, transparent": (colour_png(8, b"\1\2\3\4\5\6", 2, 1, 2, 3), [WHITE, (4, 5, 6)]),
-    "PNG, 16-bit colour": (colour_png(16, u16(0x1234, 0xFFFF, 0x00FF), 1), [(0x12, 0xFF, 0)]),
     "PNG, 16-bit colour, transparent": (
-        colour_png(16, u16(0x1234, 0x2345, 0x3456, 0x7777, 0x2345, 0x3456), 2, 0x1234, 0x2345, 0x3456),
+        colour_png(16, WIDE_COLOURS, 2, 0x1234, 0x2345, 0x3456),
         [WHITE, (0x77, 0x23, 0x34)],
     ),
     "PNG, palette, half transparent": (
-        png(2, 1, bits=8, colour=PALETTE, lines=b"\0\0\1", chunks=HALF_RED),
+        grey_png(8, b"\0\1", 2, colour=PALETTE, chunks=HALF_RED),
         [GREEN, (255, 127, 127)],
     ),
     "PGM of 16 bits": (b"P5 3 1 65535\n" + u16(0, 0x8001, 0xFFFF), grey(0, 0x80, 255)),
@@ -129,16 +115,9 @@ FILES = {
     "TIFF of 16 bits": (encode(np.array([[0x1234, 0xFFFF]], np.uint16), "TIFF"), grey(0x12, 255)),
     "TIFF of 16 bits, big-endian": (encode(np.array([[0x1234]], ">u2"), "TIFF"), grey(0x12)),
     "TIFF in CMYK": (encode(row("CMYK", (0, 255, 255, 0)), "TIFF"), [RED]),
-    "TIFF of two pages": (encode(ANIMATION[0], "TIFF", **FRAMES), [RED, RED]),
     "animated GIF": (encode(ANIMATION[0], "GIF", **FRAMES), [RED, RED]),
     "GIF with a transparent pixel": (encode(palette(RED, GREEN), "GIF", transparency=0), [WHITE, GREEN]),
-    "animated WebP": (encode(ANIMATION[0], "WEBP", **FRAMES, lossless=True), [RED, RED]),
-    "WebP with alpha": (
-        encode(row("RGBA", (*RED, 128), (*BLUE, 255)), "WEBP", lossless=True, exact=True),
-        [(255, 127, 127), BLUE],
-    ),
-    "animated PNG": (encode(ANIMATION[0], "PNG", **FRAMES), [RED, RED]),
-    "BMP": (encode(row("RGB", RED, BLUE), "BMP"), [RED, BLUE]),
+    "WebP": (encode(HALF_RED_BLUE, "WEBP", lossless=True, exact=True), [(255, 127, 127), BLUE]),
 }
 
 
@@ -150,21 +129,14 @@ def test_every_mode_and_file_has_the_pixels_that_it_shows(name, tmp_path):
         path = tmp_path / "image"  # without a suffix: contents decide
         path.write_bytes(image)
         assert pixels_of(path) == expected
-    elif name.startswith("I;16"):
-        assert image.mode == name
 
 
-@pytest.mark.parametrize(
-    ("mode", "colour", "expected"),
-    [("L", 200, (200,) * 3), ("CMYK", (0, 255, 255, 0), RED), ("YCbCr", (76, 85, 255), RED)],
-)
-def test_jpeg_of_every_mode(mode, colour, expected):
-    data = encode(Image.new(mode, (16, 16), colour), "JPEG", quality=100)
-    assert (b"Adobe" in data) == (mode == "CMYK")  # which stores its inks inverted
-    assert np.abs(np.asarray(load_image(data)).astype(int) - expected).max() <= 2
+def test_a_jpeg_of_inks_which_it_stores_inverted():
+    data = encode(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG", quality=100)
+    assert b"Adobe" in data and np.abs(np.asarray(load_image(data)).astype(int) - RED).max() <= 2
 
 
-# What to do to the stored array to see it upright (EXIF 2.32, tag Orientation).
+# What to do to the stored array to see it upright (EXIF 2.32, tag Orientation)
 TURNS = {
     1: lambda a: a,
     2: lambda a: a[:, ::-1],
@@ -182,26 +154,16 @@ def test_exif_orientation_turns_once(orientation):
     stored = noise(3, 5)
     exif = Image.Exif()
     exif[0x0112] = orientation
-    upright = TURNS[orientation](stored)
-    for options in ({}, {"format": "TIFF"}, {"format": "WEBP", "lossless": True}):
+    for options in ({}, {"format": "TIFF"}):
         data = encode(stored, exif=exif, **options)
-        opened = Image.open(io.BytesIO(data))
-        for image in (data, opened, opened.convert("RGB"), load_image(data)):
-            assert np.array_equal(np.asarray(load_image(image)), upright)
+        for image in (data, Image.open(io.BytesIO(data)), load_image(data)):
+            assert np.array_equal(np.asarray(load_image(image)), TURNS[orientation](stored))
 
 
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF")
-@pytest.mark.parametrize("exif", [b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff"])
-def test_a_photo_with_damaged_exif_is_still_a_photo(exif):
-    for format in ("JPEG", "PNG"):
-        assert set(pixels_of(encode(Image.new("RGB", (8, 8), "white"), format, exif=exif))) == {WHITE}
-
-
-def test_wide_grey_of_older_pillow():
-    """Before Pillow 11 a 16-bit PNG opened with mode I."""
-    image = row("I", 0, 0x1234, 0xFFFF)
-    image.format = "PNG"
-    assert pixels_of(image) == grey(0, 0x12, 255)
+def test_a_photo_with_damaged_exif_is_still_a_photo():
+    for exif in (b"Exif\0\0garbage", b"Exif\0\0II*\0\xff\xff\xff\xff"):
+        assert set(pixels_of(encode(Image.new("RGB", (8, 8), "white"), "JPEG", exif=exif))) == {WHITE}
 
 
 # Forms: the law that all are the same image
@@ -219,16 +181,10 @@ FORMS = {
     "Path": lambda path, data: path,
     "relative": lambda path, data: os.path.relpath(path),
     "from home": lambda path, data: f"~/{path.name}",
-    "file URL": lambda path, data: path.as_uri(),
     "bytes": lambda path, data: data,
-    "bytearray": lambda path, data: bytearray(data),
     "memoryview": lambda path, data: memoryview(data),
-    "BytesIO": lambda path, data: io.BytesIO(data),
     "dict with a path": lambda path, data: {"path": str(path), "bytes": None},
-    "dict with bytes": lambda path, data: {"path": None, "bytes": data},
     "dict with bytes and another machine's path": lambda path, data: {"path": "/gone/a.png", "bytes": data},
-    "data URI": lambda path, data: "data:image/png;base64," + base64.b64encode(data).decode(),
-    "percent-encoded data URI": lambda path, data: "data:image/png," + "".join(f"%{b:02x}" for b in data),
     "arrow scalar": lambda path, data: pyarrow.scalar(str(path)),
 }
 PIXELS = {
@@ -237,7 +193,6 @@ PIXELS = {
     "PIL": Image.fromarray,
     "turned view": lambda pixels: pixels[:, ::-1].copy()[:, ::-1],
     "Fortran": np.asfortranarray,
-    "masked": np.ma.masked_array,
     "opened PNG": lambda pixels: Image.open(io.BytesIO(encode(pixels))),
 }
 
@@ -245,25 +200,16 @@ PIXELS = {
 @pytest.mark.parametrize("form", [*FORMS, *PIXELS])
 def test_every_form_of_a_picture_is_the_same_image(form, photo, monkeypatch):
     monkeypatch.setenv("HOME", str(photo.parent))
-    encoded = form in FORMS
-    image = FORMS[form](photo, photo.read_bytes()) if encoded else PIXELS[form](noise())
+    image = FORMS[form](photo, photo.read_bytes()) if form in FORMS else PIXELS[form](noise())
     key = content_key(image)
-    assert key == content_key(photo if encoded else noise()) and key.startswith(
-        "file:" if encoded else "rgb:"
-    )
-    assert np.array_equal(np.asarray(load_image(image)), noise())
+    assert key == content_key(photo if form in FORMS else noise())
+    assert key.startswith("file:" if form in FORMS else "rgb:")
     rgb = load_image(image, expected_key=key)
+    assert np.array_equal(np.asarray(rgb), noise())
     rgb.putpixel((0, 0), (255, 255, 254))  # the result shares no memory with what was given
     assert np.array_equal(np.asarray(load_image(image)), noise())
     with pytest.raises(ImageError, match="changed while being scored"):
         load_image(image, expected_key=key[:-1])
-
-
-def test_an_open_file_is_read_from_its_start_and_left_where_it_was(photo):
-    with open(photo, "rb") as file:
-        file.seek(10)
-        assert content_key(file) == content_key(photo)
-        assert file.tell() == 10
 
 
 @settings(max_examples=20, deadline=None)
@@ -279,10 +225,9 @@ def test_array_round_trip(data):
         assert np.abs(rgb - (layers[..., :3] * alpha + 255 * (1 - alpha))).max() <= 1
     else:
         assert np.array_equal(rgb, np.broadcast_to(layers, rgb.shape))
-    assert content_key(array) == content_key(array.copy()) == content_key(rgb)
     changed = rgb.copy()
     changed[0, 0, 0] ^= 1
-    assert content_key(changed) != content_key(rgb)
+    assert content_key(changed) != content_key(rgb) == content_key(array)
 
 
 def test_keys_go_by_content(photo):
@@ -302,21 +247,7 @@ def test_keys_go_by_content(photo):
 # What is no image. Both functions raise what needs no decoding.
 
 
-class Pretender:
-    """Something that says it is an array and fails when it is asked."""
-
-    shape, dtype = (2, 2, 3), "uint8"
-
-    def __init__(self, answer):
-        self.answer = answer
-
-    def __array__(self, dtype=None, copy=None):
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
-
-
-NO_ARRAY, CHANNELS = "cannot be made a NumPy array", "1, 3 or 4 channels"
+CHANNELS = "1, 3 or 4 channels"
 EARLY = {
     "None": (None, "None is not an image; expected a path"),
     "list": ([1, 2], "an object of type list is not an image"),
@@ -327,13 +258,9 @@ EARLY = {
     "dict with text as bytes": ({"bytes": "text"}, "is not an image"),
     "dict with a number as path": ({"path": 3}, "is not an image"),
     "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
-    "data URI with bad base64": ("data:image/png;base64,@@@", "cannot be decoded"),
-    "text file": (io.StringIO("x"), 'open it with mode "rb"'),
+    "other address": ("ftp://x.org/a.jpg", r"expected a path, or an http\(s\) address"),
     "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
-    "int64": (np.full((2, 2), 7), "dtype int64.*expected uint8"),
-    "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "of uint8"),
-    "raises": (Pretender(RuntimeError("no\npixels")), f"{NO_ARRAY} of uint8: no pixels"),
-    "masked": (np.ma.masked_all((2, 2, 3), np.uint8), "has masked pixels"),
+    "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot be made a NumPy array of uint8"),
     "channels first": (np.zeros((3, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
@@ -355,16 +282,10 @@ def test_what_is_no_image(name):
 def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo):
     (tmp_path / "empty.jpg").touch()
     os.mkfifo(tmp_path / "pipe")
-    cases = {
-        "empty.jpg": r"empty.jpg' is empty \(0 bytes\)",
-        "": "expected one image file",
-        "pipe": "no regular file",
-        "empty.jpg/x": "cannot be read: Not a directory",
-    }
-    for function in (content_key, load_image):
-        for name, message in cases.items():
-            with pytest.raises(ImageError, match=message):
-                function(tmp_path / name)
+    cases = {"empty.jpg": r"empty \(0 bytes\)", "": "one image file", "pipe": "no regular file"}
+    for name, message in (cases | {"empty.jpg/x": "cannot be read: Not a directory"}).items():
+        with pytest.raises(ImageError, match=message):
+            content_key(tmp_path / name)
     if os.geteuid() != 0:  # root may read everything
         photo.chmod(0)
         with pytest.raises(ImageError, match="cannot be read: Permission denied"):
@@ -390,7 +311,7 @@ DAMAGES = {
     **{
         f"{format} cut at {kept}": encode(noise(), format)[: int(len(encode(noise(), format)) * kept)]
         for format in ("JPEG", "PNG", "GIF", "WEBP", "TIFF", "BMP")
-        for kept in (0.3, 0.9, 0.99)
+        for kept in (0.3, 0.99)
     },
     "PNG with another byte": flipped(encode(noise())),
     "HTML": b"<!DOCTYPE html><html><title>404</title>",
@@ -410,20 +331,16 @@ def test_every_kind_of_damage_is_an_error_and_never_a_grey_half(name, lenient, p
 
 
 def test_lazy_pil_images_that_turn_out_to_be_broken_or_closed(lenient, photo):
-    closed, file = Image.open(photo), open(photo, "rb")
+    closed = Image.open(photo)
     closed.close()
-    file.close()
     for image in (closed, Image.open(io.BytesIO(encode(noise(), "JPEG")[:-200]))):
         with pytest.raises(ImageError, match="cut short or damaged"):
             content_key(image)
-    with pytest.raises(ImageError, match="closed file; pass its path or bytes"):
-        content_key(file)
 
 
 def test_drawings_are_refused_before_an_interpreter_sees_them():
-    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
     with pytest.raises(ImageError, match="is EPS, not a raster image"):
-        load_image(eps)
+        load_image(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
 
 
 # Sizes
@@ -441,31 +358,14 @@ def test_the_limit_of_pixels_is_pillows_and_holds_for_all(monkeypatch, photo):
                 assert load_image(image).size == (64, 48)
 
 
-def test_the_limit_of_bytes_is_that_of_every_form(monkeypatch, photo):
+def test_the_limit_of_bytes(monkeypatch, photo):
     data = photo.read_bytes()
-    forms = [photo, data, io.BytesIO(data), {"bytes": data, "path": None}]
-    for function in (content_key, load_image):
+    for image in (photo, data, {"bytes": data, "path": None}):
         monkeypatch.setenv(IMAGE_BYTES.variable, str(len(data)))
-        for image in forms:
-            function(image)
+        load_image(image)
         monkeypatch.setenv(IMAGE_BYTES.variable, str(len(data) - 1))
-        for image in forms:
-            with pytest.raises(ImageError, match="the limit is"):
-                function(image)
-    monkeypatch.setenv(IMAGE_BYTES.variable, "all")
-    with pytest.raises(CapscoreError, match=r"CAPSCORE_MAX_IMAGE_BYTES is 'all'; expected a number of bytes"):
-        content_key(photo)
-
-
-def test_an_open_file_without_end_is_read_up_to_the_limit(monkeypatch):
-    class Endless(io.BytesIO):
-        def read(self, size=-1):
-            assert 0 <= size <= 1001
-            return b"\xff" * size
-
-    monkeypatch.setenv(IMAGE_BYTES.variable, "1000")
-    with pytest.raises(ImageError, match="the limit is"):
-        load_image(Endless(b"x"))
+        with pytest.raises(ImageError, match="the limit is"):
+            load_image(image)
 
 
 def _tiled_bomb() -> bytes:
@@ -480,93 +380,22 @@ def _tiled_bomb() -> bytes:
     return head + packed + directory + struct.pack("<I", 0)
 
 
-BOMBS = {
-    "text": lambda: png(
-        *(1, 1),
-        bits=8,
-        colour=COLOUR,
-        lines=b"\0\1\2\3",
-        chunks=[(b"zTXt", b"key\0\0" + zlib.compress(bytes(100 * 2**20), 1))],
-    ),
-    "PNG that Pillow only warns of": lambda: png(10_000, 10_000, bits=8, colour=GREY, lines=b"\0"),
-    "TIFF tile": _tiled_bomb,
-}
-
-
-@pytest.mark.parametrize("name", BOMBS)
-@pytest.mark.parametrize("action", ["ignore", "error"])
-def test_bombs_are_refused_and_take_little_memory(name, action):
-    data = BOMBS[name]()
-    assert len(data) < 2**20
-    load_image(encode(noise()))  # what is imported once does not count
-    before = _start_of_peak()
-    with warnings.catch_warnings():
-        warnings.simplefilter(action)
-        with pytest.raises(ImageError) as caught:
-            load_image(data)
-    assert len(str(caught.value)) < 400
-    assert _peak() - before < 80 * 2**20
-
-
-def _start_of_peak() -> int:
-    """The resident memory now, from which a new peak is measured; decoders are C, so Python knows nothing."""
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        pytest.skip("the peak of the memory can be measured anew on Linux only")
-    return _peak()
-
-
-def _peak() -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
-    return int(line.split()[1]) * 1024
-
-
-# Threads
-
-
-class SlowFile(io.BytesIO):
-    """Lets other threads in between going to a place, reading there and going back."""
-
-    def seek(self, *position):
-        found = super().seek(*position)
-        time.sleep(0.001)
-        return found
-
-    def read(self, *size):
-        data = super().read(*size)
-        time.sleep(0.001)
-        return data
-
-
-def test_one_object_in_many_threads():
-    pixels = noise(100, 150)
-    data = encode(pixels)
-    together = threading.Barrier(8)
-
-    def load(image):
-        together.wait(10)
-        return content_key(image), np.asarray(load_image(image))
-
-    with ThreadPoolExecutor(8) as pool:
-        for _ in range(3):
-            for image in (Image.open(io.BytesIO(data)), SlowFile(data)):
-                results = list(pool.map(load, [image] * 8))
-                assert len({key for key, _ in results}) == 1
-                assert all(np.array_equal(rgb, pixels) for _, rgb in results)
-        transparent = palette(RED, GREEN, transparency=1)
-        assert list(pool.map(pixels_of, [transparent] * 40)) == [[RED, WHITE]] * 40
+def test_bombs_are_refused_before_they_are_decoded():
+    grey_bomb = png(10_000, 10_000, bits=8, colour=GREY, lines=b"\0")  # of which Pillow only warns
+    for data in (_tiled_bomb(), grey_bomb):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(ImageError, match="the limit is"):
+                load_image(data)
 
 
 def test_files_cut_short_in_many_threads(lenient):
-    whole = encode(noise(), "JPEG")
-
     def is_read(data: bytes) -> bool:
         with contextlib.suppress(ImageError):
-            load_image(data)
-            return True
+            return bool(load_image(data))
         return False
 
+    whole = encode(noise(), "JPEG")
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(is_read, [whole, whole[:-300]] * 50)) == [True, False] * 50
     assert ImageFile.LOAD_TRUNCATED_IMAGES
