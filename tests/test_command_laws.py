@@ -66,7 +66,6 @@ CASES = {
     "data check": Case(BENCHMARK, code=1),  # not the published number of rows
     "data export": Case(f"{BENCHMARK} --out o", "flickr", "--out=o"),
     "data list": Case(),
-    "data statistics": Case("xm3600 --data-dir xm3600", "xm3600", "--output=o.json --markdown=o.md"),
     "explain": Case(
         "red.png red --backbone toy --weights info_clip",
         "red.png",

@@ -25,7 +25,6 @@ from .tasks import KeyedRows, Queries, Task, TaskOptions, task_of
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
-    from .data.annotation_files import KeptReadings
     from .data.builder import CaptionBenchmark
 
 # the split to measure on where none is named: the first of these that exists
@@ -182,13 +181,11 @@ def open_benchmark(
     split: str | None = None,
     image_dir: str | Path | None = None,
     images: bool | None = None,
-    kept: KeptReadings | None = None,
 ) -> tuple[CaptionBenchmark, str]:
     """A benchmark's builder, and the split to measure on.
 
     Args:
         slug, config, data_dir, split, image_dir, images: As in `load_benchmark`.
-        kept: What builders of other configurations have read of the same files; None reads them anew.
 
     Raises:
         CapscoreError: no such benchmark, configuration or split.
@@ -196,7 +193,6 @@ def open_benchmark(
     from .data.load import benchmark_builder
 
     builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
-    builder.kept_readings = kept
     names = builder.splits()
     usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
     chosen = split or next((name for name in usual if name in names), None)

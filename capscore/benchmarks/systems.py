@@ -6,13 +6,9 @@ Each language is scored apart, with all references of a photo, and CIDEr counts 
 
 from __future__ import annotations
 
-import json
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +23,6 @@ from ..metrics.base import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
-from .data.annotation_files import KeptReadings
 from .protocols.results import notes_by_config
 from .run import heard, images_for, open_benchmark, scored_by, start_run
 from .tasks import TaskOptions, check_captioned
@@ -35,11 +30,13 @@ from .tasks import TaskOptions, check_captioned
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
 
-_PHOTO_COLUMNS = ("image_id", *FAMILIAR["image"])
+_COLUMNS = {
+    "photos": ("image_id", *FAMILIAR["image"]),
+    "captions": FAMILIAR["candidate"],
+    "languages": FAMILIAR["language"],
+}
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-
-
-# language → photo (file name without folder and suffix) → caption, and the place of its row in words
+# language → photo (file name without folder and suffix) → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
 
 
@@ -53,40 +50,11 @@ class _Photo(NamedTuple):
 
 
 class _Language(NamedTuple):
-    """What is scored in a language: the photos that all systems caption, of `n_photos` of the set's files."""
+    """What is scored in a language: the photos that all systems caption."""
 
     code: str
-    config: str
+    where: str
     photos: list[_Photo]
-    n_photos: int
-    is_whole: bool
-
-
-@dataclass(frozen=True)
-class LanguageScores:
-    """Scores of all systems in one language.
-
-    Attributes:
-        config: The benchmark's configuration with the references.
-        comparison: Means, and the differences to the first system; its rows are photos.
-        n_references: Number of references of these photos.
-        published: Printed score of the best published system, where all photos were scored.
-        signature: Signature of the scores, which is that of all systems.
-        seconds: Time that scoring took.
-        warnings: Warnings given while scoring.
-    """
-
-    config: str
-    comparison: SystemComparison
-    n_references: int
-    published: float | None
-    signature: str
-    seconds: float
-    warnings: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        return {**vars(self), "comparison": self.comparison.to_dict(), "warnings": list(self.warnings)}
 
 
 @dataclass(frozen=True)
@@ -98,7 +66,8 @@ class SystemsRun:
         files: Name of every annotation file that was read → its SHA-256.
         systems: System → its file.
         options: How intervals are made.
-        metrics: Metric → language → scores.
+        metrics: Metric → language → means of all systems, and differences to the first; rows are photos.
+        signatures: Metric → its signature: "var" where languages differ, and the languages joined.
         notes: Remarks that a reader needs.
     """
 
@@ -108,26 +77,15 @@ class SystemsRun:
     files: Mapping[str, str]
     systems: Mapping[str, Path]
     options: TaskOptions
-    metrics: Mapping[str, Mapping[str, LanguageScores]]
+    metrics: Mapping[str, Mapping[str, SystemComparison]]
+    signatures: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
     def means(self, metric: str) -> dict[str, float]:
         """System → plain mean over the languages, for systems with captions in all of them."""
-        means = [part.comparison.means for part in self.metrics[metric].values()]
-        return {
-            name: math.fsum(part[name] for part in means) / len(means)
-            for name in self.systems
-            if all(name in part for part in means)
-        }
-
-    def signature(self, metric: str) -> str:
-        """The signatures of all languages as one: "var" where they differ, and the languages joined."""
-        read = [parse_signature(part.signature) for part in self.metrics[metric].values()]
-        joined = {}
-        for key in dict.fromkeys(key for _, settings in read for key in settings):
-            values = list(dict.fromkeys(settings.get(key, "none") for _, settings in read))
-            joined[key] = values[0] if len(values) == 1 else "+".join(values) if key == "lang" else "var"
-        return format_signature(read[0][0], joined)
+        means = [part.means for part in self.metrics[metric].values()]
+        complete = [name for name in self.systems if all(name in part for part in means)]
+        return {name: math.fsum(part[name] for part in means) / len(means) for name in complete}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -141,6 +99,7 @@ class SystemsRun:
             "options": {name: getattr(self.options, name) for name in ("bootstrap", "confidence", "seed")},
             "metrics": {
                 metric: {
+                    "signature": self.signatures[metric],
                     "languages": {language: part.to_dict() for language, part in parts.items()},
                     "means": self.means(metric),
                 }
@@ -187,7 +146,7 @@ def run_systems(
 
     >>> run = run_systems("xm3600", {"a": "a.jsonl", "b": "b.jsonl"}, data_dir="xm3600",    # doctest: +SKIP
     ...                   metrics={"cider": lambda: capscore.load("cider")})
-    >>> run.metrics["cider"]["de"].comparison.differences[0].difference                     # doctest: +SKIP
+    >>> run.metrics["cider"]["de"].differences[0].difference                                # doctest: +SKIP
     0.0412…
     """
     options, say = options or TaskOptions(), say or (lambda line: None)
@@ -201,27 +160,30 @@ def run_systems(
     spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
-    opening: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
-    opening |= {"images": images_for(metrics), "kept": KeptReadings()}
-    runs, matched = [], []
+    where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
+    readings: dict[tuple[str, str], Any] = {}  # a file of all languages is read once
+    runs, languages, notes = [], [], []
     for code in spoken:
         say(f"{slug} · {chosen[code]}")
-        builder, part = open_benchmark(slug, chosen[code], **opening)
+        builder, part = open_benchmark(slug, chosen[code], images=images_for(metrics), **where)
+        builder.readings = readings
         run, rows = start_run(builder, part, options)
         runs.append(run)
-        is_whole = builder.published(part).get("rows") == len(rows)
-        photos, n_photos = _match(code, f"{slug} · {chosen[code]}", rows, read, common_rows)
-        matched.append(_Language(code, chosen[code], photos, n_photos, is_whole))
-    notes = notes_by_config([(run.config, note) for run in runs for note in run.notes])
-    for found in matched:
-        if (n_photos := len(found.photos)) < found.n_photos:
-            notes.append(f"{found.code}: {n_photos:,} of {found.n_photos:,} photos, those that all have")
-    measured: dict[str, dict[str, LanguageScores]] = {}
+        languages.append(_Language(code, run.name, _common_photos(code, run.name, rows, read, common_rows)))
+        n, n_all = len(languages[-1].photos), len({row["image_id"] for _, row in rows})
+        notes += [f"{code}: {n:,} of {n_all:,} photos, those that all have"] if n < n_all else []
+    notes = [*notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes]
+    measured: dict[str, dict[str, SystemComparison]] = {}
+    signatures: dict[str, str] = {}
     for name, make in metrics.items():
-        scorer, measured[name] = make(), {}
-        for found in matched:
-            say(f"{slug} · {found.config}: {name}")
-            measured[name][found.code] = _score(slug, name, scorer, found, partial, options)
+        scorer, measured[name], of_languages = make(), {}, []
+        with heard() as said:
+            for language in languages:
+                say(f"{language.where}: {name}")
+                measured[name][language.code], signature = _compare(name, scorer, language, partial, options)
+                of_languages.append(signature)
+        signatures[name] = _joined(of_languages)
+        notes += [f"{name}: {warning}" for warning in said]
     return SystemsRun(
         benchmark=slug,
         split=runs[0].split,
@@ -230,11 +192,9 @@ def run_systems(
         systems={name: Path(path) for name, path in systems.items()},
         options=options,
         metrics=measured,
+        signatures=signatures,
         notes=tuple(notes),
     )
-
-
-# ---- captions, and the photos that they are of ----
 
 
 def read_captions(
@@ -259,53 +219,36 @@ def read_captions(
     """
     source = open_rows(path)
     columns = []
-    for what, names in (
-        ("photos", _PHOTO_COLUMNS),
-        ("captions", FAMILIAR["candidate"]),
-        ("languages", FAMILIAR["language"]),
-    ):
-        columns.append(next((name for name in names if name in source.columns), None))
-        if columns[-1] is None and (what != "languages" or len(languages) != 1):
-            raise InputError(
-                f"{path} has no column of {what}: expected one of {', '.join(names)}",
-                *((", or one language by ", Setting("config")) if what == "languages" else ()),
-            )
+    for what, names in _COLUMNS.items():
+        column = next((name for name in names if name in source.columns), None)
+        if column is not None:
+            columns.append(column)
+        elif what != "languages" or len(languages) != 1:
+            hint = (", or one language by ", Setting("config")) if what == "languages" else ()
+            raise InputError(f"{path} has no column of {what}: expected one of {', '.join(names)}", *hint)
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    given = [column for column in columns if column is not None]
-    rows = (
-        (chunk, row, cells)
-        for chunk in source.chunks(CHUNK_ROWS, given)
-        for row, cells in enumerate(zip(*(chunk.values(column) for column in given), strict=True))
-    )
-    for chunk, row, (image, text, *tag) in rows:
-        try:
-            code = _language_in(tag[0], known or languages) if tag else languages[0]
-            if code in languages:
-                captions, key = found.setdefault(code, {}), _photo_in(image, given[0])
-                _add_caption(captions, key, text, source.place(chunk, row), may_be_empty)
-        except InputError as error:
-            raise source.at(error, chunk, row) from None
+    for chunk in source.chunks(CHUNK_ROWS, columns):
+        for row, (image, text, *tag) in enumerate(zip(*map(chunk.values, columns), strict=True)):
+            try:
+                code = languages[0] if not tag else language_code(tag[0]) if tag[0] else ""
+                if code not in (known or languages):
+                    have = ", ".join(known or languages)
+                    raise InputError(f"there are no references in {code!r}; there are in {have}")
+                if code in languages:
+                    captions, key = found.setdefault(code, {}), _photo_in(image, columns[0])
+                    if key in captions:
+                        first = (
+                            f"a second caption of the photo {key!r:.80}; the first is in {captions[key][1]}"
+                        )
+                        raise InputError(first)
+                    if not isinstance(text, str):
+                        raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
+                    if is_empty(text) and not may_be_empty:
+                        raise InputError(*empty_caption(text).parts)
+                    captions[key] = text, source.place(chunk, row)
+            except InputError as error:
+                raise source.at(error, chunk, row) from None
     return found
-
-
-def _language_in(tag: Any, known: Sequence[str]) -> str:
-    code = "" if tag in (None, "") else language_code(tag)
-    if code not in known:
-        raise InputError(f"there are no references in {code!r}; there are in {', '.join(known)}")
-    return code
-
-
-def _add_caption(
-    captions: dict[str, tuple[str, str]], key: str, text: Any, place: str, may_be_empty: bool
-) -> None:
-    """Add the caption of a photo; an InputError if it is none, or the photo has one."""
-    if key in captions:
-        raise InputError(f"a second caption of the photo {key!r:.80}; the first is in {captions[key][1]}")
-    if not isinstance(text, str):
-        raise InputError(f"{text!r:.60} ({type(text).__name__}); expected a caption")
-    if is_empty(text) and not may_be_empty:
-        raise InputError(*empty_caption(text).parts)
-    captions[key] = text, place
 
 
 def _photo_in(cell: Any, column: str) -> str:
@@ -349,15 +292,15 @@ def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict
     return chosen, list(dict.fromkeys(language.values()))
 
 
-def _match(
+def _common_photos(
     code: str,
     where: str,
     rows: Sequence[tuple[str, Mapping[str, Any]]],
     systems: Mapping[str, Captions],
     common_rows: bool,
-) -> tuple[list[_Photo], int]:
-    """The photos that all systems caption, in the set's order, and the number of all photos of the set; with
-    `common_rows`, a system may lack photos or the whole language."""
+) -> list[_Photo]:
+    """The photos that all systems caption, in the set's order; with `common_rows`, a system may lack photos
+    or the whole language."""
     photos: dict[str, _Photo] = {}
     for _, row in rows:
         key = photo_key(row["image_id"])
@@ -379,102 +322,56 @@ def _match(
     both = [photo for photo in photos.values() if present and len(photo.captions) == len(present)]
     if not both:
         raise InputError(f"no photo of {where} has a caption by {' and '.join(present) or 'any system'}")
-    return both, len(photos)
+    return both
 
 
-# ---- scores ----
-
-
-def _available(slug: str, name: str, scorer: Scorer, found: _Language, partial: bool) -> list[_Photo]:
-    """The photos that a metric can be run on; a CapscoreError if any is missing or has no references."""
-    available = [
+def _compare(
+    name: str, scorer: Scorer, language: _Language, partial: bool, options: TaskOptions
+) -> tuple[SystemComparison, str]:
+    """Means and differences of the systems in a language, and the signature of the scores."""
+    with_photos, with_references = scorer.needs_images, scorer.needs_references
+    photos = [
         photo
-        for photo in found.photos
-        if (photo.path is not None or not scorer.needs_images)
-        and (photo.references or not scorer.needs_references)
+        for photo in language.photos
+        if (photo.path is not None or not with_photos) and (photo.references or not with_references)
     ]
-    n_gone = len(found.photos) - len(available)
-    if n_gone and (not partial or not available):
-        gone = next(photo.key for photo in found.photos if photo not in available)
+    n_gone = len(language.photos) - len(photos)
+    if n_gone and (not partial or not photos):
+        gone = next(photo.key for photo in language.photos if photo not in photos)
         raise CapscoreError(
-            f"{name}: {n_gone:,} of the {len(found.photos):,} photos of {slug} · {found.config} cannot be "
+            f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.where} cannot be "
             f"scored; {gone}, for one, is missing or has no references; ",
             Setting("partial", True),
             " scores the others",
         )
-    return available
-
-
-def _score(
-    slug: str, name: str, scorer: Scorer, found: _Language, partial: bool, options: TaskOptions
-) -> LanguageScores:
-    """Means and differences of the systems in a language."""
-    photos, start = _available(slug, name, scorer, found, partial), time.perf_counter()
-    metric, component = name.partition("@")[0], scored_by(name)[1]
+    component = scored_by(name)[1]
     systems, signature = {}, ""
-    with heard() as said:
-        for system in photos[0].captions:
-            try:
-                scores = scorer.score(
-                    [photo.captions[system] for photo in photos],
-                    [photo.path for photo in photos] if scorer.needs_images else None,
-                    references=[photo.references for photo in photos] if scorer.needs_references else None,
-                    language=found.code,
-                )
-            except InputError as error:
-                photo = "" if error.row is None else f", photo {photos[error.row].key}"
-                place = f"{metric} on {slug} · {found.config}: {system}{photo}: "
-                raise InputError(place, *error.parts) from error
-            systems[system] = scores.components[component] if component else scores.scores
-            signature = signature or scores.signature
-    seconds = time.perf_counter() - start
+    for system in photos[0].captions:
+        try:
+            scores = scorer.score(
+                [photo.captions[system] for photo in photos],
+                [photo.path for photo in photos] if with_photos else None,
+                references=[photo.references for photo in photos] if with_references else None,
+                language=language.code,
+            )
+        except InputError as error:
+            photo = "" if error.row is None else f", photo {photos[error.row].key}"
+            raise InputError(f"{name} on {language.where}: {system}{photo}: ", *error.parts) from error
+        systems[system] = scores.components[component] if component else scores.scores
+        signature = signature or scores.signature
     # empty captions that the scorer leaves out have no score
-    scored: list[bool] = np.isfinite(np.array([*systems.values()])).all(axis=0).tolist()
-    if not any(scored):
-        raise CapscoreError(f"{metric} has no score of any photo of {slug} · {found.config}")
-    comparison = compare_means(
-        systems,
-        images=range(len(photos)),
-        n=options.bootstrap,
-        confidence=options.confidence,
-        seed=options.seed,
-        missing="skip",
-        rows=found.code,
-    )
-    is_whole = found.is_whole and comparison.n_rows == found.n_photos
-    return LanguageScores(
-        found.config,
-        comparison,
-        n_references=sum(len(photo.references) for photo, s in zip(photos, scored, strict=True) if s),
-        published=published_score(slug, metric, found.code) if is_whole else None,
-        signature=f"{signature}|component:{component}" if component else signature,
-        seconds=round(seconds, 3),
-        warnings=tuple(said),
-    )
+    if not np.isfinite(np.array([*systems.values()])).all(axis=0).any():
+        raise CapscoreError(f"{name} has no score of any photo of {language.where}")
+    how: dict[str, Any] = {"n": options.bootstrap, "confidence": options.confidence, "seed": options.seed}
+    found = compare_means(systems, images=range(len(photos)), missing="skip", rows=language.code, **how)
+    return found, f"{signature}|component:{component}" if component else signature
 
 
-# ---- published systems ----
-
-
-def published_score(benchmark: str, metric: str, language: str) -> float | None:
-    """Printed score of the best published system in a language; None where nothing is printed.
-
-    >>> published_score("xm3600", "cider", "en")
-    0.584
-    """
-    content = _published()
-    same = (benchmark, metric) == (content["benchmark"], content["metric"])
-    return content["values"].get(language) if same else None
-
-
-def published_system() -> str:
-    """Whose scores `published_score` gives, and where they are printed."""
-    from .published import sources
-
-    content = _published()
-    return f"{content['model']}, the best model of {sources()[content['source']].short}, {content['table']}"
-
-
-@cache
-def _published() -> dict[str, Any]:
-    return json.loads(files(__package__).joinpath("system_scores.json").read_text(encoding="utf-8"))
+def _joined(signatures: Sequence[str]) -> str:
+    """The signatures of all languages as one."""
+    read = [parse_signature(signature) for signature in signatures]
+    joined = {}
+    for key in dict.fromkeys(key for _, settings in read for key in settings):
+        values = list(dict.fromkeys(settings.get(key, "none") for _, settings in read))
+        joined[key] = values[0] if len(values) == 1 else "+".join(values) if key == "lang" else "var"
+    return format_signature(read[0][0], joined)

@@ -40,10 +40,9 @@ for _module in (score, benchmark, leaderboard, calibrate, cite, compare, robustn
 terminal.add_command(app, "app", apps.run_app)
 terminal.add_command(app, "backbones", backbones.backbones)
 
-_data = terminal.group("List, check, count and export benchmarks.")
+_data = terminal.group("List, check and export benchmarks.")
 terminal.add_command(_data, "list", data.list_)
 terminal.add_command(_data, "check", data.check)
-terminal.add_command(_data, "statistics", data.statistics)
 terminal.add_command(_data, "export", data.export)
 _cache = terminal.group("Inspect or clear the cache of embeddings.")
 terminal.add_command(_cache, "info", cache.info)

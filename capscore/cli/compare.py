@@ -1,8 +1,9 @@
 """Compare captioning systems: does one score higher than another, on the same photos?
 
 Each FILE holds the captions of one system with their scores, as `capscore score --output` writes it;
-NAME=FILE gives the system a name. Rows are matched by [bold]id[/], or else by photo, references or order, and
-by language where rows have one. Files with other rows, or scored with other settings, are refused.
+NAME=FILE gives the system a name. Rows are matched by [bold]id[/], or else by photo or references
+(--match-by order: by their order), and by language where rows have one. Files with other rows, or scored
+with other settings, are refused.
 
 For each metric: means, differences to the first system (or --baseline), their intervals (paired bootstrap
 over photos), and p-values by paired bootstrap and by approximate randomisation, corrected for the number of

@@ -1,4 +1,4 @@
-"""The commands `capscore data list|check|statistics|export`: what benchmarks there are and what they hold."""
+"""The commands `capscore data list|check|export`: what benchmarks there are and what they hold."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Annotated, Any
 
 from ..errors import InputError
 from ..files.console import make_console
-from ..files.write import write_text
 from . import terminal
-from .options import AsJson, DataDir, Force, ImageDir, Markdown, Output, TestSplit, argument, option
+from .options import AsJson, DataDir, Force, ImageDir, argument, option
 
 Slug = Annotated[str, argument("BENCHMARK")]
 Configs = Annotated[list[str] | None, option("Configuration; repeatable. Default: all.", "--config", "-c")]
@@ -87,41 +86,6 @@ def check(
             line.append(f"{finding.what}: {finding.message}", style="")
             console.print(line, soft_wrap=True)  # paths and addresses stay whole
     return terminal.FAILED if any(part.problems for part in checked) else 0
-
-
-def statistics(
-    benchmark: Slug,
-    data_dir: DataDir = None,
-    config: Configs = None,
-    split: TestSplit = None,
-    output: Output = None,
-    markdown: Markdown = None,
-    force: Force = False,
-    as_json: AsJson = False,
-) -> None:
-    """Count a benchmark's captions: per language, per photo, words, characters.
-
-    BENCHMARK is a set of captioned photos, such as xm3600. Published numbers stand beside those of the files.
-    Words are what stands between spaces.
-
-    Exit codes: 0 counted; 1 a file is missing or damaged; 2 wrong usage.
-    """
-    from ..benchmarks.caption_statistics import caption_statistics
-    from ..show.benchmark_tables import captions_report
-
-    terminal.check_result_files(force, output=output, markdown=markdown)
-    configs = None if "all" in (config or ()) else config
-    with _usage(benchmark):
-        found = caption_statistics(benchmark, configs, data_dir=data_dir, split=split)
-    terminal.write_json(output, found)
-    if markdown is not None:
-        write_text(markdown, captions_report(found).markdown())
-    if as_json:
-        terminal.print_json(found)
-    else:
-        console = make_console()
-        captions_report(found).print(console)
-        terminal.print_written(console, output, markdown)
 
 
 def export(

@@ -48,7 +48,7 @@ CONFIG_BYTES = Limit("CAPSCORE_MAX_CONFIG_BYTES", 64 * 2**20)
 """Limit of a JSON file that describes a checkpoint, such as config.json or a shard index."""
 
 UNPACKED_BYTES = Limit("CAPSCORE_MAX_UNPACKED_BYTES", 4 * 2**30)
-"""Limit of what a gzipped file, a file in an archive, or a whole tar archive of a benchmark unpacks to."""
+"""Limit of what a gzipped file of a benchmark, or a file in its archive, unpacks to."""
 
 
 def readable_size(count: float) -> str:

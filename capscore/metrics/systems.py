@@ -6,7 +6,6 @@ wrote for several systems, and puts their rows in one order.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections import Counter
@@ -21,7 +20,7 @@ import xxhash
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
 from ..files.read import open_rows
-from ..files.row_source import ERROR_COLUMN, RowSource
+from ..files.row_source import RowSource
 from ..files.write import summary_path
 from ..registry import METRICS
 from ..statistics.columns import Column
@@ -39,8 +38,8 @@ _NAMES = {
     ),
     "language": FAMILIAR["language"],
 }
-# what rows may be matched by; what comes first is preferred
-MATCHED_BY = ("id", "photo", "references", "order")
+# what rows may be matched by unless "order" is asked for; what comes first is preferred
+MATCHED_BY = ("id", "photo", "references")
 
 
 def compare_systems(
@@ -154,7 +153,10 @@ def _check_signatures(signatures: Mapping[str, str], *, without: Sequence[str] =
             )
 
 
-# ------------------------------------------------------------------------ scored files
+# ---- scored files ----
+
+# what names a row, its language, and its number among the rows of these
+Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
@@ -206,13 +208,18 @@ class _System:
 
     def __init__(self, name: str, path: Path, given: Mapping[str, str | None]):
         self.name, self.source, self.metrics = name, open_rows(path), _summary(path)
-        self.columns = {"references": find_reference_columns(self.source.columns)}
+        for what, column in given.items():
+            if column is not None:
+                where = f" (in {self.source.path})"
+                check_column(f"{what}_column", column, self.source.columns, where)
+        self.columns: dict[str, tuple[str, ...]] = {}
         for what, names in _NAMES.items():
             known = (column for column in names if column in self.source.columns)
-            column = given[what] or next(known, None)
+            column = given["image" if what == "photo" else what] or next(known, None)
             self.columns[what] = () if column is None else (column,)
+        self.columns["references"] = find_reference_columns(self.source.columns)
         self.cells: dict[str, list[Any]] = {}
-        self.keys: list[tuple[str, str, int]] = []
+        self.keys: list[Key] = []
 
     def signature(self, column: str) -> str:
         """The signature of the metric that a column belongs to; "" if the summary names none."""
@@ -222,14 +229,13 @@ class _System:
                 return str(stated.get("signature") or "")
         return ""
 
-    def read(self, metrics: Sequence[str], shared: Collection[str], others: Collection[str]) -> None:
-        """Read scores and `others` by the names of their columns, and what names a row by what it is."""
-        wanted = [*metrics, *others, *(column for what in shared for column in self.columns[what])]
+    def read(self, metrics: Sequence[str], shared: Collection[str]) -> None:
+        """Read scores by the names of their columns, and what names a row by what it is."""
+        wanted = [*metrics, *(column for what in shared for column in self.columns[what])]
         cells: dict[str, list[Any]] = {column: [] for column in wanted}
         for chunk in self.source.chunks(4096, [*cells]):
             for column, values in cells.items():
                 values += map(_without_photo, chunk.values(column))
-        self.cells |= {column: cells[column] for column in others}
         for column in metrics:
             self.cells[column] = [*map(number_in, cells[column])]
             for row, number in enumerate(self.cells[column]):
@@ -237,14 +243,25 @@ class _System:
                     message = f"the column {column!r} holds {cells[column][row]!r:.40}"
                     raise InputError(f"{self.place(row)}: {message}; expected a finite number")
         for what in shared:
-            self.cells[what] = [
-                *map(_name_of, zip(*(cells[column] for column in self.columns[what]), strict=True))
-            ]
+            columns = (cells[column] for column in self.columns[what])
+            self.cells[what] = [*map(_name_of, zip(*columns, strict=True))]
         for row, code in enumerate(self.cells.get("language", ())):
             try:
                 self.cells["language"][row] = language_code(code) if code else ""
             except InputError as error:
                 raise InputError(f"{self.place(row)}: ", *error.parts) from None
+
+    def match(self, how: str) -> None:
+        """Give every row its key."""
+        names = self.cells[how] if how != "order" else [str(row) for row in range(self.source.n_rows)]
+        if not all(names):
+            raise InputError(
+                f"{self.place(names.index(''))}: its {how} is missing, and rows are matched by it"
+            )
+        times: Counter[tuple[str, str]] = Counter()
+        for pair in zip(names, self.cells.get("language", [""] * len(names)), strict=True):
+            self.keys.append((*pair, times[pair]))
+            times[pair] += 1
 
     def place(self, row: int) -> str:
         """How messages name a row."""
@@ -263,28 +280,27 @@ def read_systems(
 ) -> SystemRows:
     """Read the scores of several systems, and match their rows.
 
-    Rows are matched by their id; without one by photo, by references, or by order. Where rows have languages
-    the language counts too, and rows that agree in all are matched by their order among each other. They are
-    not matched by order if another column, such as ids of an unfamiliar name, differs.
+    Rows are matched by their id; without one by photo, or by references. Where rows have languages the
+    language counts too, and rows that agree in all are matched by their order among each other.
 
     Args:
         files: System → file of scored rows, of any kind that `capscore score` reads.
         metrics: Columns of scores; None takes all metrics that the files have in common.
-        match_by: "id", "photo", "references" or "order"; None takes the first that all files have.
+        match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
         id_column, image_column, language_column: Names of columns that are called something unfamiliar.
         common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
             error.
 
     Raises:
-        InputError: a file or column that does not exist, a score that is not a number, different rows, or
-            different signatures.
+        InputError: a file or column that does not exist, a score that is not a number, nothing that names
+            rows, different rows, or different signatures.
     """
-    given = {"id": id_column, "photo": image_column, "language": language_column}
+    given = {"id": id_column, "image": image_column, "language": language_column}
     systems = [_System(name, Path(path), given) for name, path in files.items()]
-    named = [("id_column", id_column), ("image_column", image_column), ("language_column", language_column)]
-    _check_columns(systems, [*named, *(("metric", metric) for metric in metrics or ())])
-    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
     first = systems[0]
+    for system, metric in ((system, metric) for system in systems for metric in metrics or ()):
+        check_column("metric", metric, system.source.columns, f" (in {system.source.path})")
+    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
     common = [name for name in first.source.columns if all(name in s.source.columns for s in systems)]
     columns = [*dict.fromkeys(metrics)] if metrics else [column for column in common if column in known]
     if not columns:
@@ -293,49 +309,42 @@ def read_systems(
         )
     notes = _signature_notes(systems, columns, common_rows)
     shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
-    how = match_by or next((item for item in MATCHED_BY if item in shared), "order")
-    others: list[str] = []
-    if how == "order" and not match_by:
-        known |= {*columns, ERROR_COLUMN, *FAMILIAR["candidate"], *FAMILIAR["language"]}
-        scored = {*columns, *(metric for system in systems for metric in system.metrics)}
-        for metric in scored & {*METRICS.names()}:
-            details = METRICS.get(metric).detail_columns
-            known |= {*details, *(f"{metric}_{name}" for name in details)}
-        others = [column for column in common if column not in known and not first.signature(column)]
+    how = match_by or next((what for what in MATCHED_BY if what in shared), "")
+    if not how:
+        order = Setting("match_by", "order")
+        hint = ("name the rows with ", Setting("id_column"), ", or choose ", order)
+        raise InputError("no column that all files have names their rows; ", *hint)
+    if how != "order" and how not in shared:
+        raise InputError(Setting("match_by", how), f": not all files have a column of {how.rstrip('s')}s")
     for system in systems:
-        system.read(columns, shared, others)
-    _check_order(systems, others)
-    matched_by = _match(systems, shared, how)
-    numbers, n_left = _same_rows(systems, matched_by, common_rows)
+        system.read(columns, shared)
+    if "photo" in shared:
+        _shorten_photos(systems)
+    for system in systems:
+        system.match(how)
+    matched_by = ("their order" if how == "order" else how) + (
+        " and language" if "language" in shared else ""
+    )
+    numbers = _same_rows(systems, matched_by, common_rows)
+    rows = numbers[first.name]
     scores = {
         column: {s.name: np.array([s.cells[column][row] for row in numbers[s.name]]) for s in systems}
         for column in columns
     }
     if not common_rows:
-        _refuse_missing_scores(scores, [first.keys[row] for row in numbers[first.name]])
-    languages = None
-    if "language" in shared:
-        languages = [first.cells["language"][row] for row in numbers[first.name]]
+        _refuse_missing_scores(scores, [first.keys[row] for row in rows])
     return SystemRows(
         scores=scores,
         photos=_photos_of_rows(systems, shared, numbers, how),
-        languages=languages,
+        languages=[first.cells["language"][row] for row in rows] if "language" in shared else None,
         matched_by=matched_by,
-        n_left=n_left,
+        n_left={system.name: len(system.keys) - len(rows) for system in systems},
         signatures={column: first.signature(column) for column in columns if first.signature(column)},
         notes=notes,
         sources={system.name: system.source for system in systems},
         numbers=numbers,
         image_column=next(iter(first.columns["photo"]), None),
     )
-
-
-def _check_columns(systems: Sequence[_System], options: Sequence[tuple[str, str | None]]) -> None:
-    """Check that every system's file has the columns that options name."""
-    for option, column in options:
-        for system in systems:
-            if column is not None:
-                check_column(option, column, system.source.columns, f" (in {system.source.path})")
 
 
 def _summary(path: Path) -> dict[str, dict[str, Any]]:
@@ -361,30 +370,11 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
             _check_signatures(stated, without=("lang",) if common_rows else ())
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
-        silent = ", ".join(name for name in signatures if name not in stated)
-        if silent:
+        if silent := ", ".join(name for name in signatures if name not in stated):
             notes.append(
                 f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
             )
     return notes
-
-
-def _check_order(systems: Sequence[_System], others: Sequence[str]) -> None:
-    """Refuse to match rows by their order where a column says that they are different rows."""
-    first, *rest = systems
-    for column, system in itertools.product(others, rest):
-        pairs = list(zip(first.cells[column], system.cells[column], strict=False))
-        if any(0 < number_in(cell) % 1 < 1 for pair in pairs for cell in pair):
-            continue  # numbers with decimals are scores
-        row = next((row for row, (mine, other) in enumerate(pairs) if mine != other), None)
-        if row is not None:
-            raise InputError(
-                f"no known column names the rows, and {column!r} differs: {first.place(row)} holds "
-                f"{pairs[row][0]!r:.60}, {system.place(row)} {pairs[row][1]!r:.60}; name the rows with ",
-                Setting("id_column"),
-                ", or choose ",
-                Setting("match_by", "order"),
-            )
 
 
 def _without_photo(value: Any) -> Any:
@@ -404,25 +394,6 @@ def _name_of(cells: Iterable[Any]) -> str:
     return " | ".join(sorted(found))
 
 
-def _match(systems: Sequence[_System], shared: Collection[str], how: str) -> str:
-    """Give every row its key; what rows are matched by, in words."""
-    if how != "order" and how not in shared:
-        raise InputError(Setting("match_by", how), f": not all files have a column of {how.rstrip('s')}s")
-    if "photo" in shared:
-        _shorten_photos(systems)
-    for system in systems:
-        names = system.cells[how] if how != "order" else [str(row) for row in range(system.source.n_rows)]
-        if not all(names):
-            raise InputError(
-                f"{system.place(names.index(''))}: its {how} is missing, and rows are matched by it"
-            )
-        times: Counter[tuple[str, str]] = Counter()
-        for pair in zip(names, system.cells.get("language", [""] * len(names)), strict=True):
-            system.keys.append((*pair, times[pair]))
-            times[pair] += 1
-    return ("their order" if how == "order" else how) + (" and language" if "language" in shared else "")
-
-
 def _shorten_photos(systems: Sequence[_System]) -> None:
     """Photos are known by their file names, unless a file has two photos of one name in two folders."""
     paths = [[item.replace("\\", "/") for item in system.cells["photo"]] for system in systems]
@@ -432,20 +403,16 @@ def _shorten_photos(systems: Sequence[_System]) -> None:
         system.cells["photo"] = found
 
 
-def _same_rows(
-    systems: Sequence[_System], matched_by: str, common_rows: bool
-) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Numbers of the shared rows in each file, in the order of the first; number of rows left out of each."""
+def _same_rows(systems: Sequence[_System], matched_by: str, common_rows: bool) -> dict[str, list[int]]:
+    """System → numbers of the shared rows in its file, in the order of the first."""
     kept = set.intersection(*(set(system.keys) for system in systems))
-    n_left = {system.name: len(system.keys) - len(kept) for system in systems}
-    if any(n_left.values()) and (not common_rows or not kept):
-        parts = []
-        for system in systems:
-            lone = [_shown(key) for key in system.keys if key not in kept]
-            if lone:
-                more = ", …" if len(lone) > 3 else ""
-                count = f"{len(lone):,} of the {len(system.keys):,} rows of {system.name}"
-                parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
+    parts = []
+    for system in systems:
+        if lone := [_shown(key) for key in system.keys if key not in kept]:
+            more = ", …" if len(lone) > 3 else ""
+            count = f"{len(lone):,} of the {len(system.keys):,} rows of {system.name}"
+            parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
+    if parts and (not common_rows or not kept):
         said = f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}; "
         if not kept:
             raise InputError(f"{said}no row is in every file")
@@ -454,10 +421,10 @@ def _same_rows(
         )
     order = [key for key in systems[0].keys if key in kept]
     number_of = {system.name: {key: row for row, key in enumerate(system.keys)} for system in systems}
-    return {name: [numbers[key] for key in order] for name, numbers in number_of.items()}, n_left
+    return {name: [numbers[key] for key in order] for name, numbers in number_of.items()}
 
 
-def _shown(key: tuple[str, str, int]) -> str:
+def _shown(key: Key) -> str:
     *parts, time = key
     more = f", occurrence {time + 1}" if time else ""
     return f"{' '.join(part for part in parts if part)!r:.80}{more}"
@@ -486,9 +453,7 @@ def _photos_of_rows(
     return photos
 
 
-def _refuse_missing_scores(
-    scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[tuple[str, str, int]]
-) -> None:
+def _refuse_missing_scores(scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[Key]) -> None:
     for column, by_system in scores.items():
         for name, values in by_system.items():
             if (missing := np.isnan(values)).any():

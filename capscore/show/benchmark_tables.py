@@ -1,15 +1,11 @@
-"""Results of benchmarks → tables: one benchmark, numbers of captions.
-
-All numbers of data sets are multiplied by 100, as papers print them.
-"""
+"""Results of a benchmark → a table. All numbers are multiplied by 100, as papers print them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..benchmarks.caption_statistics import COUNTED, MEANS
-from ..benchmarks.protocols.results import Statistic, counted, notes_by_config
+from ..benchmarks.protocols.results import Statistic
 from ..benchmarks.run import BenchmarkRun, MetricResult
 from .tables import Report, Table, fixed, level_text, signed
 
@@ -40,9 +36,6 @@ def metric_name(result: MetricResult) -> str:
     """A metric with its backbone."""
     named = not result.backbone or "@" in result.metric
     return result.metric if named else f"{result.metric} ({result.backbone})"
-
-
-# ---- one benchmark ----
 
 
 def benchmark_report(run: BenchmarkRun) -> Report:
@@ -120,31 +113,3 @@ def _comparison(test: dict[str, Any]) -> str:
     ends = test["interval"] and f" ({_range((test['interval']['low'], test['interval']['high']))})"
     difference = signed(100 * test["difference"], 2)
     return f"{pair}: {statistic_name(test['statistic'])} {difference}{ends or ''}, p = {test['p_value']:.2g}"
-
-
-# ---- numbers of captions ----
-
-
-def captions_report(table: Mapping[str, Any]) -> Report:
-    """Numbers of captions and their lengths (`caption_statistics`), as in Thapliyal et al. 2022, Table 1."""
-    headings = ("config", "captions", "1", "2", "3+", "words", "characters", "published")
-    names = dict(zip((*COUNTED, *MEANS), ("captions", "1", "2", "3+", "words", "char."), strict=True))
-    configs = table["configs"]
-    rows = []
-    for part in configs:
-        printed = part["published"]
-        differing = [f"{names[name]} {printed[name]:,}" for name in names if name in part["differing"]]
-        numbers = [f"{part[name]:,}" for name in COUNTED] + [fixed(part[name], 1) for name in MEANS]
-        same = "same" if printed else ""
-        rows.append([part["config"], *numbers, ", ".join(differing) or same])
-    total = sum(part["captions"] for part in configs)
-    sources = dict.fromkeys(part["source"] for part in configs if part["source"])
-    notes = notes_by_config([(part["config"], note) for part in configs for note in part["notes"]])
-    remarks = [
-        f"{total:,} captions in {counted(len(configs), 'configuration')}.",
-        "1, 2, 3+: photos with so many captions. words: between spaces. characters: with spaces.",
-        *(f"published: {source}; where it differs, its numbers are shown." for source in sources),
-        *(f"note: {note}" for note in notes),
-        *(f"{config}: not counted. {reason}" for config, reason in table["missing"].items()),
-    ]
-    return Report(f"{table['benchmark']} ({configs[0]['split']})", [Table(headings, rows), *remarks])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
-from ..benchmarks.systems import SystemsRun, published_system
+from ..benchmarks.systems import SystemsRun
 from ..metrics.signature import parse_signature
 from ..statistics.bootstrap import Interval
 from ..statistics.system_means import ALL, SystemComparison
@@ -102,51 +102,30 @@ def _p(value: float | None) -> str:
 
 def systems_report(run: SystemsRun) -> Report:
     """For each metric: means per language, then each language's differences to the first system."""
-    compared = {metric: [part.comparison for part in parts.values()] for metric, parts in run.metrics.items()}
     tables = []
-    for metric, parts in compared.items():
+    for metric, parts in run.metrics.items():
         tables.append(_means(run, metric))
         if len(run.systems) > 1:
-            tables += [_comparison_table(metric, part) for part in parts]
-    title = f"{run.benchmark} ({run.split}): {', '.join(run.systems)}"
-    return Report(title, [*tables, *_remarks(compared), *_systems_remarks(run)])
+            tables += [_comparison_table(metric, part) for part in parts.values()]
+    compared = {metric: [*parts.values()] for metric, parts in run.metrics.items()}
+    remarks = [*_remarks(compared), *(f"note: {note}" for note in run.notes), *run.signatures.values()]
+    return Report(f"{run.benchmark} ({run.split}): {', '.join(run.systems)}", [*tables, *remarks])
 
 
 def _means(run: SystemsRun, metric: str) -> Table:
-    """A row per language: the mean of every system, the best in bold, and the best published system."""
+    """A row per language: the mean of every system, the best in bold."""
     rows: list[list[str]] = []
     bold = set()
     for language, part in run.metrics[metric].items():
-        means = part.comparison.means
-        if len(means) > 1:
-            best = max(means.values())
-            bold |= {(len(rows), 2 + n) for n, name in enumerate(run.systems) if means.get(name) == best}
-        scores = [fixed(means.get(name)) for name in run.systems]
-        rows.append([language, f"{part.comparison.n_rows:,}", *scores, fixed(part.published, 3, "")])
+        if len(part.means) > 1:
+            best = max(part.means.values())
+            names = enumerate(run.systems, start=2)
+            bold |= {(len(rows), column) for column, name in names if part.means.get(name) == best}
+        rows.append([language, f"{part.n_rows:,}", *(fixed(part.means.get(name)) for name in run.systems)])
     if len(rows) > 1:
         means = run.means(metric)
-        rows.append(["mean", "", *(fixed(means.get(name)) for name in run.systems), ""])
-    headings = ("language", "photos", *run.systems, "published")
-    return Table(headings, rows, f"{metric}: means", bold=frozenset(bold))
-
-
-def _systems_remarks(run: SystemsRun) -> Iterator[str]:
-    if any(part.published for parts in run.metrics.values() for part in parts.values()):
-        yield (
-            f"published: {published_system()}; its captions and the references were split into words in "
-            "another way."
-        )
-    yield from (f"note: {note}" for note in run.notes)
-    for metric, parts in run.metrics.items():
-        yield (
-            f"{metric}: {counted(len(parts), 'language')}, "
-            f"{counted(sum(part.comparison.n_rows for part in parts.values()), 'captioned photo')} per "
-            f"system, {counted(sum(part.n_references for part in parts.values()), 'reference')}; "
-            f"{sum(part.seconds for part in parts.values()):.1f} s"
-        )
-        yield f"  {run.signature(metric)}"
-        for warning in dict.fromkeys(text for part in parts.values() for text in part.warnings):
-            yield f"  note: {warning}"
+        rows.append(["mean", "", *(fixed(means.get(name)) for name in run.systems)])
+    return Table(("language", "photos", *run.systems), rows, f"{metric}: means", bold=frozenset(bold))
 
 
 # ---- calibrations ----

@@ -255,14 +255,14 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     large = next(line.split() for line in lines[heading:] if line.startswith("large"))
     assert large[1:3] == ["5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
     assert "cider|variant:coco|" in done.stdout and "lang:de+qu" in done.stdout
-    german = json.loads(output.read_text())["metrics"]["cider"]["languages"]["de"]["comparison"]
+    german = json.loads(output.read_text())["metrics"]["cider"]["languages"]["de"]
     assert [each["system"] for each in german["differences"]] == ["large"]
     assert "| de | 4 | 2.5064 | **5.0618** |" in markdown.read_text()
     given = ("--systems", f"mine={small}", other, "-m", "cider,rouge_l", "--json")
     found = json.loads(systems(captioned, *given).stdout)
     assert list(found["systems"]) == ["mine", "other"] and list(found["metrics"]) == ["cider", "rouge_l"]
     assert found["metrics"]["cider"]["means"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
-    german = found["metrics"]["cider"]["languages"]["de"]["comparison"]
+    german = found["metrics"]["cider"]["languages"]["de"]
     assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
 
 
@@ -350,7 +350,6 @@ def test_an_export_is_told_without_bars_and_replaced_with_force(xvnli, tmp_path)
         ("export xvnli --out taken", "taken exists; --force replaces it"),
         ("export xvnli --out taken --force", "is not an exported benchmark; it is left alone"),
         ("export xvnli --out . --force", "it is left alone"),
-        ("statistics xvnli --data-dir .", "is not a set of captioned photos"),
     ],
 )
 def test_wrong_usage_of_data(arguments, message, xvnli):
@@ -367,25 +366,3 @@ def test_a_damaged_file_is_named_and_nothing_is_left(xvnli):
         done = run("data", *command, "-c", "fr", "--data-dir", xvnli)
         assert done.exit_code == 1 and "test.jsonl, line 6: is not JSON" in flat(done.output)
         assert not [path for path in xvnli.iterdir() if path.name == "out" or path.name.startswith(".")]
-
-
-def test_statistics_of_captions_stand_beside_what_was_published(tmp_path):
-    official("xm3600").write(tmp_path)
-    markdown, output = tmp_path / "t.md", tmp_path / "t.json"
-    given = (
-        "data",
-        "statistics",
-        "xm3600",
-        "--data-dir",
-        tmp_path,
-        "--markdown",
-        markdown,
-        "--output",
-        output,
-    )
-    done = run(*given)
-    german = next(line for line in lines_of(done) if line[:1] == ["de"])
-    assert german[:7] == ["de", "3", "1", "1", "0", "3.3", "15.7"]
-    assert "8 captions in 3 configurations" in flat(done.stdout)
-    assert "| quz | 3 | 1 | 1 | 0 | 2.3 | 13.7 | captions 7,200" in markdown.read_text()
-    assert json.loads(output.read_text())["configs"][0]["config"] == "bn"

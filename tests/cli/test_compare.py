@@ -147,14 +147,15 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["image_id", "img_id", "key"])
-def test_other_rows_are_never_paired_by_their_order(tmp_path, name):
+def test_rows_are_paired_by_their_order_on_demand_only(tmp_path, name):
     given = [{name: f"{n}.jpg", "caption": str(n), "score": n / 10} for n in range(6)]
     better = [{**row, "caption": "x", "score": row["score"] + 0.05} for row in given[::-1]]
     files = [*systems_of(tmp_path, given, better).values()]
     if name == "key":
         done = run("compare", *files)
-        assert_refused(done, "--id-column, or choose --match-by order", 1)
-        assert "'key' differs" in done.stderr
+        assert_refused(
+            done, "names their rows; name the rows with --id-column, or choose --match-by order", 1
+        )
         by_order = run("compare", *files, "--match-by", "order", "--json")
         assert json.loads(by_order.stdout)["matched_by"] == "their order"
         files += ["--id-column", name]
@@ -162,16 +163,6 @@ def test_other_rows_are_never_paired_by_their_order(tmp_path, name):
     (difference,) = comparison["differences"]
     ends = [difference["interval"]["low"], difference["interval"]["high"]]
     assert ends == pytest.approx([0.05, 0.05]) and difference["p_randomisation"] == 2 / 64
-
-
-def test_columns_that_capscore_wrote_name_no_row(tmp_path):
-    given = [{"caption": str(n), "pr_mcs": n / 10, "length_ratio": n + 0.5, "kind": "x"} for n in range(3)]
-    changed = {"caption": "y", "length_ratio": 0.5, "kind": "y", "capscore_error": "z"}
-    files = systems_of(tmp_path, given, [{**row, **changed} for row in given])
-    for name in files:
-        summary = {"metrics": {"pr_mcs": {"mean": 0.1, "signature": "pr_mcs|version:0.7.0"}}}
-        (tmp_path / f"{name}.summary.json").write_text(json.dumps(summary))
-    assert read_systems(files, ["pr_mcs"]).matched_by == "their order"
 
 
 def test_without_photos_references_tell_rows_apart_and_stand_for_photos(tmp_path):

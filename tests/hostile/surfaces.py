@@ -247,7 +247,7 @@ def annotation(folder: Path, given: Any) -> Outcome:
 
     name, content, *limit = given
     written(folder, {name: content})
-    source = AnnotationSource(folder / name, "f.tsv" if name in ("f.zip", "f.tar.gz") else "")
+    source = AnnotationSource(folder / name, "f.tsv" if name == "f.zip" else "")
     readers: dict[str, Callable[[], Any]] = {
         "f.jsonl": lambda: [row["id"] for row in source.jsonl()],
         "f.parquet": lambda: [row["id"] for row in source.parquet()],

@@ -1,16 +1,20 @@
-"""A benchmark's annotation file, plain, gzipped or inside an archive → its lines, rows or document, checked.
+"""A benchmark's annotation file, plain, gzipped or in a ZIP archive → its lines, rows or document, checked.
 
 Whatever is wrong is an `AnnotationError` that names the file and the line, or the place in a JSON document.
+Nothing is unpacked onto the disk, so no name inside an archive can lead anywhere.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import hashlib
 import io
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import stat
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,8 +23,7 @@ from typing import IO, Any
 
 from ...errors import CapscoreError, Part, join_parts
 from ...files.read import decode_json
-from ...files.sizes import LIST_BYTES, ROW_BYTES, Limit
-from .archives import PackedFileError, open_packed
+from ...files.sizes import LIST_BYTES, ROW_BYTES, UNPACKED_BYTES, Limit
 
 # what files start with (letters in lower case) that lie where an annotation file should, and are none
 _SIGNATURES = {
@@ -86,29 +89,27 @@ class AnnotationFile:
         return cls(tuple(f"{folder}{name}" for folder in folders), source, url and f"{url}/{name}", sha256)
 
 
-class KeptReadings(dict[tuple[object, ...], Any]):
-    """What was read from files, for builders that read the same ones, such as one for each language."""
-
-
 @dataclass(frozen=True)
 class AnnotationSource:
     """One annotation file that is there.
 
     Args:
-        path: the file, or the zip or tar archive that holds it.
-        member: name inside the archive; "" for a plain file. The last parts of a path are enough.
+        path: the file, which may be gzipped, or the ZIP archive that holds it.
+        member: name inside the archive; the last parts of a path are enough, and of several the shortest is
+            taken. "" for a file that is in none.
         opened: gets the file by its path whenever it is read.
-        kept: what others have read; None reads the file itself.
+        readings: what has been read of files, shared by those who read the same ones; None keeps nothing.
         content: what is in the file, if it is known already.
 
     Raises (all that reads):
-        AnnotationError: cut short, not UTF-8, other columns or fields; names file and line.
+        AnnotationError: cut short, not UTF-8, other columns or fields; names file and line. Or the file
+            unpacks to more than the limit, is a link, or is twice in its archive.
     """
 
     path: Path
     member: str = ""
     opened: dict[Path, AnnotationSource] | None = field(default=None, compare=False, repr=False)
-    kept: KeptReadings | None = field(default=None, compare=False, repr=False)
+    readings: dict[tuple[str, str], Any] | None = field(default=None, compare=False, repr=False)
     content: bytes | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -127,25 +128,95 @@ class AnnotationSource:
         """The file's bytes, unpacked, as a stream."""
         if self.opened is not None:
             self.opened[self.path] = self
-        if self.content is not None:
-            yield io.BytesIO(self.content)
-            return
-        with self.reading(), open_packed(self.path, self.member) as stream:
-            yield stream
+        with self.reading():
+            if self.content is None and not self.member:
+                with open(self.path, "rb") as file:
+                    is_packed = self.path.name.endswith(".gz") or file.read(2) == b"\x1f\x8b"
+                    file.seek(0)
+                    yield io.BytesIO(self._gunzipped(file)) if is_packed else file
+                return
+            content = self.content
+            if content is None:
+                with self.zip() as archive:
+                    content = self.entry(archive, self._find(archive))
+            yield io.BytesIO(content)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Whatever goes wrong when bytes are read or unpacked is this file's error."""
+        """What the system says when bytes cannot be read is this file's error."""
         try:
             yield
-        except PackedFileError as error:
-            raise self.error(str(error)) from error.__cause__
         except OSError as error:
             raise self.error(f"cannot be read ({error.strerror or error})") from error
 
+    @contextmanager
+    def zip(self) -> Iterator[zipfile.ZipFile]:
+        """The file as a ZIP archive."""
+        with self.reading():
+            with self._unpacking():
+                archive = zipfile.ZipFile(self.path)
+            with archive:
+                yield archive
+
+    def entry(self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+        """The bytes of a file in this archive."""
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise self.error(f"{entry.filename!r:.200} in the archive is a link, not a file")
+        with self._unpacking(), archive.open(entry) as stream:
+            return self._bounded(stream)
+
+    def _find(self, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+        """The member; names that lead out of the archive are not looked at."""
+        names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
+        ending = [
+            name
+            for name in names
+            if f"/{name}".endswith(f"/{self.member}")
+            and not name.startswith(("/", "\\"))
+            and ".." not in name.replace("\\", "/").split("/")
+        ]
+        if not ending:
+            shown = ", ".join(f"{name!r:.60}" for name in sorted(names)[:5]) or "nothing"
+            more = ", …" if len(names) > 5 else ""
+            raise self.error(f"the archive holds no {self.member} (it holds {shown}{more})")
+        name = min(ending, key=lambda name: (len(name), name))
+        if names.count(name) > 1:
+            times = names.count(name)
+            raise self.error(f"the archive holds {name!r:.200} {times} times; expected it once")
+        return archive.getinfo(name)
+
+    def _gunzipped(self, file: IO[bytes]) -> bytes:
+        with self._unpacking(), gzip.GzipFile(fileobj=file) as stream:
+            return self._bounded(stream)
+
+    def _bounded(self, stream: IO[bytes] | gzip.GzipFile) -> bytes:
+        data = stream.read(UNPACKED_BYTES.bytes + 1)
+        if len(data) > UNPACKED_BYTES.bytes:
+            raise self.error(f"unpacks to more than it may: {UNPACKED_BYTES}")
+        return data
+
+    @contextmanager
+    def _unpacking(self) -> Iterator[None]:
+        """Whatever a reader of archives raises for damaged ones, of which it documents a part."""
+        try:
+            yield
+        except (CapscoreError, MemoryError):
+            raise
+        except (NotImplementedError, RuntimeError) as error:  # compressed in another way, or encrypted
+            raise self.error(f"cannot be unpacked ({error})") from error
+        except Exception as error:  # zlib.error, struct.error, EOFError, BadZipFile, ValueError, …
+            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
+                raise
+            reason = str(error) or type(error).__name__
+            raise self.error(f"cannot be unpacked, cut short or damaged ({reason:.200})") from error
+
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
-        return self._kept("sha256", lambda: self._digest(hashlib.sha256()))
+        key = ("sha256", str(self.path))
+        readings = {} if self.readings is None else self.readings
+        if key not in readings:
+            readings[key] = self._digest(hashlib.sha256())
+        return readings[key]
 
     def git_blob(self) -> str:
         """The id by which git knows the file: SHA-1 of "blob", its size and its bytes."""
@@ -157,17 +228,6 @@ class AnnotationSource:
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
-
-    def _kept(self, what: str, read: Callable[[], Any]) -> Any:
-        """What `read` gives, once for all who keep readings; a file that has changed is read again."""
-        if self.kept is None:
-            return read()
-        with self.reading():
-            status = self.path.stat()
-        key = (what, str(self), status.st_ino, status.st_size, status.st_mtime_ns)
-        if key not in self.kept:
-            self.kept[key] = read()
-        return self.kept[key]
 
     def text(self) -> str:
         """The whole file as text."""
@@ -222,8 +282,12 @@ class AnnotationSource:
         """JSON objects, one per line."""
         if self.opened is not None:
             self.opened[self.path] = self
-        objects = ((number, self._parsed(text, number)) for number, text in self._filled_lines())
-        for number, values in objects if self.kept is None else self._kept("rows", lambda: list(objects)):
+        lines = self._filled_lines()
+        objects: Iterable[tuple[int, Any]] = ((line, self._parsed(text, line)) for line, text in lines)
+        if self.readings is not None:
+            key = ("rows", str(self))
+            objects = self.readings[key] = self.readings.get(key) or list(objects)
+        for number, values in objects:
             yield Row(values, self, number)
 
     def _filled_lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:

@@ -29,7 +29,6 @@ from .annotation_files import (
     AnnotationError,
     AnnotationFile,
     AnnotationSource,
-    KeptReadings,
     MissingAnnotations,
 )
 
@@ -191,8 +190,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     IMAGE_COLUMNS: ClassVar[tuple[str, ...]] = ("image",)
     SPLITS: ClassVar[tuple[str, ...]] = ("test",)
     COUNTS: ClassVar[Mapping[str, Mapping[str, Mapping[str, int]]]] = {}
-    # what other builders of the same files have read
-    kept_readings: KeptReadings | None = None
+    # what builders of the same files have read, shared by them
+    readings: dict[tuple[str, str], Any] | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -260,7 +259,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return {}
 
     def _source(self, path: Path, member: str = "") -> AnnotationSource:
-        return AnnotationSource(path, member, self.files_read, self.kept_readings)
+        return AnnotationSource(path, member, self.files_read, self.readings)
 
     def find(self, name: str) -> AnnotationSource | None:
         """An annotation file under `data_dir`, or None if it is not there."""

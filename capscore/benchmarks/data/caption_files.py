@@ -34,11 +34,7 @@ FLICKR8K = {
 }
 FLICKR30K = {
     "flickr30k_captions": AnnotationFile(
-        (
-            "results_20130124.token",
-            "flickr30k/results_20130124.token",
-            "flickr30k.tar.gz::results_20130124.token",
-        ),
+        ("results_20130124.token", "flickr30k/results_20130124.token"),
         "flickr30k.tar.gz, by request from the authors",
     ),
     "flickr30k_karpathy": _karpathy("dataset_flickr30k"),

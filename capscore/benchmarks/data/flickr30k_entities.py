@@ -14,7 +14,6 @@ from typing import NamedTuple
 from xml.etree import ElementTree
 
 from .annotation_files import AnnotationSource
-from .archives import open_zip, read_entry
 
 CORNERS = ("xmin", "ymin", "xmax", "ymax")
 _PHRASE = re.compile(r"\[/EN#(?P<chain>\d+)/(?P<types>\S+)\s+(?P<text>[^\[\]]*[^\[\]\s])\s*\]")
@@ -192,14 +191,14 @@ def annotation_folder(source: AnnotationSource) -> Iterator[Callable[[str], Anno
         return
     if source.opened is not None:
         source.opened[source.path] = source
-    with source.reading(), open_zip(source.path) as archive:
+    with source.zip() as archive:
         # the list of names, long for many files, is read once
         members = {"/".join(entry.filename.split("/")[-2:]): entry for entry in archive.infolist()}
 
         def find(name: str) -> AnnotationSource:
             if name not in members:
                 raise source.error(f"the archive holds no {name}")
-            content = read_entry(archive, members[name])
+            content = source.entry(archive, members[name])
             return AnnotationSource(source.path, members[name].filename, content=content)
 
         yield find

@@ -6,7 +6,6 @@ import gzip
 import io
 import pickle
 import re
-import tarfile
 import zipfile
 
 import pyarrow
@@ -38,25 +37,11 @@ def zipped(**members):
     return packed.getvalue()
 
 
-def tarred(name, content):
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        entry = tarfile.TarInfo(name)
-        entry.size = len(content)
-        archive.addfile(entry, io.BytesIO(content))
-    return packed.getvalue()
-
-
 def test_an_error_names_file_line_and_entry_in_any_process():
-    for kind in (AnnotationError, MissingAnnotations):
-        error = pickle.loads(pickle.dumps(kind("is wrong", file="a.json", line=3, entry="key")))
-        assert type(error) is kind and str(error) == "a.json, line 3, entry key: is wrong"
-        assert (error.message, error.file, error.line, error.entry) == ("is wrong", "a.json", 3, "key")
+    error = pickle.loads(pickle.dumps(MissingAnnotations("is wrong", file="a.json", line=3, entry="key")))
+    assert type(error) is MissingAnnotations and str(error) == "a.json, line 3, entry key: is wrong"
+    assert (error.message, error.file, error.line, error.entry) == ("is wrong", "a.json", 3, "key")
     assert str(AnnotationError("is wrong", file="a.json", entry=0)) == "a.json, entry 0: is wrong"
-    assert str(AnnotationError("is wrong")) == "is wrong"
-
-
-# -------------------------------------------------------------------- text and its lines
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -67,16 +52,15 @@ def test_line_ends_and_a_mark_change_nothing(write, end, mark):
     assert list(file.lines()) == list(enumerate(lines, start=1))
 
 
-@pytest.mark.parametrize("cut", [1, 998, 5000, LINES.index(b"\n", 5000) + 1])
+@pytest.mark.parametrize("cut", [1, 998, LINES.index(b"\n", 5000) + 1])
 def test_a_table_that_is_cut_anywhere_but_after_a_line_is_refused(write, cut):
-    file = write(LINES[:cut])
+    file, n = write(LINES[:cut]), LINES[:cut].count(b"\n")
     if LINES[:cut].endswith(b"\n"):
-        assert len(list(file.tsv("id", "caption"))) == LINES[:cut].count(b"\n")
+        assert len(list(file.tsv("id", "caption"))) == n
         return
-    assert len(list(file.lines())) == LINES[:cut].count(b"\n") + 1
-    with pytest.raises(AnnotationError, match="is the last line, and has no line end: cut") as caught:
+    assert len(list(file.lines())) == n + 1
+    with pytest.raises(AnnotationError, match=f"line {n + 1}: is the last line, and has no line end: cut"):
         list(file.tsv("id", "caption"))
-    assert caught.value.line == LINES[:cut].count(b"\n") + 1
 
 
 @pytest.mark.parametrize(
@@ -86,12 +70,7 @@ def test_a_table_that_is_cut_anywhere_but_after_a_line_is_refused(write, cut):
         ("plain\n".encode("utf-16-le"), 1, "it looks like UTF-16, or binary data"),
         (b"PK\x03\x04 and so on\n", 1, "it looks like a zip archive"),
         (b"  <!DOCTYPE html>\n<html>", 1, "it looks like a web page"),
-        (b"<HTML><body>404", 1, "it looks like a web page"),
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\n",
-            1,
-            "it looks like a pointer of Git LFS",
-        ),
+        (b"version https://git-lfs.github.com/spec/v1\n", 1, "it looks like a pointer of Git LFS"),
         ("one\ntwo\nGröße\n".encode("latin-1"), 3, "byte 0xf6 cannot be decoded"),
     ],
 )
@@ -102,31 +81,21 @@ def test_what_is_no_text_is_called_what_it_is(write, content, line, what):
             read()
 
 
-# ------------------------------------------------------------------ tables and documents
-
-
 def test_rows_have_their_lines(write):
-    rows = [(row.line, row.values) for row in write("a.jpg\t1\n\nb.jpg\t2\n").tsv("photo", "rating")]
-    assert rows == [(1, {"photo": "a.jpg", "rating": "1"}), (3, {"photo": "b.jpg", "rating": "2"})]
-    rows = [(row.line, row.values) for row in write('\ufeffa , b\n1,"two\nlines"\n\n3,4\n').csv()]
-    assert rows == [(3, {"a": "1", "b": "two\nlines"}), (5, {"a": "3", "b": "4"})]
-    rows = [(row.line, row.values) for row in write('{"a": 1}\n\n{"a": 2, "b": 3}\n').jsonl()]
-    assert rows == [(1, {"a": 1}), (3, {"a": 2, "b": 3})]
-    whole = write('{"a": "\\uD83D\\uDE00", "b": "\\\\ud83d"}').json()
-    assert whole.values == {"a": "😀", "b": "\\ud83d"}
+    def read(content, kind, *names):
+        return [(row.line, row.values) for row in getattr(write(content), kind)(*names)]
 
-
-@pytest.mark.parametrize("content", ["", "\n \n"])
-def test_a_file_with_nothing_in_it(write, content):
-    file = write(content)
-    for read in (lambda: file.tsv("a"), file.jsonl, file.csv, file.json_rows, file.json):
-        with pytest.raises(AnnotationError, match=r"file\.txt: is empty"):
-            list(read())
+    assert read("a\t1\n\nb\t2\n", "tsv", "p", "r") == [(1, {"p": "a", "r": "1"}), (3, {"p": "b", "r": "2"})]
+    table = read('\ufeffa , b\n1,"two\nlines"\n\n3,4\n', "csv")
+    assert table == [(3, {"a": "1", "b": "two\nlines"}), (5, {"a": "3", "b": "4"})]
+    assert read('{"a": 1}\n\n{"b": 3}\n', "jsonl") == [(1, {"a": 1}), (3, {"b": 3})]
+    assert write('{"a": "\\uD83D\\uDE00", "b": "\\\\ud83d"}').json().values == {"a": "😀", "b": "\\ud83d"}
 
 
 @pytest.mark.parametrize(
     ("read", "content", "message"),
     [
+        *((read, "\n \n", "is empty") for read in ("tsv", "jsonl", "csv", "json_rows", "json")),
         ("tsv", "c\n", r"line 1: expected 2 tab-separated columns \(a, b\), found 1"),
         ("csv", "a,b\n1,2\n", "line 2: lacks the field 'c'; it has a, b"),
         ("csv", "a;c\n", "is empty"),
@@ -134,13 +103,9 @@ def test_a_file_with_nothing_in_it(write, content):
         ("csv", "c,d\n1\n", "line 2: expected 2 columns as in the header, found 1"),
         ("csv", 'c,d\n1,"two\n', r"is not CSV: unexpected end of data \(cut short\?\)"),
         ("jsonl", '{"c": 0}\n{"a": 1', "line 2: is not JSON: Expecting ',' delimiter: line 1 column 8 .*cut"),
-        ("jsonl", '{"c": 0}\n{"a": "x', "line 2: is not JSON: Unterminated string .*cut"),
         ("jsonl", '{"c": 0}\n[1]', r"line 2: expected a JSON object, found list: \[1\]"),
         ("jsonl", '{"c": 1, "c": 2}', "line 1: is not JSON: one object has two values for 'c'"),
-        ("jsonl", '{"c": "\\ud83d"}', "line 1: has half a character"),
         ("jsonl", '{"c": ' + "9" * 5000 + "}", "line 1: is not JSON"),
-        ("jsonl", '{"c": ' + "[" * 100_000, "line 1: "),
-        ("json_rows", "[1,\n 2", "line 2: is not JSON: Expecting ',' delimiter: line 2 column 3 .*cut"),
         ("json_rows", '[1,\n "two', "line 2: is not JSON: Unterminated string .*cut"),
         ("json_rows", "[1,\n x, 2]\n", r"line 2: is not JSON: Expecting value: line 2 column 2 \(char 5\)$"),
         ("json_rows", '["\\\\ud83d",\n "\\ud83d\\ude00",\n "\\ude00"]', "has half a character"),
@@ -150,30 +115,25 @@ def test_a_file_with_nothing_in_it(write, content):
     ],
 )
 def test_damage_is_named_with_its_line(write, read, content, message):
-    with pytest.raises(AnnotationError, match=message):
+    with pytest.raises(AnnotationError, match=rf"file\.txt.*{message}"):
         [row["c"] for row in getattr(write(content), read)(*("ab" if read == "tsv" else ""))]
 
 
-# ------------------------------------------------------------------------------ archives
-
-PACKED = {
-    "gzip": ("f.txt.gz", "", gzip.compress(LINES)),
-    "gzip by its content": ("f.txt", "", gzip.compress(LINES)),
-    "zip": ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES})),
-    "gzip in zip": ("f.zip", "f.txt.gz", zipped(**{"top__f.txt.gz": gzip.compress(LINES)})),
-    "tar": ("f.tar.gz", "f.txt", tarred("top/f.txt", LINES)),
-}
-
-
-@pytest.mark.parametrize("kind", PACKED)
-def test_a_packed_file_is_read_or_its_damage_is_noticed(write, kind):
-    name, member, content = PACKED[kind]
+@pytest.mark.parametrize(
+    ("name", "member", "content"),
+    [
+        ("f.txt.gz", "", gzip.compress(LINES)),
+        ("f.txt", "", gzip.compress(LINES)),
+        ("f.zip", "f.txt", zipped(**{"top__f.txt": LINES})),
+    ],
+)
+def test_a_packed_file_is_read_or_its_damage_is_noticed(write, name, member, content):
     file = write(content, name, member)
     assert file.text().encode() == LINES
     assert str(file).endswith(f"{name}::{member}" if member else name)
     with pytest.raises(AnnotationError, match=rf"{re.escape(name)}.*: cannot be unpacked, cut short or"):
         write(content[: len(content) // 2], name, member).text()
-    for place in (0.3, 0.5, 0.7):  # of a tar archive only gzip has a checksum, behind the member that is read
+    for place in (0.3, 0.5, 0.7):
         damaged = bytearray(content)
         damaged[int(place * len(content))] ^= 1
         with pytest.raises(AnnotationError, match=re.escape(name)):
@@ -210,27 +170,27 @@ def test_a_file_that_cannot_be_read(write, tmp_path, monkeypatch):
         file.text()
 
 
-def test_checksums_and_who_reads(write):
-    file = write(b"hello\n")
+def test_checksums_who_reads_and_what_is_read_once(write):
+    path = write(b"hello\n").path
+    opened, readings = {}, {}
+    file = AnnotationSource(path, opened=opened, readings=readings)
     # as `sha256sum` and `git hash-object` give them
     assert file.sha256() == "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
     assert file.git_blob() == "ce013625030ba8dba906f756967f9e9ca394464a"
-    opened = {}
-    file = AnnotationSource(file.path, opened=opened)
-    assert opened == {}
-    file.text()
-    assert opened == {file.path: file}
-
-
-# ------------------------------------------------------------------------------ values
+    assert opened == {} and len(readings) == 1
+    path.write_text('{"a": 1}\n')
+    assert [row["a"] for row in file.jsonl()] == [1] and opened == {path: file}
+    path.write_text('{"a": 2}\n')
+    others = AnnotationSource(path, readings=readings), AnnotationSource(path)
+    assert [[row["a"] for row in other.jsonl()] for other in others] == [[1], [2]]
 
 
 @pytest.mark.parametrize(
     ("method", "value", "expected"),
     [
-        ("number", "1", 1.0),
         ("number", " 2.5 ", 2.5),
         ("number", 5, 5.0),
+        ("number", "1", 1.0),
         ("integer", "3.0", 3),
         ("flag", False, False),
         ("identifier", " a.jpg ", "a.jpg"),
@@ -252,7 +212,7 @@ def test_values_are_read_as_what_they_must_be(write, method, value, expected):
     [
         *(
             ("number", value, "'a' is .*, expected a number from 1 to 5")
-            for value in ("", "six", "6", 0, "nan", float("nan"), "inf", None, True, [1], "1,5")
+            for value in ("", "six", "6", 0, "nan", "inf", None, True, [1])
         ),
         ("integer", "3.5", "expected a whole number"),
         ("flag", 1, "'a' is 1, expected true or false"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 
 import numpy as np
@@ -10,13 +9,8 @@ import pytest
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks.data.annotation_files import KeptReadings
-from capscore.benchmarks.data.load import builder_class
-from capscore.benchmarks.run import open_benchmark
-from capscore.benchmarks.systems import published_score, read_captions, run_systems
+from capscore.benchmarks.systems import read_captions, run_systems
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.show.system_tables import systems_report
-from capscore.show.tables import Table
 from capscore.statistics.bootstrap import multiplicities
 
 from ...metrics.formulas.test_cider import naive
@@ -44,29 +38,28 @@ def run(folder, systems, metrics=CIDER, options=NO_DRAWS, **more):
 def test_cider_per_language_with_all_references(folder, tmp_path):
     found = run(folder, write_systems(tmp_path, "small", "large", "other"))
     parts = found.metrics["cider"]
-    assert [(code, part.config) for code, part in parts.items()] == [("de", "de"), ("qu", "quz")]
-    assert [(part.comparison.n_rows, part.n_references) for part in parts.values()] == [(4, 8), (4, 7)]
-    for code, part in parts.items():
-        name = part.config
-        assert part.comparison.means == pytest.approx(MEANS[code], abs=1e-6)
+    for (code, part), config in zip(parts.items(), ("de", "quz"), strict=True):
+        assert part.means == pytest.approx(MEANS[code], abs=1e-6) and part.n_rows == 4
         rows = [
-            (caption.lower(), [text.lower() for text in references[name]])
-            for caption, references in zip(CAPTIONS["small"][name], REFERENCES.values(), strict=True)
+            (caption.lower(), [text.lower() for text in references[config]])
+            for caption, references in zip(CAPTIONS["small"][config], REFERENCES.values(), strict=True)
         ]
-        assert part.comparison.means["small"] == pytest.approx(np.mean(naive(rows)), abs=1e-9)
-        differences = {row.system: row.difference for row in part.comparison.differences}
+        assert part.means["small"] == pytest.approx(np.mean(naive(rows)), abs=1e-9)
+        differences = {row.system: row.difference for row in part.differences}
         expected = {name: MEANS[code][name] - MEANS[code]["small"] for name in ("large", "other")}
         assert differences == pytest.approx(expected, abs=1e-6)
-        assert all(row.interval is row.p_randomisation is None for row in part.comparison.differences)
+        assert all(row.interval is row.p_randomisation is None for row in part.differences)
     assert found.means("cider")["small"] == pytest.approx((2.506365383 + 2.548345568) / 2, abs=1e-6)
-    alone = run(folder, write_systems(tmp_path, "small")).metrics["cider"]["de"].comparison
+    short = "xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"
+    assert short in found.notes and "|lang:de+qu|" in found.signatures["cider"]
+    alone = run(folder, write_systems(tmp_path, "small")).metrics["cider"]["de"]
     assert alone.means["small"] == pytest.approx(2.506365383, abs=1e-6) and alone.differences == ()
 
 
 def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_path):
     options = TaskOptions(bootstrap=200, confidence=0.8, seed=3)
-    straight = run(folder, write_systems(tmp_path, "small", "large"), options=options).metrics["cider"]
-    (row,) = straight["de"].comparison.differences
+    straight = run(folder, write_systems(tmp_path, "small", "large"), options=options)
+    (row,) = straight.metrics["cider"]["de"].differences
     small = np.array([1.748063421, 2.365653295, 3.143703806, 2.768041011])
     large = np.array([5.661764706, 3.628693514, 4.774105863, 6.182826648])
     drawn = multiplicities(np.random.default_rng(3), 4, 200)
@@ -77,33 +70,13 @@ def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_p
     for name in ("large", "small"):
         rows = random.Random(name).sample(rows_of(name), 8)
         files[name] = write_rows(tmp_path / f"{name}-shuffled.jsonl", rows)
-    turned = run(folder, files, options=options).metrics["cider"]
-    for part, other in zip(straight.values(), turned.values(), strict=True):
-        assert other.comparison.means == pytest.approx(part.comparison.means, abs=1e-9)
-        assert other.signature == part.signature
-        (here,), (there,) = part.comparison.differences, other.comparison.differences
+    turned = run(folder, files, options=options)
+    assert turned.signatures == straight.signatures
+    for part, other in zip(*(found.metrics["cider"].values() for found in (straight, turned)), strict=True):
+        assert other.means == pytest.approx(part.means, abs=1e-9)
+        (here,), (there,) = part.differences, other.differences
         ends = [-here.difference, -here.interval.high, -here.interval.low]
         assert [there.difference, there.interval.low, there.interval.high] == pytest.approx(ends, abs=1e-9)
-
-
-def test_published_scores_stand_beside_those_of_the_whole_set(folder, tmp_path, monkeypatch):
-    systems = write_systems(tmp_path, "small", "large")
-    part = run(folder, systems)
-    assert [row.published for row in part.metrics["cider"].values()] == [None, None]
-    told = [note for note in part.notes if "published" in note]
-    assert told == ["xm3600 (de, quz, test) has 4 rows where 3,600 were published: is a file cut short?"]
-    counts = {name: {"test": {"rows": 4}} for name in ("de", "quz")}
-    monkeypatch.setattr(builder_class("xm3600"), "COUNTS", counts)
-    whole = run(folder, systems)
-    assert [row.published for row in whole.metrics["cider"].values()] == [0.224, None]
-    systems["part"] = write_rows(tmp_path / "part.jsonl", rows_of("small")[1:4])
-    part = run(folder, systems, configs=["de"], common_rows=True).metrics["cider"]["de"]
-    assert (part.comparison.n_rows, part.published) == (3, None)
-    assert published_score("xm3600", "cider", "zh") == 0.202
-    assert published_score("xm3600", "bleu_4", "en") is None
-    means, german, _ = [part for part in systems_report(whole).parts if isinstance(part, Table)]
-    assert " ".join(means.headings) == "language photos small large published"
-    assert german.title == "cider, de (4 rows, 4 photos)"
 
 
 def test_several_metrics_and_one_language(folder, tmp_path):
@@ -112,11 +85,10 @@ def test_several_metrics_and_one_language(folder, tmp_path):
     }
     found = run(folder, write_systems(tmp_path, "small", "large"), metrics, configs=["quz"])
     assert list(found.metrics) == ["bleu_1", "rouge_l"] and list(found.metrics["bleu_1"]) == ["qu"]
-    quechua = found.metrics["bleu_1"]["qu"]
-    assert quechua.signature.endswith("|component:bleu_1") and quechua.published is None
+    assert found.signatures["bleu_1"].endswith("|component:bleu_1")
     # 1-grams of "small": all of 2, 1, 2, 2 words are in references of 3, 3, 3, 2 words at the nearest
     expected = np.mean([1, np.exp(1 - 3), np.exp(1 - 3 / 2), 1])
-    assert quechua.comparison.means["small"] == pytest.approx(expected, abs=1e-6)
+    assert found.metrics["bleu_1"]["qu"].means["small"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_photos_and_languages_in_common(folder, tmp_path):
@@ -130,7 +102,7 @@ def test_photos_and_languages_in_common(folder, tmp_path):
     with pytest.raises(InputError, match=r"large has no caption in 'de' of 1 of the 4 photos .* as 11bb"):
         run(folder, systems)
     found = run(folder, systems, common_rows=True)
-    german, quechua = (part.comparison for part in found.metrics["cider"].values())
+    german, quechua = found.metrics["cider"].values()
     assert (german.n_rows, quechua.n_rows) == (3, 4)
     assert quechua.differences == () and list(quechua.means) == ["small"]
     rows = [
@@ -143,36 +115,18 @@ def test_photos_and_languages_in_common(folder, tmp_path):
 def test_what_cannot_be_compared(folder, tmp_path):
     systems = write_systems(tmp_path, "small")
     toy = {"mcs": lambda: capscore.load("mcs", backbone=ColourBackbone(), cache=False)}
-    with pytest.raises(
-        CapscoreError, match="mcs: 4 of the 4 photos of xm3600 · de cannot be scored; 00aa, for"
-    ):
+    with pytest.raises(CapscoreError, match="mcs: 4 of the 4 photos of xm3600 · de cannot be scored; 00aa"):
         run(folder, systems, toy)
-    with pytest.raises(InputError, match="xm3600 has no configuration 'xx'"):
-        run(folder, systems, configs=["xx"])
     with pytest.raises(InputError, match="at least one system and one metric"):
         run(folder, {})
-    with pytest.raises(
-        InputError, match="'vicr' is not a set of captioned photos; those are xm3600, multi30k"
-    ):
+    with pytest.raises(InputError, match="'vicr' is not a set of captioned photos; those are xm3600, multi"):
         run_systems("vicr", systems, CIDER)
-    with pytest.raises(
-        InputError, match="nocaps has several sets of references in 'en': choose one of in, near"
-    ):
+    with pytest.raises(InputError, match="nocaps has several sets of references in 'en': choose one of in,"):
         run_systems("nocaps", systems, CIDER)
     rows = rows_of("small")
     rows[2]["image_id"] = "images/99zz.jpg"
     with pytest.raises(InputError, match=r"small.jsonl, line 3 .*: xm3600 · de has no photo '99zz'"):
         run(folder, {"small": write_rows(tmp_path / "small.jsonl", rows)})
-
-
-def test_a_file_that_changes_is_read_again(folder):
-    kept, rows, path = KeptReadings(), [], folder / "captions.jsonl"
-    for word in ("Hund", "Vogel"):
-        path.write_text(path.read_text(encoding="utf-8").replace("Hund", word), encoding="utf-8")
-        builder, split = open_benchmark("xm3600", "de", data_dir=folder, images=False, kept=kept)
-        rows.append(next(iter(builder.examples(split)))[1]["references"][0])
-        assert builder.files_read[path].sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert rows == ["ein Hund läuft am Strand", "ein Vogel läuft am Strand"]
 
 
 # ---- files of captions ----
@@ -194,8 +148,7 @@ def test_captions_are_found_by_photo_and_language(tmp_path):
     for name in ("00aa", "00aa.jpg", "photos/00aa.JPG", "C:\\photos\\00aa.png"):
         assert list(read(tmp_path, {"image": name, "caption": "ein Hund", "lang": "deu"})["de"]) == ["00aa"]
     assert list(read(tmp_path, {**ROW, "image_id": ".jpg"})["de"]) == [".jpg"]  # a name, and no suffix
-    empty = read(tmp_path, {**ROW, "caption": " "}, may_be_empty=True)
-    assert empty["de"]["00aa"][0] == " "
+    assert read(tmp_path, {**ROW, "caption": " "}, may_be_empty=True)["de"]["00aa"][0] == " "
     assert read(tmp_path, {"image_id": "00aa", "caption": "x"}, languages=["de"])["de"]["00aa"][0] == "x"
 
 
@@ -217,14 +170,9 @@ def test_bad_rows_are_named(tmp_path, change, message):
         read(tmp_path, ROW, {**ROW, **change})
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ({"image_id": "00aa", "text": "x"}, "has no column of captions: expected one of caption, candidate"),
-        ({"photo": "00aa", "caption": "x"}, "has no column of photos: expected one of image_id, image"),
-        ({"image_id": "00aa", "caption": "x"}, "has no column of languages"),
-    ],
-)
-def test_columns_that_are_missing(tmp_path, row, message):
-    with pytest.raises(InputError, match=rf"a\.jsonl {message}"):
-        read(tmp_path, row)
+@pytest.mark.parametrize("what, column", [("captions", "caption"), ("photos", "image_id")])
+def test_columns_that_are_missing(tmp_path, what, column):
+    with pytest.raises(InputError, match=rf"a\.jsonl has no column of {what}: expected one of {column}"):
+        read(tmp_path, {name: value for name, value in ROW.items() if name != column})
+    with pytest.raises(InputError, match=r"a\.jsonl has no column of languages"):
+        read(tmp_path, {"image_id": "00aa", "caption": "x"})

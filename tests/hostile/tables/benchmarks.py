@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import stat
-import tarfile
 import warnings
 import zipfile
 
@@ -30,25 +28,13 @@ def _zip(*members: tuple) -> bytes:
     return packed.getvalue()
 
 
-def _tar(*members: tuple, mode: str = "w:gz") -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=mode) as archive:
-        for name, content, *more in members:
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            for key, value in (more[0] if more else {}).items():
-                setattr(entry, key, value)
-            archive.addfile(entry, io.BytesIO(content) if entry.isreg() else None)
-    return packed.getvalue()
-
-
 def _changed(content: bytes, *changes: tuple[int, bytes]) -> bytes:
     for index, new in changes:
         content = content[:index] + new + content[index + len(new) :]
     return content
 
 
-_ZIP, _TAR = _zip(("f.tsv", TEXT)), _tar(("f.tsv", TEXT), mode="w")
+_ZIP = _zip(("f.tsv", TEXT))
 _ENTRY = _ZIP.index(b"PK\x01\x02")  # of the file, in the list at the end
 # tests/benchmarks/data/test_annotation_files.py has what is cut short, damaged, or packed in an unknown way
 _ZIPS = [
@@ -66,16 +52,6 @@ _ZIPS = [
     ("a ZIP archive in it", _zip(("f.tsv", _ZIP)), refused("zip archive")),
     ("nul in a name", _changed(_ZIP, (_ZIP.rindex(b"f.tsv") + 1, b"\0")), refused("f.zip")),
     ("10,000 other files", _zip(*((f"{number}", b"") for number in range(10_000)), ("f.tsv", TEXT)), TWO),
-]  # fmt: skip
-_TARS = [
-    ("not packed", _TAR, TWO),
-    ("a link out", _tar(("f.tsv", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"})), refused("is a link")),
-    ("a pipe", _tar(("f.tsv", b"", {"type": tarfile.FIFOTYPE})), refused("of another kind")),
-    ("a file with holes", _tar(("f.tsv", b"", {"type": tarfile.GNUTYPE_SPARSE})), refused("f.tar.gz")),
-    ("unpacks to too much", _tar(("zeros", bytes(2**20)), ("f.tsv", TEXT)), refused("more than it may")),
-    ("size that is no number", gzip.compress(_changed(_TAR, (124, b"z" * 11))), refused("f.tar.gz")),
-    ("size of 5,000 digits", _tar(("f.tsv", TEXT, {"pax_headers": {"size": "9" * 5_000}})), refused("f.tar.gz")),
-    ("bzip2", bz2.compress(_TAR), refused("f.tar.gz")),
 ]  # fmt: skip
 _PLAIN = [
     ("nul", "f.tsv", b"1.jpg\ta\0b\n", refused("binary")),
@@ -100,7 +76,6 @@ _XML = [
 
 CASES = [
     *cases("benchmark", surfaces.annotation, ((f"zip, {name}", ("f.zip", content, LIMIT), expected) for name, content, expected in _ZIPS)),
-    *cases("benchmark", surfaces.annotation, ((f"tar, {name}", ("f.tar.gz", content, LIMIT), expected) for name, content, expected in _TARS)),
     *cases("benchmark", surfaces.annotation, ((f"{file}, {name}", (file, content, LIMIT), expected) for name, file, content, expected in _PLAIN)),
     *cases("benchmark", surfaces.annotation, ((f"xml, {name}", ("f.xml", content), refused("f.xml", *words)) for name, content, words in _XML)),
 ]  # fmt: skip
