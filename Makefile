@@ -224,7 +224,7 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 	$(if $(XTD10),$(OFFLINE) $(BIN)/python -m weights.measuring.held_out --xtd10 $(XTD10) --trained $(TRAINED) \
 		--out $(TRAINING)/held_out)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.pr_mcs_alarms --data $(DATA) --held-out $(TRAINING)/held_out \
-		$(if $(PHOTOS),--photos $(PHOTOS)) $(if $(TRAINED),--trained $(TRAINED)) \
+		$(if $(PHOTOS),--photos $(PHOTOS)) \
 		$(foreach name,$(PR_MCS),--backbone $(name)) \
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
 

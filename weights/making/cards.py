@@ -207,7 +207,7 @@ def image_tower_results(
     before = {figure["key"]: figure["value"] for figure in base}
     for figure in measures:
         group, *path, metric = figure["key"].split("/")
-        if figure["value"] is None or figure["unit"] != "percent":
+        if figure["value"] is None:
             continue
         language = "en"
         if group == "retrieval" and path[0] == "flickr8k_test" and metric.startswith("r@"):

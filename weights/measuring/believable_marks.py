@@ -17,7 +17,6 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,11 +24,12 @@ import numpy as np
 
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
+from capscore.show.tables import Report, Table
 from training.engine.config import main as run_as_command
 
-from .figures import mean, percent, study_parser, table, write_results
+from .figures import mean, percent, study_parser, write_results
 from .planted_words import LANGUAGES
-from .planting import KINDS, Planted, drop_clause, plant, shuffled
+from .planting import KINDS, drop_clause, plant, shuffled
 
 if TYPE_CHECKING:
     from capscore.metrics.infometic import InfoMetIC
@@ -38,7 +38,6 @@ _LANGUAGES = ("en", "de", "fr", "es", "zh", "pt", "ar", "cs", "ja")
 _MOST = 400  # photos per language
 _CAPTIONS = 2  # right captions of each photo and language that are measured
 _LONG = 12  # semantic words from which a caption is long
-_MIN_MARKED = 0.5  # share of a caption's words that must be marked for it to count as found
 _ENOUGH = 100  # right words and planted words that a calibration error needs, each
 _MIN_SIDE = 16  # pixels below which a box is not measured
 
@@ -76,35 +75,24 @@ class Row(NamedTuple):
     language: str
 
 
-@dataclass(frozen=True, eq=False)
-class LanguageCases:
-    """What is measured of one language.
+class Case(NamedTuple):
+    """A caption beside a photo.
 
     Attributes:
-        language: Language of the captions.
-        files: Files of the photos, in random order.
-        right, long, others: Right captions, several of one photo joined, and one of another photo for each.
-        planted: (file of the photo, what was planted), of all kinds.
-        dropped: (file of the photo, caption, the same without its last clauses).
+        kind: "right", "long" (several right ones joined), "other" (of another photo), one of `KINDS` (with a
+            planted word, `caption[start:end]`), or "shorter" (without its last clauses).
+        row: The caption and its photo.
+        original: The caption before a word was planted or clauses were dropped.
     """
 
-    language: str
-    files: list[str]
-    right: list[Row]
-    long: list[Row]
-    others: list[Row]
-    planted: list[tuple[str, Planted]]
-    dropped: list[tuple[str, str, str]]
-
-    def rows(self) -> list[Row]:
-        """Every row to score, each once."""
-        texts = [(photo, text) for photo, found in self.planted for text in (found.original, found.caption)]
-        texts += [(photo, text) for photo, *both in self.dropped for text in both]
-        rows = (Row(photo, text, self.language) for photo, text in texts)
-        return list(dict.fromkeys([*self.right, *self.long, *self.others, *rows]))
+    kind: str
+    row: Row
+    original: str = ""
+    start: int = 0
+    end: int = 0
 
 
-def language_cases(photos: Photos, language: str, max_photos: int, seed: int) -> LanguageCases:
+def language_cases(photos: Photos, language: str, max_photos: int, seed: int) -> list[Case]:
     """What is measured of one language; a photo's errors depend on its name, captions and the seed alone."""
 
     def chance(file: str) -> random.Random:
@@ -112,22 +100,26 @@ def language_cases(photos: Photos, language: str, max_photos: int, seed: int) ->
 
     files = [file for file in sorted(photos) if photos[file].get(language)]
     random.Random(f"{seed} {language}").shuffle(files)
-    files = files[:max_photos]
-    right, long, first, planted, dropped = [], [], [], [], []
+    files, first, cases = files[:max_photos], [], []
     for file in files:
         mixed = shuffled(photos[file][language], chance(file))
-        right += [Row(file, caption, language) for caption in mixed[:_CAPTIONS]]
+        cases += [Case("right", Row(file, caption, language)) for caption in mixed[:_CAPTIONS]]
         first.append(mixed[0])
         if len(mixed) > 2:
-            long.append(Row(file, _joined(mixed[:3], language), language))
+            cases.append(Case("long", Row(file, _joined(mixed[:3], language), language)))
         if language in LANGUAGES:
-            found = (plant(photos[file], language, kind, chance(file)) for kind in KINDS)
-            planted += [(file, item) for item in found if item]
-            shorter = ((caption, drop_clause(caption, language)) for caption in mixed)
-            dropped += [(file, caption, text) for caption, text in shorter if text][:1]
+            for kind in KINDS:
+                if found := plant(photos[file], language, kind, chance(file)):
+                    row = Row(file, found.caption, language)
+                    cases.append(Case(kind, row, found.original, found.start, found.end))
+            shorter = ((drop_clause(caption, language), caption) for caption in mixed)
+            cases += [Case("shorter", Row(file, text, language), whole) for text, whole in shorter if text][
+                :1
+            ]
     # the caption of the photo that follows in the list, which is in random order
-    others = list(map(Row, files, [*first[1:], *first[:1]], [language] * len(files)))
-    return LanguageCases(language, files, right, long, others, planted, dropped)
+    for file, caption in zip(files, [*first[1:], *first[:1]], strict=True):
+        cases.append(Case("other", Row(file, caption, language)))
+    return cases
 
 
 def _joined(captions: Sequence[str], language: str) -> str:
@@ -146,8 +138,10 @@ class Scored(NamedTuple):
     precision: float
 
 
-def score_rows(scorer: InfoMetIC, rows: Sequence[Row]) -> dict[Row, Scored]:
-    """Score every row with its image, in one call."""
+def score_cases(scorer: InfoMetIC, cases: Sequence[Case]) -> dict[Row, Scored]:
+    """Score every caption of the cases with its photo, also as it was before, in one call."""
+    both = ([case.row, case.row._replace(caption=case.original or case.row.caption)] for case in cases)
+    rows = list(dict.fromkeys(row for pair in both for row in pair))
     images, captions, languages = map(list, zip(*rows, strict=True))
     scores = scorer.score(captions, images, language=languages)
     recall, precision = scores.components["recall"].tolist(), scores.components["precision"].tolist()
@@ -170,65 +164,62 @@ def is_lowest(scores: Sequence[float], planted: Sequence[bool]) -> bool:
     return bool(own) and (not others or min(own) < min(others))
 
 
+def report(cases: Sequence[Case], scored: Mapping[Row, Scored]) -> dict[str, Any]:
+    """Shares of one language, ready for JSON; None where there is nothing to count."""
+    details: dict[str, list[Any]] = defaultdict(list)
+    falls: dict[str, list[bool]] = defaultdict(list)
+    outcomes: dict[str, list[tuple[bool, bool, bool]]] = defaultdict(list)
+    right_p, wrong_p = [], []
+    for case in cases:
+        after = scored[case.row]
+        details[case.kind].append(after.detail)
+        if case.kind == "right":
+            right_p += _probabilities(after.detail, semantic_words(after.detail))
+        if case.original:
+            before = scored[case.row._replace(caption=case.original)]
+            falls[f"{case.kind} recall"].append(after.recall < before.recall)
+            falls[f"{case.kind} precision"].append(after.precision < before.precision)
+        if case.kind in KINDS:
+            words = semantic_words(after.detail)
+            here = [word["start"] < case.end and word["end"] > case.start for word in words]
+            planted = [word for word, is_here in zip(words, here, strict=True) if is_here]
+            marked = after.detail["fits"] is False or any(word["correct"] is False for word in planted)
+            unsure = bool(planted) and all(word["correct"] is None for word in planted)
+            outcomes[case.kind].append((is_lowest(_values(words), here), marked, unsure))
+            wrong_p += _probabilities(after.detail, planted)
+    names = ("lowest", "marked", "cannot_tell")
+    kinds = {}
+    for kind in KINDS:
+        columns = list(zip(*outcomes[kind], strict=True)) or [()] * len(names)
+        kinds[kind] = {"n": len(outcomes[kind]), **dict(zip(names, map(mean, columns), strict=True))}
+    marks = [_marked(detail) for detail in details["right"]]
+    long = [marked for marked in map(_marked, details["long"]) if len(marked) >= _LONG]
+    unfit = {kind: [detail["fits"] is False for detail in details[kind]] for kind in ("right", "other")}
+    error = None
+    if min(len(right_p), len(wrong_p)) >= _ENOUGH:
+        labels = [True] * len(right_p) + [False] * len(wrong_p)
+        error = expected_calibration_error([*right_p, *wrong_p], labels)
+    return {
+        "photos": len(details["other"]),
+        "kinds": kinds,
+        "others_not_fitting": mean(unfit["other"]),
+        "right_not_fitting": mean(unfit["right"]),
+        "right_words_marked": mean([mark for marked in marks for mark in marked]),
+        "long_words_marked": mean([mark for marked in long for mark in marked]),
+        "right_without_mark": mean(
+            [not unfits and not any(marked) for unfits, marked in zip(unfit["right"], marks, strict=True)]
+        ),
+        "calibration_error": error,
+        "lower_recall": mean(falls["shorter recall"]),
+        "lower_precision": mean(falls["blatant precision"]),
+    }
+
+
 def _values(words: Sequence[Mapping[str, Any]]) -> list[float]:
     """How right each word is: by probability, where any word has one; a word without is then the rightest."""
     if all(word["p_correct"] is None for word in words):
         return [float(word["score"]) for word in words]
     return [1.0 if word["p_correct"] is None else float(word["p_correct"]) for word in words]
-
-
-def report(cases: LanguageCases, scored: Mapping[Row, Scored]) -> dict[str, Any]:
-    """Shares of one language, ready for JSON; None where there is nothing to count."""
-
-    def of(file: str, caption: str) -> Scored:
-        return scored[Row(file, caption, cases.language)]
-
-    kinds: dict[str, Any] = {}
-    wrong_p: list[float] = []
-    for kind in KINDS:
-        outcomes = []
-        for file, found in cases.planted:
-            if found.kind != kind:
-                continue
-            detail = of(file, found.caption).detail
-            words, unfit = semantic_words(detail), detail["fits"] is False
-            here = [word["start"] < found.end and word["end"] > found.start for word in words]
-            planted = [word for word, is_here in zip(words, here, strict=True) if is_here]
-            marked = unfit or any(word["correct"] is False for word in planted)
-            unsure = bool(planted) and all(word["correct"] is None for word in planted)
-            outcomes.append((is_lowest(_values(words), here), marked, unsure, unfit))
-            wrong_p += _probabilities(detail, planted)
-        names = ("lowest", "marked", "cannot_tell", "said_not_to_fit")
-        columns = zip(*outcomes, strict=True) if outcomes else [()] * len(names)
-        kinds[kind] = {"n": len(outcomes), **dict(zip(names, map(mean, map(list, columns)), strict=True))}
-    right, long, others = (
-        [scored[row].detail for row in rows] for rows in (cases.right, cases.long, cases.others)
-    )
-    right_p = [p for detail in right for p in _probabilities(detail, semantic_words(detail))]
-    error = None
-    if min(len(right_p), len(wrong_p)) >= _ENOUGH:
-        labels = [True] * len(right_p) + [False] * len(wrong_p)
-        error = expected_calibration_error([*right_p, *wrong_p], labels)
-    recall = [of(file, text).recall < of(file, caption).recall for file, caption, text in cases.dropped]
-    blatant = [(file, found) for file, found in cases.planted if found.kind == "blatant"]
-    precision = [
-        of(file, found.caption).precision < of(file, found.original).precision for file, found in blatant
-    ]
-    return {
-        "photos": len(cases.files),
-        "kinds": kinds,
-        "right": _of_right(right),
-        "long": _of_right([detail for detail in long if len(semantic_words(detail)) >= _LONG]),
-        "others": {
-            "n": len(others),
-            "said_not_to_fit": mean([detail["fits"] is False for detail in others]),
-            "found": mean([_is_found(detail) for detail in others]),
-        },
-        "calibration_error": error,
-        "cannot_tell": _cannot_tell(right),
-        "lower_recall": mean(recall),
-        "lower_precision": mean(precision),
-    }
 
 
 def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[bool] | np.ndarray) -> float:
@@ -259,33 +250,6 @@ def _marked(detail: Mapping[str, Any]) -> list[bool]:
     return [word["correct"] is False for word in semantic_words(detail)]
 
 
-def _is_found(detail: Mapping[str, Any]) -> bool:
-    marked = _marked(detail)
-    return detail["fits"] is False or bool(marked and sum(marked) > _MIN_MARKED * len(marked))
-
-
-def _of_right(details: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    words = [marked for detail in details for marked in _marked(detail)]
-    return {
-        "captions": len(details),
-        "said_not_to_fit": mean([detail["fits"] is False for detail in details]),
-        "words": len(words),
-        "words_marked": mean(words),
-        "without_mark": mean(
-            [detail["fits"] is not False and not any(_marked(detail)) for detail in details]
-        ),
-    }
-
-
-def _cannot_tell(details: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    found: dict[str, list[bool]] = defaultdict(list)
-    for detail in details:
-        if detail["fits"] is not False:
-            for word in semantic_words(detail):
-                found[word["word_class"]].append(word["correct"] is None)
-    return {name: mean(own) for name, own in sorted(found.items())}
-
-
 # ------------------------------------------------------------------ regions
 
 
@@ -295,35 +259,35 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
     those count that no caption of the photo names. `folder` is in COCO's layout.
     """
-    named, unnamed, photos = [], [], set()
-    for instances in sorted(folder.glob("annotations/instances_*.json")):
-        rows = list(_region_rows(folder, instances))
-        if not rows:
-            continue
-        files, captions, boxes, labels = map(list, zip(*rows, strict=True))
-        photos.update((instances, file) for file in files)
-        scores = scorer.score(captions, files, boxes=boxes, language="en")
-        for detail, own in zip(scores.details, labels, strict=True):
-            regions = list(zip((region["mentioned"] for region in detail["regions"]), own, strict=True))
-            named += [mentioned for mentioned, is_named in regions if is_named is True]
-            unnamed += [not mentioned for mentioned, is_named in regions if is_named is False]
-    found, left = mean(named), mean(unnamed)
+    rows = [
+        row for file in sorted(folder.glob("annotations/instances_*.json")) for row in _regions(folder, file)
+    ]
+    if not rows:
+        raise InputError(f"{folder} has no photo with captions and boxes", field="boxes")
+    files, captions, boxes, labels = map(list, zip(*rows, strict=True))
+    scores = scorer.score(captions, files, boxes=boxes, language="en")
+    mentioned: dict[bool | None, list[bool]] = defaultdict(list)
+    for detail, own in zip(scores.details, labels, strict=True):
+        for region, label in zip(detail["regions"], own, strict=True):
+            mentioned[label].append(region["mentioned"] == label)
+    found, left = mean(mentioned[True]), mean(mentioned[False])
     return {
-        "photos": len(photos),
-        "named": len(named),
+        "photos": len(set(files)),
+        "named": len(mentioned[True]),
         "named_found": found,
-        "unnamed": len(unnamed),
+        "unnamed": len(mentioned[False]),
         "unnamed_left": left,
         "accuracy": None if found is None or left is None else (found + left) / 2,
     }
 
 
-def _region_rows(folder: Path, instances: Path) -> Iterator[tuple[str, str, list[list[float]], list[Any]]]:
+def _regions(
+    folder: Path, instances: Path
+) -> Iterator[tuple[str, str, list[list[float]], list[bool | None]]]:
     """Photo, caption, boxes, and of each whether it is named by the caption; None if by another one only."""
     captions_file = instances.with_name(instances.name.replace("instances", "captions"))
     content = json.loads(instances.read_text(encoding="utf-8"))
     names = {category["id"]: category["name"] for category in content["categories"]}
-    files = {image["id"]: image["file_name"] for image in content["images"]}
     captions: dict[int, list[str]] = defaultdict(list)
     for row in json.loads(captions_file.read_text(encoding="utf-8"))["annotations"]:
         captions[row["image_id"]].append(row["caption"])
@@ -333,14 +297,12 @@ def _region_rows(folder: Path, instances: Path) -> Iterator[tuple[str, str, list
         if min(width, height) >= _MIN_SIDE:
             box = [left, top, left + width, top + height]
             things[row["image_id"]].append((box, names[row["category_id"]]))
-    for image, own in sorted(things.items()):
-        found = next(folder.rglob(Path(files[image]).name), None)
-        every = " ".join(captions[image])
-        for caption in captions[image] if found else ():
-            labels = [
-                _is_named(name, caption) or (None if _is_named(name, every) else False) for _, name in own
-            ]
-            yield str(found), caption, [box for box, _ in own], labels
+    for image in sorted(content["images"], key=lambda image: image["id"]):
+        boxes, own = [box for box, _ in things[image["id"]]], captions[image["id"]]
+        named = [{caption for caption in own if _is_named(name, caption)} for _, name in things[image["id"]]]
+        file = next(folder.rglob(Path(image["file_name"]).name), None)
+        for caption in own if file and boxes else ():
+            yield str(file), caption, boxes, [caption in by or (None if by else False) for by in named]
 
 
 # words by which captions call COCO's things
@@ -388,49 +350,26 @@ def _is_named(name: str, text: str) -> bool:
 
 def measure(scorer: InfoMetIC, photos: Photos, seed: int = 0) -> dict[str, Any]:
     """Language → `report`."""
-    cases = [language_cases(photos, language, _MOST, seed) for language in _LANGUAGES]
-    cases = [case for case in cases if case.files]
-    scored = score_rows(scorer, list(dict.fromkeys(row for case in cases for row in case.rows())))
-    return {case.language: report(case, scored) for case in cases}
+    cases = {language: language_cases(photos, language, _MOST, seed) for language in _LANGUAGES}
+    scored = score_cases(scorer, [case for own in cases.values() for case in own])
+    return {language: report(own, scored) for language, own in cases.items() if own}
 
 
-# title of a line of the table → where its share is in a report
-_LINES = {
-    **{
-        f"{kind}: {key.replace('_', ' ')}": ("kinds", kind, key)
-        for kind in KINDS
-        for key in ("lowest", "marked", "cannot_tell")
-    },
-    "another photo's: not fitting": ("others", "said_not_to_fit"),
-    "another photo's: found": ("others", "found"),
-    "right: said not to fit": ("right", "said_not_to_fit"),
-    "right words marked": ("right", "words_marked"),
-    "right captions without mark": ("right", "without_mark"),
-    "long: words marked": ("long", "words_marked"),
-    "long: said not to fit": ("long", "said_not_to_fit"),
-    "calibration error": ("calibration_error",),
-    "recall falls": ("lower_recall",),
-    "precision falls": ("lower_precision",),
-    **{f"cannot tell, {name}s": ("cannot_tell", name) for name in ("noun", "verb", "adjective", "number")},
-}
-
-
-def markdown(result: Mapping[str, Any]) -> str:
+def table(result: Mapping[str, Any]) -> Report:
     """The table of percentages."""
-
-    def share(found: Any, keys: Sequence[str]) -> float | None:
-        for key in keys:
-            found = found.get(key)
-        return found
-
-    languages = result["languages"]
-    rows = [["photos", *(str(found["photos"]) for found in languages.values())]]
-    rows += [
-        [title, *(percent(share(found, keys)) for found in languages.values())]
-        for title, keys in _LINES.items()
-    ]
-    text = f"marks: {result['marks']}\n\n{table(['%', *languages], rows, 1)}"
-    return text + (f"\n\nregions: {json.dumps(result['regions'])}" if "regions" in result else "")
+    languages = list(result["languages"].values())
+    titles = [title for title in languages[0] if title not in ("photos", "kinds")]
+    rows = [["photos", *(str(found["photos"]) for found in languages)]]
+    for kind in KINDS:
+        for name in ("lowest", "marked", "cannot_tell"):
+            own = (percent(found["kinds"][kind][name]) for found in languages)
+            rows.append([f"{kind}: {name.replace('_', ' ')}", *own])
+    for title in titles:
+        rows.append([title.replace("_", " "), *(percent(found[title]) for found in languages)])
+    parts = [Table(["%", *result["languages"]], rows), f"marks: {result['marks']}"]
+    return Report(
+        "", [*parts, *([f"regions: {json.dumps(result['regions'])}"] if "regions" in result else [])]
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -451,13 +390,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         for name, captions in spanish_captions(given.data / "xflickrco", given.photos).items():
             if name in measured and captions:
                 photos[measured[name]]["es"] = captions
-    result: dict[str, Any] = {
-        "marks": scorer.marks,
-        "languages": measure(scorer, photos),
-    }
+    result: dict[str, Any] = {"marks": scorer.marks, "languages": measure(scorer, photos)}
     if given.boxes:
         result["regions"] = region_accuracy(scorer, given.boxes)
-    write_results(given, result, markdown(result))
+    write_results(given, result, table(result).markdown())
 
 
 if __name__ == "__main__":

@@ -508,19 +508,12 @@ class Variant:
 
 @dataclass(frozen=True, eq=False)
 class Concept:
-    """A concept that can be planted.
-
-    Attributes:
-        name: In English.
-        group: Group of similar things.
-        variants: Language → the ways to write it, the preferred one first; none where it is not planted.
-        mentions: Language → words that say it, lower-cased; every form is one.
-    """
+    """A concept that can be planted, by its English name, in a group of similar things."""
 
     name: str
     group: str
-    variants: dict[str, tuple[Variant, ...]]
-    mentions: dict[str, frozenset[str]]
+    variants: dict[str, tuple[Variant, ...]]  # language → the ways to write it, the preferred one first
+    mentions: dict[str, frozenset[str]]  # language → words that say it, lower-cased; every form is one
 
 
 def _concepts(tables: dict[str, str], variant: Callable[[str, str], Variant]) -> tuple[Concept, ...]:

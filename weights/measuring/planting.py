@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -48,20 +47,14 @@ _SHORT = 3
 _ENDINGS = ("", "s", "es", "n", "en")
 
 
-@dataclass(frozen=True)
-class Planted:
-    """A caption with one wrong word, `caption[start:end]`, where `original` has `replaced`.
-
-    `kind` is one of `KINDS`, `concept` the English name of what is planted, a number in digits.
-    """
+class Planted(NamedTuple):
+    """A caption with one wrong word, `caption[start:end]`; `concept` is what it says, in English."""
 
     caption: str
     original: str
     start: int
     end: int
-    kind: str
     concept: str
-    replaced: str
 
 
 class _Found(NamedTuple):
@@ -88,8 +81,8 @@ def plant(
 
     >>> photo = {"en": ["A dog sleeps on the beach ."], "de": ["Ein Hund schläft am Strand."]}
     >>> found = plant(photo, "de", "same_kind", random.Random(1))
-    >>> found.caption[found.start:found.end] == found.caption.split()[1], found.replaced
-    (True, 'Hund')
+    >>> found.caption[found.start:found.end] == found.caption.split()[1] != "Hund"
+    True
     """
     table = _TABLES[kind]
     mentioned = mentions(captions, table)
@@ -100,8 +93,7 @@ def plant(
         if choices:
             (start, end, *_), forms = rng.choice(choices)
             concept, form = rng.choice(forms)
-            wrong, replaced = caption[:start] + form + caption[end:], caption[start:end]
-            return Planted(wrong, caption, start, start + len(form), kind, concept, replaced)
+            return Planted(caption[:start] + form + caption[end:], caption, start, start + len(form), concept)
     return None
 
 
@@ -123,17 +115,13 @@ def drop_clause(caption: str, language: str) -> str | None:
     >>> drop_clause("在草地上奔跑的狗。", "zh")
     '狗。'
     """
-    places = sorted(
-        (place.start(), start)
-        for start in CLAUSES[language]
-        for place in re.finditer(re.escape(start), caption)
-    )
-    for place, start in places:
-        kept, dropped = caption[:place], caption[place + len(start) :]
-        n_kept, n_dropped = (_length(text, language) for text in (kept, dropped))
+    starts = "|".join(map(re.escape, CLAUSES[language]))
+    for place in re.finditer(f"(?=({starts}))", caption):
+        kept, dropped = caption[: place.start()], caption[place.end(1) :]
         last = _tokens(kept)[-1].group().lower() if _tokens(kept) else ""
         is_colour = any(last in colour.mentions[language] for colour in COLOURS)
-        if n_kept >= _KEPT_WORDS and n_dropped >= _DROPPED_WORDS and not is_colour:
+        is_long = _length(kept, language) >= _KEPT_WORDS and _length(dropped, language) >= _DROPPED_WORDS
+        if is_long and not is_colour:
             return kept.rstrip()
     if language == "zh":
         before, _, after = caption.rpartition("的")
@@ -241,20 +229,12 @@ def _fits(
     if "-" in (caption[start - 1 : start], caption[end : end + 1]):
         return False
     if table is NOUNS and language == "en":  # the first part of a compound: a water bottle
-        return not (
-            caption[end : end + 1] == " "
-            and _says(following, language)
-            and following not in _index(VERBS, "en")
-        )
+        is_noun = any(following in concept.mentions["en"] for concept in NOUNS)
+        return not (caption[end : end + 1] == " " and is_noun and following not in _index(VERBS, "en"))
     if table is not VERBS:
         return True
     ends_here = not re.match(r"\s*[\w']", caption[end:])
     return group == "move" if ends_here else following in KEEPS[group][language].split()
-
-
-@cache
-def _says(word: str, language: str) -> bool:
-    return any(word in concept.mentions[language] for concept in NOUNS)
 
 
 def _fits_chinese(caption: str, start: int, end: int, table: tuple[Concept, ...]) -> bool:
@@ -297,7 +277,10 @@ def _replacements(
     for concept in _TABLES[kind]:
         if concept.group not in groups or concept.name in excluded:
             continue
-        if kind == "number" and not _far_number(concept.name, own.name, mentioned):
+        if kind == "number" and (
+            concept.name not in PLANTED_NUMBERS
+            or min(abs(int(concept.name) - int(other)) for other in (own.name, *mentioned)) < _NUMBERS_APART
+        ):
             continue
         if own.name in MOTION and concept.name not in MOTION:
             continue
@@ -307,11 +290,6 @@ def _replacements(
             first = form[0].upper() if capital else form[0].lower()
             replacements.append((concept.name, first + form[1:]))
     return replacements
-
-
-def _far_number(name: str, own: str, mentioned: frozenset[str]) -> bool:
-    apart = min(abs(int(name) - int(other)) for other in (own, *mentioned))
-    return name in PLANTED_NUMBERS and apart >= _NUMBERS_APART
 
 
 def _form(variants: Sequence[Variant], caption: str, found: _Found, language: str) -> str:

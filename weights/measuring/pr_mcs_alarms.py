@@ -9,8 +9,7 @@ of `weights.measuring.held_out`. Out: one JSON file and one of Markdown tables.
 
 Each backbone is compared with MCS on the backbone that it was fine-tuned from. Captions of captioning models
 have no photo here: a caption stands for its own photo, embedded by that plain backbone, so that MCS is full
-and the score is the share that is kept. What is not there is listed as not measured. With `--trained`, the
-captions of the training, a photo that is both trained and measured on is an error.
+and the score is the share that is kept. What is not there is listed as not measured.
 """
 
 from __future__ import annotations
@@ -38,21 +37,20 @@ from capscore.benchmarks.robustness import (
 )
 from capscore.benchmarks.robustness.run import plain_backbone
 from capscore.benchmarks.robustness.styles_and_degrees import alarms, run_alarms, run_degrees
-from capscore.benchmarks.run import run_benchmark
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.backbone_scorer import MCS, TextScore, row_cosines
+from capscore.metrics.backbone_scorer import MCS, row_cosines
 from capscore.perturbations import KINDS, UNSEEN_KINDS
+from capscore.perturbations.by_degree import DEGREES
 from capscore.perturbations.styles import STYLES
+from capscore.show.tables import Report, Table, fixed, signed
 from capscore.statistics.columns import plain
 from training.engine.config import main as run_as_command
-from weights.making.held_out import photo_of
 
-from .figures import percent, study_parser, table, write_results
-from .held_out import described_photo
-from .retrieval import KS, embedded_photos, flickr8k_captions, flickr8k_test_photos, rank_photos
+from . import image_tower
+from .figures import percent, study_parser, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
@@ -115,23 +113,6 @@ def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
     return [list(texts)[row] for row in sorted(chosen)]
 
 
-def check_untrained(sets: Sequence[CaptionSet], trained: Path) -> None:
-    """Raise InputError if a photo is trained and measured on; names the photo and the data sets."""
-    measured = {
-        photo: f"{item.data} ({item.language})"
-        for item in sets
-        for name in item.image_ids
-        if (photo := photo_of(Path(name).name)) is not None
-    }
-    with trained.open(encoding="utf-8") as lines:
-        for row, line in enumerate(lines):
-            name = json.loads(line).get("id", "")
-            photo = described_photo(name)
-            if photo is not None and photo in measured:
-                said = f"{photo} of {measured[photo]} is trained on, as {name}"
-                raise InputError(said, row=row, field=str(trained))
-
-
 # -------------------------------------------------------------------------- measuring
 
 
@@ -147,30 +128,20 @@ def measure_set(title: str, captions: CaptionSet, towers: Sequence[Tower]) -> di
         for options in (RobustnessOptions(kinds=("all",), bootstrap=0), one_kind)
     )
     against = {tower.name: (scorers[tower.name], MCS(tower.plain), plain_name) for tower in towers}
-    styled = run_alarms(_with_paragraphs(captions), against, plain_embedders=embedders)
-    curves = run_degrees(captions.sample(BY_DEGREE, 0), scorers, plain_embedders=embedders)
-    styles: dict[str, Any] = plain(styled.rows)
+    styles = run_alarms(_with_paragraphs(captions), against, plain_embedders=embedders).rows
+    curves = run_degrees(captions.sample(BY_DEGREE, 0), scorers, plain_embedders=embedders).rows
     results: dict[str, Any] = {}
     for result, moved in zip(run.results, every.results, strict=True):
         drops = {kind: result.value(f"drop_{kind}") for kind in run.unchanged}
-        drops["every"] = moved.value("drop_substitution")
         results[result.metric] = {
-            "drops": drops,
+            "drops": {**drops, "every": moved.value("drop_substitution")},
             "average": result.value("drop_average"),
             "kept": result.value("original_of_first"),
-            "recall": {f"R@{k}": result.value(f"text_to_image_r@{k}") for k in (1, 5, 10)},
-            "styles": styles.get(result.metric, {}),
-            "curves": plain(curves.rows[result.metric]),
+            "styles": plain(styles.get(result.metric, {})),
+            "curves": plain(curves[result.metric]),
         }
-    return {
-        "title": title,
-        "language": captions.language,
-        "images": run.images,
-        "n_captions": len(captions),
-        "n_photos": len(set(captions.image_ids)),
-        "results": results,
-        "skipped": {**run.skipped, **styled.skipped, **curves.skipped},
-    }
+    about = {"language": captions.language, "images": run.images, "n_captions": len(captions)}
+    return {"title": title, **about, "results": results}
 
 
 def _with_paragraphs(captions: CaptionSet) -> CaptionSet:
@@ -194,165 +165,119 @@ def measure_models(found: Found, data: Path, towers: Sequence[Tower]) -> None:
     """False alarms on captions of captioning models."""
     kept: dict[str, list[np.ndarray]] = {tower.name: [] for tower in towers}
     for slug, read in model_captions(data):
-        try:
+        with _noting(found, f"captions of captioning models, {slug}"):
             texts = written_alike(read())
-        except (CapscoreError, OSError) as error:
-            found["missing"][f"captions of captioning models, {slug}"] = str(error).splitlines()[0]
-            continue
-        for tower in towers:
-            kept[tower.name].append(kept_of_texts(tower, texts))
-        found["models"][slug] = {name: parts[-1] for name, parts in kept.items()}
+            for tower in towers:
+                kept[tower.name].append(kept_of_texts(tower, texts))
+            found["models"][slug] = {name: parts[-1] for name, parts in kept.items()}
     if found["models"]:
         found["models"]["all"] = {name: np.concatenate(parts) for name, parts in kept.items()}
     for by_name in found["models"].values():
         by_name.update({name: alarms(rows, np.ones(len(rows))) for name, rows in by_name.items()})
 
 
-def measure_agreement(found: Found, data: Path, photos: Path | None, towers: Sequence[Tower]) -> None:
-    """τ_c with Flickr8k-Expert's ratings, by references and by photos."""
-    if photos is None:
-        found["missing"]["Flickr8k-Expert by photos"] = "no --photos"
-    for how, scorer in (("references", TextScore), *([("photos", MCS)] if photos is not None else [])):
-        by_name = found["agreement"][f"Flickr8k-Expert τ_c, by {how}"] = {}
-        for tower in towers:
-            both = {"plain": tower.plain, "own": tower.own}
-            run = run_benchmark(
-                "flickr8k_human",
-                "expert",
-                data_dir=data / "flickr8k",
-                image_dir=photos / "flickr8k" if photos is not None and how == "photos" else None,
-                metrics={f"{scorer.metric}@{name}": partial(scorer, own) for name, own in both.items()},
-                options=TaskOptions(bootstrap=0),
-            )
-            by_name[tower.name] = [
-                100 * next(each.value for each in result.outcome.statistics if each.name == "tau_c")
-                for result in run.results
-            ]
-
-
-def measure_search(found: Found, data: Path, photos: Path | None, towers: Sequence[Tower]) -> None:
-    """R@k of the captions of Flickr8k's test photos among these photos."""
-    if photos is None:
-        found["missing"]["search among Flickr8k's test photos"] = "no --photos"
-        return
-    files = sorted(flickr8k_test_photos(data / "flickr8k", photos / "flickr8k"))
-    index = {file.name: number for number, file in enumerate(files)}
-    captions = [(index[name], text) for name, text in flickr8k_captions(data / "flickr8k") if name in index]
-    by_name = found["search"][f"search among {len(files):,} test photos of Flickr8k, en"] = {}
+def measure_seeing(found: Found, data: Path, photos: Path, towers: Sequence[Tower]) -> None:
+    """Agreement with Flickr8k-Expert and search among Flickr8k's test photos, plain and fine-tuned."""
     for tower in towers:
-        both = [
-            rank_photos(each, embedded_photos(each, files), captions) for each in (tower.plain, tower.own)
-        ]
-        by_name[tower.name] = {
-            f"R@{k}": [100 * float((ranked.rank <= k).mean()) for ranked in both] for k in KS
-        }
+        before, after = (_seen(found, each, data, photos) for each in (tower.plain, tower.own))
+        for key, value in after.items():
+            both = [before[key], value]
+            if key.startswith("expert"):
+                how = "references" if "text_score" in key else "photos"
+                title = f"Flickr8k-Expert τ_c, by {how}"
+                found["agreement"].setdefault(title, {})[tower.name] = both
+            else:
+                by_name = found["search"].setdefault("search among Flickr8k's test photos, en", {})
+                by_name.setdefault(tower.name, {})[key.rpartition("/")[2].upper()] = both
 
 
-def measure(
-    towers: Sequence[Tower], data: Path, photos: Path | None, held_out: Path, trained: Path | None = None
-) -> Found:
+def _seen(found: Found, embedder: Embedder, data: Path, photos: Path) -> dict[str, float | None]:
+    """Values in percent by the keys of the study of image towers."""
+    figures, options = [], TaskOptions(bootstrap=0)
+    image_tower.measure_ratings(figures, embedder, "expert", data, photos, options)
+    with _noting(found, "search among Flickr8k's test photos"):
+        image_tower.Search(embedder, data, photos, options, figures).english()
+    found["missing"] |= {f"Flickr8k-Expert, {item.title}": item.missing for item in figures if item.missing}
+    return {item.key: item.value for item in figures if not item.missing and "ref_clip" not in item.key}
+
+
+def measure(towers: Sequence[Tower], data: Path, photos: Path | None, held_out: Path) -> Found:
     """Everything, ready for JSON; "missing" says what cannot be measured, and why."""
     found: Found = {"sets": [], "models": {}, "agreement": {}, "search": {}, "missing": {}}
-
-    @contextmanager
-    def noting(what: str) -> Iterator[None]:
-        try:
-            yield
-        except CapscoreError as error:
-            found["missing"][what] = str(error).splitlines()[0]
-
     sets: list[tuple[str, CaptionSet]] = []
     for title, read in caption_sets(data, held_out):
-        with noting(title):
+        with _noting(found, title):
             sets += [(title, item.sample(SAMPLE, 0)) for item in read() if len(item) >= LEAST]
-    if trained is not None:
-        check_untrained([item for _, item in sets], trained)
-    with noting("captions of captioning models"):
-        measure_models(found, data, towers)
+    measure_models(found, data, towers)
     for title, captions in sets:
-        with noting(f"{title}, {captions.language}"):
+        with _noting(found, f"{title}, {captions.language}"):
             found["sets"].append(measure_set(title, captions, towers))
-    with noting("agreement"):
-        measure_agreement(found, data, photos, towers)
-    with noting("search"):
-        measure_search(found, data, photos, towers)
+    measure_seeing(found, data, photos or data, towers)
     return found
+
+
+@contextmanager
+def _noting(found: Found, what: str) -> Iterator[None]:
+    try:
+        yield
+    except (CapscoreError, OSError) as error:
+        found["missing"][what] = str(error).splitlines()[0]
 
 
 # ---------------------------------------------------------------------------- tables
 
 
-def markdown(found: Found, names: Sequence[str]) -> str:
+def report(found: Found, names: Sequence[str]) -> Report:
     """All tables; names: of the backbones."""
-    every = [(one, name, result) for one in found["sets"] for name, result in one["results"].items()]
-    where = "language captions metric".split()
+    every = [(part, name, result) for part in found["sets"] for name, result in part["results"].items()]
+    where = ["language", "captions", "metric"]
     drops, unseen = (
         [
-            [one["language"], title(one), name]
+            [part["language"], f"{part['title']}, {part['n_captions']} captions, {part['images']}", name]
             + [percent(result["drops"].get(kind), "+") for kind in kinds]
-            + [percent(result[key], sign) for key, sign in others]
-            for one, name, result in every
+            for part, name, result in every
         ]
-        for kinds, title, others in (
-            (
-                (*KINDS, "every"),
-                lambda one: f"{one['title']}, {one['n_captions']} captions, {one['images']}",
-                (("average", "+"), ("kept", "")),
-            ),
-            (UNSEEN_KINDS, lambda one: one["title"], ()),
-        )
+        for kinds in ((*KINDS, "every"), UNSEEN_KINDS)
     )
+    for row, (_, _, result) in zip(drops, every, strict=True):
+        row += [percent(result["average"], "+"), percent(result["kept"])]
     heads = [*where, *KINDS, "every object moved", "average", "mean kept"]
-    parts = [f"Change of the mean score, in percent:\n\n{table(heads, drops, 3)}"]
-    parts.append(f"Kinds that were not trained on:\n\n{table([*where, *UNSEEN_KINDS], unseen, 3)}")
+    parts = [
+        Table(heads, drops, "Change of the mean score, in percent", 3),
+        Table([*where, *UNSEEN_KINDS], unseen, "Kinds that were not trained on", 3),
+    ]
     for name in names:
-        own = [(one, result) for one, other, result in every if other == name]
-        parts += [_styles(name, own), _curves(name, own)]
+        own = [(part, result) for part, other, result in every if other == name]
+        styles = [
+            [part["language"], part["title"]]
+            + [percent(result["styles"].get(style, {}).get("below_half")) for style in STYLES]
+            for part, result in own
+        ]
+        curves = [
+            [part["language"], part["title"], kind, *(percent(drop, "+") for drop in curve["drops"])]
+            for part, result in own
+            for kind, curve in result["curves"].items()
+        ]
+        said = f"{name}: right captions in each style that score below half of their MCS, in percent"
+        parts.append(Table(["language", "captions", *STYLES], styles, said, 2))
+        heads = ["language", "captions", "kind", *(f"{degree:g}" for degree in DEGREES)]
+        parts.append(Table(heads, curves, f"{name}: change of the mean score by degree, in percent", 3))
     models = [
         [slug, name, f"{part['n']:,}", percent(part["below_half"]), percent(part["kept"])]
         for slug, by_name in found["models"].items()
         for name, part in by_name.items()
     ]
-    heads = ["captions", "metric", "n", "below half", "mean kept"]
-    said = "Captions of captioning models, in lower case without the stop"
-    parts.append(f"{said}:\n\n{table(heads, models, 2)}")
-    both = {(title, name): pair for title, own in found["agreement"].items() for name, pair in own.items()}
+    said = "Captions of captioning models, in lower case without the stop, in percent"
+    parts.append(Table(["captions", "metric", "n", "below half", "mean kept"], models, said, 2))
+    both = [(title, name, pair) for title, own in found["agreement"].items() for name, pair in own.items()]
     for title, by_name in found["search"].items():
-        both |= {(f"{title}, {k}", name): pair for name, own in by_name.items() for k, pair in own.items()}
-    rows = [
-        [*key, f"{before:.2f}", f"{after:.2f}", f"{after - before:+.2f}".replace("-", "−")]
-        for key, (before, after) in both.items()
+        both += [(f"{title}, {k}", name, pair) for name, own in by_name.items() for k, pair in own.items()]
+    seen = [
+        [title, name, fixed(before, 2), fixed(after, 2), signed(after - before, 2)]
+        for title, name, (before, after) in both
     ]
-    parts.append(table(["measure", "metric", "MCS", "PR-MCS", "difference"], rows, 2))
-    if found["missing"]:
-        parts.append(
-            "\n".join(["Not measured:", "", *(f"- {n}: {why}" for n, why in found["missing"].items())])
-        )
-    return "\n\n".join(parts) + "\n"
-
-
-def _styles(name: str, sets: Sequence[tuple[Any, Any]]) -> str:
-    rows = [
-        [item["language"], item["title"], what.replace("_", " ")]
-        + [percent(result["styles"].get(style, {}).get(what)) for style in STYLES]
-        for item, result in sets
-        for what in ("below_half", "kept")
-    ]
-    said = f"`{name}`: right captions in each style, the share below half of their MCS and the mean kept"
-    return f"{said}, in percent:\n\n{table(['language', 'captions', '', *STYLES], rows, 3)}"
-
-
-def _curves(name: str, sets: Sequence[tuple[Any, Any]]) -> str:
-    rows, degrees = [], []
-    for item, result in sets:
-        for kind, curve in result["curves"].items():
-            degrees = [f"{degree:g}" for degree in curve["degrees"]]
-            rhos = [curve["of_means"], curve["of_captions"]]
-            cells = ["" if rho is None else f"{rho:.2f}".replace("-", "−") for rho in rhos]
-            drops = [percent(drop, "+") for drop in curve["drops"]]
-            rows.append([item["language"], item["title"], kind, str(curve["n"]), *drops, *cells])
-    heads = ["language", "captions", "kind", "n", *degrees, "ρ", "ρ each"]
-    return f"`{name}` by degree, change of the mean score in percent:\n\n{table(heads, rows, 3)}"
+    parts.append(Table(["measure", "metric", "MCS", "PR-MCS", "difference"], seen, "Seeing", 2))
+    return Report("", [*parts, *(f"not measured: {what}: {why}" for what, why in found["missing"].items())])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -361,22 +286,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--held-out", type=Path, required=True, help="folder of weights.measuring.held_out")
     parser.add_argument("--photos", type=Path, help="folder with Flickr8k's photos, flickr8k")
     parser.add_argument("--backbone", action="append", help="default: embedded-pr-mcs; repeatable")
-    parser.add_argument("--trained", type=Path, help="captions of the training, of which none is measured")
     given = parser.parse_args(argv)
     for category in (capscore.BenchmarkWarning, capscore.LanguageWarning):
         warnings.simplefilter("ignore", category)
-    cache, plains, towers = resolve_cache(None), {}, []
-    for spec in given.backbone or ["embedded-pr-mcs"]:
-        base = plain_backbone(spec)
-        if base not in plains:
-            plains[base] = Embedder(capscore.load_backbone(base), cache=cache)
-        own = Embedder(capscore.load_backbone(spec), cache=cache)
-        towers.append(Tower(Path(spec).name, own, plains[base]))
-    if len(plains) > 1:
-        raise InputError(f"--backbone: one base is expected, not {', '.join(plains)}")
-    found = measure(towers, given.data, given.photos, given.held_out, given.trained)
+    specs = given.backbone or ["embedded-pr-mcs"]
+    bases = {plain_backbone(spec) for spec in specs}
+    if len(bases) > 1:
+        raise InputError(f"--backbone: one base is expected, not {', '.join(sorted(bases))}")
+    cache = resolve_cache(None)
+    base, *own = (Embedder(capscore.load_backbone(spec), cache=cache) for spec in (*bases, *specs))
+    towers = [Tower(Path(spec).name, each, base) for spec, each in zip(specs, own, strict=True)]
+    found = measure(towers, given.data, given.photos, given.held_out)
     backbones = [f"{tower.own.backbone.name}@{tower.own.backbone.revision}" for tower in towers]
-    write_results(given, {"backbones": backbones, **found}, markdown(found, [tower.name for tower in towers]))
+    tables = report(found, [tower.name for tower in towers]).markdown()
+    write_results(given, {"backbones": backbones, **found}, tables)
 
 
 if __name__ == "__main__":

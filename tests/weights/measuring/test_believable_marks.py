@@ -11,7 +11,14 @@ import pytest
 from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl
 from weights.measuring import believable_marks as study
-from weights.measuring.believable_marks import Scored, expected_calibration_error, language_cases, report
+from weights.measuring.believable_marks import (
+    Case,
+    Row,
+    Scored,
+    expected_calibration_error,
+    language_cases,
+    report,
+)
 
 PHOTOS = {
     f"{number}.jpg": {
@@ -44,33 +51,37 @@ def cases():
 @pytest.fixture
 def scored(cases):
     """Every planted word is the least likely and marked, everything else is right; others do not fit."""
-    planted = {found.caption: found.caption[found.start : found.end] for _, found in cases.planted}
     found = {}
-    for row in cases.rows():
-        shown = detail(row.caption, fits=row not in cases.others, wrong=(planted.get(row.caption),))
-        found[row] = Scored(shown, float(len(row.caption)), -1.0 if row.caption in planted else 1.0)
+    for case in cases:
+        before = case.row._replace(caption=case.original or case.row.caption)
+        wrong = {case.row: case.row.caption[case.start : case.end]}
+        for row in (before, case.row):
+            shown = detail(row.caption, fits=case.kind != "other", wrong=(wrong.get(row) or None,))
+            found[row] = Scored(shown, float(len(row.caption)), -1.0 if wrong.get(row) else 1.0)
     return found
 
 
+def of_kind(cases, kind):
+    return [case.row for case in cases if case.kind == kind]
+
+
 def test_the_cases_are_right_captions_those_of_other_photos_and_planted_ones(cases):
-    assert len(cases.files) == 4 and len(cases.right) == 8
-    assert [row.photo for row in cases.others] == cases.files
-    assert all(row.caption not in PHOTOS[row.photo]["en"] for row in cases.others)
-    assert {"blatant", "same_kind"} <= {found.kind for _, found in cases.planted}
-    again = language_cases(dict(reversed(PHOTOS.items())), "en", max_photos=10, seed=0)
-    assert again.rows() == cases.rows()
+    others = of_kind(cases, "other")
+    assert len(of_kind(cases, "right")) == 8 and len({row.photo for row in others}) == len(others) == 4
+    assert all(row.caption not in PHOTOS[row.photo]["en"] for row in others)
+    assert {"blatant", "same_kind", "shorter"} <= {case.kind for case in cases}
+    assert language_cases(dict(reversed(PHOTOS.items())), "en", max_photos=10, seed=0) == cases
     three = {"0.jpg": {"en": ["A cat .", "A dog .", "A cow .", "A fox ."], "zh": ["猫。", "狗。", "牛。"]}}
-    (long,), (chinese,) = (language_cases(three, code, 1, 0).long for code in ("en", "zh"))
+    (long,), (chinese,) = (of_kind(language_cases(three, code, 1, 0), "long") for code in ("en", "zh"))
     assert long.caption.count(". A") == 2 and chinese.caption.count("。") == 3
 
 
 def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, scored, monkeypatch):
     found = report(cases, scored)
     for kind in ("blatant", "same_kind"):
-        assert found["kinds"][kind]["lowest"] == found["kinds"][kind]["marked"] == 1.0
-        assert found["kinds"][kind]["cannot_tell"] == 0.0
-    assert found["others"] == {"n": 4, "said_not_to_fit": 1.0, "found": 1.0}
-    assert found["right"]["words_marked"] == 0.0 and found["right"]["without_mark"] == 1.0
+        assert found["kinds"][kind] == {"n": 4, "lowest": 1.0, "marked": 1.0, "cannot_tell": 0.0}
+    assert found["photos"] == 4 and found["others_not_fitting"] == 1.0
+    assert found["right_words_marked"] == 0.0 and found["right_without_mark"] == 1.0
     assert found["lower_precision"] == found["lower_recall"] == 1.0
     assert found["calibration_error"] is None  # too few words
     monkeypatch.setattr(study, "_ENOUGH", 2)
@@ -78,21 +89,18 @@ def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, score
     assert report(cases, scored)["calibration_error"] == pytest.approx(0.1)
 
 
-def test_a_caption_with_most_words_marked_is_found(cases, scored):
-    first, second = cases.others[:2]
-    scored[first] = Scored(detail(first.caption, wrong=first.caption.split()), 1.0, 1.0)
-    scored[second] = Scored(detail(second.caption), 1.0, 1.0)
-    found = report(cases, scored)["others"]
-    assert found["said_not_to_fit"] == 0.5 and found["found"] == 0.75
-
-
-def test_right_captions_that_are_marked_or_said_not_to_fit(cases, scored):
-    first, second = cases.right[:2]
+def test_right_captions_that_are_marked_or_said_not_to_fit(cases, scored, monkeypatch):
+    first, second = of_kind(cases, "right")[:2]
     scored[first] = Scored(detail(first.caption, wrong=("dog",)), 1.0, 1.0)
     scored[second] = Scored(detail(second.caption, fits=False), 1.0, 1.0)
-    found = report(cases, scored)["right"]
-    assert found["captions"] == 8 and found["said_not_to_fit"] == pytest.approx(1 / 8)
-    assert found["without_mark"] == pytest.approx(6 / 8) and found["words_marked"] > 0
+    found = report(cases, scored)
+    assert found["right_not_fitting"] == pytest.approx(1 / 8)
+    assert found["right_without_mark"] == pytest.approx(6 / 8) and found["right_words_marked"] > 0
+    long = Case("long", Row("0.jpg", "a dog " + "that runs and runs " * 6, "en"))
+    scored[long.row] = Scored(detail(long.row.caption, wrong=("dog",)), 1.0, 1.0)
+    assert report([*cases, long], scored)["long_words_marked"] == pytest.approx(1 / 19)
+    monkeypatch.setattr(study, "_LONG", 20)
+    assert report([*cases, long], scored)["long_words_marked"] is None
 
 
 def test_the_calibration_error():
@@ -166,7 +174,7 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     assert regions["named_found"] == pytest.approx(2 / 3) and regions["unnamed_left"] == 1.0
     assert regions["accuracy"] == pytest.approx(5 / 6)
     table = (tmp_path / "out.md").read_text()
-    assert "| photos | 4 |" in table and "| right captions without mark | 100.0 |" in table
+    assert "| photos | 4 |" in table and "| right without mark | 100.0 |" in table
     write_jsonl(tmp_path / "rows.jsonl", rows[:1])
     with pytest.raises(InputError, match="no photo of the split 'measure'"):
         study.main(given)

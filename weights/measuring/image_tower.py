@@ -1,0 +1,426 @@
+"""Measures how well a backbone sees: search in several languages, and agreement with people.
+
+    python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
+        --output figures.json --markdown figures.md
+
+In: the official files (folders flickr8k, multi30k, pascal50s, vicr), photos (folders flickr8k, voc_animals,
+coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as `weights.making.package_texts`
+fetches them, and any number of backbones. Out: every number with its 95 % bootstrap interval over photos, as
+tables in Markdown and as JSON. What cannot be measured is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import capscore
+from capscore.benchmarks.data.annotation_files import AnnotationSource
+from capscore.benchmarks.data.caption_files import listed_photos, token_captions
+from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.protocols.recall import COSINE_TIE
+from capscore.benchmarks.run import run_benchmark
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.embedding.cache import resolve_cache
+from capscore.embedding.embedder import Embedder
+from capscore.errors import CapscoreError, InputError
+from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.signature import format_signature
+from capscore.registry import METRICS
+from capscore.show.tables import Report, Table, fixed
+from capscore.statistics.bootstrap import bootstrap_intervals
+from training.engine.config import main as run_as_command
+from weights.making.package_texts import source_named, source_texts
+
+from .figures import study_parser, write_results
+
+KS = (1, 5, 10)
+BACKBONES = ("embedded", "embedded-free")
+# Group of figures → heading of its table.
+GROUPS = {
+    "retrieval": "Text → image",
+    "expert": "Flickr8k-Expert",
+    "crowdflower": "Flickr8k-CF",
+    "pascal50s": "Pascal-50S",
+    "vicr": "VICR",
+}
+LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "text_score": "references alone"}
+# Language, with what sets two packages in it apart → the package that has Flickr8k's captions in it, and its
+# title. Chinese ones were written for the photos, and the English ones of the test photos were translated.
+PACKAGED = {
+    "zh": ("flickr8k-cn", "zh, Flickr8k-CN"),
+    "zh_translated": ("flickr8k-cn-test", "zh, Flickr8k-CN, translated"),
+    "ar": ("arabic-flickr8k", "ar, Arabic Flickr8k"),
+}
+# Languages of Multi30k's translations.
+TRANSLATED = ("de", "fr", "cs")
+_RETRIEVAL = "retrieval/flickr8k_test"
+# Captions whose cosines with all photos are in memory at once.
+_CAPTIONS = 1024
+
+Captions = list[tuple[str, str]]  # (photo's name, caption)
+Counts = dict[Any, np.ndarray]  # of each photo: k → captions that find it among the first k; "all" → captions
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured number in percent, or what could not be measured and why."""
+
+    key: str  # unique, such as "retrieval/flickr8k_test/en/r@5"; it begins with a key of `GROUPS`
+    title: str
+    value: float | None = None  # None if it is missing or undefined
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    signature: str = ""  # everything that the scores depend on
+    note: str = ""
+    missing: str = ""  # why it is not measured
+
+
+class RatedSet(NamedTuple):
+    """A benchmark, and what is measured on it; `home` and `photos` are folders of files and of photos."""
+
+    slug: str
+    config: str
+    home: str
+    photos: str
+    # meaning of several ratings per caption, as in `TaskOptions` → statistic → its name in the table
+    statistics: Mapping[str, Mapping[str, str]]
+    metrics: tuple[str, ...]
+    split: str | None = None
+
+
+_PAIRS = {f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}
+_OF_MEANS = {"tau_b": "τ_b, mean ratings", "spearman": "ρ, mean ratings"}
+RATED = {
+    "expert": RatedSet(
+        "flickr8k_human", "expert", "flickr8k", "flickr8k", {"flatten": {"tau_c": "τ_c"}}, tuple(LABELS)
+    ),
+    "crowdflower": RatedSet(
+        "flickr8k_human", "crowdflower", "flickr8k", "flickr8k", {"flatten": {"tau_b": "τ_b"}}, tuple(LABELS)
+    ),
+    "pascal50s": RatedSet(
+        "pascal50s",
+        "default",
+        "pascal50s",
+        "voc_animals",
+        {"flatten": {**_PAIRS, "accuracy_mean": "mean"}},
+        ("mcs", "ref_clip_score"),
+    ),
+    "vicr": RatedSet(
+        "vicr",
+        "default",
+        "vicr",
+        "coco_val2014",
+        {"mean": _OF_MEANS, "flatten": {"tau_b": "τ_b, single ratings"}},
+        ("mcs",),
+        split="all",
+    ),
+}
+
+
+def measure(
+    embedder: Embedder, data: Path, photos: Path, packages: Path | None, options: TaskOptions
+) -> list[Figure]:
+    """Measure a backbone; each photo and each text is embedded once.
+
+    `data`, `photos` and `packages` are folders; without packages, Chinese and Arabic are not measured.
+    `options` say how many draws the intervals take.
+    """
+    figures: list[Figure] = []
+    with _noting(figures, _RETRIEVAL, "1,000 test photos"):
+        search = Search(embedder, data, photos, options, figures)
+        search.packaged(search.english(), packages)
+        search.translated(data / "multi30k")
+    for group in RATED:
+        measure_ratings(figures, embedder, group, data, photos, options)
+    return figures
+
+
+@contextmanager
+def _noting(figures: list[Figure], key: str, title: str) -> Iterator[None]:
+    """Where the block cannot be measured, a figure says why, and the next block goes on."""
+    try:
+        yield
+    except CapscoreError as error:
+        figures.append(Figure(key, title, missing=str(error)))
+
+
+# ------------------------------------------------------------------ search
+
+
+def number(photo: str) -> str:
+    """The Flickr number of a photo, by which it is known in every set.
+
+    >>> number("1000268201_693b08cb0e.jpg"), number("1000268201.jpg")
+    ('1000268201', '1000268201')
+    """
+    return photo.partition("_")[0].removesuffix(".jpg")
+
+
+def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Rank of each caption's own photo, from 1; a photo that ties with it comes before it.
+
+    Texts (q, d) and photos (n, d) are rows of unit length; `own` (q,) are the numbers of the captions'
+    photos. Cosines at most 10⁻⁶ apart are tied, as in `capscore benchmark`.
+
+    >>> texts, photos = np.array([[1.0, 0.0], [0.8, 0.6]]), np.eye(2)
+    >>> ranks(texts, photos, np.array([0, 1])).tolist()
+    [1, 2]
+    """
+    rank = np.empty(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _CAPTIONS):
+        part = slice(start, start + _CAPTIONS)
+        cosines = texts[part] @ photos.T
+        right = cosines[np.arange(len(cosines)), own[part]]
+        rank[part] = (cosines >= right[:, None] - COSINE_TIE).sum(axis=1)
+    return rank
+
+
+def ratio(
+    columns: Sequence[np.ndarray], options: TaskOptions
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Of columns a and b, one number per photo, Σa / Σb; of a, b, c and d, (Σa / Σb) / (Σc / Σd).
+
+    In percent, with the interval of a bootstrap that draws photos; None where it is undefined.
+
+    >>> ratio([np.array([1.0, 3.0]), np.array([2.0, 6.0])], TaskOptions())
+    (50.0, (50.0, 50.0))
+    """
+    matrix = np.stack(columns).astype(float)
+
+    def divided(over: np.ndarray, under: np.ndarray) -> np.ndarray:
+        return np.divide(over, under, out=np.full(over.shape, np.nan), where=under != 0)
+
+    def percent(drawn: np.ndarray) -> np.ndarray:
+        sums = matrix @ drawn
+        shares = divided(sums[::2], sums[1::2])
+        return 100 * (shares if len(shares) == 1 else divided(shares[:1], shares[1:]))
+
+    n_photos = matrix.shape[1]
+    value = float(percent(np.ones((n_photos, 1)))[0, 0])
+    if np.isnan(value):
+        return None, None
+    sampling = options.bootstrap, options.confidence, options.seed
+    intervals, _ = bootstrap_intervals(
+        percent, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=sampling
+    )
+    interval = intervals.get("ratio")
+    return value, interval and (interval.low, interval.high)
+
+
+class Search:
+    """A backbone's search among Flickr8k's test photos; what is measured goes into `figures`.
+
+    Raises:
+        InputError: photos are missing.
+    """
+
+    def __init__(
+        self, embedder: Embedder, data: Path, photos: Path, options: TaskOptions, figures: list[Figure]
+    ):
+        self.embedder, self.options, self.figures = embedder, options, figures
+        self.flickr8k = data / "flickr8k"
+        names = listed_photos(AnnotationSource(self.flickr8k / "Flickr_8k.testImages.txt"))
+        files = [photos / "flickr8k" / name for name in names]
+        if gone := [file for file in files if not file.is_file()]:
+            raise InputError(f"{len(gone):,} of {len(files):,} test photos are missing, such as {gone[0]}")
+        # as in `capscore benchmark`, whose retrieval compares cosines too
+        self.signature = format_signature("mcs", MCS(embedder).settings)
+        self.index = {path.name: index for index, path in enumerate(files)}
+        rows = embedder.images(files)
+        self.photos = rows.matrix[rows.index]
+
+    def english(self) -> Counts | None:
+        """Search for Flickr8k's own captions."""
+        title = f"en, {len(self.index):,} test photos"
+        with _noting(self.figures, f"{_RETRIEVAL}/en", title):
+            lines = token_captions(AnnotationSource(self.flickr8k / "Flickr8k.token.txt"))
+            captions = [(line.photo, line.text) for line in lines if line.photo in self.index]
+            return self._measured("en", title, captions)
+        return None
+
+    def packaged(self, english: Counts | None, packages: Path | None) -> None:
+        """Search in languages that have several captions of each photo, compared with English."""
+        for code, (_, title) in PACKAGED.items():
+            with _noting(self.figures, f"{_RETRIEVAL}/{code}", title):
+                counts = self._measured(code, title, packaged(packages, code, self.index))
+                if english is not None:
+                    self._compared(code, title, counts, english)
+
+    def translated(self, multi30k: Path) -> None:
+        """Search for translations of Multi30k's English sentences, compared with these on the same photos."""
+        originals: dict[frozenset[str], Counts] = {}
+        for language in TRANSLATED:
+            with _noting(self.figures, f"{_RETRIEVAL}/{language}", f"{language}, Multi30k"):
+                captions = translated(multi30k, language, self.index)
+                shared = frozenset(photo for photo, _ in captions)
+                title = f"Multi30k, {len(shared):,} photos"
+                if captions and shared not in originals:
+                    same = translated(multi30k, "en", shared)
+                    originals[shared] = self._measured(f"en_of_{language}", f"en, {title}", same)
+                counts = self._measured(language, f"{language}, {title}", captions)
+                self._compared(language, f"{language}, {title}", counts, originals[shared])
+
+    def _measured(self, code: str, title: str, captions: Captions) -> Counts:
+        """R@k of some captions, each with the name of one of the photos."""
+        if not captions:
+            raise InputError("no photo has a caption in this language")
+        own = np.array([self.index[photo] for photo, _ in captions])
+        rows = self.embedder.texts([text for _, text in captions], prefix=self.embedder.backbone.prefix)
+        rank = ranks(rows.matrix[rows.index], self.photos, own)
+        counts: Counts = {k: np.bincount(own, rank <= k, len(self.photos)) for k in KS}
+        counts["all"] = np.bincount(own, minlength=len(self.photos))
+        shown = counts["all"] > 0
+        note = f"{shown.sum():,} photos have captions, {len(shown):,} are ranked"
+        for k in KS:
+            share = ratio([counts[k][shown], counts["all"][shown]], self.options)
+            key, name = f"{_RETRIEVAL}/{code}/r@{k}", f"R@{k} {title}"
+            self.figures.append(Figure(key, name, *share, len(captions), self.signature, note))
+        return counts
+
+    def _compared(self, code: str, title: str, counts: Counts, english: Counts) -> None:
+        """The share of English R@5 that another language reaches on the photos that both have."""
+        both = (counts["all"] > 0) & (english["all"] > 0)
+        share = ratio([each[k][both] for each in (counts, english) for k in (5, "all")], self.options)
+        key, name = f"{_RETRIEVAL}/{code}/share_of_english_r@5", f"share of English R@5, {title}"
+        self.figures.append(Figure(key, name, *share, int(both.sum()), self.signature))
+
+
+def packaged(packages: Path | None, code: str, photos: Collection[str]) -> Captions:
+    """The captions of some photos in one of the packages of `PACKAGED`."""
+    name, _ = PACKAGED[code]
+    if packages is None:
+        raise InputError(f"{name}: no folder of packages is given; --packages names it")
+    return [
+        (photo, row["text"])
+        for row in source_texts(source_named(name), packages, [code.partition("_")[0]])
+        if (photo := row["id"].removeprefix(f"{name}/").partition("#")[0]) in photos
+    ]
+
+
+def translated(multi30k: Path, language: str, photos: Collection[str]) -> Captions:
+    """Multi30k's captions (task 1) of those of the photos that it shares, under their names in Flickr8k."""
+    names = {number(photo): photo for photo in photos}
+    builder = benchmark_builder("multi30k", language, data_dir=multi30k, images=False)
+    return [
+        (names[number(row["image_id"])], text)
+        for split in builder.splits()
+        for _, row in builder.checked_rows(split)
+        if number(row["image_id"]) in names
+        for text in row["references"]
+    ]
+
+
+# ------------------------------------------------------------------ agreement with people
+
+
+def measure_ratings(
+    figures: list[Figure], embedder: Embedder, group: str, data: Path, photos: Path, options: TaskOptions
+) -> None:
+    """Agreement on one of `RATED`, on the rows whose photos are there."""
+    rated = RATED[group]
+    for metric in rated.metrics:
+        for raters, titles in rated.statistics.items():
+            said = f"{LABELS[metric]} {', '.join(titles.values())}"
+            with _noting(figures, f"{group}/{metric}/{raters}", said):
+                run = run_benchmark(
+                    rated.slug,
+                    rated.config,
+                    data_dir=data / rated.home,
+                    image_dir=photos / rated.photos,
+                    split=rated.split,
+                    metrics={metric: partial(METRICS.get(metric), embedder)},
+                    options=dataclasses.replace(options, raters=raters),
+                    partial=True,
+                )
+                (result,) = run.results
+                notes = [f"{result.n_rows:,} of {run.n_rows:,} rows"] if result.n_rows < run.n_rows else []
+                note = "; ".join([*notes, *result.outcome.notes])
+                end = "/mean_ratings" if raters == "mean" else ""
+                for name, value, ends, n in result.outcome.statistics:
+                    if name in titles:
+                        figures.append(
+                            Figure(
+                                f"{group}/{metric}/{name}{end}",
+                                f"{LABELS[metric]} {titles[name]}",
+                                None if value is None else 100 * value,
+                                None if ends is None else (100 * ends[0], 100 * ends[1]),
+                                n,
+                                result.signature,
+                                note,
+                            )
+                        )
+
+
+# ------------------------------------------------------------------ the command
+
+
+def markdown(measured: Mapping[str, Sequence[Figure]]) -> str:
+    """One table per group; measured: name of each backbone → its figures."""
+    by_key = [{figure.key: figure for figure in figures} for figures in measured.values()]
+    keys = dict.fromkeys(figure.key for figures in measured.values() for figure in figures)
+    parts: list[Table | str] = []
+    for group, heading in GROUPS.items():
+        rows = []
+        for key in (key for key in keys if key.partition("/")[0] == group):
+            cells = [figures.get(key) for figures in by_key]
+            known = [figure for figure in cells if figure is not None]
+            rows.append([known[0].title, f"{max(f.n for f in known):,}", *map(_cell, cells)])
+        if rows:
+            parts.append(Table(["measure", "n", *(f"`{name}`" for name in measured)], rows, heading))
+    parts.append(
+        "τ, ρ, R@k and accuracies are times 100. In brackets: 95 % bootstrap intervals, which draw photos "
+        "with all their captions; in retrieval the ranked photos stay the same."
+    )
+    for name, figures in measured.items():
+        parts += [f"{name}, {f.title}: not measured: {f.missing}" for f in figures if f.missing]
+    return Report("", parts).markdown()
+
+
+def _cell(figure: Figure | None) -> str:
+    """The value and its interval.
+
+    >>> _cell(Figure("expert/mcs/tau_c", "MCS", 40.13, (38.7, 41.54)))
+    '40.1 [38.7–41.5]'
+    """
+    if figure is None or figure.value is None:
+        return "–"
+    ends = "" if figure.interval is None else f" [{'–'.join(fixed(end, 1) for end in figure.interval)}]"
+    return f"{fixed(figure.value, 1)}{ends}"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command."""
+    parser = study_parser("image_tower", __doc__)
+    parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
+    parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
+    parser.add_argument(
+        "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
+    )
+    given = parser.parse_args(argv)
+    cache, folders = resolve_cache(None), (given.data, given.photos, given.packages)
+    backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
+    measured = {
+        name: measure(Embedder(backbone, cache=cache), *folders, TaskOptions())
+        for name, backbone in backbones.items()
+    }
+    reports = [
+        {
+            "name": name,
+            "backbone": {"revision": backbone.revision, "fingerprint": backbone.fingerprint},
+            "measures": [asdict(figure) for figure in measured[name]],
+        }
+        for name, backbone in backbones.items()
+    ]
+    write_results(given, {"capscore": capscore.__version__, "backbones": reports}, markdown(measured))
+
+
+if __name__ == "__main__":
+    run_as_command(main)

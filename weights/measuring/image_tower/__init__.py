@@ -1,1 +1,0 @@
-"""Measures of an image tower: search, agreement with people, speed; the figures and their table."""
