@@ -60,7 +60,7 @@ CASES = {
     "compare": Case(
         "a.jsonl b.jsonl --samples 20",
         "a.jsonl b.jsonl",
-        "--output=o.json --markdown=o.md --report=o.html",
+        "--output=o.json --markdown=o.md",
         more=True,
     ),
     "data check": Case(BENCHMARK, code=1),  # not the published number of rows
@@ -80,7 +80,7 @@ CASES = {
     "robustness": Case(
         "--captions rows.jsonl -m mcs -k jumble",
         "rows.jsonl",
-        "--output=o.json --markdown=o.md --figure=o.svg",
+        "--output=o.json --markdown=o.md",
     ),
     "score": Case(
         "rows.jsonl -m mcs,cider",

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from capscore.errors import CapscoreError
+from capscore.errors import CapscoreError, MissingExtraError
 from capscore.files.write import whole_file
-from capscore.show.figures import KINDS, figure_class
 from training.engine.config import main
 from training.engine.training_log import read_log
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+KINDS = (".png", ".svg", ".pdf")
 # Okabe and Ito's colours for colour-blind readers, without yellow, which is faint on white.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STYLES = ("-", "--", ":", "-.")
@@ -74,7 +74,10 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
     path = Path(path) if path is not None else Path(outs[0]).expanduser() / "log.png"
     if path.suffix.lower() not in KINDS:
         raise CapscoreError(f"{path}: expected a figure with the suffix {', '.join(KINDS)}")
-    new_figure = figure_class()
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("matplotlib", "figures", "a figure") from None
     panels: Panels = {}
     names = [Path(out).expanduser().resolve().name for out in outs]
     for out, name in zip(outs, names, strict=True):
@@ -84,7 +87,7 @@ def plot(outs: Sequence[str | Path], path: str | Path | None = None) -> Path:
         _add(panels, lines, name if len(outs) > 1 else "")
     rows = -(-len(panels) // _COLUMNS)
     columns = min(_COLUMNS, len(panels))
-    figure = new_figure(figsize=(4.6 * columns, 3.2 * rows + 0.3), layout="constrained")
+    figure = Figure(figsize=(4.6 * columns, 3.2 * rows + 0.3), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).flatten()
     for axis, (title, curves) in zip(axes, panels.items(), strict=False):
         _draw(axis, title, curves)

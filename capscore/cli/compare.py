@@ -19,7 +19,6 @@ interrupted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -48,8 +47,6 @@ def compare(
         Literal["id", "photo", "references", "order"] | None,
         option("id, photo, references or order.", metavar="HOW"),
     ] = None,
-    report: options.Report = None,
-    images: Annotated[Path | None, option("Folder of the photos, for --report.", metavar="FOLDER")] = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
     force: options.Force = False,
@@ -76,9 +73,7 @@ def compare(
         raise terminal.UsageError("give the scored files of at least 2 systems")
     if baseline is not None and baseline not in systems:
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
-    if images is not None and report is None:
-        raise terminal.UsageError(Setting("images", images), " goes with ", Setting("report"))
-    terminal.check_result_files(force, output=output, markdown=markdown, report=report)
+    terminal.check_result_files(force, output=output, markdown=markdown)
     columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
     rows = read_systems(systems, metric or None, match_by=match_by, common_rows=common_rows, **columns)
     compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
@@ -87,8 +82,6 @@ def compare(
     terminal.write_json(output, document)
     if markdown is not None:
         write_text(markdown, f"{tables.markdown()}- {rows.matching}\n")
-    if report is not None:
-        _write_report(report, rows, compared, images)
     if as_json:
         terminal.print_json(document)
     elif not quiet:
@@ -96,7 +89,7 @@ def compare(
         tables.print(console)
         for line in (rows.matching, *(f"note: {note}" for note in rows.notes)):
             terminal.print_line(console, line)
-        terminal.print_written(console, output, markdown, report)
+        terminal.print_written(console, output, markdown)
 
 
 def _document(systems: dict[str, Path], rows: SystemRows, compared: Compared) -> dict[str, Any]:
@@ -115,47 +108,3 @@ def _document(systems: dict[str, Path], rows: SystemRows, compared: Compared) ->
         "notes": rows.notes,
         "version": __version__,
     }
-
-
-def _write_report(path: Path, rows: SystemRows, compared: Compared, images: Path | None) -> None:
-    """Write the page about the systems, side by side."""
-    from ..files.columns import find_columns
-    from ..files.image_folder import ImageFolder
-    from ..show.score_report import ReportedMetric, ReportedRow, read_rows, write_score_report
-    from ..show.system_tables import difference_sentences
-
-    sources = rows.sources
-    first = next(iter(sources))
-    folder = ImageFolder(images or sources[first].folder)
-
-    def rows_of(numbers: Sequence[int]) -> dict[int, ReportedRow]:
-        read = {}
-        for name, source in sources.items():
-            photos = rows.image_column if name == first else None
-            columns = find_columns(
-                source.columns, image=photos, with_images=photos is not None, with_language=False
-            )
-            in_file = [rows.numbers[name][number] for number in numbers]
-            read[name] = read_rows(source, columns, folder, in_file, name)
-        shown = {}
-        for number in numbers:
-            found = {name: read[name][rows.numbers[name][number]] for name in sources}
-            captions = {name: row.captions[name] for name, row in found.items()}
-            language = rows.languages[number] if rows.languages else ""
-            shown[number] = replace(found[first], captions=captions, references=(), language=language)
-        return shown
-
-    metrics = [
-        ReportedMetric(name, scores, rows.signatures.get(name, ""), [*difference_sentences(compared[name])])
-        for name, scores in rows.scores.items()
-    ]
-    n_rows = len(rows.numbers[first])
-    systems = " and ".join(sources) if len(sources) == 2 else f"{len(sources)} systems"
-    write_score_report(
-        path,
-        title=f"{systems}: {n_rows:,} rows",
-        metrics=metrics,
-        languages=rows.languages or [],
-        rows_of=rows_of,
-        notes=[rows.matching, *rows.notes],
-    )

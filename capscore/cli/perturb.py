@@ -13,9 +13,9 @@ caption, its language and the options.
 
 The result has the same rows and columns, with the perturbed text in the caption's column, and three new
 columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. Several kinds make a row for each
-caption and kind; with --wide, each kind is a new column instead. The suffix of --output chooses the kind of
-file (a saved data set if there is none); counts and settings are in OUTPUT.summary.json. Without --output,
-rows go to standard output as JSONL and everything else to standard error.
+caption and kind. The suffix of --output chooses the kind of file; counts and settings are in
+OUTPUT.summary.json. Without --output, rows go to standard output as JSONL and everything else to standard
+error.
 
 [bold]Exit codes[/]: 0 done, unchanged captions included; 1 failed (row, package, or writing); 2 wrong usage,
 nothing done; 3 done, but rows were skipped (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (SIGTERM).
@@ -46,7 +46,6 @@ Column = Annotated[
 Probability = Annotated[
     float | None, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)
 ]
-Nouns = Annotated[bool, noise_option("Exchange nouns even if objects are given.", "--nouns")]
 
 
 def perturb(
@@ -60,8 +59,6 @@ def perturb(
     quiet: options.Quiet = False,
     p: Probability = None,
     seed: Annotated[int, noise_option("Seed for all random draws. Default: 0.")] = 0,
-    nouns: Nouns = False,
-    wide: Annotated[bool, noise_option("Make a column per kind.", "--wide")] = False,
     column: Column = None,
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
@@ -75,8 +72,6 @@ def perturb(
     kinds = options.chosen_kinds(kind)
     if p is not None and not set(kinds) & set(_DRAWING):
         raise terminal.UsageError(f"--p is an option of {', '.join(_DRAWING)}, not of {', '.join(kinds)}")
-    if nouns and "substitution" not in kinds:
-        raise terminal.UsageError(f"--nouns is an option of substitution, not of {', '.join(kinds)}")
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
     code = options.language_of(language)
@@ -88,8 +83,6 @@ def perturb(
         p=P if p is None else p,
         seed=seed,
         language=code,
-        nouns=nouns,
-        wide=wide,
         skips=on_error == "skip",
     )
     summary = _write(rows, output, force, quiet)

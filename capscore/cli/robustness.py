@@ -21,7 +21,7 @@ falls with them.
 was; 130 interrupted.
 
 [bold]Example[/]: capscore robustness --metric mcs --metric pr_mcs --data multi30k --config de --config fr
---data-dir multi30k --figure drops.png --output drops.json
+--data-dir multi30k --output drops.json
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet,
 StandIn = Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")]
 Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
 Degrees = Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")]
-Figure = Annotated[Path | None, option("Figure of drops: .png, .svg or .pdf.")]
 Sample = Annotated[int | None, option("Most captions per language.", min=1)]
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)]
@@ -73,7 +72,6 @@ def robustness(
     degrees: Degrees = False,
     output: options.Output = None,
     markdown: options.Markdown = None,
-    figure: Figure = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -90,7 +88,7 @@ def robustness(
     from ..benchmarks.robustness import RobustnessOptions, benchmark_captions, file_captions
     from ..perturbations import KINDS
 
-    terminal.check_result_files(force, output=output, markdown=markdown, figure=figure)
+    terminal.check_result_files(force, output=output, markdown=markdown)
     columns: dict[str, Any] = {
         "image_column": image_column,
         "candidate_column": candidate_column,
@@ -116,7 +114,7 @@ def robustness(
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
     load = ScorerLoader({**metric_options, "progress": False if quiet else None})
     results = _measure(sets, towers, load, noise, stand_in, styles, degrees)
-    return _show(results, output, markdown, figure, as_json, quiet)
+    return _show(results, output, markdown, as_json, quiet)
 
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
@@ -175,12 +173,10 @@ def _show(
     results: dict[str, list[Any]],
     output: Path | None,
     markdown: Path | None,
-    figure: Path | None,
     as_json: bool,
     quiet: bool,
 ) -> int | None:
     """Write and print the results; returns the exit code."""
-    from ..show.figures import write_dots
     from ..show.robustness_tables import alarms_report, averages_dict, curves_report, robustness_reports
 
     runs, styles, degrees = results.values()
@@ -194,15 +190,13 @@ def _show(
     terminal.write_json(output, document)
     if markdown is not None:
         write_text(markdown, "\n".join(report.markdown() for report in reports))
-    if figure is not None:
-        write_dots(runs, figure)
     if as_json:
         terminal.print_json(document)
     elif not quiet:
         console = make_console()
         for report in reports:
             report.print(console)
-        terminal.print_written(console, output, markdown, figure)
+        terminal.print_written(console, output, markdown)
     missed = [
         f"{run.captions.data} ({run.captions.language}): {name} was not measured. {why}"
         for run in (*runs, *styles, *degrees)

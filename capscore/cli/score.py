@@ -15,7 +15,6 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -81,6 +80,7 @@ def score(
     from ..files.write import check_output
     from ..metrics.calibration import read_calibrations
     from ..metrics.score_file import ScoringRun, result_columns
+    from ..show.score_report import write_score_report
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows are written to a file; --json prints the means")
@@ -105,7 +105,7 @@ def score(
     about = {"input": input and str(input), "output": output and str(output)}
     summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:
-        _write_report(report, run, placed)
+        write_score_report(report, run, placed)
     if as_json:
         terminal.print_json(summary)
     elif not quiet:
@@ -251,39 +251,6 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
         ],
         "versions": {"capscore": __version__, "python": platform.python_version(), **installed},
     }
-
-
-def _write_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]) -> None:
-    """Write the page about the scored file."""
-    from ..show.score_report import ReportedMetric, ReportedRow, read_rows, write_score_report
-    from ..show.tables import noise_text
-
-    source, scores = run.source, run.scores()
-    metrics = []
-    for name, part in scores.items():
-        sentence = standings[name].sentence() if name in standings else ""
-        remarks = [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
-        remarks += [f"{key} of all rows together: {value:.4f}." for key, value in part.corpus.items()]
-        metrics.append(ReportedMetric(name, {"all rows": part.scores}, part.signature, remarks))
-    languages = next(iter(scores.values())).languages
-
-    def rows_of(numbers: Sequence[int]) -> dict[int, ReportedRow]:
-        rows = {}
-        for number, row in read_rows(source, run.names, run.folder, numbers, "all rows").items():
-            found = [noise_text(part.details[number]) for part in scores.values() if part.details]
-            language = languages[number] or row.language
-            rows[number] = replace(row, language=language, found={"all rows": "; ".join(filter(None, found))})
-        return rows
-
-    n_rows = "1 row" if source.n_rows == 1 else f"{source.n_rows:,} rows"
-    write_score_report(
-        path,
-        title=f"{source.path.name or 'captions'}: {n_rows}",
-        metrics=metrics,
-        languages=list(languages) if any(languages) else [],
-        rows_of=rows_of,
-        notes=[f"{len(run.failures):,} rows could not be scored."] if run.failures else [],
-    )
 
 
 def _print(

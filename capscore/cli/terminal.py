@@ -235,14 +235,9 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
 
 def check_result_files(force: bool, **paths: Path | None) -> None:
     """Check before the work that files can be written: option → path; errors as in `check_result_file`."""
-    figures = (".png", ".svg", ".pdf")
     kinds = {"output": (".json",), "markdown": (".md",), "report": (".html", ".htm")}
     for name, path in paths.items():
-        check_result_file(name, path, kinds.get(name, figures), force)
-        if path is not None and name not in kinds:
-            from ..show.figures import figure_class
-
-            figure_class()  # its package may be missing
+        check_result_file(name, path, kinds[name], force)
 
 
 def check_only_one(first: Setting, second: Setting) -> None:

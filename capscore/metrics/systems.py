@@ -20,7 +20,6 @@ import xxhash
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
 from ..files.read import open_rows
-from ..files.row_source import RowSource
 from ..files.write import summary_path
 from ..registry import METRICS
 from ..statistics.columns import Column
@@ -171,9 +170,6 @@ class SystemRows:
         n_left: System → number of its rows that were left out.
         signatures: Metric → signature, where a summary states it.
         notes: Remarks that a reader needs.
-        sources: System → its file.
-        numbers: System → number of each row in its file, counted from 0.
-        image_column: Column of photos of the first system's file; None without one.
     """
 
     scores: dict[str, dict[str, np.ndarray]]
@@ -183,9 +179,6 @@ class SystemRows:
     n_left: dict[str, int]
     signatures: dict[str, str]
     notes: list[str]
-    sources: dict[str, RowSource]
-    numbers: dict[str, list[int]]
-    image_column: str | None
 
     @property
     def matching(self) -> str:
@@ -341,9 +334,6 @@ def read_systems(
         n_left={system.name: len(system.keys) - len(rows) for system in systems},
         signatures={column: first.signature(column) for column in columns if first.signature(column)},
         notes=notes,
-        sources={system.name: system.source for system in systems},
-        numbers=numbers,
-        image_column=next(iter(first.columns["photo"]), None),
     )
 
 

@@ -1,4 +1,4 @@
-"""Perturbs the captions of a file: a row for each caption and kind, or a column for each kind, and counts."""
+"""Perturbs the captions of a file: a row for each caption and kind, and counts."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ class PerturbedFile:
         kinds: Perturbations.
         p, seed: As in `capscore.perturbations.perturb`.
         language: Language code of all captions, or None.
-        nouns: Whether to exchange nouns even where objects are given.
-        wide: Whether each kind becomes a column, rather than a row for each caption.
         skips: Whether rows that cannot be perturbed stay as they are, with a column that says why.
 
     Attributes:
@@ -51,21 +49,19 @@ class PerturbedFile:
         p: float,
         seed: int,
         language: str | None = None,
-        nouns: bool = False,
-        wide: bool = False,
         skips: bool = False,
     ):
-        self.source, self.kinds, self.wide = source, tuple(kinds), wide
+        self.source, self.kinds = source, tuple(kinds)
         self._names, self._p, self._seed = names, p, seed
         self._language, self._skips = language, skips
-        usable = () if nouns or "substitution" not in kinds else OBJECT_COLUMNS
+        usable = OBJECT_COLUMNS if "substitution" in kinds else ()
         self._objects = next((name for name in usable if name in source.columns), None)
-        new = [*kinds] if wide else ["original", "perturbation", "unchanged"]
+        new = ["original", "perturbation", "unchanged"]
         self.new = {
             name: bool if name == "unchanged" else str for name in [*new, *([ERROR_COLUMN] if skips else [])]
         }
         check_names_are_free(source, [*self.new])
-        self.n_rows = source.n_rows * (1 if wide else len(kinds))
+        self.n_rows = source.n_rows * len(kinds)
         self.counts: dict[str, dict[str, Any]] = {
             kind: {"rows": source.n_rows, "unchanged": 0, "failed": 0, "settings": {}} for kind in kinds
         }
@@ -199,11 +195,6 @@ class PerturbedFile:
         def text(row: int, kind: str) -> Any:
             return self._texts.get((chunk.start + row, kind), originals[row])
 
-        if self.wide:
-            rows = range(len(chunk))
-            columns: list[list[Any]] = [[text(row, kind) for row in rows] for kind in self.kinds]
-            columns.append([self.failures.get(chunk.start + row, (None, None))[1] for row in rows])
-            return chunk, dict(zip(self.new, columns, strict=False))
         pairs = [(row, kind) for row in range(len(chunk)) for kind in self.kinds]
         texts, before = [text(*pair) for pair in pairs], [originals[row] for row, _ in pairs]
         unchanged = [text == original for text, original in zip(texts, before, strict=True)]

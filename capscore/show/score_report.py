@@ -1,11 +1,10 @@
-"""Scores of one or several systems → an HTML page: distributions, languages, worst and best rows."""
+"""Scores of a file → an HTML page: distributions, languages, worst and best rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +15,12 @@ from ..files.columns import is_missing, read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from .pages import inline_jpeg, language_names, render
-from .tables import Table, fixed, photo_name
+from .tables import Table, fixed, noise_text, photo_name
 
 if TYPE_CHECKING:
-    from PIL import Image
-
-    from ..files.columns import ChunkInputs, ColumnNames
-    from ..files.image_folder import ImageFolder
-    from ..files.row_source import RowSource
+    from ..metrics.base import Scores
+    from ..metrics.calibration import Standing
+    from ..metrics.score_file import ScoringRun
 
 ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
@@ -31,154 +28,117 @@ _BINS = 30
 _THUMBNAIL = 320  # longest side of a photo in pixels
 
 
-@dataclass(frozen=True)
-class ReportedMetric:
-    """A metric's scores.
-
-    Attributes:
-        name: Name of the metric.
-        scores: System → float64 (n,); NaN for a row without a score. All systems have the same rows.
-        signature: Everything that the scores depend on.
-        remarks: Sentences below the distribution.
-    """
-
-    name: str
-    scores: Mapping[str, np.ndarray]
-    signature: str = ""
-    remarks: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class ReportedRow:
-    """A row as the page shows it.
-
-    Attributes:
-        place: Name of the row, such as "line 12".
-        captions: System → caption.
-        photo, name: The photo, None where there is none to show, and its name.
-        references: Reference captions.
-        language: BCP 47 tag, "" if not known.
-        found: System → what a metric says of its caption in words, such as "12 % kept: repetition".
-    """
-
-    place: str
-    captions: Mapping[str, str]
-    photo: Image.Image | None = None
-    references: Sequence[str] = ()
-    language: str = ""
-    name: str = ""
-    found: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_rows(
-    source: RowSource, names: ColumnNames, folder: ImageFolder, numbers: Collection[int], system: str
-) -> dict[int, ReportedRow]:
-    """Read rows of a file again, for people to look at: number → row; what cannot be read is left out.
-
-    Args:
-        source: The file.
-        names: Names of its columns.
-        folder: Folder of the photos. Photos behind URLs are not fetched again.
-        numbers: Numbers of the rows, counted from 0.
-        system: Name of the captions' system.
-    """
-    rows: dict[int, ReportedRow] = {}
-    for chunk in source.chunks(CHUNK_ROWS):
-        here = [number for number in sorted(set(numbers)) if 0 <= number - chunk.start < len(chunk)]
-        if not here:
-            continue
-        inputs = read_inputs(chunk, source, names, folder)
-        photos = [None] * len(chunk) if names.image is None else chunk.values(names.image)
-        for number in here:
-            index = number - chunk.start
-            references = () if inputs.references is None else inputs.references[index]
-            language = "" if inputs.languages is None else inputs.languages[index]
-            caption = inputs.candidates[index]
-            rows[number] = ReportedRow(
-                place=source.short_place(number, None if chunk.lines is None else chunk.lines[index]),
-                captions={system: "" if is_missing(caption) else str(caption)},
-                photo=_photo(inputs, index),
-                references=[references] if isinstance(references, str) else list(references or ()),
-                language=language if isinstance(language, str) else "",
-                name=photo_name(photos[index]),
-            )
-    return rows
-
-
-def _photo(inputs: ChunkInputs, index: int) -> Image.Image | None:
-    from ..images.load import load_image
-
-    if inputs.images is None or index in inputs.problems:
-        return None
-    with suppress(InputError):  # whoever scored has said which rows failed
-        return load_image(inputs.images[index])
-    return None
-
-
-def write_score_report(
-    path: str | Path,
-    *,
-    title: str,
-    metrics: Sequence[ReportedMetric],
-    languages: Sequence[str],
-    rows_of: Callable[[Sequence[int]], Mapping[int, ReportedRow]],
-    notes: Sequence[str] = (),
-) -> Path:
-    """Write the page.
-
-    With one system, the lists are its rows with the lowest and the highest scores of the first metric. With
-    several, they are the rows in which the systems differ most, and those with the lowest and highest means.
+def write_score_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]) -> None:
+    """Write the page about a file that was scored: its rows with the lowest and highest scores.
 
     Args:
         path: File to write; an existing one is replaced.
-        title: Heading of the page.
-        metrics: At least one metric; all have the same n rows and the same systems.
-        languages: Language of each row, "" where it is not known; () if no row has one.
-        rows_of: Function that gives the shown rows by their numbers.
-        notes: Sentences that a reader needs.
+        run: Run that scored all rows. Photos behind URLs are not fetched again.
+        standings: Metric → where its scores stand in a calibration, for those that have one.
 
     Raises:
         ResultWriteError: the file cannot be written.
     """
-    path = Path(path).expanduser()
-    lists = {title: numbers for title, numbers in row_lists(metrics[0]).items() if numbers}
-    shown = rows_of(sorted({number for numbers in lists.values() for number in numbers}))
-    cards = {number: _card(row, number, metrics) for number, row in shown.items()}
+    scores = run.scores()
+    first = next(iter(scores.values()))
+    lists = lowest_and_highest(first.scores)
+    cards = _cards(run, {row for rows in lists.values() for row in rows})
+    n_rows = "1 row" if run.source.n_rows == 1 else f"{run.source.n_rows:,} rows"
     page = render(
         "score_report.html",
-        title=title,
-        several=len(metrics[0].scores) > 1,
+        title=f"{run.source.path.name or 'captions'}: {n_rows}",
         metrics=[
-            {"metric": metric, "table": _summary(metric), "histograms": _histograms(metric)}
-            for metric in metrics
+            {
+                "name": name,
+                "signature": part.signature,
+                "remarks": _remarks(part, standings.get(name)),
+                "table": _summary(part.scores),
+                "histogram": histogram(part.scores),
+            }
+            for name, part in scores.items()
         ],
-        languages=_by_language(metrics, languages),
-        lists={title: [cards[number] for number in numbers] for title, numbers in lists.items()},
-        notes=list(notes),
+        languages=_by_language(scores, first.languages),
+        lists={
+            f"{which} {first.metric}": [cards[row] for row in rows] for which, rows in lists.items() if rows
+        },
+        notes=[f"{len(run.failures):,} rows could not be scored."] if run.failures else [],
     )
     write_text(path, page, "report")
-    return path
 
 
-def row_lists(metric: ReportedMetric, n: int = ROWS_SHOWN) -> dict[str, list[int]]:
-    """The rows worth reading: lowest and highest scores; with several systems, largest differences first.
+def lowest_and_highest(scores: np.ndarray, n: int = ROWS_SHOWN) -> dict[str, list[int]]:
+    """At most n rows with the lowest and with the highest scores; equal ones keep their order.
 
-    Rows without a score of every system are left out. Equal rows keep their order.
+    No row is in both lists, and none without a score is in either.
+
+    >>> lowest_and_highest(np.array([0.5, 0.1, np.nan, 0.9]), 2)
+    {'Lowest': [1, 0], 'Highest': [3]}
     """
-    table = np.stack([np.asarray(scores, np.float64) for scores in metric.scores.values()])
-    scored = np.flatnonzero(np.isfinite(table).all(axis=0))
-    means, spread = table[:, scored].mean(axis=0), np.ptp(table[:, scored], axis=0)
-    rising = scored[np.argsort(means, kind="stable")].tolist()
-    # a row is in one list only, if there are few
+    scored = np.flatnonzero(np.isfinite(scores))
+    rising = scored[np.argsort(scores[scored], kind="stable")].tolist()
     half = max(1, min(n, -(-len(rising) // 2)))
     low = rising[:half]
-    lists = {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
-    if len(table) == 1:
-        return {f"{which} {metric.name}": rows for which, rows in lists.items()}
-    order = np.argsort(-spread, kind="stable")[:n]
-    apart = scored[order][spread[order] > 0].tolist()
-    means_of = {f"{which} mean {metric.name}": rows for which, rows in lists.items()}
-    return {f"Largest differences in {metric.name}": apart, **means_of}
+    return {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
+
+
+def histogram(scores: np.ndarray) -> dict[str, Any]:
+    """Ends of the scale, counts of its bins and their heights (the highest is 1), the mean and its place."""
+    present = scores[np.isfinite(scores)]
+    low, high = (min(0.0, float(present.min())), float(present.max())) if len(present) else (0.0, 1.0)
+    high = high if high > low else low + 1.0
+    counts, _ = np.histogram(present, bins=_BINS, range=(low, high))
+    mean = _mean(scores)
+    heights = (counts / max(counts.max(), 1)).tolist()
+    at = None if mean is None else (mean - low) / (high - low)
+    return {"low": low, "high": high, "counts": counts.tolist(), "heights": heights, "mean": mean, "at": at}
+
+
+def _cards(run: ScoringRun, numbers: set[int]) -> dict[int, dict[str, Any]]:
+    """Rows of the file, read again for people to look at: number → what the page shows of it."""
+    from ..images.load import load_image
+
+    source, names = run.source, run.names
+    cards = {}
+    for chunk in source.chunks(CHUNK_ROWS) if numbers else ():
+        here = [row for row in range(len(chunk)) if chunk.start + row in numbers]
+        if not here:
+            continue
+        inputs = read_inputs(chunk, source, names, run.folder)
+        photos = [None] * len(chunk) if names.image is None else chunk.values(names.image)
+        for row in here:
+            number, picture = chunk.start + row, None
+            with suppress(InputError):  # whoever scored has said which rows failed
+                if inputs.images is not None and row not in inputs.problems:
+                    picture = inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
+            references = None if inputs.references is None else inputs.references[row]
+            caption = inputs.candidates[row]
+            cards[number] = {
+                "place": source.short_place(number, None if chunk.lines is None else chunk.lines[row]),
+                "name": photo_name(photos[row]),
+                "picture": picture,
+                "caption": "" if is_missing(caption) else str(caption),
+                "references": [references] if isinstance(references, str) else list(references or ()),
+                **_found(run.scores(), number),
+            }
+    return cards
+
+
+def _found(scores: Mapping[str, Scores], number: int) -> dict[str, Any]:
+    """Scores of a row, its language, and what metrics say of its caption in words."""
+    parts = scores.values()
+    return {
+        "scores": [(name, fixed(float(part.scores[number]), 3)) for name, part in scores.items()],
+        "language": next(iter(parts)).languages[number],
+        "found": "; ".join(
+            filter(None, (noise_text(part.details[number]) for part in parts if part.details))
+        ),
+    }
+
+
+def _remarks(scores: Scores, standing: Standing | None) -> list[str]:
+    sentence = standing.sentence() if standing else ""
+    remarks = [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
+    return [*remarks, *(f"{key} of all rows together: {value:.4f}." for key, value in scores.corpus.items())]
 
 
 def _mean(scores: np.ndarray) -> float | None:
@@ -186,61 +146,24 @@ def _mean(scores: np.ndarray) -> float | None:
     return math.fsum(present) / len(present) if len(present) else None
 
 
-def _summary(metric: ReportedMetric) -> Table:
-    """Mean and percentiles of each system."""
+def _summary(scores: np.ndarray) -> Table:
     percents = (5, 25, 50, 75, 95)
-    rows = []
-    for system, scores in metric.scores.items():
-        present = scores[np.isfinite(scores)]
-        without = len(scores) - len(present)
-        counts = f"{len(present):,}" + (f" ({without:,} without)" if without else "")
-        values = np.percentile(present, percents) if len(present) else [None] * len(percents)
-        rows.append([system, fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)])
-    headings = ("System", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %")
-    return Table(headings if len(rows) > 1 else ("", *headings[1:]), rows)
+    present = scores[np.isfinite(scores)]
+    without = len(scores) - len(present)
+    counts = f"{len(present):,}" + (f" ({without:,} without)" if without else "")
+    values = np.percentile(present, percents) if len(present) else [None] * len(percents)
+    row = ["", fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)]
+    return Table(("", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %"), [row])
 
 
-def _histograms(metric: ReportedMetric) -> dict[str, Any]:
-    """Ends of the scale, and per system the counts, their heights as shares of the highest, and the mean."""
-    every = np.concatenate([scores[np.isfinite(scores)] for scores in metric.scores.values()])
-    low, high = (min(0.0, float(every.min())), float(every.max())) if len(every) else (0.0, 1.0)
-    high = high if high > low else low + 1.0
-    systems = {}
-    for system, scores in metric.scores.items():
-        counts, _ = np.histogram(scores[np.isfinite(scores)], bins=_BINS, range=(low, high))
-        mean = _mean(scores)
-        systems[system] = {
-            "counts": counts.tolist(),
-            "heights": (counts / max(counts.max(), 1)).tolist(),
-            "mean": mean,
-            "at": None if mean is None else (mean - low) / (high - low),
-        }
-    return {"low": low, "high": high, "systems": systems}
-
-
-def _by_language(metrics: Sequence[ReportedMetric], languages: Sequence[str]) -> Table | None:
+def _by_language(scores: Mapping[str, Scores], languages: Sequence[str]) -> Table | None:
     """Number of rows and means per language; None where all rows have one language."""
     distinct = list(dict.fromkeys(languages))
     if len(distinct) < 2:
         return None
-    codes = np.array(languages)
-    columns = [
-        (f"{metric.name} {system}" if len(metric.scores) > 1 else metric.name, scores)
-        for metric in metrics
-        for system, scores in metric.scores.items()
-    ]
     rows = []
     for language in distinct:
-        here = codes == language
-        means = [fixed(_mean(scores[here]), 3) for _, scores in columns]
+        here = np.array(languages) == language
+        means = [fixed(_mean(part.scores[here]), 3) for part in scores.values()]
         rows.append([language_names(language)[1], f"{here.sum():,}", *means])
-    return Table(("", "rows", *(name for name, _ in columns)), rows)
-
-
-def _card(row: ReportedRow, number: int, metrics: Sequence[ReportedMetric]) -> dict[str, Any]:
-    picture = None if row.photo is None else inline_jpeg(row.photo, _THUMBNAIL)
-    scores = {
-        system: [(metric.name, fixed(float(metric.scores[system][number]), 3)) for metric in metrics]
-        for system in row.captions
-    }
-    return {"row": row, "picture": picture, "scores": scores}
+    return Table(("", "rows", *scores), rows)

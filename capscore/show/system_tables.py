@@ -33,25 +33,6 @@ def comparison_report(
     return Report("", [*tables, *_remarks(compared), *filter(None, map(signatures.get, compared))])
 
 
-def difference_sentences(comparisons: Sequence[SystemComparison]) -> Iterator[str]:
-    """A sentence per system and language: its difference to the baseline, interval and p-value.
-
-    >>> from capscore.statistics.system_means import compare_means
-    >>> both = compare_means({"a": [1, 2], "b": [3, 4]}, images=["x", "y"], n=8)
-    >>> list(difference_sentences([both]))
-    ['b − a: +2.0000 (95% interval +2.0000 to +2.0000), p = 0.5 by randomisation.']
-    """
-    for comparison in comparisons:
-        language = "" if comparison.rows == ALL else f"{comparison.rows}: "
-        for found in comparison.differences:
-            text = f"{language}{found.system} − {comparison.baseline}: {signed(found.difference)}"
-            if found.interval is not None:
-                text += f" ({level_text(found.interval.confidence)} interval {_ends(found.interval)})"
-            if found.p_randomisation_holm is not None:
-                text += f", p = {_p(found.p_randomisation_holm)} by randomisation"
-            yield f"{text}."
-
-
 def _comparison_table(metric: str, comparison: SystemComparison) -> Table:
     baseline = comparison.baseline
     rows = [(baseline, fixed(comparison.means[baseline]), "", "", "", "")]

@@ -1,16 +1,14 @@
-"""`capscore compare`, and `--report` of it and of `score`: rows matched, files refused, tables, pages."""
+"""`capscore compare`: rows matched, files refused, tables."""
 
 from __future__ import annotations
 
 import json
 import math
 import random
-import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from PIL import Image
 
 import capscore
 from capscore.errors import InputError
@@ -224,56 +222,9 @@ def test_several_languages_and_systems_are_shown(tmp_path):
         ("a.jsonl b.jsonl --match-by references", "not all files have a column of references"),
         ("a.jsonl b.jsonl --confidence 2", "a share between 0 and 1"),
         ("a.jsonl b.jsonl --output x.txt", "expected a name that ends in .json"),
-        ("a.jsonl b.jsonl --images .", "--images . goes with --report"),
     ],
 )
 def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     systems_of(tmp_path, rows([0.1, 0.2]), rows([0.1, 0.2]))
     assert_refused(run("compare", *arguments.split()), message)
-
-
-# ---- pages ----
-
-
-@pytest.fixture
-def captioned(tmp_path):
-    """Two systems' captions of three photos, one of them in German."""
-    for number, colour in enumerate(("red", "blue", "green")):
-        Image.new("RGB", (40, 30), colour).save(tmp_path / f"{number}.png")
-    first = ["red red", "a blue ball on red", "green tree"]
-    references = [["red red"], ["a red ball"], ["blue sea"]]
-    files = []
-    for name, captions in {"one": first, "two": [*first[1:], "red <b>red</b>"]}.items():
-        columns = enumerate(zip(captions, references, ("en", "en", "de"), strict=True))
-        rows = [
-            {"image": f"{n}.png", "caption": caption, "references": texts, "language": language}
-            for n, (caption, texts, language) in columns
-        ]
-        files.append(write_jsonl(tmp_path / f"{name}.jsonl", rows))
-    return files
-
-
-def test_a_report_of_one_file_has_rows_photos_and_languages(captioned, tmp_path, toys):
-    page = tmp_path / "page.html"
-    assert (
-        run("score", captioned[0], "-m", "rouge_l,mcs", "--backbone", "toy", "--report", page).exit_code == 0
-    )
-    text = page.read_text(encoding="utf-8")
-    assert "<h1>one.jsonl: 3 rows</h1>" in text and text.count("data:image/jpeg;base64,") >= 3
-    assert all(f">{caption}</p>" in text for caption in ("red red", "a blue ball on red", "green tree"))
-    lowest = text.partition("Lowest rouge_l")[2].partition("<h2")[0]
-    assert re.findall(r'class="soft">(line \d) · (?:\d\.png · )?(\w+)</p>', lowest)[0] == ("line 3", "German")
-    assert "German" in text.partition("<h2>Languages</h2>")[2]
-
-
-def test_a_report_of_two_systems_begins_with_the_largest_difference(captioned, tmp_path):
-    files = [path.with_suffix(".scores.jsonl") for path in captioned]
-    for source, path in zip(captioned, files, strict=True):
-        run("score", source, "-m", "rouge_l", "-o", path)
-    assert run("compare", *files, "--report", tmp_path / "page.html", "--samples", 50, "-q").exit_code == 0
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    first = text.partition("Largest differences in rouge_l")[2].partition("</article>")[0]
-    assert ">red red</p>" in first and ">a blue ball on red</p>" in first  # 1 against a half or less
-    assert "red &lt;b&gt;red&lt;/b&gt;" in text and text.count("data:image/jpeg;base64,") >= 3
-    assert "by randomisation" in text and "Rows were matched by" in text
