@@ -104,9 +104,7 @@ def options_of_command(words: list[str]) -> set[str] | None:
             if words[2] == place.removesuffix(".settings"):
                 kind = getattr(importlib.import_module(place), settings)
                 names = {name for name, _, _ in described(kind)} | {"config", "help"}
-                return {
-                    f"--{spelt}" for name in names for spelt in (name, name.replace("_", "-"), f"no_{name}")
-                }
+                return {f"--{name}" for name in names}
     return None
 
 

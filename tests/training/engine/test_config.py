@@ -33,7 +33,6 @@ class Recipe:
     betas: list[float] = field(default_factory=lambda: [0.9])
     precision: Literal["no", "bf16"] = "bf16"
     english: bool = True
-    share: bool = False
 
 
 @pytest.fixture
@@ -48,12 +47,10 @@ def config(tmp_path):
 def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(config):
     path = config("out: a\nrate: 5e-5\nsteps: 7\nnames: [x, y]\nprecision: no\nenglish: false\nonly: null\n")
     assert parse(Recipe, ["--config", path], "") == Recipe("a", 5e-5, 7, ["x", "y"], None, [0.9], "no", False)
-    line = ["--rate=1e-3", "--steps", "null", "--names", "z", "--english", "--share", "yes"]
+    line = ["--rate=1e-3", "--steps", "null", "--names", "z", "--english", "true"]
     line += ["--precision", "bf16", "--only", "de", "fr", "--betas", "0.8", "1", "--config", path]
-    expected = Recipe("a", 1e-3, None, ["z"], ["de", "fr"], [0.8, 1.0], "bf16", True, True)
-    assert parse(Recipe, line, "") == expected
-    assert parse(Recipe, ["--out", "5", "--no-english"], "") == Recipe("5", english=False)
-    assert parse(Recipe, ["--config", config("# nothing\n"), "--out", "b"], "") == Recipe("b")
+    assert parse(Recipe, line, "") == Recipe("a", 1e-3, None, ["z"], ["de", "fr"], [0.8, 1.0], "bf16", True)
+    assert parse(Recipe, ["--config", config("# nothing\n"), "--out", "5"], "") == Recipe("5")
 
 
 @pytest.mark.parametrize(
@@ -61,21 +58,21 @@ def test_the_command_line_wins_over_the_file_and_the_file_over_the_defaults(conf
     [
         ("rat: 1", ["unknown setting rat; did you mean rate?"]),
         ("rate: fast", ["rate is 'fast'", "float"]),
-        ("rate: null", ["rate"]),
+        ("out: a\nrate: null", ["no rate"]),
         ("rate: true", ["rate is True", "float"]),
         ("steps: 1.5", ["steps is 1.5", "int"]),
         ("names: x", ["names is 'x'"]),
         ("english: 1", ["english is 1"]),
         ("precision: bf61", ["precision is 'bf61'", "bf16"]),
         ("- out", ["expected lines such as"]),
-        ("rate: 1\nrate: 2", ["line 2", "'rate' appears twice"]),
+        ("names: &a [x]\nonly: *a", ["line 2", "alias"]),
         ("rate: 1", ["no out: give --out"]),
+        ("out: !!python/name:os.system", ["not YAML"]),
     ],
 )
 def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(config, text, named):
-    path = config(text)
     with pytest.raises(CapscoreError) as raised:
-        parse(Recipe, ["--config", path], "")
+        parse(Recipe, ["--config", config(text)], "")
     assert all(part in str(raised.value) for part in named) and "\n" not in str(raised.value)
 
 
@@ -88,9 +85,8 @@ def test_a_wrong_file_is_one_line_with_the_setting_and_its_value(config, text, n
         ("--out a --english maybe", ["--english", "maybe"]),
         ("--out a --names b --names c", ["--names is given twice"]),
         ("--out", ["--out"]),
-        ("--out a b", ["unknown setting b"]),
-        ("--out a --config", ["--config"]),
-        ("--config nowhere.yaml", ["nowhere.yaml cannot be read: No such file"]),
+        ("--out a b", ["b"]),
+        ("--config nowhere.yaml", ["nowhere.yaml", "cannot be read: No such file"]),
         ("", ["no out: give --out"]),
     ],
 )
@@ -105,35 +101,33 @@ def test_help_says_what_the_docstring_says(capsys):
     with pytest.raises(SystemExit) as raised:
         parse(Recipe, ["--help"], "What it does.")
     shown = " ".join(capsys.readouterr().out.split())
-    assert raised.value.code == 0 and "What it does." in shown
-    assert "where to, 100% of it, over two lines. Must be given." in shown and shown.count("of whom.") == 2, (
-        shown
-    )
+    assert raised.value.code == 0 and "What it does." in shown and shown.count("of whom.") == 2
+    assert "where to, 100% of it, over two lines. Must be given." in shown
 
 
 @pytest.mark.parametrize(
-    ("parts", "code"), [(["the file is empty"], 1), ([Setting("learning_rate", 0), ": expected more"], 2)]
+    ("parts", "code", "said"),
+    [
+        (["the file is empty"], 1, "the file is empty"),
+        ([Setting("learning_rate", 0), ": expected more"], 2, "--learning_rate 0: expected more"),
+    ],
 )
-def test_an_error_of_a_recipe_is_one_line_in_the_words_of_the_command(parts, code, capsys):
+def test_an_error_of_a_recipe_is_one_line_in_the_words_of_the_command(parts, code, said, capsys):
     def recipe():
         raise CapscoreError(*parts)
 
     with pytest.raises(SystemExit) as raised:
         main(recipe)
-    assert raised.value.code == code
-    assert capsys.readouterr().err == (
-        "error: the file is empty\n" if code == 1 else "error: --learning_rate 0: expected more\n"
-    )
+    assert (raised.value.code, capsys.readouterr().err) == (code, f"error: {said}\n")
 
 
-@pytest.mark.parametrize("entries", [["ja"], ["ja:"], ["en:1", ":5"], ["ja:1.5"], ["ja:-1"], 2 * ["ja:1"]])
-def test_numbers_of_languages_keep_their_order_and_are_whole(entries):
+@pytest.mark.parametrize("entry", ["ja", "ja:", ":5", "ja:1.5", "ja:-1", "zh:1"])
+def test_numbers_of_languages_keep_their_order_and_are_whole(entry):
     assert list(language_counts(["zh:2", "en:30000", "ar:0"], "most").items()) == [
         *(("zh", 2), ("en", 30_000), ("ar", 0))
     ]
-    with pytest.raises(InputError, match=r"ja|:5") as caught:
-        language_counts(entries, "copies")
-    assert caught.value.field == "copies"
+    with pytest.raises(InputError, match=r"copies: .*(ja|:5|zh is named twice)"):
+        language_counts(["zh:2", entry], "copies")
 
 
 @pytest.mark.parametrize("name", ["config", "loop", "early_stopping", "weight_average", "model_card"])

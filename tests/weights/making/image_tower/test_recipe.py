@@ -55,7 +55,7 @@ def flags(folder, **changes) -> list[str]:
     given = [
         part for name, value in {**paths, **plain, **changes}.items() for part in (f"--{name}", str(value))
     ]
-    return [*given, "--no_half_precision"]
+    return [*given, "--half_precision", "false"]
 
 
 @pytest.fixture(scope="module")
