@@ -204,7 +204,7 @@ class _Run:
         resumed_from, before = self.began = self.step, self.seconds
         started = time.monotonic()
         if self.accelerator.is_main_process:
-            self.log = Log(self.out / LOG, self.step, self.step > 0)
+            self.log = Log(self.out / LOG, self.step)
         if self.step == 0:
             self._evaluate()
         limit = math.inf if self.settings.max_minutes is None else 60 * self.settings.max_minutes

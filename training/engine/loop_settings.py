@@ -67,17 +67,13 @@ class LoopSettings:
     def __post_init__(self) -> None:
         self.betas = [float(beta) for beta in self.betas]
         require(str(self.out).strip() != "", "out", self.out, "a folder")
-        least = {"warmup_steps": 0, "seed": 0} | dict.fromkeys(
-            ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"), 1
-        )
-        for name, lowest in least.items():
-            value = getattr(self, name)
-            right = is_whole(value) and value >= lowest
-            require(right, name, value, f"a whole number of at least {lowest}")
+        for name in ("epochs", "batch_size", "accumulation_steps", "log_every", "keep_checkpoints"):
+            self._require_whole(name, 1)
+        for name in ("warmup_steps", "seed"):
+            self._require_whole(name, 0)
         for name in ("max_steps", "evaluate_every", "checkpoint_every"):
-            value = getattr(self, name)
-            right = value is None or (is_whole(value) and value >= 1)
-            require(right, name, value, "at least 1, or nothing (null)")
+            if getattr(self, name) is not None:
+                self._require_whole(name, 1)
         for name in ("learning_rate", "eps", "clip_norm", "max_minutes"):
             value = getattr(self, name)
             right = 0 < value < math.inf if value is not None else name in ("clip_norm", "max_minutes")
@@ -91,10 +87,10 @@ class LoopSettings:
         parts, most = self.accumulation_steps, self.batch_size
         require(most >= parts, "accumulation_steps", parts, f"at most the batch_size, {most}")
 
-
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    def _require_whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        right = isinstance(value, int) and not isinstance(value, bool) and value >= least
+        require(right, name, value, f"a whole number of at least {least}")
 
 
 def require(good: bool, name: str, value: Any, expected: str) -> None:

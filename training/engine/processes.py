@@ -18,16 +18,13 @@ from torch import Tensor, nn
 
 from capscore.errors import CapscoreError, ResultWriteError
 
-# Gradients go from process to process in pieces of this many numbers.
-_PIECE = 2**24
-
 Gather = Callable[[Tensor], Tensor]
 
 
 def device() -> str:
     """The device of this process, such as "cuda:1" or "cpu": the launcher's choice, else a GPU if any."""
-    own = _process().device
-    return "cpu" if own.type == "cpu" else str(own)
+    found = _process().device
+    return "cpu" if found.type == "cpu" else str(found)
 
 
 def is_main_process() -> bool:
@@ -57,16 +54,9 @@ def _process() -> PartialState:
             f"{launched} processes were launched, but each sees {state.num_processes}: set "
             "ACCELERATE_USE_CPU=true to train in several processes on a CPU"
         )
-    if state.num_processes > 1:
-        atexit.unregister(_leave)  # once, however often this is asked
-        atexit.register(_leave)
+    if state.num_processes > 1:  # a thread of the connections that outlives Python aborts it
+        atexit.register(state.destroy_process_group)
     return state
-
-
-def _leave() -> None:
-    """Close the connections to the other processes: a thread of theirs that outlives Python aborts it."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -134,25 +124,11 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     counts = torch.tensor([p.grad is not None for p in parameters], dtype=torch.int32)
     counts = counts.to(_process().device)
     torch.distributed.all_reduce(counts)
-    pieces: dict[torch.dtype, list[Tensor]] = {}
     for parameter, count in zip(parameters, counts.tolist(), strict=True):
-        if not count:
-            continue
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        piece = pieces.setdefault(parameter.grad.dtype, [])
-        piece.append(parameter.grad)
-        if sum(gradient.numel() for gradient in piece) >= _PIECE:
-            _average(pieces.pop(parameter.grad.dtype), world)
-    for piece in pieces.values():
-        _average(piece, world)
-
-
-def _average(gradients: list[Tensor], world: int) -> None:
-    flat = torch.cat([gradient.reshape(-1) for gradient in gradients])
-    torch.distributed.all_reduce(flat)
-    for gradient, mean in zip(gradients, (flat / world).split([g.numel() for g in gradients]), strict=True):
-        gradient.copy_(mean.view_as(gradient))
+        if count:  # in all processes or in none
+            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            torch.distributed.all_reduce(parameter.grad)
+            parameter.grad /= world
 
 
 @contextmanager

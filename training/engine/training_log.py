@@ -19,26 +19,25 @@ class Log:
 
     Args:
         path: Log file.
-        step: Step that the run continues from.
-        resumed: Whether the run continues from a checkpoint; else an old log is replaced.
+        step: Step of the checkpoint that the run continues from; 0 for none, which replaces an old log.
     """
 
-    def __init__(self, path: Path, step: int, resumed: bool):
-        lines = _lines_until(path, step) if resumed and path.exists() else []
+    def __init__(self, path: Path, step: int):
+        lines = read_log(path.parent) if step and path.exists() else []
         with whole_file(path, "log", make_folders=True) as file:
-            file.write(b"".join(lines))
+            file.write(b"".join(_bytes(line) for line in lines if line["step"] <= step))
         self._file = open(path, "ab")
 
-    def write(self, line: dict[str, Any], total: int, time_left: float | None = None) -> None:
+    def write(self, line: dict[str, Any], total: int, time_left: float) -> None:
         """Add a line and print it.
 
         Args:
             line: Step, epoch, losses or evaluation.
             total: Number of steps of the run.
-            time_left: Estimate of the remaining seconds, for the printed line; None or 0 prints none.
+            time_left: Estimate of the remaining seconds, for the printed line; 0 prints none.
         """
         try:
-            self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
+            self._file.write(_bytes(line))
             self._file.flush()
         except OSError as error:
             raise ResultWriteError(
@@ -46,7 +45,7 @@ class Log:
             ) from error
         numbers = {**line.get("losses", {}), **line.get("evaluation", {})}
         shown = "  ".join(f"{n} {'–' if v is None else format(v, '.4g')}" for n, v in numbers.items())
-        left = "" if not time_left else f"  {duration(time_left)} left"
+        left = f"  {duration(time_left)} left" if time_left else ""
         said = f"step {line['step']}/{total}  epoch {line['epoch']:g}  {shown}{left}"
         print(said, file=sys.stderr, flush=True)
 
@@ -65,12 +64,10 @@ def duration(seconds: float) -> str:
     >>> duration(7.4), duration(90), duration(4000), duration(7200)
     ('7 s', '1 min 30 s', '1 h 6 min', '2 h 0 min')
     """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def read_log(out: str | Path) -> list[dict[str, Any]]:
@@ -86,20 +83,14 @@ def read_log(out: str | Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise CapscoreError(f"there is no {LOG} in {out}; expected the folder of a run")
     lines = []
-    raw = path.read_bytes().split(b"\n")
-    for number, line in enumerate(raw[:-1], start=1):
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
         try:
-            entry = json.loads(line)
-            int(entry["step"])
+            lines.append(json.loads(line))
+            int(lines[-1]["step"])
         except (ValueError, TypeError, KeyError):
             raise CapscoreError(f"{path}, line {number} is not a line of a log") from None
-        lines.append(entry)
     return lines
 
 
-def _lines_until(path: Path, step: int) -> list[bytes]:
-    return [
-        json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        for line in read_log(path.parent)
-        if line["step"] <= step
-    ]
+def _bytes(line: dict[str, Any]) -> bytes:
+    return json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
