@@ -7,6 +7,7 @@ programs are in the PyPI package pycocoevalcap.
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import re
 import shutil
@@ -244,11 +245,12 @@ class JavaScorer(ReferenceScorer):
             return Compared(np.zeros(0), settings)
         rows = texts.tokens
         words = [" ".join(tokens) for tokens in rows.tokens]
-        references = [words[text] for text in rows.references]
         lists = [
-            references[start:end] for start, end in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)
+            [words[text] for text in rows.references[first:last]]
+            for first, last in itertools.pairwise(rows.offsets)
         ]
-        return Compared(type(self).program([words[text] for text in rows.candidates], lists), settings)
+        references = [lists[document] for document in rows.documents]
+        return Compared(type(self).program([words[text] for text in rows.candidates], references), settings)
 
 
 class METEOR(JavaScorer):

@@ -224,5 +224,5 @@ class ROUGEL(ReferenceScorer):
     def compare(self, texts: Texts) -> Compared:
         from .formulas.rouge_l import BETA, rouge_l
 
-        scores = rouge_l(texts.whole_tokens, beta=BETA) if texts.candidates else np.zeros(0)
+        scores = rouge_l(texts.whole_tokens)
         return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

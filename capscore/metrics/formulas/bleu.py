@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .ngrams import ORDERS, TokenRows, blocks, look_up, spans, starts
+from .ngrams import ORDERS, TokenRows, blocks, look_up, starts
 
 # coco-caption's guards against division by 0; they show in scores of candidates without shared n-grams
 _TINY, _SMALL = 1e-15, 1e-9
@@ -70,35 +70,20 @@ def _possible(n_tokens: np.ndarray) -> np.ndarray:
 
 
 def _statistics(rows: TokenRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Clipped matches (n, 4), lengths of the candidates (n,) and of the references nearest in length (n,).
+    """Clipped matches (n, 4), lengths of the candidates (n,) and of the references nearest in length (n,)."""
+    ngrams, pairs = rows.ngrams, rows.pairs
+    candidates, documents = pairs.candidates, pairs.documents
+    matches = np.zeros((len(candidates), ORDERS), dtype=np.int64)
+    for block in blocks(ngrams.sizes[candidates] + rows.document_sizes[documents]):
+        first, last = documents[block][[0, -1]]
+        keys, most = rows.most(slice(first, last + 1))
+        pair, ids, counts = ngrams.of(candidates[block])
+        held = look_up(keys, most, (documents[block] - first)[pair] * len(ngrams) + ids)
+        matches[block] = ngrams.sums(pair, ids, np.minimum(counts, held), block.stop - block.start)
 
-    Each distinct pair of candidate and reference list is compared once.
-    """
-    n_texts, documents, ngrams = len(rows.tokens), rows.documents, rows.ngrams
-    pairs, pair_of = np.unique(documents.of_row * n_texts + rows.candidates, return_inverse=True)
-    document, candidate = np.divmod(pairs, max(n_texts, 1))
-
-    matches = np.zeros((len(pairs), ORDERS), dtype=np.int64)
-    for block in blocks(ngrams.sizes[candidate] + documents.entries(ngrams)[document]):
-        first, last = document[block][[0, -1]]
-        keys, most = documents.most(ngrams, slice(first, last + 1))
-        pair, ids, counts = ngrams.of(candidate[block])
-        held = look_up(keys, most, (document[block] - first)[pair] * len(ngrams) + ids)
-        matches[block] = (
-            np.bincount(
-                pair * ORDERS + ngrams.orders[ids],
-                weights=np.minimum(counts, held),
-                minlength=ORDERS * (block.stop - block.start),
-            )
-            .reshape(-1, ORDERS)
-            .astype(np.int64)
-        )
-
-    n_tokens = rows.lengths[candidate]
-    n_references = documents.sizes[document]
-    lengths = rows.lengths[documents.references[spans(documents.offsets[document], n_references)]]
+    n_tokens, lengths = rows.lengths[candidates], rows.lengths[pairs.references]
     beyond = int(rows.lengths.max(initial=0)) + 1
     # the nearest; of two equally near, the shorter
-    apart = np.abs(lengths - np.repeat(n_tokens, n_references)) * beyond + lengths
-    nearest = np.minimum.reduceat(apart, starts(n_references)[:-1]) % beyond if len(pairs) else n_tokens
-    return matches[pair_of], n_tokens[pair_of], nearest[pair_of]
+    apart = np.abs(lengths - np.repeat(n_tokens, pairs.sizes)) * beyond + lengths
+    nearest = np.minimum.reduceat(apart, starts(pairs.sizes)[:-1]) % beyond if len(candidates) else n_tokens
+    return matches[pairs.of_row], n_tokens[pairs.of_row], nearest[pairs.of_row]

@@ -19,7 +19,7 @@ import xxhash
 
 from ...errors import CapscoreError, InputError, Setting
 from ...files.write import whole_file
-from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up
+from .ngrams import ORDERS, NGrams, TokenRows, blocks, look_up, starts
 
 SIGMA = 6.0  # width of the length penalty in CIDEr-D (Vedantam et al. 2015)
 SCALE = 10.0
@@ -37,13 +37,22 @@ def cider(
 ) -> np.ndarray:
     """CIDEr as captioning papers report it, or as its paper first defines it.
 
-    "coco" is what coco-caption and the PyPI package pycocoevalcap compute under the name CIDEr, and what
-    papers report. It equals CIDEr-D with σ = 6: counts are clipped to the reference's, and differences in
-    length are penalised. `cider_d` has the formula and its details.
+    "coco" is what coco-caption and the PyPI package pycocoevalcap compute under the name CIDEr: CIDEr-D with
+    σ = 6 (Vedantam et al. 2015, eq. 4). For a candidate c, its references r₁ … r_m and the tf-idf vectors g_n
+    of their n-grams,
 
-    "paper" is the plain CIDEr of the paper's eq. 2 and 3: the mean cosine of tf-idf vectors, neither clipped
-    nor penalised. As in the authors' code (vrama91/cider, class Cider) it is × 10, and tokens are not stemmed
-    as the paper's are; all other details are those of `cider_d`.
+        10 · mean over n = 1 … 4 and all j of  p_j · min(g_n(c), g_n(r_j)) · g_n(r_j) / (‖g_n(c)‖ ‖g_n(r_j)‖)
+        with the length penalty  p_j = e^(−(l(c) − l(r_j))² / 2σ²)
+
+    "paper" is the plain CIDEr of eq. 2 and 3, without the minimum and the penalty. Details are those of the
+    authors' code (vrama91/cider, classes CiderD and Cider):
+
+    - idf = ln N − ln max(df, 1), N the number of documents. An n-gram that occurs in no reference
+      gets the highest idf, ln N, and lengthens the candidate's vector.
+    - Document frequencies count reference lists, never candidates; a row's own references count.
+    - l is the number of 2-grams: a caption of one token is as long as one without any.
+    - If either vector is zero, as for 4-grams in a caption of three tokens, that n contributes 0.
+    - Tokens are not stemmed; tf is the bare count (a cosine does not see its scale).
 
     Args:
         rows: n rows of tokens.
@@ -55,108 +64,41 @@ def cider(
     Returns:
         float64 (n,), 0 to 10. A candidate without tokens scores 0.
 
-    Raises:
-        InputError: the variant is neither of the two.
-
-    >>> rows = TokenRows.build(["a red kite", "a dog"], [["a red kite"], ["a cat sleeps"]],
-    ...                        lambda texts: [text.split() for text in texts])
-    >>> cider(rows).round(4).tolist()
-    [7.5, 0.0]
-    """
-    if variant == "coco":
-        return cider_d(rows, frequencies=frequencies)
-    if variant == "paper":
-        return _consensus(rows, frequencies, clip=False, sigma=None)
-    raise InputError(f"{variant!r} is not a variant of CIDEr; expected 'coco' or 'paper'", field="variant")
-
-
-def cider_d(
-    rows: TokenRows, *, frequencies: DocumentFrequencies | None = None, sigma: float = SIGMA
-) -> np.ndarray:
-    """CIDEr-D (Vedantam et al. 2015, eq. 4), as the authors' code computes it (vrama91/cider, class CiderD).
-
-    For a candidate c, its references r₁ … r_m and the tf-idf vectors g_n of their n-grams,
-
-        10 · mean over n = 1 … 4 and all j of  p_j · min(g_n(c), g_n(r_j)) · g_n(r_j) / (‖g_n(c)‖ ‖g_n(r_j)‖)
-        with the length penalty  p_j = e^(−(l(c) − l(r_j))² / 2σ²)
-
-    Details, as in that code:
-
-    - idf = ln N − ln max(df, 1), N the number of documents. An n-gram that occurs in no reference
-      gets the highest idf, ln N, and lengthens the candidate's vector.
-    - Document frequencies count reference lists, never candidates; a row's own references count.
-    - l is the number of 2-grams: a caption of one token is as long as one without any.
-    - If either vector is zero, as for 4-grams in a caption of three tokens, that n contributes 0.
-    - Tokens are not stemmed; tf is the bare count (a cosine does not see its scale).
-
-    Repeating every row equally often changes N and df alike. The scores stay the same, except for candidates
-    with n-grams that occur in no reference.
-
-    Args:
-        rows: n rows of tokens.
-        frequencies: As in `cider`.
-        sigma: Width of the length penalty in tokens; above 0. The authors' class takes it but uses 6.
-
-    Returns:
-        float64 (n,), 0 to 10. A candidate without tokens scores 0.
-
-    Raises:
-        InputError: sigma is not above 0.
-
     >>> rows = TokenRows.build(["a red kite", "a dog"], [["a red kite flies"], ["a cat sleeps"]],
     ...                        lambda texts: [text.split() for text in texts])
-    >>> cider_d(rows).round(4).tolist()
+    >>> cider(rows).round(4).tolist()
     [5.7696, 0.0]
     """
-    if not sigma > 0:
-        raise InputError(f"{sigma!r} is not a width; expected a number above 0", field="sigma")
-    return _consensus(rows, frequencies, clip=True, sigma=sigma)
+    if not len(rows):
+        return np.zeros(0)
+    pairs, ngrams, idf = rows.pairs, rows.ngrams, _idf(rows, frequencies)
+    candidates, references, norms = (
+        np.repeat(pairs.candidates, pairs.sizes),
+        pairs.references,
+        _norms(ngrams, idf),
+    )
+    similarity = np.empty(len(references))
+    for block in blocks(ngrams.sizes[candidates]):
+        both = norms[candidates[block]] * norms[references[block]]
+        products = _products(ngrams, candidates[block], references[block], idf, clip=variant == "coco")
+        similarity[block] = (products / np.where(both > 0, both, 1.0)).mean(axis=1)  # 0 / 0 is 0
+    if variant == "coco":
+        bigrams = np.maximum(rows.lengths - 1, 0)
+        apart = (bigrams[candidates] - bigrams[references]).astype(np.float64)
+        similarity *= np.exp(-(apart**2) / (2 * SIGMA**2))
+    return (SCALE * np.add.reduceat(similarity, starts(pairs.sizes)[:-1]) / pairs.sizes)[pairs.of_row]
 
 
 def tells_rows_apart(rows: TokenRows) -> bool:
-    """Whether some n-gram is in the references of some rows only; otherwise all idf and all scores are 0.
-
-    >>> rows = TokenRows.build(["a dog"], [["a dog"]], lambda texts: [text.split() for text in texts])
-    >>> tells_rows_apart(rows)
-    False
-    """
+    """Whether some n-gram is in the references of some rows only; otherwise all idf and all scores are 0."""
     held = rows.frequencies
     return bool(((0 < held) & (held < len(rows))).any())
 
 
-def _consensus(
-    rows: TokenRows, frequencies: DocumentFrequencies | None, *, clip: bool, sigma: float | None
+def _products(
+    ngrams: NGrams, candidates: np.ndarray, references: np.ndarray, idf: np.ndarray, clip: bool
 ) -> np.ndarray:
-    """Mean similarity to the references. Each distinct pair of candidate and reference is compared once."""
-    if not len(rows):
-        return np.zeros(0)
-    idf = _idf(rows, frequencies)
-    norms = _norms(rows.ngrams, idf)
-    sizes = np.diff(rows.offsets)
-    n_texts = len(rows.tokens)
-    pairs, pair_of = np.unique(
-        rows.references * n_texts + np.repeat(rows.candidates, sizes), return_inverse=True
-    )
-    references, candidates = np.divmod(pairs, n_texts)
-    similarity = np.empty(len(pairs))
-    for block in blocks(rows.ngrams.sizes[candidates]):
-        similarity[block] = _similarity(rows.ngrams, candidates[block], references[block], idf, norms, clip)
-    if sigma is not None:
-        bigrams = np.maximum(rows.lengths - 1, 0)
-        apart = (bigrams[candidates] - bigrams[references]).astype(np.float64)
-        similarity *= np.exp(-(apart**2) / (2 * sigma**2))
-    return SCALE * np.add.reduceat(similarity[pair_of], rows.offsets[:-1]) / sizes
-
-
-def _similarity(
-    ngrams: NGrams,
-    candidates: np.ndarray,
-    references: np.ndarray,
-    idf: np.ndarray,
-    norms: np.ndarray,
-    clip: bool,
-) -> np.ndarray:
-    """Pairs of texts → product of their vectors divided by the norms, mean over the orders, (pairs,)."""
+    """Pairs of texts → product of their tf-idf vectors of each order, (pairs, 4)."""
     pair, ids, in_candidate = ngrams.of(candidates)
     in_reference = ngrams.counts_in(references[pair], ids)
     shared = np.flatnonzero(in_reference)
@@ -164,14 +106,7 @@ def _similarity(
     in_candidate, in_reference = in_candidate[shared], in_reference[shared]
     if clip:
         in_candidate = np.minimum(in_candidate, in_reference)
-    products = np.bincount(
-        pair * ORDERS + ngrams.orders[ids],
-        weights=idf[ids] ** 2 * in_candidate * in_reference,
-        minlength=len(candidates) * ORDERS,
-    ).reshape(-1, ORDERS)
-    # if a norm is 0, so is the product
-    both = norms[candidates] * norms[references]
-    return (products / np.where(both > 0, both, 1.0)).mean(axis=1)
+    return ngrams.sums(pair, ids, idf[ids] ** 2 * in_candidate * in_reference, len(candidates))
 
 
 def _idf(rows: TokenRows, frequencies: DocumentFrequencies | None) -> np.ndarray:
@@ -189,11 +124,7 @@ def _norms(ngrams: NGrams, idf: np.ndarray) -> np.ndarray:
     for block in blocks(ngrams.sizes):
         texts = np.arange(block.start, block.stop)
         text, ids, counts = ngrams.of(texts)
-        squares[block] = np.bincount(
-            text * ORDERS + ngrams.orders[ids],
-            weights=(counts * idf[ids]) ** 2,
-            minlength=len(texts) * ORDERS,
-        ).reshape(-1, ORDERS)
+        squares[block] = ngrams.sums(text, ids, (counts * idf[ids]) ** 2, len(texts))
     return np.sqrt(squares)
 
 
@@ -240,8 +171,8 @@ class DocumentFrequencies:
             InputError: no document, or a text instead of tokens; names the row.
 
         >>> two = DocumentFrequencies.from_references([[["a", "cat"], ["one", "cat"]], [["a", "dog"]]])
-        >>> two.n_documents, len(two), two.count(["a"]), two.count(["one", "cat"]), two.count(["bird"])
-        (2, 7, 2, 1, 0)
+        >>> two.n_documents, dict(zip(two.words, two.counts.tolist()))
+        (2, {'a': 2, 'cat': 1, 'one': 1, 'dog': 1})
         """
         documents: list[Any] = []
         for row, document in enumerate(reference_lists):
@@ -270,7 +201,7 @@ class DocumentFrequencies:
         number = np.cumsum(counts > 0) - 1
         is_word = kept < int(ngrams.firsts[1])
         return cls(
-            n_documents=int(rows.documents.times.sum()),
+            n_documents=len(rows.documents),
             words=[ngrams.words[word] for word in kept[is_word]],
             firsts=np.searchsorted(kept, ngrams.firsts),
             prefixes=np.where(is_word, -1, number[ngrams.prefixes[kept]]),
@@ -279,30 +210,11 @@ class DocumentFrequencies:
             segmenter=segmenter,
         )
 
-    def __len__(self) -> int:
-        return len(self.counts)
-
-    def count(self, ngram: Sequence[str]) -> int:
-        """Number of documents that contain an n-gram of 1 to 4 tokens.
-
-        Raises:
-            InputError: a text instead of tokens, or not 1 to 4 of them.
-        """
-        if isinstance(ngram, str) or not 1 <= len(ngram) <= ORDERS:
-            raise InputError(f"{ngram!r} is not a list of 1 to {ORDERS} tokens", field="ngram")
-        return int(self.of(NGrams.count([ngram]))[-1])  # the longest comes last
-
     def share_known(self, rows: TokenRows) -> float:
         """Share of the references' words that occur in a document, 0 to 1; NaN if there are no words.
 
         A word counts once for each row whose references have it. A share near 0 means that the documents were
         in another language than the rows, or were split into words differently.
-
-        >>> two = DocumentFrequencies.from_references([[["a", "cat"]], [["a", "dog"]]])
-        >>> rows = TokenRows.build(["a dog"], [["a black dog", "one dog"]],
-        ...                        lambda texts: [text.split() for text in texts])
-        >>> two.share_known(rows)  # "a" and "dog" of four words
-        0.5
         """
         n_words = int(rows.ngrams.firsts[1])
         held, known = rows.frequencies[:n_words], self.of(rows.ngrams)[:n_words] > 0

@@ -1,7 +1,7 @@
 """Captions as tokens, each distinct text once, and the counts of every 1- to 4-gram in each text.
 
 In: candidates and references as texts, and a function that tokenises texts. Out: a `TokenRows`, whose n-grams
-and reference lists are numbers; CIDEr and BLEU are computed on these arrays.
+and lists of references are numbers; CIDEr and BLEU are computed on these arrays.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,19 +18,38 @@ ORDERS = 4  # n-grams of 1 to 4 tokens
 BLOCK = 1 << 19  # array elements at once, each of which takes some tens of bytes
 
 
+class Pairs(NamedTuple):
+    """The p distinct pairs of a candidate and a list of references, with r references in all.
+
+    Attributes:
+        candidates, documents: int64 (p,), index into the texts, and into the documents.
+        of_row: int64 (n,), the pair of each row.
+        sizes: int64 (p,), number of references; at least one.
+        references: int64 (r,), index into the texts, pair after pair.
+    """
+
+    candidates: np.ndarray
+    documents: np.ndarray
+    of_row: np.ndarray
+    sizes: np.ndarray
+    references: np.ndarray
+
+
 @dataclass(frozen=True, eq=False)
 class TokenRows:
-    """n rows of tokenised captions, each distinct text once.
+    """n rows of tokenised captions, each distinct text and list of references once; len() is n.
 
     Attributes:
         tokens: Tokens of each distinct text; an empty list for a text without tokens.
         candidates: int64 (n,), index into `tokens`.
-        references: int64 (m,), index into `tokens`, row after row.
-        offsets: int64 (n + 1,), where each row's references start; every row has at least one.
+        documents: int64 (n,), index of each row's list of references among the d distinct ones.
+        references: int64, index into `tokens`, document after document.
+        offsets: int64 (d + 1,), where each document's references start; every one has at least one.
     """
 
     tokens: list[list[str]]
     candidates: np.ndarray
+    documents: np.ndarray
     references: np.ndarray
     offsets: np.ndarray
 
@@ -42,22 +62,26 @@ class TokenRows:
     ) -> TokenRows:
         """Tokenise each distinct text once: `tokenize` gets all of them, and returns their tokens in order.
 
-        >>> rows = TokenRows.build(["a cat", "a dog"], [["a cat", "one cat"], ["a dog"]],
+        >>> rows = TokenRows.build(["a cat", "a dog", "a"], [["a cat", "one cat"], ["a dog"], ["a dog"]],
         ...                        lambda texts: [text.split() for text in texts])
         >>> rows.tokens
-        [['a', 'cat'], ['a', 'dog'], ['one', 'cat']]
-        >>> rows.candidates.tolist(), rows.references.tolist(), rows.offsets.tolist()
-        ([0, 1], [0, 2, 1], [0, 2, 3])
+        [['a', 'cat'], ['a', 'dog'], ['a'], ['one', 'cat']]
+        >>> rows.candidates.tolist(), rows.documents.tolist()
+        ([0, 1, 2], [0, 1, 1])
+        >>> rows.references.tolist(), rows.offsets.tolist()
+        ([0, 3, 1], [0, 2, 3])
         """
         index: dict[str, int] = {}
+        known: dict[tuple[int, ...], int] = {}
         of_candidates = [index.setdefault(text, len(index)) for text in candidates]
-        of_references = [index.setdefault(text, len(index)) for texts in references for text in texts]
-        tokens = list(tokenize(list(index)))
+        lists = [tuple(index.setdefault(text, len(index)) for text in texts) for texts in references]
+        documents = [known.setdefault(texts, len(known)) for texts in lists]
         return cls(
-            tokens,
+            list(tokenize(list(index))),
             np.array(of_candidates, dtype=np.int64),
-            np.array(of_references, dtype=np.int64),
-            starts(np.fromiter(map(len, references), dtype=np.int64, count=len(references))),
+            np.array(documents, dtype=np.int64),
+            np.array([*chain.from_iterable(known)], dtype=np.int64),
+            starts(np.fromiter(map(len, known), dtype=np.int64, count=len(known))),
         )
 
     def __len__(self) -> int:
@@ -74,14 +98,43 @@ class TokenRows:
         return NGrams.count(self.tokens)
 
     @cached_property
-    def documents(self) -> Documents:
-        """The distinct lists of references."""
-        return Documents.distinct(self.references, self.offsets)
+    def pairs(self) -> Pairs:
+        """What is compared: each distinct candidate with each of its lists of references."""
+        n_texts = max(len(self.tokens), 1)
+        numbers, of_row = np.unique(self.documents * n_texts + self.candidates, return_inverse=True)
+        documents, candidates = np.divmod(numbers, n_texts)
+        sizes = np.diff(self.offsets)[documents]
+        references = self.references[spans(self.offsets[documents], sizes)]
+        return Pairs(candidates, documents, of_row, sizes, references)
+
+    @cached_property
+    def document_sizes(self) -> np.ndarray:
+        """int64 (d,): number of n-grams of all references of each document."""
+        return np.diff(starts(self.ngrams.sizes[self.references])[self.offsets])
+
+    def most(self, documents: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Highest count of each n-gram in one of a document's references, for consecutive documents.
+
+        Returns the keys (document − the first) · g + n-gram, ascending, and the counts.
+        """
+        texts = self.references[self.offsets[documents.start] : self.offsets[documents.stop]]
+        owners = np.repeat(np.arange(documents.stop - documents.start), np.diff(self.offsets)[documents])
+        which, ids, counts = self.ngrams.of(texts)
+        keys = owners[which] * len(self.ngrams) + ids
+        order = np.lexsort((-counts, keys))
+        keys, counts = keys[order], counts[order]
+        first = np.flatnonzero(np.diff(keys, prepend=-1))
+        return keys[first], counts[first]
 
     @cached_property
     def frequencies(self) -> np.ndarray:
         """int64 (g,): number of rows whose references contain each n-gram."""
-        return self.documents.frequencies(self.ngrams)
+        held = np.zeros(len(self.ngrams), dtype=np.int64)
+        times = np.bincount(self.documents)
+        for documents in blocks(self.document_sizes):
+            document, ids = np.divmod(self.most(documents)[0], max(len(held), 1))
+            np.add.at(held, ids, times[documents][document])
+        return held
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +142,7 @@ class NGrams:
     """The 1- to 4-grams of t texts, and their counts in each text.
 
     N-grams are numbered from 0 to g − 1 by order, 1-grams first; a 1-gram has the number of its word. An
-    entry is an n-gram of a text. Entries are sorted by text, then by n-gram.
+    entry is an n-gram of a text. Entries are sorted by text, then by n-gram. len() is g.
 
     Attributes:
         words: Distinct tokens.
@@ -148,13 +201,12 @@ class NGrams:
             keys.append(some)
             counts.append(times.astype(np.int32))
         all_keys = np.concatenate(keys)
-        bounds = np.arange(len(texts) + 1) * n_grams
         return cls(
             list(known),
             np.array(firsts),
             np.concatenate(prefixes),
             np.concatenate(lasts),
-            np.searchsorted(all_keys, bounds),
+            np.searchsorted(all_keys, np.arange(len(texts) + 1) * n_grams),
             all_keys,
             np.concatenate(counts),
         )
@@ -172,93 +224,20 @@ class NGrams:
         """int64 (t,): number of distinct n-grams of each text."""
         return np.diff(self.offsets)
 
-    def ids(self, entries: slice | np.ndarray) -> np.ndarray:
-        """The n-grams of entries."""
-        return self.keys[entries] % max(len(self), 1)
-
     def of(self, texts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The entries of texts, text after text: (place of the text among those given, n-gram, count)."""
+        """The entries of texts, text after text: (index of the text among those given, n-gram, count)."""
         entries = spans(self.offsets[texts], self.sizes[texts])
-        return np.repeat(np.arange(len(texts)), self.sizes[texts]), self.ids(entries), self.counts[entries]
+        ids = self.keys[entries] % max(len(self), 1)
+        return np.repeat(np.arange(len(texts)), self.sizes[texts]), ids, self.counts[entries]
 
     def counts_in(self, texts: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """How often the n-gram `ids[i]` occurs in `texts[i]`."""
         return look_up(self.keys, self.counts, texts * len(self) + ids)
 
-
-@dataclass(frozen=True, eq=False)
-class Documents:
-    """The distinct lists of references that rows are compared with.
-
-    Attributes:
-        of_row: int64 (n,), the document of each row.
-        times: int64 (d,), number of rows with each document.
-        references: int64, texts of the documents, document after document.
-        offsets: int64 (d + 1,), where each document's references start.
-    """
-
-    of_row: np.ndarray
-    times: np.ndarray
-    references: np.ndarray
-    offsets: np.ndarray
-
-    @classmethod
-    def distinct(cls, references: np.ndarray, offsets: np.ndarray) -> Documents:
-        """References of rows → the distinct lists.
-
-        >>> documents = Documents.distinct(np.array([4, 5, 4, 4, 5]), np.array([0, 2, 3, 5]))
-        >>> documents.of_row.tolist(), documents.times.tolist()
-        ([1, 0, 1], [1, 2])
-        """
-        sizes = np.diff(offsets)
-        n_texts = int(references.max(initial=0)) + 1
-        # a number for the part of each list that was read so far
-        lists = np.zeros(len(sizes), dtype=np.int64)
-        used = 1
-        for index in range(int(sizes.max(initial=0))):
-            longer = np.flatnonzero(sizes > index)
-            seen = lists[longer] * n_texts + references[offsets[longer] + index]
-            new, inverse = np.unique(seen, return_inverse=True)
-            lists[longer] = used + inverse
-            used += len(new)
-        _, first, of_row, times = np.unique(lists, return_index=True, return_inverse=True, return_counts=True)
-        entries = spans(offsets[first], sizes[first])
-        return cls(of_row, times, references[entries], starts(sizes[first]))
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """int64 (d,): number of references of each document."""
-        return np.diff(self.offsets)
-
-    def entries(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (d,): number of n-grams of all references of each document."""
-        return np.diff(starts(ngrams.sizes[self.references])[self.offsets])
-
-    def most(self, ngrams: NGrams, documents: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Highest count of each n-gram in one of a document's references, for consecutive documents.
-
-        Returns the keys (document − the first) · g + n-gram, ascending, and the counts.
-        """
-        texts = self.references[self.offsets[documents.start] : self.offsets[documents.stop]]
-        document = np.repeat(np.arange(documents.stop - documents.start), self.sizes[documents])
-        which, ids, counts = ngrams.of(texts)
-        keys = document[which] * len(ngrams) + ids
-        order = np.lexsort((-counts, keys))
-        keys, counts = keys[order], counts[order]
-        first = np.flatnonzero(np.diff(keys, prepend=-1))
-        return keys[first], counts[first]
-
-    def frequencies(self, ngrams: NGrams) -> np.ndarray:
-        """int64 (g,): number of rows whose references contain each n-gram."""
-        held = np.zeros(len(ngrams), dtype=np.int64)
-        for documents in blocks(self.entries(ngrams)):
-            keys, _ = self.most(ngrams, documents)
-            document, ids = np.divmod(keys, max(len(ngrams), 1))
-            np.add.at(held, ids, self.times[documents][document])
-        return held
+    def sums(self, items: np.ndarray, ids: np.ndarray, values: np.ndarray, n_items: int) -> np.ndarray:
+        """Sum of the values of the n-grams of each item and order, float64 (n_items, 4)."""
+        where = items * ORDERS + self.orders[ids]
+        return np.bincount(where, weights=values, minlength=n_items * ORDERS).reshape(-1, ORDERS)
 
 
 def number_words(texts: Sequence[Sequence[str]]) -> tuple[dict[str, int], np.ndarray]:

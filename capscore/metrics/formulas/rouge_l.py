@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...errors import InputError
 from .ngrams import TokenRows, blocks, number_words, starts
 
 BETA = 1.2  # recall weighs β² times as much as precision
 _BLOCK = 1 << 14  # token numbers at once; few enough to stay in the processor's cache
 
 
-def rouge_l(rows: TokenRows, beta: float = BETA) -> np.ndarray:
-    """ROUGE-L of each row: (1 + β²) P R / (R + β² P).
+def rouge_l(rows: TokenRows) -> np.ndarray:
+    """ROUGE-L of each row: (1 + β²) P R / (R + β² P), β = 1.2.
 
     As in coco-caption and the PyPI package pycocoevalcap (Rouge): P is the length of the longest common
     subsequence divided by the number of the candidate's tokens, R the same with the reference's tokens. P and
@@ -23,39 +22,28 @@ def rouge_l(rows: TokenRows, beta: float = BETA) -> np.ndarray:
 
     Args:
         rows: n rows of tokens.
-        beta: Weight of recall; above 0.
 
     Returns:
         float64 (n,), 0 to 1; 0 if no reference shares a token. As in coco-caption, a candidate without tokens
         scores 0, or 1 if a reference has none either.
-
-    Raises:
-        InputError: beta is not above 0.
 
     >>> rows = TokenRows.build(["a red kite", "a dog"], [["the kite is a red one"], ["birds"]],
     ...                        lambda texts: [text.split() for text in texts])
     >>> rouge_l(rows).round(4).tolist()  # "a red": P = 2/3, R = 2/6
     [0.4192, 0.0]
     """
-    if not beta > 0:
-        raise InputError(f"{beta!r} is not a weight of recall; expected a number above 0", field="beta")
     if not len(rows):
         return np.zeros(0)
-    sizes = np.diff(rows.offsets)
-    n_texts = len(rows.tokens)
-    pairs, pair_of = np.unique(
-        np.repeat(rows.candidates, sizes) * n_texts + rows.references, return_inverse=True
+    pairs = rows.pairs
+    candidates, texts = np.repeat(pairs.candidates, pairs.sizes), _Sequences(rows.tokens)
+    common = texts.common(candidates, pairs.references)
+    precision, recall = (
+        np.maximum.reduceat(common / texts.sizes[of], starts(pairs.sizes)[:-1])
+        for of in (candidates, pairs.references)
     )
-    candidates, references = np.divmod(pairs, n_texts)
-    texts = _Sequences(rows.tokens)
-    common = texts.common(candidates, references)
-    best = [
-        np.maximum.reduceat((common / texts.sizes[of])[pair_of], rows.offsets[:-1])
-        for of in (candidates, references)
-    ]
-    precision, recall = best
-    weighed = recall + beta**2 * precision
-    return (1 + beta**2) * precision * recall / np.where(weighed > 0, weighed, 1.0)
+    weighed = recall + BETA**2 * precision
+    scores = (1 + BETA**2) * precision * recall / np.where(weighed > 0, weighed, 1.0)
+    return scores[pairs.of_row]
 
 
 class _Sequences:
