@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import xxhash
@@ -31,21 +31,11 @@ class Consensus:
     """CIDEr of texts, each language separately; part of every scorer that computes CIDEr.
 
     Rows are split by the rules of their language, and documents are counted among the rows of one language.
-    Otherwise common German words would count as rare if most rows were English.
-
-    Args:
-        document_frequencies: Document frequencies, or the file that holds them; None counts them in the rows.
-        variant: "coco" (as captioning papers report it) or "paper", as in `formulas.cider.cider`.
-
-    Raises:
-        CapscoreError: unknown variant, or a file without document frequencies.
+    Otherwise common German words would count as rare if most rows were English. The arguments are those of
+    `CIDEr`; raises CapscoreError for an unknown variant, or a file without document frequencies.
     """
 
-    def __init__(
-        self,
-        document_frequencies: str | Path | DocumentFrequencies | None = None,
-        variant: Literal["coco", "paper"] = "coco",
-    ):
+    def __init__(self, document_frequencies: Any = None, variant: Literal["coco", "paper"] = "coco"):
         from .formulas.cider import DocumentFrequencies
 
         if variant not in ("coco", "paper"):
@@ -58,7 +48,7 @@ class Consensus:
                 Setting("document_frequencies", document_frequencies),
                 ": expected a DocumentFrequencies, or the file that one was saved to",
             )
-        self.given = document_frequencies
+        self.given: DocumentFrequencies | None = document_frequencies
 
     def language_problem(self, code: str) -> str:
         """Why texts in a language cannot be split or do not fit the given frequencies; "" if they can."""
@@ -70,9 +60,10 @@ class Consensus:
         splits, counted = segmenter_name(code or UNSTATED), self.given.segmenter
         if splits == counted:
             return ""
+        texts = f"texts in {code!r}" if code else "texts whose language is not stated"
         return (
-            f"texts in {code!r} " if code else "texts whose language is not stated "
-        ) + f"are split by {splits}, but the document frequencies were counted on tokens of {counted}"
+            f"{texts} are split by {splits}, but the document frequencies were counted on tokens of {counted}"
+        )
 
     def score(self, texts: Texts) -> np.ndarray:
         """float64 (n,), 0 to 10; warns where document frequencies say nothing about a language's texts."""
@@ -89,11 +80,9 @@ class Consensus:
                     )
                     warn(CorpusWarning(Setting("document_frequencies"), problem))
             elif not tells_rows_apart(part.tokens):
-                n_rows = f"{len(rows):,} row{'' if len(rows) == 1 else 's'}"
                 problem = (
-                    "CIDEr counts how rare an n-gram is among the references of all rows, and those of the "
-                    f"{n_rows} in {code!r} do not differ in their n-grams: none is rare, so each score is 0 "
-                    "by definition. Score more rows at once, or give "
+                    f"all n-grams are in the references of each row ({len(rows):,} in {code!r}): none is "
+                    "rare, and each CIDEr is 0 by definition. Score more rows at once, or give "
                 )
                 warn(CorpusWarning(problem, Setting("document_frequencies")))
             scores[rows] = cider(part.tokens, frequencies=self.given, variant=self.variant)
@@ -159,9 +148,7 @@ class CIDErD(CIDEr):
     """CIDEr-D with σ = 6, which `CIDEr` computes by default.
 
     Args:
-        document_frequencies: Document frequencies, or the file that holds them; None counts them in the
-            references of the scored rows.
-        empty: As in `Scorer`.
+        document_frequencies, empty: As in `CIDEr`.
     """
 
     metric = "cider_d"

@@ -6,9 +6,8 @@ vision recall, text precision and their sum, and a score for each word and regio
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
@@ -64,26 +63,25 @@ _PAIRS, _IMAGES = 64, 64
 _AT_ONCE = 1024
 # the same for all pairs of images and captions, and the images or captions that are then encoded at once
 _PAIRS_ON_CPU, _PAIRS_ON_GPU, _BLOCK = 256, 4096, 256
+# of a region, in `details`
+_REGION = ("box", "score", "p_mentioned", "mentioned", "name", "confidence", "label")
 # option → type, values, and what is said of others
 _RANGES: dict[str, tuple[Any, Callable[[Any], bool], str]] = {
     "beta": (Real, lambda value: 0 <= value < 1, "a number from 0 to below 1"),
     "false_alarms": (Real, lambda value: 0 < value <= 0.5, "a rate above 0, at most 0.5"),
     "n_regions": (Integral, lambda value: value >= 1, "a whole number of at least 1"),
 }
-# of a caption: what its words add to its pieces, and the weights of its pieces
-_Context = tuple[np.ndarray, np.ndarray]
 
 
-class _Batch(NamedTuple):
-    """n distinct pairs of an image and a caption; `photos` and `texts` are embeddings (n, d)."""
+class _Caption(NamedTuple):
+    """A caption and what is read of it; `context` is there for weights that read what words add."""
 
-    regions: list[ImageRegions]
-    photos: np.ndarray
-    captions: list[str]
-    languages: list[str]
-    texts: np.ndarray
-    words: list[list[CaptionWord]]
-    pieces: list[Pieces]
+    text: str
+    language: str
+    embedding: np.ndarray
+    words: list[CaptionWord]
+    pieces: Pieces
+    context: tuple[np.ndarray, np.ndarray] | None
 
 
 class InfoMetIC(BackboneScorer):
@@ -295,50 +293,38 @@ class InfoMetIC(BackboneScorer):
         regions = [by_row[row] for row in firsts.tolist()]
         _warn_about_regions(firsts, [len(photo) for photo in regions])
 
-        pairs = list(
-            zip(captions, languages if self.aligner.reads_words else [""] * len(captions), strict=True)
-        )
+        spoken = languages if self.aligner.reads_words else [""] * len(captions)
+        pairs = [*zip(captions, spoken, strict=True)]
         distinct = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         text_of = np.array([distinct[pair] for pair in pairs])
-        captions, languages = [caption for caption, _ in distinct], [language for _, language in distinct]
-        embedded = self.embedder.texts(captions, prefix=self.prefix)
-        texts = embedded.matrix[embedded.index]
-        pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
-        contexts = None
-        if self.aligner.reads_words:
-            contexts = self.contexts(captions, self._words(captions, languages), pieces)
-        self.warn_about_truncation(embedded.truncated[embedded.index][text_of])
-        self._warn_about_cut(_is_cut(pieces)[text_of])
-        recall, precision = self._all_pairs(regions, found.matrix, texts, pieces, contexts)
-        cosines = self._unit(found.matrix) @ self._unit(texts).T
+        texts, truncated = self._read(*zip(*distinct, strict=True), words=self.aligner.reads_words)
+        self.warn_about_truncation(truncated[text_of])
+        self._warn_about_cut(_is_cut(texts)[text_of])
+        recall, precision = self._all_pairs(regions, found.matrix, texts)
+        cosines = self._unit(found.matrix) @ self._unit(np.stack([text.embedding for text in texts])).T
         values = {"image_cosine": cosines, "recall": recall, "precision": precision}
         return self.combine({name: matrix[np.ix_(found.index, text_of)] for name, matrix in values.items()})
 
     def _all_pairs(
-        self,
-        regions: list[ImageRegions],
-        photos: np.ndarray,
-        texts: np.ndarray,
-        pieces: list[Pieces],
-        contexts: list[_Context] | None,
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption]
     ) -> np.ndarray:
         """Recall and precision, float32 (2, images, texts); items of like length share a block."""
         import torch
 
-        matrices = np.zeros((2, len(regions), len(pieces)), np.float32)
+        matrices = np.zeros((2, len(regions), len(captions)), np.float32)
         chunk = _PAIRS_ON_CPU if self.backbone.device.startswith("cpu") else _PAIRS_ON_GPU
         shown = self.embedder.progress
         with torch.inference_mode(), progress_bar("pairs", matrices[0].size, shown=shown) as advance:
             encoded = [
-                (block, self._image_states([regions[row] for row in block], photos[block]))
-                for block in _blocks([len(photo) for photo in regions], _BLOCK)
+                (rows, self._image_states([regions[row] for row in rows], photos[rows]))
+                for rows in _blocks(regions, _BLOCK)
             ]
-            for columns in _blocks([len(piece) for piece in pieces], _BLOCK):
-                states = self._text_states(columns, texts, pieces, contexts)
-                for block, images in encoded:
+            for columns in _blocks([caption.pieces for caption in captions], _BLOCK):
+                states = self._text_states([captions[column] for column in columns])
+                for rows, images in encoded:
                     both = torch.stack(self.aligner.all_pairs(images, states, chunk))
-                    matrices[:, np.array(block)[:, None], columns] = both.float().cpu().numpy()
-                    advance(len(block) * len(columns))
+                    matrices[:, rows[:, None], columns] = both.float().cpu().numpy()
+                    advance(len(rows) * len(columns))
         self._check_finite(matrices.sum(axis=0))
         return matrices
 
@@ -356,109 +342,52 @@ class InfoMetIC(BackboneScorer):
         rows.failures.update({**reader.failures, **images.failures})
         regions = reader.regions()
         kept = np.flatnonzero(rows.kept()).tolist()
-        # distinct pairs of regions and caption; those with the same caption are together, so it is read once
-        keys = [(id(regions[row]), rows.candidates[row], rows.languages[row]) for row in kept]
-        first_of = dict(reversed(list(zip(keys, kept, strict=True))))
-        order = {caption: number for number, caption in enumerate(dict.fromkeys(key[1] for key in keys))}
-        firsts = [first_of[key] for key in sorted(first_of, key=lambda key: (order[key[1]], first_of[key]))]
-        number_of = {row: number for number, row in enumerate(firsts)}
-        pair_of = np.array([number_of[first_of[key]] for key in keys], np.int64)
-        numbers = np.zeros((len(self.value_names) + 2, len(firsts)))
+        numbers, cut = np.zeros((len(self.value_names), len(kept))), np.zeros((2, len(rows)), dtype=bool)
         details: list[dict[str, Any]] = []
         progress = self.embedder.progress
-        shown = False if progress is None and len(firsts) <= 2 * _AT_ONCE else progress
-        with progress_bar("Judging captions", len(firsts), shown=shown) as advance:
-            for start in range(0, len(firsts), _AT_ONCE):
-                part = firsts[start : start + _AT_ONCE]
-                captions = [rows.candidates[row] for row in part]
-                languages = [rows.languages[row] for row in part]
-                texts = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
-                batch = _Batch(
-                    [regions[row] for row in part],
-                    images.matrix[images.index[part]],
-                    captions,
-                    languages,
-                    texts.matrix[texts.index],
-                    self._words(captions, languages),
-                    split_pieces(self.backbone, captions, self.sequence.max_pieces),
+        shown = False if progress is None and len(kept) <= 2 * _AT_ONCE else progress
+        with progress_bar("Judging captions", len(kept), shown=shown) as advance:
+            for start in range(0, len(kept), _AT_ONCE):
+                part = kept[start : start + _AT_ONCE]
+                captions, cut[0, part] = self._read(
+                    [rows.candidates[row] for row in part], [rows.languages[row] for row in part]
                 )
-                values, found = self._measure_batch(batch)
+                cut[1, part] = _is_cut(captions)
+                numbers[:, start : start + _AT_ONCE], found = self._score(
+                    [regions[row] for row in part], images.matrix[images.index[part]], captions
+                )
                 details += found
-                flags = [texts.truncated[texts.index], _is_cut(batch.pieces)]
-                numbers[:, start : start + _AT_ONCE] = [*values, *flags]
                 advance(len(part))
-        truncated, has_unread = np.zeros((2, len(rows)), dtype=bool)
-        truncated[kept], has_unread[kept] = numbers[-2:, pair_of]
-        self.warn_about_truncation(truncated)
-        self._warn_about_cut(has_unread)
-        # each row has details of its own, which the caller may change
-        row_details = [
-            details[pair] if firsts[pair] == row else copy.deepcopy(details[pair])
-            for row, pair in zip(kept, pair_of.tolist(), strict=True)
-        ]
-        _warn_about_regions(kept, [len(detail["regions"]) for detail in row_details])
-        return Measured(
-            values=dict(zip(self.value_names, numbers[:-2, pair_of], strict=True)),
-            image_keys=images.keys,
-            truncated=truncated | has_unread,
-            details=row_details,
+        self.warn_about_truncation(cut[0])
+        self._warn_about_cut(cut[1])
+        _warn_about_regions(kept, [len(detail["regions"]) for detail in details])
+        values = dict(zip(self.value_names, numbers, strict=True))
+        return Measured(values, images.keys, cut.any(axis=0), details)
+
+    def _read(
+        self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True
+    ) -> tuple[list[_Caption], np.ndarray]:
+        """What is read of captions, and bool (n,), True where the whole caption was cut."""
+        embedded = self.embedder.texts(captions, prefix=self.prefix, quiet=True)
+        tagged: list[list[CaptionWord]] = [[] for _ in captions]
+        for language in dict.fromkeys(languages) if words else ():
+            texts = [text for text, spoken in zip(captions, languages, strict=True) if spoken == language]
+            found = dict(zip(texts, caption_words(texts, language or None), strict=True))
+            for row, spoken in enumerate(languages):
+                if spoken == language:
+                    tagged[row] = found[captions[row]]
+        pieces = split_pieces(self.backbone, captions, self.sequence.max_pieces)
+        contexts = (
+            self._contexts(captions, tagged, pieces) if self.aligner.reads_words else [None] * len(captions)
         )
+        rows = zip(
+            captions, languages, embedded.matrix[embedded.index], tagged, pieces, contexts, strict=True
+        )
+        return [_Caption(*row) for row in rows], embedded.truncated[embedded.index]
 
-    def _measure_batch(self, batch: _Batch) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
-        """`value_names`, each float64 (n,), and details of pairs; each distinct image is encoded once."""
-        import torch
-
-        contexts = None
-        if self.aligner.reads_words:
-            contexts = self.contexts(batch.captions, batch.words, batch.pieces)
-        n_pairs = len(batch.regions)
-        recall, precision = np.zeros((2, n_pairs))
-        token_scores: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of regions, and of pieces
-        rows_of: dict[int, list[int]] = {}
-        for row, regions in enumerate(batch.regions):
-            rows_of.setdefault(id(regions), []).append(row)
-        shared = list(rows_of.values())
-        with torch.inference_mode():
-            for images in _blocks([len(batch.regions[rows[0]]) for rows in shared], _IMAGES):
-                firsts = [shared[image][0] for image in images]
-                image_of = {row: number for number, image in enumerate(images) for row in shared[image]}
-                order = sorted(image_of, key=lambda row: len(batch.pieces[row]))
-                states = self._image_states([batch.regions[row] for row in firsts], batch.photos[firsts])
-                for start in range(0, len(order), _PAIRS):
-                    part = order[start : start + _PAIRS]
-                    texts = self._text_states(part, batch.texts, batch.pieces, contexts)
-                    index = [image_of[row] for row in part]
-                    found = self.aligner.pairs(states, texts, index, range(len(part)))
-                    recall[part] = found.recall.double().cpu().numpy()
-                    precision[part] = found.precision.double().cpu().numpy()
-                    both = found.region_scores.double().cpu(), found.token_scores.double().cpu()
-                    scores = zip(*(values.numpy() for values in both), strict=True)
-                    token_scores.update(zip(part, scores, strict=True))
-        self._check_finite(recall + precision)
-        photos, texts_ = self._unit(batch.photos), self._unit(batch.texts)
-        marks, names = self._marks(batch, photos, texts_)
-        details = [
-            self._detail(batch, row, *token_scores[row], marks[row], names[row]) for row in range(n_pairs)
-        ]
-        return [np.einsum("nd,nd->n", photos, texts_), recall, precision], details
-
-    def _check_finite(self, scores: np.ndarray) -> None:
-        bad = int((~np.isfinite(scores)).sum())
-        if bad:
-            raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
-
-    def _words(self, captions: list[str], languages: list[str]) -> list[list[CaptionWord]]:
-        """The words of each caption; each distinct caption is tagged once."""
-        by_language: dict[str, dict[str, list[CaptionWord]]] = {}
-        for language in dict.fromkeys(languages):
-            rows = zip(captions, languages, strict=True)
-            texts = list(dict.fromkeys(caption for caption, spoken in rows if spoken == language))
-            by_language[language] = dict(zip(texts, caption_words(texts, language or None), strict=True))
-        return [by_language[spoken][caption] for caption, spoken in zip(captions, languages, strict=True)]
-
-    def contexts(
-        self, captions: list[str], words: list[list[CaptionWord]], pieces: list[Pieces]
-    ) -> list[_Context]:
+    def _contexts(
+        self, captions: Sequence[str], words: list[list[CaptionWord]], pieces: list[Pieces]
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
         """For each caption, what its semantic words add to its pieces, and the weights of the pieces."""
         counted = [
             [word for word in row if word.semantic and word.end <= piece.read_to]
@@ -469,6 +398,46 @@ class InfoMetIC(BackboneScorer):
             spread(word_shares(piece, row)[:, [row.index(word) for word in semantic]], vectors)
             for piece, row, semantic, vectors in zip(pieces, words, counted, added, strict=True)
         ]
+
+    def _score(
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption]
+    ) -> tuple[list[np.ndarray], list[dict[str, Any]]]:
+        """`value_names`, each float64 (n,), and details of rows; each distinct image is encoded once."""
+        import torch
+
+        recall, precision = np.zeros((2, len(captions)))
+        scores: dict[int, tuple[np.ndarray, np.ndarray]] = {}  # of regions, and of pieces
+        firsts = [*dict(reversed([(id(photo), row) for row, photo in enumerate(regions)])).values()]
+        with torch.inference_mode():
+            for block in _blocks([regions[row] for row in firsts], _IMAGES):
+                seen = [firsts[index] for index in block]
+                image_of = {id(regions[row]): index for index, row in enumerate(seen)}
+                states = self._image_states([regions[row] for row in seen], photos[seen])
+                rows = [row for row, photo in enumerate(regions) if id(photo) in image_of]
+                for short in _blocks([captions[row].pieces for row in rows], _PAIRS):
+                    part = [rows[index] for index in short]
+                    texts = self._text_states([captions[row] for row in part])
+                    index = [image_of[id(regions[row])] for row in part]
+                    found = self.aligner.pairs(states, texts, index, range(len(part)))
+                    recall[part], precision[part] = (
+                        values.double().cpu().numpy() for values in (found.recall, found.precision)
+                    )
+                    both = found.region_scores.double().cpu(), found.token_scores.double().cpu()
+                    scores.update(zip(part, zip(*(each.numpy() for each in both), strict=True), strict=True))
+        self._check_finite(recall + precision)
+        photos = self._unit(photos)
+        texts_ = self._unit(np.stack([caption.embedding for caption in captions]))
+        marks, names = self._marks(regions, photos, captions, texts_)
+        columns = zip(
+            regions, captions, (scores[row] for row in range(len(captions))), marks, names, strict=True
+        )
+        details = [self._detail(*row) for row in columns]
+        return [np.einsum("nd,nd->n", photos, texts_), recall, precision], details
+
+    def _check_finite(self, scores: np.ndarray) -> None:
+        bad = int((~np.isfinite(scores)).sum())
+        if bad:
+            raise CapscoreError(f"the weights {self.weights} gave NaN or infinity for {bad:,} pairs")
 
     def _embedded_texts(self, texts: Sequence[str]) -> np.ndarray:
         rows = self.embedder.texts(texts, prefix=self.prefix, quiet=True)
@@ -490,21 +459,14 @@ class InfoMetIC(BackboneScorer):
         shares, _ = padded([photo.shares for photo in regions], device)
         return self.aligner.encode_images(torch.from_numpy(np.array(photos)).to(device), rows, shares, mask)
 
-    def _text_states(
-        self,
-        rows: Sequence[int] | np.ndarray,
-        texts: np.ndarray,
-        all_pieces: list[Pieces],
-        contexts: list[_Context] | None,
-    ) -> States:
-        """Some captions, by number, encoded for the aligner."""
+    def _text_states(self, captions: list[_Caption]) -> States:
+        """Captions, encoded for the aligner."""
         import torch
 
         from ..infometic.alignment import WordContext, padded
 
         device, first = self.backbone.device, len(self.sequence.before)
-        pieces = [all_pieces[row] for row in rows]
-        ids = [self.sequence.ids(piece.ids) for piece in pieces]
+        ids = [self.sequence.ids(caption.pieces.ids) for caption in captions]
         encoded = encode_pieces(self.backbone, [token for listed in ids for token in listed])
         tokens, mask = padded(np.split(encoded, np.cumsum([len(listed) for listed in ids])[:-1]), device)
 
@@ -513,127 +475,107 @@ class InfoMetIC(BackboneScorer):
             moved = [np.concatenate([np.zeros((first, *part.shape[1:])), part]) for part in parts]
             return padded(moved, device, min_length=tokens.shape[1])[0]
 
-        scored = framed([np.ones(len(piece)) for piece in pieces]).bool()
-        context = None
-        if contexts is not None:
-            context = WordContext(*map(framed, zip(*(contexts[row] for row in rows), strict=True)))
-        whole = torch.from_numpy(np.array(texts[rows])).to(device)
+        scored = framed(np.ones(len(caption.pieces)) for caption in captions).bool()
+        contexts = [caption.context for caption in captions if caption.context is not None]
+        context = WordContext(*map(framed, zip(*contexts, strict=True))) if contexts else None
+        whole = torch.from_numpy(np.stack([caption.embedding for caption in captions])).to(device)
         return self.aligner.encode_texts(whole, tokens, mask, scored, context)
 
     # ------------------------------------------------------------------ details
 
     def _detail(
         self,
-        batch: _Batch,
-        row: int,
-        region_scores: np.ndarray,
-        token_scores: np.ndarray,
+        regions: ImageRegions,
+        caption: _Caption,
+        scores: tuple[np.ndarray, np.ndarray],
         marks: RowMarks | None,
         names: list[str],
     ) -> dict[str, Any]:
-        """The details of a pair; without marks, those by score, as published."""
+        """The details of a row; without marks, those by score, as published."""
         from ..infometic.marks import published_marks
 
-        regions, words, pieces = batch.regions[row], batch.words[row], batch.pieces[row]
-        first = len(self.sequence.before)
-        scores = word_scores(pieces, token_scores[first : first + len(pieces)], words)
-        listed = region_scores[: len(regions)].tolist()  # padding follows, and the null token is last
+        words, pieces, first = caption.words, caption.pieces, len(self.sequence.before)
+        of_words = word_scores(pieces, scores[1][first : first + len(pieces)], words)
+        of_regions = scores[0][: len(regions)].tolist()  # padding follows, and the null token is last
         if marks is None:
-            likest = nearest_regions(
-                pieces, encode_pieces(self.backbone, pieces.ids), words, regions.embeddings
-            )
-            marks = published_marks(words, scores, listed, likest, self.beta)
-        of_words = zip(words, scores, marks.p_correct, marks.correct, marks.region, strict=True)
-        of_regions = zip(
-            *(regions.boxes.tolist(), listed, marks.p_mentioned, marks.mentioned),
-            *(names, regions.confidences.tolist(), regions.labels),
-            strict=True,
-        )
+            rows = encode_pieces(self.backbone, pieces.ids)
+            likest = nearest_regions(pieces, rows, words, regions.embeddings)
+            marks = published_marks(words, of_words, of_regions, likest, self.beta)
+        judged = zip(of_words, marks.p_correct, marks.correct, marks.region, strict=True)
+        boxes = [regions.boxes.tolist(), of_regions, marks.p_mentioned, marks.mentioned]
+        named = [name or label for name, label in zip(names, regions.labels, strict=True)]
+        boxes += [named, regions.confidences.tolist(), [*regions.labels]]
         return {
             "fits": marks.fits,
             "p_fits": marks.p_fits,
             "words": [
-                {**word._asdict(), "score": score, "p_correct": p, "correct": is_correct, "region": region}
-                for word, score, p, is_correct, region in of_words
+                {**word._asdict(), **dict(zip(("score", "p_correct", "correct", "region"), row, strict=True))}
+                for word, row in zip(words, judged, strict=True)
             ],
-            "regions": [
-                {
-                    "box": box,
-                    "score": score,
-                    "p_mentioned": p,
-                    "mentioned": mentioned,
-                    "name": name or label,
-                    "confidence": confidence,
-                    "label": label,
-                }
-                for box, score, p, mentioned, name, confidence, label in of_regions
-            ],
-            "null": float(region_scores[-1]),
+            "regions": [dict(zip(_REGION, row, strict=True)) for row in zip(*boxes, strict=True)],
+            "null": float(scores[0][-1]),
             "image_size": list(regions.size),
-            "n_words_cut": sum(score is None for score in scores),
+            "n_words_cut": sum(score is None for score in of_words),
             "boxes_given": regions.given,
         }
 
     def _marks(
-        self, batch: _Batch, photos: np.ndarray, texts: np.ndarray
+        self, regions: list[ImageRegions], photos: np.ndarray, captions: list[_Caption], texts: np.ndarray
     ) -> tuple[Sequence[RowMarks | None], list[list[str]]]:
         """Learned marks and names of regions of each row; None and "" without a mark calibration."""
         from ..infometic.marks import MarkedRow, mark_rows
 
         if self.mark_calibration is None:
-            return [None] * len(photos), [[""] * len(regions) for regions in batch.regions]
-        embeddings = {id(regions): self._unit(regions.embeddings) for regions in batch.regions}
+            return [None] * len(photos), [[""] * len(photo) for photo in regions]
+        embeddings = {id(photo): self._unit(photo.embeddings) for photo in regions}
         rows = [
             MarkedRow(
-                regions.features,  # type: ignore[arg-type]  # there are some with a mark calibration
-                photos[row],
-                texts[row],
-                batch.captions[row],
-                batch.words[row],
-                batch.languages[row],
-                embeddings[id(regions)],
-                regions.shares,
-                batch.pieces[row].read_to,
+                seen.features,  # type: ignore[arg-type]  # there are some with a mark calibration
+                photo,
+                text,
+                caption.text,
+                caption.words,
+                caption.language,
+                embeddings[id(seen)],
+                seen.shares,
+                caption.pieces.read_to,
             )
-            for row, regions in enumerate(batch.regions)
+            for seen, photo, caption, text in zip(regions, photos, captions, texts, strict=True)
         ]
         # an image is named once in each language
         names: dict[tuple[int, str], list[str]] = {}
-        for language in dict.fromkeys(batch.languages):
-            seen = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
-            found = self._namer.names([*seen.values()], language_code(language) if language else "en")
-            names.update(zip(((photo, language) for photo in seen), found, strict=True))
+        for language in dict.fromkeys(row.language for row in rows):
+            shown = {id(row.regions): (row.photo, row.regions) for row in rows if row.language == language}
+            found = self._namer.names([*shown.values()], language_code(language) if language else "en")
+            names.update(zip(((photo, language) for photo in shown), found, strict=True))
         marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
         return marks, [names[id(row.regions), row.language] for row in rows]
 
     def _warn_about_cut(self, cut: np.ndarray) -> None:
         if cut.any():
-            warn(
-                TruncationWarning(
-                    f"{cut.sum()} of {len(cut)} rows have a caption of more than "
-                    f"{self.sequence.max_pieces} pieces; no word after them is scored (first such row: "
-                    f"{cut.argmax()})"
-                )
+            message = (
+                f"{cut.sum()} of {len(cut)} rows have a caption of more than {self.sequence.max_pieces} "
+                f"pieces; no later word is scored (first such row: {cut.argmax()})"
             )
+            warn(TruncationWarning(message))
 
 
 def _warn_about_regions(rows: Sequence[int] | np.ndarray, counts: list[int]) -> None:
     empty = [row for row, n_regions in zip(rows, counts, strict=True) if not n_regions]
     if empty:
-        warn(
-            RegionWarning(
-                f"{len(empty)} of {len(rows)} rows have an image in which no region was found: nothing "
-                f"in it can be mentioned, and their recall is 0 (first such row: {empty[0]})"
-            )
+        message = (
+            f"{len(empty)} of {len(rows)} rows have an image in which no region was found: "
+            f"their recall is 0 (first such row: {empty[0]})"
         )
+        warn(RegionWarning(message))
 
 
-def _is_cut(pieces: list[Pieces]) -> np.ndarray:
+def _is_cut(captions: list[_Caption]) -> np.ndarray:
     """bool (n,), True where a caption has more pieces than can be scored."""
-    return np.array([piece.n_cut > 0 for piece in pieces], dtype=bool)
+    return np.array([caption.pieces.n_cut > 0 for caption in captions], dtype=bool)
 
 
-def _blocks(lengths: list[int], size: int) -> list[np.ndarray]:
-    """Indices of items with these lengths, in blocks of items of like length."""
-    order = np.argsort(lengths, kind="stable")
+def _blocks(items: Sequence[Sized], size: int) -> list[np.ndarray]:
+    """Indices of items, in blocks of items of like length."""
+    order = np.argsort([len(item) for item in items], kind="stable")
     return [order[start : start + size] for start in range(0, len(order), size)]

@@ -7,13 +7,12 @@ programs are in the PyPI package pycocoevalcap.
 from __future__ import annotations
 
 import importlib
-import itertools
 import json
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
@@ -23,12 +22,8 @@ import numpy as np
 from ..errors import CapscoreError, MissingExtraError
 from .reference_scorer import Compared, ReferenceScorer, Texts
 
-_Row = tuple[str, tuple[str, ...]]  # a candidate and its references
-
-_METEOR_OPTIONS = ("-", "-", "-stdio", "-l", "en", "-norm")  # coco-caption's
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 _DOWNLOAD = "from pycocoevalcap.spice.get_stanford_models import get_stanford_models as g; g()"
-_LAST_WITH_JAVASCRIPT = 14  # Java's own; JDK Enhancement Proposal 372 removed it
 
 
 def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
@@ -54,28 +49,58 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
     >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
     [0.3799]
     """
-    folder = _program("METEOR", "meteor", "meteor-1.5.jar")
-    command = [_java("METEOR"), "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", str(folder / "meteor-1.5.jar")]
-    return _of_distinct(candidates, references, lambda rows: _meteor([*command, *_METEOR_OPTIONS], rows))
+    folder, java = _program("METEOR", "meteor", "meteor-1.5.jar"), _java("METEOR")
+    if not len(candidates):
+        return np.zeros(0)
+    options = ("-", "-", "-stdio", "-l", "en", "-norm")  # coco-caption's
+    with (
+        tempfile.TemporaryFile() as errors,  # a pipe that nobody reads would fill up and block the process
+        subprocess.Popen(
+            [java, "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", str(folder / "meteor-1.5.jar"), *options],
+            cwd=folder,  # METEOR looks for its paraphrases there
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            encoding="utf-8",
+            errors="replace",
+        ) as process,
+    ):
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None and stdout is not None  # they are pipes
+
+        def ask(line: str = "") -> str:
+            """Send a line, if there is one, and return the next line of the answer."""
+            if line:
+                print(line, file=stdin, flush=True)
+            answer = stdout.readline()
+            if not answer:
+                raise BrokenPipeError
+            return answer.strip()
+
+        scores = []
+        try:
+            for candidate, texts in zip(candidates, references, strict=True):
+                counts = ask(" ||| ".join(["SCORE", *map(_one_line, texts), _one_line(candidate)]))
+                answer = ask(f"EVAL ||| {counts}")
+                if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", answer):
+                    raise CapscoreError(f"METEOR answered {counts!r}, then {answer!r}, for {candidate!r}")
+                scores.append(float(answer))
+                ask()  # the score over all counts of the line, of which there is one
+        except BrokenPipeError:
+            raise _failed("METEOR", process.wait(), errors) from None
+        finally:
+            process.kill()
+            with suppress(OSError):  # text that was not sent
+                stdin.close()
+    return np.array(scores)
 
 
 def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
     """SPICE (Anderson et al. 2016), English: F1 of the scene graphs of a candidate and its references.
 
-    Parsing the captions takes up to 8 GB of memory. "|||" and every run of white space become one space. The
-    program needs Java 8 to 14, because it writes its results with the JavaScript that Java 15 removed. The
-    parser's models are not part of pycocoevalcap, which can download them; nothing is downloaded here.
-
-    Args:
-        candidates: n captions.
-        references: n lists of at least one reference.
-
-    Returns:
-        float64 (n,), 0 to 1. A row without anything to compare scores 0.
-
-    Raises:
-        MissingExtraError: pycocoevalcap, which contains the program, is not installed.
-        CapscoreError: there is no Java, Java is too new, the models are missing, or the program failed.
+    Parsing the captions takes up to 8 GB of memory. The program needs Java 8 to 14, because it writes its
+    results with the JavaScript that Java 15 removed. The parser's models are not part of pycocoevalcap, which
+    can download them; nothing is downloaded here. Arguments, results and errors are those of `meteor`.
 
     >>> spice(["a red kite"], [["a red kite flies", "one kite"]]).tolist()    # doctest: +SKIP
     """
@@ -88,102 +113,37 @@ def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.
         )
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)  # "1.8.0_402" is Java 8
-    if version is None or int(version[1]) > _LAST_WITH_JAVASCRIPT:
+    if version is None or int(version[1]) > 14:
         is_there = f"Java {version[1]}" if version else said.strip()
         raise CapscoreError(
-            f"SPICE needs Java 8 to {_LAST_WITH_JAVASCRIPT}, and {java} is {is_there}: SPICE writes its "
-            "results with the JavaScript that Java 15 removed. Put an older java first on PATH"
+            f"SPICE needs Java 8 to 14, and {java} is {is_there}: SPICE writes its results with the "
+            "JavaScript that Java 15 removed. Put an older java first on PATH"
         )
-    # no cache, because its native library does not exist for every machine
-    command = [java, "-Xmx8G", "-jar", str(folder / "spice-1.0.jar")]
-    return _of_distinct(candidates, references, lambda rows: _spice(command, rows))
-
-
-def _of_distinct(
-    candidates: Sequence[str],
-    references: Sequence[Sequence[str]],
-    score: Callable[[list[_Row]], list[float]],
-) -> np.ndarray:
-    """Scores of all rows, as texts without line breaks; each distinct row is scored once."""
-    lines: dict[str, str] = {}
-    for text in (*candidates, *(text for texts in references for text in texts)):
-        if text not in lines:
-            lines[text] = " ".join(text.replace("|||", " ").split())
-    index: dict[_Row, int] = {}
-    row_of = [
-        index.setdefault((lines[candidate], tuple(lines[text] for text in texts)), len(index))
-        for candidate, texts in zip(candidates, references, strict=True)
-    ]
-    scores = np.array(score(list(index)) if index else [], dtype=np.float64)
-    return scores[np.array(row_of, dtype=np.int64)]
-
-
-def _meteor(command: list[str], rows: list[_Row]) -> list[float]:
-    """METEOR as a process that answers each line with a line: it counts matches, then scores the counts."""
-    with (
-        tempfile.TemporaryFile() as errors,  # a pipe that nobody reads would fill up and block the process
-        subprocess.Popen(
-            command,
-            cwd=Path(command[4]).parent,  # METEOR looks for its paraphrases there
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            encoding="utf-8",
-            errors="replace",
-        ) as process,
-    ):
-        stdin, stdout = process.stdin, process.stdout
-        assert stdin is not None and stdout is not None  # they are pipes
-
-        def answer() -> str:
-            line = stdout.readline()
-            if not line:
-                raise BrokenPipeError
-            if line.startswith("Error"):
-                raise CapscoreError(f"METEOR answered {line.strip()!r}")
-            return line.strip()
-
-        def ask(line: str) -> str:
-            print(line, file=stdin, flush=True)
-            return answer()
-
-        scores = []
-        try:
-            for candidate, references in rows:
-                counts = ask(" ||| ".join(["SCORE", *references, candidate]))
-                scores.append(ask(f"EVAL ||| {counts}"))
-                answer()  # the score over all counts of the line, of which there is one
-        except BrokenPipeError:
-            raise _failed("METEOR", process.wait(), errors) from None
-        finally:
-            process.kill()
-            with suppress(OSError):  # text that was not sent
-                stdin.close()
-    for score, (candidate, _) in zip(scores, rows, strict=True):
-        if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", score):
-            raise CapscoreError(f"METEOR answered {score!r} for {candidate!r}; expected a number")
-    return [*map(float, scores)]
-
-
-def _spice(command: list[str], rows: list[_Row]) -> list[float]:
-    """SPICE of all rows, in one run of the program."""
+    if not len(candidates):
+        return np.zeros(0)
+    rows = enumerate(zip(candidates, references, strict=True))
     items = [
-        {"image_id": number, "test": candidate, "refs": texts}
-        for number, (candidate, texts) in enumerate(rows)
+        {"image_id": row, "test": _one_line(candidate), "refs": [*map(_one_line, texts)]}
+        for row, (candidate, texts) in rows
     ]
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
-        given, made = Path(folder) / "rows.json", Path(folder) / "scores.json"
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as errors:
+        given, made = Path(scratch) / "rows.json", Path(scratch) / "scores.json"
         given.write_text(json.dumps(items))
-        files = [str(given), "-out", str(made), "-silent"]
+        # no cache, because its native library does not exist for every machine
+        command = [java, "-Xmx8G", "-jar", str(folder / "spice-1.0.jar"), str(given), "-out", str(made)]
         done = subprocess.run(
-            [*command, *files], cwd=folder, stdout=subprocess.DEVNULL, stderr=errors, check=False
+            [*command, "-silent"], cwd=scratch, stdout=subprocess.DEVNULL, stderr=errors, check=False
         )
         if done.returncode or not made.is_file():
             raise _failed("SPICE", done.returncode, errors)
         scores = {item["image_id"]: item["scores"]["All"]["f"] for item in json.loads(made.read_text())}
-    if sorted(scores) != list(range(len(rows))) or None in scores.values():
-        raise CapscoreError(f"SPICE gave scores for {len(scores)} of {len(rows)} rows, or none for some")
-    return [scores[number] for number in range(len(rows))]
+    if sorted(scores) != list(range(len(items))) or None in scores.values():
+        raise CapscoreError(f"SPICE gave scores for {len(scores)} of {len(items)} rows, or none for some")
+    return np.array([scores[row] for row in range(len(items))], dtype=np.float64)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.replace("|||", " ").split())
 
 
 def _program(metric: str, part: str, jar: str) -> Path:
@@ -243,14 +203,12 @@ class JavaScorer(ReferenceScorer):
         settings: dict[str, object] = {"program": self.program_version, "segmenter": texts.segmenters}
         if not texts.candidates:
             return Compared(np.zeros(0), settings)
-        rows = texts.tokens
+        rows, pairs = texts.tokens, texts.tokens.pairs
         words = [" ".join(tokens) for tokens in rows.tokens]
-        lists = [
-            [words[text] for text in rows.references[first:last]]
-            for first, last in itertools.pairwise(rows.offsets)
-        ]
-        references = [lists[document] for document in rows.documents]
-        return Compared(type(self).program([words[text] for text in rows.candidates], references), settings)
+        lists = np.split(pairs.references, np.cumsum(pairs.sizes)[:-1])
+        references = [[words[text] for text in listed] for listed in lists]
+        scores = type(self).program([words[text] for text in pairs.candidates], references)
+        return Compared(scores[pairs.of_row], settings)
 
 
 class METEOR(JavaScorer):

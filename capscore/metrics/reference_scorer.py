@@ -67,9 +67,8 @@ class Texts:
         """All rows as tokens, each text split by its row's language."""
         return self._tokens(whole=False)
 
-    @cached_property
-    def whole_tokens(self) -> TokenRows:
-        """The same, but an English word that contains a blank ("2 1/2") is one token, as in ROUGE-L."""
+    def tokens_for_rouge(self) -> TokenRows:
+        """The same, but an English word that contains a blank ("2 1/2") is one token."""
         return self._tokens(whole=True)
 
     def _tokens(self, *, whole: bool) -> TokenRows:
@@ -77,16 +76,15 @@ class Texts:
         from .formulas.ngrams import TokenRows
 
         # two languages may split the same letters differently, so each text carries its language
-        def split(marked: list[str]) -> list[list[str]]:
-            split: list[list[str]] = [[]] * len(marked)
-            of_language: dict[str, list[int]] = {}
-            for index, text in enumerate(marked):
-                of_language.setdefault(text.partition("\0")[0], []).append(index)
-            for code, indices in of_language.items():
-                texts = [marked[index].partition("\0")[2] for index in indices]
-                for index, words in zip(indices, tokenize(texts, code, whole=whole), strict=True):
-                    split[index] = words
-            return split
+        def split(keys: list[str]) -> list[list[str]]:
+            of_language: dict[str, list[str]] = {}
+            for key in keys:
+                of_language.setdefault(key.partition("\0")[0], []).append(key)
+            found: dict[str, list[str]] = {}
+            for code, marked in of_language.items():
+                texts = [key.partition("\0")[2] for key in marked]
+                found.update(zip(marked, tokenize(texts, code, whole=whole), strict=True))
+            return [found[key] for key in keys]
 
         rows = list(zip(self.languages, self.candidates, self.references, strict=True))
         return TokenRows.build(
@@ -118,19 +116,15 @@ def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languag
     texts_in: dict[str, dict[str, None]] = {}
     for candidate, listed, language in zip(candidates, references, languages, strict=True):
         texts_in.setdefault(language, {}).update(dict.fromkeys([candidate, *listed]))
-    unsplit = [
-        (text, code)
-        for code, texts in texts_in.items()
-        for text in not_split_by_blanks(texts, code or UNSTATED)
-    ]
-    if unsplit:
-        text, code = unsplit[0]
-        message = (
-            f"{len(unsplit):,} of {sum(map(len, texts_in.values())):,} texts are written without spaces, "
-            f"such as {text!r:.40} (language {repr(code) if code else 'not stated'}), and were split at "
-            "spaces: their scores mean little. State the language they are in: 'ja', 'th' or 'zh'"
-        )
-        warn(LanguageWarning(message))
+    for code, texts in texts_in.items():
+        for text in not_split_by_blanks(texts, code or UNSTATED)[:1]:
+            stated = repr(code) if code else "not stated"
+            warn(
+                LanguageWarning(
+                    f"texts are written without spaces, such as {text!r:.40} (language {stated}), and were "
+                    "split at spaces: their scores mean little. State their language: 'ja', 'th' or 'zh'"
+                )
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,5 +218,5 @@ class ROUGEL(ReferenceScorer):
     def compare(self, texts: Texts) -> Compared:
         from .formulas.rouge_l import BETA, rouge_l
 
-        scores = rouge_l(texts.whole_tokens)
+        scores = rouge_l(texts.tokens_for_rouge())
         return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

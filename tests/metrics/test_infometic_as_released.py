@@ -16,7 +16,6 @@ from capscore.errors import CapscoreError, TruncationWarning
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.convert_infometic import convert
 
-from ..backbones.tiny_open_clip import write_open_clip
 from ..backbones.tiny_transformers import write_clip
 from ..infometic.public_code import Clip, public_scores, random_checkpoint
 
@@ -102,33 +101,13 @@ def test_scores_are_those_of_the_public_code(public, scorer):
     np.testing.assert_allclose(parts["clip_cosine"][:, 1], rows.components["clip_cosine"], atol=1e-5)
 
 
-@pytest.mark.parametrize(("caption", "n_cut"), [(CAPTIONS[2], 0), (CAPTIONS[3], 1)])
-def test_cut_captions_are_counted(scorer, caption, n_cut):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        scores = scorer.score([caption], [CAT], language="en", boxes=[BOXES[CAT]])
-    assert scores.details[0]["n_words_cut"] == n_cut and list(scores.truncated) == [bool(n_cut)]
-    messages = [str(item.message) for item in caught if issubclass(item.category, TruncationWarning)]
-    assert len(messages) == 2 * n_cut
-    assert not messages or ("32 tokens" in messages[0] and "more than 30 pieces" in messages[1])
-
-
-def test_regions_that_are_found_are_read_as_given_ones(scorer):
-    scores = scorer.score(["a cat"], [CAT], language="en")
-    boxes = [[round(edge) for edge in region["box"]] for region in scores.details[0]["regions"]]
-    given = scorer.score(["a cat"], [CAT], language="en", boxes=[boxes])
-    assert given.scores[0] == pytest.approx(scores.scores[0], abs=0.05)  # windows end within pixels
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"frame": False},
-        {"pad_token": None},
         {"pad_token": 3},
         {"caption_tokens": 12},
         {"unit_inputs": True},
-        {"input_scale": 10.0},
         {"max_tokens": 20},
         {"prefix": "the "},
         {"mask_padding": True, "pad_token": None},
@@ -144,24 +123,6 @@ def test_every_choice_moves_numbers_and_the_signature(public, scorer, changes):
     assert plain.signature != changed.signature
     alone = scored(scorer_of(public[0], weights=other), rows[:1])
     assert alone.scores[0] == pytest.approx(changed.scores[0], abs=1e-5)
-
-
-def test_a_given_prefix_wins(public):
-    assert [scorer_of(public[0], **given).prefix for given in ({"prefix": "the "}, {})] == ["the ", ""]
-
-
-def test_open_clip_gives_the_same_kind_of_features_and_others_are_refused(tmp_path):
-    backbone = capscore.load_backbone(str(write_open_clip(tmp_path / "clip")), device="cpu")
-    ids = backbone.tokenize(["a cat", "the dog runs"]).ids
-    pixels = [backbone.preprocess(Image.open(CAT).convert("RGB"))]
-    for features, unit in (
-        (backbone.token_features(ids), backbone.encode_tokens(ids)),
-        (backbone.pixel_features(pixels), backbone.encode_pixels(pixels)),
-    ):
-        features = features.detach().numpy()
-        norms = np.linalg.norm(features, axis=1, keepdims=True)
-        np.testing.assert_allclose(features / norms, unit, atol=1e-6)
-        assert abs(norms - 1).min() > 1e-3
     network = InfoMetIC(InfoMetICConfig().released())
     with pytest.raises(CapscoreError, match="the backbone 'embedded' does not offer"):
         capscore.load("infometic", backbone="embedded", weights=network)

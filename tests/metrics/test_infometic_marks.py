@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from skimage import data
 
@@ -75,25 +74,6 @@ def test_regions_have_names_in_the_language_of_the_caption(scored, scorer):
     assert german and all(name[0].isupper() and name.lower() in nouns["de"] for name in german)
 
 
-def test_order_company_and_boxes_change_no_word(scorer, scored, photos):
-    def numbers(detail):
-        words = [word["p_correct"] or -1 for word in detail["words"]]
-        return [detail["p_fits"], *words]
-
-    for row in (4, 0, 2):
-        photo, caption, language = CAPTIONS[row]
-        (alone,) = scorer.score([caption], [photos[photo]], language=language).details
-        together = scored.details[row]
-        assert numbers(alone) == pytest.approx(numbers(together), abs=1e-5)
-        assert [word["correct"] for word in alone["words"]] == [word["correct"] for word in together["words"]]
-        for region, other in zip(alone["regions"], together["regions"], strict=True):
-            assert region["p_mentioned"] == pytest.approx(other["p_mentioned"], abs=1e-5)
-    boxes = [[(0, 0, 200, 200)]]
-    (boxed,) = scorer.score([CAPTIONS[0][1]], [photos["chelsea"]], language="en", boxes=boxes).details
-    assert numbers(boxed)[1:] == pytest.approx(numbers(scored.details[0])[1:], abs=1e-5)
-    assert len(boxed["regions"]) == 1 and boxed["boxes_given"]
-
-
 def test_marks_as_published_and_what_the_signature_names(scored, scorer, photos):
     assert f"|marks:learned@{scorer.mark_calibration.name}|false_alarms:0.05|" in scored.signature
     published = InfoMetIC(scorer.embedder, marks="published", regions="windows")
@@ -118,11 +98,3 @@ def test_marks_that_are_not_there_are_named(scorer, embedded_free, tmp_path):
         InfoMetIC(scorer.embedder, marks=tmp_path)
     loaded = capscore.load("infometic", backbone=scorer.backbone, marks="published", false_alarms=0.1)
     assert loaded.mark_calibration is None and loaded.false_alarms == 0.1
-
-
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (700, 2)])
-def test_narrow_photos_and_captions_without_content_words(scorer, size):
-    photo = np.full((*size, 3), 90, np.uint8)
-    for detail in scorer.score(["A grey wall.", "of the"], [photo] * 2).details:
-        assert np.isfinite(detail["p_fits"]) and detail["regions"]
-    assert all(word["p_correct"] is None for word in detail["words"])
