@@ -1,14 +1,13 @@
 """Embeddings on disk: fingerprint of a backbone and content key → the float32 row that was stored.
 
 One SQLite table in one file, opened anew for each call, so that processes and threads may share it, also on
-network drives. Scoring never fails because of the cache: a damaged row counts as absent, another file follows
-a damaged one, and a cache that cannot be read or written gives one warning.
+network drives. Scoring never fails because of the cache: a damaged row counts as absent, and a cache that
+cannot be read or written gives one warning.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ import xxhash
 
 from ..errors import CacheWarning, CapscoreError, Setting, warn
 
-_NAME = re.compile(r"embeddings-[0-9]+\.sqlite(-journal)?")
 _ERRORS = (sqlite3.Error, OSError, UnicodeError)  # UnicodeError: messages of SQLite may quote damage
 _KEYS_PER_QUERY = 900  # SQLite before 3.32 takes at most 999 variables
 _SCHEMA = (
@@ -55,9 +53,8 @@ class EmbeddingCache:
     Raises:
         CapscoreError: no folder can have this path.
 
-    If the cache cannot be written, one `CacheWarning` per instance says why and nothing more is written; if
-    it cannot be read, it is no longer used. A damaged file, embeddings-0.sqlite, is followed by
-    embeddings-1.sqlite, with a `CacheWarning`; `clear` removes it.
+    A cache that cannot be written is only read, and one that cannot be read is not used; one `CacheWarning`
+    per instance says why. `clear` removes a damaged file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -69,15 +66,9 @@ class EmbeddingCache:
 
     def __init__(self, folder: str | Path | None = None, *, timeout: float = 20.0):
         self.folder = _checked_folder(Path(folder if folder is not None else _default_folder()))
+        self.path = self.folder / "embeddings-0.sqlite"
         self.timeout = timeout
         self._can_read = self._can_write = True
-
-    @property
-    def path(self) -> Path:
-        """The file in use, the last one: others may still be writing to a damaged one before it."""
-        files = [path for path in self._files() if path.suffix == ".sqlite"]
-        last = max(map(_number, files), default=0)
-        return self.folder / f"embeddings-{last}.sqlite"
 
     def get(self, fingerprint: str, dim: int, keys: Sequence[str]) -> dict[str, np.ndarray]:
         """Look up embeddings: key → float32 (dim,), read-only.
@@ -85,12 +76,12 @@ class EmbeddingCache:
         Keys that are absent, or whose entry is damaged or of another length, are left out.
         """
         found: dict[str, np.ndarray] = {}
-        if not len(keys) or not self._can_read or not (path := self.path).exists():
+        if not len(keys) or not self._can_read or not self.path.exists():
             return found
         distinct = list(dict.fromkeys(keys))
         query = "SELECT key, checksum, vector FROM embeddings WHERE backbone = ? AND key IN "
         try:
-            with self._connect(path) as connection:
+            with self._connect() as connection:
                 for start in range(0, len(distinct), _KEYS_PER_QUERY):
                     part = distinct[start : start + _KEYS_PER_QUERY]
                     marks = ",".join("?" * len(part))
@@ -100,7 +91,7 @@ class EmbeddingCache:
                             found[key] = np.frombuffer(row, "<f4")
         except _ERRORS as error:
             if "no such table" not in str(error):  # of a file without embeddings yet
-                self._replace(path, "read", error)
+                self._stop("read", error)
         return found
 
     def put(
@@ -124,35 +115,31 @@ class EmbeddingCache:
             for key, vector in zip(keys, map(np.ndarray.tobytes, rows), strict=True)
         ]
         backbone = (fingerprint, (name or "").encode("utf-8", "backslashreplace").decode(), time.time())
-        for _ in range(2):  # again if another file follows a damaged one
-            path = self.path
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                with self._connect(path, "rwc") as connection, connection:  # commits, or rolls back
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in _SCHEMA:
-                        connection.execute(statement)
-                    connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", entries)
-                    connection.execute(_STORED, backbone)
-                return
-            except _ERRORS as error:
-                if not self._replace(path, "written", error):
-                    return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with self._connect("rwc") as connection, connection:  # commits, or rolls back
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?, ?, ?)", entries)
+                connection.execute(_STORED, backbone)
+        except _ERRORS as error:
+            self._stop("written", error)
 
     def info(self) -> dict[str, Any]:
         """Count the contents of the cache, without changing it.
 
         Returns:
-            "folder", "entries", "bytes" (on disk, with damaged files before the last), "readable" (False
-            for a file that is damaged or locked), and "backbones", the one that was stored last first, each
-            with "name" ("" if unknown), "fingerprint", "entries", "bytes" and "last_stored" (UTC).
+            "folder", "entries", "bytes" (on disk), "readable" (False for a file that is damaged or locked),
+            and "backbones", the one that was stored last first, each with "name" ("" if unknown),
+            "fingerprint", "entries", "bytes" and "last_stored" (UTC).
         """
         names = ("name", "fingerprint", "entries", "bytes", "last_stored")
         found: list[dict[str, Any]] = []
         readable = True
         try:
-            if (path := self.path).exists():
-                with self._connect(path) as connection:
+            if self.path.exists():
+                with self._connect() as connection:
                     rows = connection.execute(_CONTENTS).fetchall()
                 for *row, stored in rows:
                     when = datetime.fromtimestamp(stored, timezone.utc).isoformat(timespec="seconds")
@@ -162,7 +149,7 @@ class EmbeddingCache:
         return {
             "folder": str(self.folder),
             "entries": sum(row["entries"] for row in found),
-            "bytes": sum(path.stat().st_size for path in self._files() if path.is_file()),
+            "bytes": sum(path.stat().st_size for path in self._files()),
             "readable": readable,
             "backbones": found,
         }
@@ -171,66 +158,59 @@ class EmbeddingCache:
         """Remove the embeddings of one fingerprint, or all of them, and free their space; returns their
         number.
 
-        Other files in the folder stay as they are. A cache that cannot be cleared raises `CapscoreError`.
+        A damaged file is deleted, others in the folder stay. A cache that cannot be cleared raises
+        `CapscoreError`.
         """
         # every fingerprint matches GLOB '*'
         operator, value = ("GLOB", "*") if fingerprint is None else ("=", fingerprint)
-        removed, path = 0, self.path
         try:
-            if path.exists():
-                with self._connect(path) as connection:
-                    for statement in _SCHEMA:
-                        connection.execute(statement)
-                    entries = f"DELETE FROM embeddings WHERE backbone {operator} ?"
-                    removed = connection.execute(entries, (value,)).rowcount
-                    connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
-                    connection.execute("VACUUM")
-            # the journal of a file that can be opened is of a process that is writing now
-            in_use = {path, path.with_name(f"{path.name}-journal")}
-            rest = [other for other in self._files() if fingerprint is None and other not in in_use]
+            if not self.path.exists():
+                return 0
+            with self._connect() as connection:
+                for statement in _SCHEMA:
+                    connection.execute(statement)
+                entries = f"DELETE FROM embeddings WHERE backbone {operator} ?"
+                removed = connection.execute(entries, (value,)).rowcount
+                connection.execute(f"DELETE FROM backbones WHERE fingerprint {operator} ?", (value,))
+                connection.execute("VACUUM")
+                return removed
         except _ERRORS as error:
             if not _is_damage(error):
                 message = f"the embedding cache in {self.folder} cannot be cleared: {error}"
                 raise CapscoreError(message) from error
-            rest = self._files()
-        for other in filter(Path.is_file, rest):
-            other.unlink(missing_ok=True)
-        return removed
+        for path in self._files():
+            path.unlink(missing_ok=True)
+        return 0
 
     def __repr__(self) -> str:
         return f"EmbeddingCache({str(self.folder)!r})"
 
     @contextmanager
-    def _connect(self, path: Path, mode: str = "rw") -> Iterator[sqlite3.Connection]:
-        uri = f"{path.as_uri()}?mode={mode}"
+    def _connect(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+        uri = f"{self.path.as_uri()}?mode={mode}"
         with closing(sqlite3.connect(uri, self.timeout, isolation_level=None, uri=True)) as connection:
             connection.execute("PRAGMA page_size=16384")  # rows take 2 to 4 KB, so little space is wasted
             yield connection
 
     def _files(self) -> list[Path]:
-        """The cache's files, damaged ones too, and those that SQLite left beside them."""
-        return [path for path in self.folder.glob("embeddings-*") if _NAME.fullmatch(path.name)]
+        """The cache's file, and the journal that SQLite may have left beside it."""
+        return [
+            path for path in (self.path, self.path.with_name(f"{self.path.name}-journal")) if path.is_file()
+        ]
 
-    def _replace(self, path: Path, how: str, error: Exception) -> bool:
-        """Let another file follow a damaged one, and return True; stop using a cache that fails otherwise."""
-        if _is_damage(error):
-            following = path.with_name(f"embeddings-{_number(path) + 1}.sqlite")
-            try:
-                following.open("xb").close()
-            except FileExistsError:  # of another process that found the damage first
-                return True
-            except OSError as failure:
-                error = failure
-            else:
-                message = f"the embedding cache's file {path} is damaged ({error}): its embeddings are "
-                warn(CacheWarning(f"{message}computed again, and kept in {following.name}"))
-                return True
+    def _stop(self, how: str, error: Exception) -> None:
+        """Stop using a cache that failed to be read or written, with one warning."""
+        if self._can_read and self._can_write:
+            message = (
+                f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring goes on without "
+            )
+            advice = (
+                "it, and the scores are the same. `capscore cache clear` empties it; for another folder, set "
+            )
+            options = (Setting("cache"), "; for none, ", Setting("cache", False))
+            warn(CacheWarning(message, advice, "CAPSCORE_CACHE or ", *options))
         self._can_read = self._can_read and how != "read"
         self._can_write = False
-        message = f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring goes on "
-        advice = "without it, and the scores are the same. For another folder, set CAPSCORE_CACHE or "
-        warn(CacheWarning(message, advice, Setting("cache"), "; for none, ", Setting("cache", False)))
-        return False
 
 
 def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> EmbeddingCache | None:
@@ -265,11 +245,6 @@ def _checked_folder(folder: Path) -> Path:
         named = Setting("cache", str(folder)[:60])
         raise CapscoreError(named, f": no folder can have this path ({reason})") from None
     return folder
-
-
-def _number(path: Path) -> int:
-    """The number in the name of a file of the cache."""
-    return int(path.stem.rpartition("-")[2])
 
 
 def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:

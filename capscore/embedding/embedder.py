@@ -24,6 +24,7 @@ import xxhash
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
 from ..files.console import progress_bar
+from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
 from ..images.fetch import Downloads
 from ..images.load import DECODING, check_images, content_key, load_image
@@ -39,18 +40,15 @@ Result = TypeVar("Result")
 
 # records (embedding and flag) that stay in memory between calls: 32 MB at 512 dimensions
 MEMORY_ENTRIES = 16_384
-# fresh records that are written to disk in one transaction
+# records that are written to disk in one transaction, and read from it together
 WRITE_EVERY = 512
+READ_AT_ONCE = 8192
 # batches of texts that are tokenised and sorted together
 TEXT_BATCHES_A_SLAB = 256
-# records that are read from disk together
-READ_AT_ONCE = 8192
 # to be raised whenever this library computes other embeddings from the same weights
 ENCODING = 1
 # decoded images that are shown to an `ImageReader` together
 SHOWN_AT_ONCE = 16
-# pixels of crops that are in memory at once, but for one larger crop: 48 MB
-CROPPED_PIXELS = 2**24
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,7 @@ class EmbeddedRows:
 
     Attributes:
         matrix: float32 (u, d), the distinct embeddings, rows of unit length (as long as the backbone's rows).
-        index: int64 (n,), place of each row in `matrix`; −1 where the row failed.
+        index: int64 (n,), row of `matrix` of each row; −1 where it failed.
         keys: Content key of each row; "" where it failed.
         truncated: bool (u,), True where a text was cut to the context length.
         failures: Row → what was wrong with it.
@@ -105,10 +103,10 @@ class _Records:
             self.missing.pop(key, None)
 
     def embedded(self, keys: list[str], failures: dict[int, ImageError]) -> EmbeddedRows:
-        index, rows = self.index, self.rows
-        if self.missing:  # images that could not be decoded lose their places
-            rows = rows[[position for key, position in index.items() if key not in self.missing]]
-            index = {key: new for new, key in enumerate(key for key in index if key not in self.missing)}
+        # images that could not be decoded have no row
+        present = [key for key in self.index if key not in self.missing]
+        rows = self.rows[[self.index[key] for key in present]] if self.missing else self.rows
+        index = {key: position for position, key in enumerate(present)}
         positions = np.fromiter((index.get(key, -1) for key in keys), np.int64, len(keys))
         matrix, truncated = np.ascontiguousarray(rows[:, : self.dim]), rows[:, self.dim] > 0.5
         return EmbeddedRows(matrix, positions, keys, truncated, failures, rows[:, self.dim + 1 :])
@@ -122,12 +120,8 @@ class Embedder:
         batch_size: Number of images or texts per batch; None takes 4 images per core (8 to 32) and
             `Backbone.text_batch` texts on a CPU, 256 and 512 on a GPU.
         cache: Embeddings on disk, or None to keep none.
-        allow_urls: Permission to fetch images from http(s) addresses.
-        allow_private_urls: Permission to fetch them from hosts that are not public, such as localhost.
+        allow_urls, allow_private_urls: As in `capscore.load_image`.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
-
-    Raises:
-        InputError: `batch_size` is not a whole number of at least 1.
     """
 
     def __init__(
@@ -147,10 +141,8 @@ class Embedder:
         # a CPU is faster with few images at a time: large results of convolutions need new memory pages
         self.image_batch = batch_size or (256 if on_gpu else 4 * max(2, self.workers))
         self.text_batch = batch_size or (512 if on_gpu else backbone.text_batch)
-        self.cache = cache
-        self.allow_urls = allow_urls
-        self.allow_private_urls = allow_private_urls
-        self.progress = progress
+        self.cache, self.progress = cache, progress
+        self.allow_urls, self.allow_private_urls = allow_urls, allow_private_urls
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._lock = threading.RLock()
@@ -226,11 +218,10 @@ class Embedder:
                 return key, row, pixels, image if key in wanted else None
 
             todo = [(key, row) for key, row in first.items() if key in missing or key in wanted]
-            group = SHOWN_AT_ONCE if wanted else self.image_batch
-            # two batches are decoded ahead while the tower works on one; whole images take more memory
-            ahead = min(2 * self.image_batch, SHOWN_AT_ONCE) if wanted else 2 * self.image_batch
-            with closing(_bounded_map(pool, decode, todo, ahead)) as decoded:
-                groups = iter(lambda: list(islice(decoded, group)), [])
+            # two groups are decoded ahead while the tower works on one; whole images take more memory
+            size = min(SHOWN_AT_ONCE, self.image_batch) if wanted else self.image_batch
+            with closing(_bounded_map(pool, decode, todo, 2 * size)) as decoded:
+                groups = iter(lambda: list(islice(decoded, size)), [])
                 self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
         broken = {keys[row]: error for row, error in failures.items()}
         for row, key in enumerate(keys if failures else ()):
@@ -244,8 +235,7 @@ class Embedder:
         """Embed regions of decoded images, each distinct one once, from the cache if it is there.
 
         A feature map gives all regions of an image from one pass over it, the same as the image's own
-        embedding while an `ImageReader` looks at it. Other backbones embed crops, which are cached by their
-        pixels.
+        embedding while an `ImageReader` looks at it. Other backbones embed crops.
 
         Args:
             images: n upright RGB images.
@@ -258,8 +248,8 @@ class Embedder:
             return []
         with self._lock:
             embed = self._regions_of_maps if self.backbone.has_feature_map else self._regions_of_crops
-            rows = embed(images, boxes)
-        return np.split(rows, np.cumsum([len(image_boxes) for image_boxes in boxes])[:-1])
+            found = embed(images, boxes)
+        return np.split(found.matrix[found.index], np.cumsum([len(listed) for listed in boxes])[:-1])
 
     def maps(self, images: Sequence[Image.Image]) -> torch.Tensor:
         """Feature maps (n, channels, h, w) of decoded images, from a backbone that has them.
@@ -283,10 +273,8 @@ class Embedder:
     def texts(self, texts: Sequence[str], *, prefix: str = "", quiet: bool = False) -> EmbeddedRows:
         """Embed one text per row, each with `prefix` before it; with `quiet`, no progress bar is shown."""
         digest = xxhash.xxh3_128_hexdigest
-        keys = {
-            text: "text:" + digest((prefix + text).encode("utf-8", "surrogatepass"))
-            for text in dict.fromkeys(texts)
-        }
+        distinct = dict.fromkeys(texts)
+        keys = {text: f"text:{digest((prefix + text).encode('utf-8', 'surrogatepass'))}" for text in distinct}
         with self._lock:
             records = self._look_up(keys.values(), self.backbone.verdict_width)
             missing = [text for text, key in keys.items() if key in records.missing]
@@ -307,20 +295,18 @@ class Embedder:
         # identity tells objects apart only while they are alive
         are_alive = isinstance(images, (list, tuple))
         first: dict[str | int, int] = {}  # path or identity → its first row
-        repeated: list[tuple[int, int]] = []
+        same: dict[int, int] = {}  # row → the first with its path or identity
 
         def unread() -> Iterator[tuple[int, Any]]:
             for row in range(len(images)):
-                if row in skip:
-                    continue
-                image = images[row]
-                identity: str | int = id(image) if are_alive else row
-                if isinstance(image, (str, os.PathLike)):
-                    identity = os.fsdecode(image)
-                if first.setdefault(identity, row) == row:
-                    yield row, image
-                else:
-                    repeated.append((row, first[identity]))
+                if row not in skip:
+                    image = images[row]
+                    identity: str | int = id(image) if are_alive else row
+                    if isinstance(image, (str, os.PathLike)):
+                        identity = os.fsdecode(image)
+                    same[row] = first.setdefault(identity, row)
+                    if same[row] == row:
+                        yield row, image
 
         def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
             try:
@@ -335,12 +321,14 @@ class Embedder:
                 found[row] = key
                 if isinstance(key, ImageError):
                     fail(row, key)
-        for row, leader in repeated:
-            found[row] = key = found[leader]
-            if isinstance(key, ImageError):
+        keys = [""] * len(images)
+        for row, leader in same.items():
+            key = found[leader]
+            if isinstance(key, str):
+                keys[row] = key
+            elif row != leader:
                 fail(row, key)
-        keys = (found.get(row, "") for row in range(len(images)))
-        return ["" if isinstance(key, ImageError) else key for key in keys]
+        return keys
 
     def _embed_images(
         self,
@@ -353,22 +341,19 @@ class Embedder:
         """Embed groups of decoded images and show them to the reader."""
         with self._bar("Embedding images", n_images) as advance, self._writer(records) as write:
             for group in groups:
-                maps: dict[str, torch.Tensor] = {}
-                fresh = []
+                fresh, maps = {}, {}
                 for key, row, pixels, _ in group:
                     if isinstance(pixels, ImageError):
                         fail(row, pixels)
                     elif pixels is not None:
-                        fresh.append((key, pixels))
-                for start in range(0, len(fresh), self.image_batch):
-                    names, batch = zip(*fresh[start : start + self.image_batch], strict=True)
-                    if reader is not None and self.backbone.has_feature_map:
-                        # kept, because the reader may ask for regions
-                        found = self.backbone.feature_maps(batch)
-                        maps.update(zip(names, found, strict=True))
-                        write(names, self.backbone.encode_maps(found))
-                    else:
-                        write(names, self.backbone.encode_pixels(batch))
+                        fresh[key] = pixels
+                if fresh and reader is not None and self.backbone.has_feature_map:
+                    # kept, because the reader may ask for regions
+                    found = self.backbone.feature_maps([*fresh.values()])
+                    maps = dict(zip(fresh, found, strict=True))
+                    write([*fresh], self.backbone.encode_maps(found))
+                elif fresh:
+                    write([*fresh], self.backbone.encode_pixels([*fresh.values()]))
                 shown = {key: image for key, _, _, image in group if image is not None}
                 if reader is not None and shown:
                     for key, image in shown.items():
@@ -379,41 +364,24 @@ class Embedder:
                         self._shown.clear()
                 advance(len(group))
 
-    def _regions_of_crops(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
-        rows = [np.zeros((0, self.backbone.dim), np.float32)]
-        waiting: list[Image.Image] = []
-        pixels = 0
+    def _regions_of_crops(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> EmbeddedRows:
+        pairs = [(image, box) for image, listed in zip(images, boxes, strict=True) for box in listed]
+        # cut out when they are read: all at once could take more memory than the photos
+        return self.images(LazySequence(len(pairs), lambda row: crops(*pairs[row])[0]))
 
-        def embed() -> None:
-            if not waiting:
-                return
-            embedded = self.images(waiting)
-            rows.append(embedded.matrix[embedded.index])
-            waiting.clear()
-
-        for image, image_boxes in zip(images, boxes, strict=True):
-            for crop in (crop for box in image_boxes for crop in crops(image, box)):
-                if pixels + crop.width * crop.height > CROPPED_PIXELS:
-                    embed()
-                    pixels = 0
-                waiting.append(crop)
-                pixels += crop.width * crop.height
-        embed()
-        return np.concatenate(rows)
-
-    def _regions_of_maps(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> np.ndarray:
+    def _regions_of_maps(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> EmbeddedRows:
         keys = []
-        for image, image_boxes in zip(images, boxes, strict=True):
+        for image, listed in zip(images, boxes, strict=True):
             image_key = self._shown[id(image)][0] if id(image) in self._shown else content_key(image)
-            keys.append([_region_key(image_key, box) for box in np.asarray(image_boxes, np.float64)])
+            keys.append([_region_key(image_key, box) for box in np.asarray(listed, np.float64)])
         every_key = [key for image_keys in keys for key in image_keys]
         records = self._look_up(every_key)
         # image → its regions that no cache had, each once
         missing: list[tuple[int, dict[str, int]]] = []
         seen: set[str] = set()
         for index, image_keys in enumerate(keys):
-            places = enumerate(image_keys)
-            fresh = {key: row for row, key in places if key in records.missing and key not in seen}
+            numbered = enumerate(image_keys)
+            fresh = {key: row for row, key in numbered if key in records.missing and key not in seen}
             seen.update(fresh)
             if fresh:
                 missing.append((index, fresh))
@@ -427,8 +395,7 @@ class Embedder:
                 ]
                 rows = self.backbone.encode_map_regions(maps, shares)
                 write([key for _, fresh in part for key in fresh], rows)
-        found = records.embedded(every_key, {})
-        return found.matrix[found.index]
+        return records.embedded(every_key, {})
 
     def _embed_texts(self, texts: list[str], keys: list[str], records: _Records, quiet: bool) -> None:
         total = 0 if quiet else len(texts)
@@ -477,21 +444,13 @@ class Embedder:
                 self.cache.put(self.fingerprint, list(waiting), np.stack(list(waiting.values())), name=name)
             waiting.clear()
 
-        def write(
-            keys: Sequence[str],
-            rows: np.ndarray,
-            truncated: np.ndarray | None = None,
-            verdicts: np.ndarray | None = None,
-        ) -> None:
-            flags = np.zeros(len(keys)) if truncated is None else truncated
-            columns = [rows, flags] if verdicts is None else [rows, flags, verdicts]
-            fresh = np.column_stack(columns).astype(np.float32)
+        def write(keys: Sequence[str], rows: np.ndarray, truncated: Any = 0, verdicts: Any = 0) -> None:
+            fresh = np.zeros((len(keys), records.width), np.float32)
+            fresh[:, : records.dim], fresh[:, records.dim] = rows, truncated
+            fresh[:, records.dim + 1 :] = verdicts
             if not np.isfinite(fresh).all():
-                raise CapscoreError(
-                    f"{self.backbone.name} gave NaN or infinite embeddings in {self.backbone.dtype}: try ",
-                    Setting("dtype", "float32"),
-                    ", or its weights are damaged",
-                )
+                found = f"{self.backbone.name} gave NaN or infinite embeddings in {self.backbone.dtype}: try "
+                raise CapscoreError(found, Setting("dtype", "float32"), ", or its weights are damaged")
             # copies, because a view would keep its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
             records.fill(batch)
