@@ -125,7 +125,7 @@ RECIPES = {
     "infometic": Recipe(
         "infometic", "Backbone, which was not changed", ("explainability",), "network", "InfoCLIP"
     ),
-    "eye": Recipe(
+    "image_tower": Recipe(
         "mcs", "Started from", ("multilingual", "image-text-retrieval"), "backbone", "embedded-free"
     ),
 }

@@ -1,12 +1,10 @@
 """Cards of the shipped weights: from a recipe's run, and with figures that were measured later.
 
     python -m weights.making.cards --weights runs/image_tower --figures build/training/image_tower.json
-    python -m weights.making.cards --weights runs/pr_mcs --figures build/training/pr_mcs.json
 
-In: a folder of the recipe of the image tower or of the noise gate, and the file that
-`weights.measuring.image_tower` or `weights.measuring.pr_mcs_alarms` writes with `--output`. Out: its
-README.md, written again from its settings, from what the old card says of data and limits, and from the
-figures of these weights. Figures of other weights are refused.
+In: a folder of the recipe of the image tower, and the file that `weights.measuring.image_tower` writes with
+`--output`. Out: its card, with the figures of these weights as its results; those of other weights are
+refused.
 """
 
 from __future__ import annotations
@@ -19,15 +17,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from capscore import load_backbone
-from capscore.errors import CapscoreError, InputError
+from capscore.backbones.embedded.text_encoder import LANGUAGES
+from capscore.errors import InputError
 from training.data.origin import DataSource, Origin
 from training.engine.config import main as run_as_command
 from training.engine.model_card import ModelCard, Result, read_card, write_card
 from training.engine.recipe import SETTINGS
 from weights.making.captions import describe
+from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
 from weights.making.image_tower.settings import ImageTowerSettings
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
@@ -37,9 +35,7 @@ _PHOTOS = {
     FLICKR8K: ("Flickr8k, photos", "for research only", "https://doi.org/10.1613/jair.3994"),
     COCO: ("COCO, photos of train2014", "terms of Flickr, photo by photo", "https://cocodataset.org"),
 }
-_NOT_ON_CARD = ("out", "name", "license", "data_license", "features", "rows", "boxes")
-# Number of `NoiseGateCheck` → what the card calls it.
-_CHECKED = {"kept_right": "right captions, mean kept", "below_half": "right captions below half"}
+_NOT_ON_CARD = ("out", "name", "license", "features", "texts", "rows", "boxes")
 _DETECTOR = DataSource(
     "boxes of YOLOX-Nano in the training photos",
     "Apache-2.0",
@@ -59,47 +55,55 @@ _RATED_SETS = {
     "pascal50s": ("pascal50s", "animals only"),
     "vicr": ("vicr", "public sample"),
 }
+_NOT_SEEN = "Other languages of the text encoder, and photos of other kinds than Flickr's and COCO's."
 _RATED = ("tau_b", "tau_c", "accuracy_hc", "accuracy_hi", "accuracy_hm", "accuracy_mm")
-_DROPS = {"average": "average drop", "substitution": "drop under substitution"}
-_STYLES = {
-    "given": "as written",
-    "lower": "in lower case, without the stop",
-    "nouns": "noun phrases",
-    "stopped": "noun phrases with a full stop",
-    "paragraph": "paragraphs",
-}
 
 
 def _command(recipe: str) -> str:
     return f"python -m weights.making.{recipe} --config {SETTINGS}"
 
 
-def _card(given: Any, module: str, files: Sequence[str] = (), **others: Any) -> ModelCard:
-    """A card with what the given settings say; the data are those of the files of rows."""
+def _card(settings: Any, recipe: str, *, command: str, w: float | None = None, **others: Any) -> ModelCard:
+    """A card with what the settings say; others: further fields of `ModelCard`."""
+    known = asdict(settings) | ({} if w is None else {"w": w})
+    return ModelCard(
+        name=settings.name or Path(settings.out).resolve().name,
+        recipe=recipe,
+        license=settings.license,
+        command=command or _command(recipe),
+        settings={name: value for name, value in known.items() if name not in _NOT_ON_CARD},
+        **others,
+    )
+
+
+def _origins(files: Sequence[str], held_out: str) -> dict[str, Any]:
+    """Fields of a card: the sources of files of rows, and what they and the recipe held out."""
     origins = [Origin(path, Path(path).name, "unknown") for path in files]
-    hidden = (*_NOT_ON_CARD, "texts") if module == "noise_gate" else _NOT_ON_CARD
-    shown = {name: value for name, value in asdict(given).items() if name not in hidden}
-    others["settings"] = {**shown, **others.get("settings", {})}
-    if files:
-        data = [source for origin in origins for source in origin.described() if source.rows != 0]
-        others["data"] = [*data, *others.get("data", ())]
-        held_out = dict.fromkeys(origin.held_out for origin in origins if origin.held_out)
-        others["held_out"] = "; ".join([*held_out, others["held_out"]])
-    name = given.name or Path(given.out).resolve().name
-    made = {"name": name, "recipe": module, "license": given.license, "command": _command(module)}
-    return ModelCard(**{**made, **{key: value for key, value in others.items() if value or key not in made}})
+    data = [source for origin in origins for source in origin.described() if source.rows != 0]
+    said = dict.fromkeys(origin.held_out for origin in origins if origin.held_out)
+    return {"data": data, "held_out": "; ".join([*said, held_out])}
 
 
 # ----------------------------------------------------------------------- recipes
 
 
 def image_tower_card(
-    settings: ImageTowerSettings, *, w: float, languages: Sequence[str], **others: Any
+    settings: ImageTowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, command: str, compute: str
 ) -> ModelCard:
-    """The card of an image tower; others: further fields of `ModelCard`, of which `data` is needed."""
-    base = "EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free"
-    about = {"recipe": "eye", "base": base, "languages": languages, "settings": {"w": w}}
-    return _card(settings, "image_tower", **about, **others)
+    """The card of an image tower that these rows taught."""
+    trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
+    return _card(
+        settings,
+        "image_tower",
+        w=w,
+        command=command,
+        base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
+        languages=[language for language in rows.languages if language in LANGUAGES],
+        data=image_tower_data(settings, rows),
+        held_out=held.statement(),
+        limitations=[f"It was trained with {trained_with}."],
+        compute=compute,
+    )
 
 
 def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[DataSource]:
@@ -122,7 +126,7 @@ def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[D
         found.append(DataSource("COCO Captions", "CC BY 4.0", others[COCO], "https://cocodataset.org"))
     for path in map(Path, [*settings.coco, *settings.labelled]):
         if others[path.name]:
-            origin = Origin(str(path), path.name, settings.data_license)
+            origin = Origin(str(path), path.name, "unknown")
             origin.n = others[path.name]
             found += origin.described()
     return found
@@ -133,35 +137,32 @@ def noise_gate_card(
 ) -> ModelCard:
     """The card of a noise gate; without a command, it has one with the run's own settings file."""
     share = f"{settings.validation_share:.0%}"
-    is_rated = any(result.metric.startswith("kendall_tau") for result in results)
     return _card(
         settings,
         "noise_gate",
-        settings.texts,
+        command=command,
         base=settings.base,
         languages=sorted(settings.language_shares),
-        command=command,
-        held_out=f"the captions of {share} of the photos, for the validation below",
         results=results,
-        not_measured=[] if is_rated else ["Agreement with human ratings."],
+        not_measured=["Agreement with human ratings."],
         compute=compute,
+        **_origins(settings.texts, f"the captions of {share} of the photos, for the validation below"),
     )
 
 
 def validation_results(
-    numbers: Mapping[str, float], languages: Mapping[str, tuple[int, float, float]], n: int
+    numbers: Mapping[str, float], languages: Mapping[str, tuple[int, float]], n: int
 ) -> list[Result]:
     """The numbers of `NoiseGateCheck` over n samples, and by language, → results for the card."""
-
-    def result(metric: str, value: float, rows: int, language: str = "") -> Result:
-        title = _CHECKED.get(metric) or f"{metric.removeprefix('kept_')}, mean kept"
-        command = _command("noise_gate")
-        return Result("validation captions", metric, value, command, title, "share", language, rows=rows)
-
-    found = [result(name, value, n) for name, value in numbers.items() if not name.startswith("wanted_")]
-    for language, (rows, kept, below) in languages.items():
-        found += [result("kept_right", kept, rows, language), result("below_half", below, rows, language)]
-    return found
+    entries = [(metric, value, "", n) for metric, value in numbers.items()]
+    entries += [("kept_right", kept, language, rows) for language, (rows, kept) in languages.items()]
+    command = _command("noise_gate")
+    return [
+        Result(
+            "validation captions", metric, value, command, metric.replace("_", " "), "share", code, rows=rows
+        )
+        for metric, value, code, rows in entries
+    ]
 
 
 def mark_calibration_card(
@@ -182,18 +183,18 @@ def mark_calibration_card(
         for word_class, found in classes.items()
     ]
     n = notes["photos"]["calibrate"]
+    origins = _origins(
+        [settings.rows], f"{n:,} of the held-out photos set the thresholds; nothing is measured on them"
+    )
     return _card(
         settings,
         "mark_calibration",
-        [settings.rows],
+        command=command,
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
-        command=command,
-        data=[_DETECTOR, _NAMES],
-        held_out=f"{n:,} of the held-out photos set the thresholds; nothing is measured on them",
         results=results,
-        not_measured=[],
         compute=compute,
+        **{**origins, "data": [*origins["data"], _DETECTOR, _NAMES]},
     )
 
 
@@ -234,110 +235,35 @@ def image_tower_results(
         )
 
 
-def noise_gate_results(figures: Mapping[str, Any], name: str) -> Iterator[Result]:
-    """What `weights.measuring.pr_mcs_alarms` writes of the backbone of this name, as results for a card."""
-    command = "make measure-embedded DATA=data PHOTOS=photos DUTCH=dutch"
-
-    def percent(data: str, metric: str, title: str, value: float | None, **others: Any) -> Result:
-        return Result(data, metric, value, command, title, "%", **others)
-
-    for part in figures["sets"]:
-        own = part["results"][name]
-        plain = next(result for other, result in part["results"].items() if other.startswith("mcs@"))
-        for key, title in _DROPS.items():
-            drops = [part["average"] if key == "average" else part["drops"].get(key) for part in (plain, own)]
-            before, after = (None if drop is None else 100 * drop for drop in drops)
-            place = {"language": part["language"], "rows": part["n_captions"]}
-            yield percent(part["title"], f"drop_{key}", title, after, base_value=before, **place)
-        for style, alarms in own["styles"].items():
-            if alarms["below_half"] is not None and style in _STYLES:
-                title = f"right captions below half of their MCS, {_STYLES[style]}"
-                place = {"language": part["language"], "rows": alarms["n"]}
-                value = 100 * alarms["below_half"]
-                yield percent(part["title"], f"false_alarms_{style}", title, value, **place)
-    for slug, by_name in figures["models"].items():
-        title = "captions of captioning models below half of their MCS"
-        data = "capeval1k, composite, thumb, polaris" if slug == "all" else slug
-        value, n = 100 * by_name[name]["below_half"], by_name[name]["n"]
-        yield percent(data, "false_alarms_models", title, value, language="en", rows=n)
-    for title, by_name in figures["agreement"].items():
-        before, after = by_name[name]
-        place = {"base_value": before, "language": "en", "split": "expert"}
-        yield percent("flickr8k_human", "kendall_tau_c", title, after, **place)
-    for title, by_name in figures["search"].items():
-        for k, (before, after) in by_name[name].items():
-            yield percent("flickr8k", k.lower(), f"{title}, {k}", after, base_value=before, split="test")
-
-
-def measured_card(
-    weights: Path, figures: Path, *, base: str = "embedded-free", command: str = "", name: str = ""
-) -> ModelCard:
-    """The card of weights with the figures of these weights; arguments are those of the command.
+def measured_card(weights: Path, figures: Path, *, base: str = "embedded-free") -> ModelCard:
+    """The card of an image tower with its figures; arguments are those of the command.
 
     Raises:
         InputError: the file is missing, damaged, or has no figures of these weights.
         CapscoreError: the folder has no weights, or its card is none of a recipe.
     """
-    backbone = load_backbone(str(weights), device="cpu")
+    card, revision = read_card(weights), load_backbone(str(weights), device="cpu").revision
     try:
-        content = json.loads(figures.read_text(encoding="utf-8"))
-        measured = [
-            item if isinstance(item, str) else f"{item['name']}@{item['backbone']['revision']}"
-            for item in content["backbones"]
-        ]
-        rows = [row for row, item in enumerate(measured) if item.rpartition("@")[2] == backbone.revision]
-        if not rows:
-            known = ", ".join(measured) or "nothing"
-            raise InputError(f"{figures} has figures of {known}, not of {weights}, {backbone.revision}")
-        if "sets" in content:
-            names = list(content["models"].get("all", {})) or [measured[rows[0]].partition("@")[0]]
-            results = list(noise_gate_results(content, names[rows[0]]))
-        else:
-            reports = content["backbones"]
-            compared = next((report["measures"] for report in reports if report["name"] == base), [])
-            results = list(image_tower_results(reports[rows[0]]["measures"], compared))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, StopIteration) as error:
-        if isinstance(error, CapscoreError):
-            raise
+        reports = json.loads(figures.read_text(encoding="utf-8"))["backbones"]
+        found = {report["backbone"]["revision"]: report["measures"] for report in reports}
+        compared = [report["measures"] for report in reports if report["name"] == base]
+        results = list(image_tower_results(found.get(revision, ()), compared[0] if compared else ()))
+    except (OSError, ValueError, KeyError, TypeError) as error:
         said = f"{type(error).__name__}: {error}"
         raise InputError(f"{figures} has no figures of weights.measuring ({said})") from None
-    said = yaml.safe_load((weights / SETTINGS).read_text(encoding="utf-8"))
-    old = read_card(weights)
-    command = command or old.command
-    if "sets" in content:
-        settings = NoiseGateSettings(**said)
-        card = noise_gate_card(settings, command=command, results=results, compute=old.compute)
-        return replace(card, name=name or card.name, data=old.data, held_out=old.held_out)
-    return image_tower_card(
-        ImageTowerSettings(**said),
-        name=name or said["name"] or weights.resolve().name,
-        w=backbone.w,
-        languages=old.languages,
-        command=command,
-        data=old.data,
-        held_out=old.held_out,
-        limitations=old.limitations,
-        compute=old.compute,
-        results=results,
-        not_measured=[
-            "Other languages of the text encoder, and photos of other kinds than Flickr's and COCO's."
-        ],
-    )
+    if revision not in found:
+        raise InputError(f"{figures} has figures of {', '.join(found)}, not of {weights}, {revision}")
+    return replace(card, results=results, not_measured=[_NOT_SEEN])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, required=True, help="folder of the weights")
     parser.add_argument("--figures", type=Path, required=True, help="JSON file of the figures")
     parser.add_argument("--base", default="embedded-free", help="backbone in it to compare with")
-    parser.add_argument("--command", default="", help="command that trains these weights, for the card")
-    parser.add_argument("--name", default="", help="name of the model, for the card")
     options = parser.parse_args(argv)
-    about = {"base": options.base, "command": options.command, "name": options.name}
-    card = measured_card(options.weights, options.figures, **about)
+    card = measured_card(options.weights, options.figures, base=options.base)
     write_card(options.weights, card, force=True)
     print(f"{len(card.results)} results on the card of {card.name}")
 

@@ -29,7 +29,6 @@ from capscore.backbones.embedded.backbone import (
     save_image_tower,
 )
 from capscore.backbones.embedded.image_tower import ImageTower
-from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
@@ -37,7 +36,7 @@ from training.engine.config import parse
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import write_settings
-from weights.making.cards import image_tower_card, image_tower_data
+from weights.making.cards import image_tower_card
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.features import folded
 from weights.making.image_tower.fit import Fitted, fit
@@ -77,22 +76,12 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
             w=fitted.w,
             logit_scale=settings.logit_scale,
             languages=None,  # the captions of one photo agree in every language of the encoder
-            notes={"recipe": "eye", "steps": fitted.run.step},
+            notes={"recipe": "image_tower", "steps": fitted.run.step},
         )
         write_settings(out, settings)
         minutes = f"{fitted.run.seconds / 60:.0f} minutes, features not counted"
-        trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
-        card = image_tower_card(
-            settings,
-            w=fitted.w,
-            languages=[language for language in rows.languages if language in LANGUAGES],
-            data=image_tower_data(settings, rows),
-            held_out=held.statement(),
-            limitations=[f"It was trained with {trained_with}."],
-            compute=f"{torch.device(device()).type}, {minutes}",
-            **({"command": command} if command else {}),
-        )
-        write_card(out, card)
+        compute = f"{torch.device(device()).type}, {minutes}"
+        write_card(out, image_tower_card(settings, rows, held, w=fitted.w, command=command, compute=compute))
     return fitted
 
 

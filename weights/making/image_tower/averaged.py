@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-import yaml
 
 from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower
@@ -24,8 +24,6 @@ from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from training.engine.model_card import read_card, write_card
 from training.engine.recipe import SETTINGS
-from weights.making.cards import image_tower_card
-from weights.making.image_tower.settings import ImageTowerSettings
 
 
 def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", name: str = "") -> None:
@@ -37,12 +35,12 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
     """
     towers, configs = zip(*map(load_image_tower, folders), strict=True)
     cards = [read_card(folder) for folder in folders]
-    texts = [(folder / SETTINGS).read_text(encoding="utf-8") for folder in folders]
-    every = [ImageTowerSettings(**yaml.safe_load(text)) for text in texts]
-    same = [(tower.config, config["logit_scale"]) for tower, config in zip(towers, configs, strict=True)]
     # the heads were drawn by the seed, so those of two seeds have nothing in common
-    seeds = {settings.seed for settings in every}
-    if len(folders) < 2 or same != same[:1] * len(same) or len(seeds) > 1:
+    kinds = [
+        (tower.config, config["logit_scale"], card.settings.get("seed"))
+        for tower, config, card in zip(towers, configs, cards, strict=True)
+    ]
+    if len(folders) < 2 or kinds != kinds[:1] * len(kinds):
         raise InputError("expected two or more image towers of one size, one scale and one seed")
     states = [tower.state_dict() for tower in towers]
     mean = ImageTower(towers[0].config).eval()
@@ -50,24 +48,22 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
         {key: torch.stack([state[key] for state in states]).mean(dim=0) for key in states[0]}
     )
     w = sum(config["w"] for config in configs) / len(configs)
-    notes = {"recipe": "eye", "mean_of": [config["weights"] for config in configs]}
+    notes = {"recipe": "image_tower", "mean_of": [config["weights"] for config in configs]}
     save_image_tower(mean, out, w=w, logit_scale=configs[0]["logit_scale"], notes=notes)
-    write_text(out / SETTINGS, texts[-1], "settings")
-    settings = every[-1]
-    card = image_tower_card(
-        settings,
-        name=name or settings.name or out.resolve().name,
-        w=w,
+    write_text(out / SETTINGS, (folders[-1] / SETTINGS).read_text(encoding="utf-8"), "settings")
+    last = cards[-1]
+    given = f"--weights {' '.join(map(str, folders))} --out {out}"
+    card = replace(
+        last,
+        name=name or last.name,
+        settings={**last.settings, "w": w},
         languages=sorted({code for card in cards for code in card.languages}),
-        command=command
-        or "python -m weights.making.image_tower.averaged "
-        f"--weights {' '.join(map(str, folders))} --out {out}",
+        command=command or f"python -m weights.making.image_tower.averaged {given}",
         # of two counts of one source, that of the last run
         data=list({source.name: source for card in cards for source in card.data}.values()),
-        held_out=cards[-1].held_out,
         limitations=[
             f"It is the mean of {len(folders)} runs, and the settings are those of the last.",
-            *cards[-1].limitations[:1],
+            *last.limitations[:1],
         ],
         compute="; ".join(card.compute for card in cards if card.compute),
     )
@@ -76,9 +72,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, nargs="+", required=True, help="folders of image towers")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     parser.add_argument("--command", default="", help="command that makes these weights, for the card")

@@ -1,7 +1,6 @@
 """Settings → what is trained on: rows without what is held out, features, embeddings of captions.
 
-The embeddings are in one memory-mapped file, languages one after another and captions in the order of the
-rows. The file is computed again where captions or encoder differ.
+What takes long to compute is kept in files that are named by the digest of what it is made of.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.files.write import whole_file, write_text
+from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from training.engine.processes import main_process_first, say
 from weights.making.held_out import HeldOut, held_out_photos, photo_of
@@ -54,9 +53,18 @@ ALIKE = 0.985
 # ------------------------------------------------------------------ captions
 
 
+def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
+    """An array from its file, memory-mapped, which is written first where it is not there."""
+    if not path.exists():
+        found = computed()
+        with whole_file(path, path.stem, make_folders=True) as stream:
+            np.save(stream, found)
+    return np.load(path, mmap_mode="r")
+
+
 @dataclass(frozen=True)
 class CaptionEmbeddings:
-    """Embeddings of the captions of n rows."""
+    """Embeddings of the captions of n rows, languages one after another."""
 
     matrix: np.ndarray  # float16 (captions, dim), rows of unit length, memory-mapped
     # language → int64 (n + 1,): row i's captions are at offsets[i] to offsets[i + 1] of `matrix`
@@ -65,11 +73,10 @@ class CaptionEmbeddings:
 
 
 def caption_embeddings(
-    rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, file: Path
+    rows: Sequence[PhotoRow], encode: Encode, fingerprint: str, folder: Path
 ) -> CaptionEmbeddings:
-    """The embeddings of all captions of the rows, from the file if it is of these captions, else written.
+    """The embeddings of all captions of the rows; `fingerprint` identifies the encoder.
 
-    `fingerprint` identifies the encoder; a file with .json behind it has the digest of captions and encoder.
     Raises CapscoreError if a row of the encoder is not finite; names the caption.
     """
     languages = sorted({language for row in rows for language in row.captions})
@@ -78,19 +85,17 @@ def caption_embeddings(
         counts = [len(row.captions.get(language, ())) for row in rows]
         offsets[language] = len(texts) + np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         texts += [text for row in rows for text in row.captions.get(language, ())]
-    digest = xxhash.xxh3_128(
-        json.dumps([_FORMAT, fingerprint, languages, texts], ensure_ascii=False).encode()
-    ).hexdigest()
-    beside = file.with_name(f"{file.name}.json")
-    if not beside.exists() or json.loads(beside.read_text(encoding="utf-8")) != {"digest": digest}:
+    described = json.dumps([_FORMAT, fingerprint, languages, texts], ensure_ascii=False)
+    digest = xxhash.xxh3_128_hexdigest(described.encode())
+
+    def computed() -> np.ndarray:
         matrix = encode(texts) if texts else np.zeros((0, 0), dtype=np.float32)
         bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
         if len(bad):
             raise CapscoreError(f"the embedding of the caption {texts[bad[0]]!r:.80} is not finite")
-        with whole_file(file, "embeddings of captions", make_folders=True) as stream:
-            np.save(stream, matrix.astype(np.float16))
-        write_text(beside, json.dumps({"digest": digest}), "digest of the captions")
-    return CaptionEmbeddings(np.load(file, mmap_mode="r"), offsets, digest)
+        return matrix.astype(np.float16)
+
+    return CaptionEmbeddings(stored(folder / f"captions-{digest}.npy", computed), offsets, digest)
 
 
 class CaptionDraws:
@@ -200,19 +205,17 @@ def _placed(adapter: nn.Module, rows: Tensor) -> Tensor:
 class TrainingData:
     """What the image tower is trained on."""
 
-    rows: TrainingRows
-    # per view float16 (photos, channels, height, width), memory-mapped, in the order of `rows.photos`; view 0
-    # is the whole photo
+    # per view float16 (photos, channels, height, width), memory-mapped; view 0 is the whole photo
     views: list[np.ndarray]
-    captions: CaptionEmbeddings  # of `rows.photos`, centred, of unit length
-    texts: CaptionEmbeddings  # of `rows.texts`
+    captions: CaptionEmbeddings  # of the photos, centred, of unit length
+    texts: CaptionEmbeddings  # of rows without pixels
     tower: ImageTower  # its trunk gave the features, and its texts have the encoder's centre
     frozen_blocks: int  # blocks of the trunk that gave the features and are not trained
-    digest: str  # of rows, features and embeddings, for the identity of a run
+    digest: str  # of features and embeddings, for the identity of a run
 
 
 def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
-    """The rows to train on, checked once more for what is held out, and what is held out."""
+    """The rows to train on, and what is held out."""
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
     photos = photo_files(folder)
@@ -223,10 +226,7 @@ def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
         captions += labels
         photos = replace(photos, files={**photos.files, **files})
     held = held_out_photos(data, [*photos.names, *(caption.name for caption in captions)])
-    rows = training_rows(
-        captions, photos, held, most_photos=settings.most_photos, captionless=settings.captionless
-    )
-    rows.check(held)
+    rows = training_rows(captions, photos, held, most_photos=settings.most_photos)
     _refuse_look_alikes(rows, held, folder)
     return rows, held
 
@@ -270,14 +270,16 @@ def prepare(
 
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
-        views = photo_features(rows.photos, frozen, folder, settings.views, settings.view_settings)
-        captions = caption_embeddings(
-            rows.photos, encode, encoder.fingerprint, folder / "captions-of-photos.npy"
+        half = settings.half_precision
+        files = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
+        captions, texts = (
+            caption_embeddings(part, encode, encoder.fingerprint, folder)
+            for part in (rows.photos, rows.texts)
         )
-        texts = caption_embeddings(rows.texts, encode, encoder.fingerprint, folder / "captions-alone.npy")
-    manifests = [(folder / f"view-{view}.json").read_bytes() for view in range(settings.views)]
-    digest = xxhash.xxh3_128(b"\0".join([*manifests, captions.digest.encode(), texts.digest.encode()]))
-    return TrainingData(rows, views, captions, texts, tower, blocks, digest.hexdigest())
+    names = [*(path.name for path in files), captions.digest, texts.digest]
+    views = [np.load(path, mmap_mode="r") for path in files]
+    digest = xxhash.xxh3_128_hexdigest("\0".join(names).encode())
+    return TrainingData(views, captions, texts, tower, blocks, digest)
 
 
 def small_picture(image: Image.Image) -> np.ndarray:

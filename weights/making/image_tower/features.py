@@ -1,9 +1,8 @@
 """Photos → what the frozen half of the trunk gives for each view, computed once, in memory-mapped files.
 
-A view is a file `view-0.npy` of (photos, channels, height, width) in float16, with `view-0.json` beside it,
-which is written last: the photos, the settings and the digest of the frozen half. A run that is killed
-computes the view again that it was at. The trunk's other half shares its layers, so that the trunk is trained
-with it.
+A view is a file `view-0-….npy` of (photos, channels, height, width) in float16, named by the digest of what
+it is made of. A run that is killed computes the view again that it was at. The trunk's other half, which is
+trained, shares its layers.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ import math
 import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import xxhash
 from PIL import Image
 from torch import nn
 from torch.nn import functional as F
@@ -31,14 +30,14 @@ from capscore.backbones.embedded.image_tower import (
     Stage,
     photo_pixels,
 )
-from capscore.errors import CapscoreError, ImageError, InputError
+from capscore.errors import ImageError, InputError
 from capscore.files.console import progress_bar
-from capscore.files.write import write_text
 from capscore.images.load import load_image
 from weights.making.held_out import Photo
 from weights.making.image_tower.rows import PhotoRow
 
-_FORMAT = 1
+_FORMAT = 2
+_AT_ONCE = 32
 # Smallest share of the photo's area in a crop.
 LEAST_AREA = 0.45
 # Largest logarithm of a crop's stretch, width over height, relative to the photo's.
@@ -49,58 +48,46 @@ BRIGHTNESS = 18.0
 GREY_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class ViewSettings:
-    """How photos become features."""
-
-    side: int = 256  # pixels
-    seed: int = 0  # of the random views
-    batch_size: int = 32
-    half_precision: bool = True  # random views in bfloat16; the whole photo is always in float32
-
-
 def photo_features(
-    rows: Sequence[PhotoRow], network: nn.Module, folder: Path, views: int, settings: ViewSettings
-) -> list[np.ndarray]:
-    """The features of all views, computed where they are not in the folder, by the frozen half of the trunk.
+    rows: Sequence[PhotoRow],
+    network: nn.Module,
+    folder: Path,
+    views: int,
+    *,
+    side: int = 256,
+    half_precision: bool = True,
+) -> list[Path]:
+    """Files of the features of all views, computed where they are not in the folder.
 
-    Per view, the whole photo and `views` − 1 random ones, a memory-mapped array (photos, channels, height,
-    width) of float16. CapscoreError if the folder holds features of other photos, settings or weights;
-    InputError if a photo cannot be read, or its features are not finite.
+    Per view, the whole photo and `views` − 1 random ones, an array (photos, channels, height, width) of
+    float16 by `network`, the frozen half of the trunk. The digest of photos, weights and settings is in the
+    name. Random views are computed in bfloat16 if wanted, the whole photo always in float32. InputError if a
+    photo cannot be read, or its features are not finite.
     """
     network = network.eval().to(memory_format=torch.channels_last)
-    described = {
-        "format": _FORMAT,
-        "network": weights_digest(network),
-        "settings": asdict(settings),
-        "photos": [[row.name, row.file.stat().st_size if row.file else 0] for row in rows],
-    }
-    found = []
-    for view in range(views):
-        path, manifest = folder / f"view-{view}.npy", folder / f"view-{view}.json"
-        content = json.dumps({**described, "view": view})
-        if not manifest.exists():
+    photos = [[row.name, row.file.stat().st_size if row.file else 0] for row in rows]
+    described = json.dumps([_FORMAT, weights_digest(network), side, half_precision, photos])
+    digest = xxhash.xxh3_64_hexdigest(described.encode())
+    paths = [folder / f"view-{view}-{digest}.npy" for view in range(views)]
+    for view, path in enumerate(paths):
+        if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            _compute(rows, network, path, view, settings)
-            write_text(manifest, content, "list of features")
-        elif manifest.read_text(encoding="utf-8") != content:
-            raise CapscoreError(f"{folder} holds features of other photos, settings or weights: give another")
-        found.append(np.load(path, mmap_mode="r"))
-    return found
+            partial = path.with_suffix(".partial")
+            _compute(rows, network, partial, view, side, half_precision and view > 0)
+            partial.rename(path)
+    return paths
 
 
 def _compute(
-    rows: Sequence[PhotoRow], network: nn.Module, path: Path, view: int, settings: ViewSettings
+    rows: Sequence[PhotoRow], network: nn.Module, path: Path, view: int, side: int, half: bool
 ) -> None:
     """Write one view's file; the next batch is decoded meanwhile."""
-    starts = range(0, len(rows), settings.batch_size)
     array = None
     with progress_bar(f"View {view}", len(rows)) as advance, ThreadPoolExecutor(1) as ahead:
-        coming = ahead.submit(_pixels, rows, 0, view, settings)
-        for start in starts:
+        coming = ahead.submit(_pixels, rows, 0, view, side)
+        for start in range(0, len(rows), _AT_ONCE):
             pixels = coming.result()
-            coming = ahead.submit(_pixels, rows, start + settings.batch_size, view, settings)
-            half = settings.half_precision and view > 0
+            coming = ahead.submit(_pixels, rows, start + _AT_ONCE, view, side)
             with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16, enabled=half):
                 computed = network(pixels).float().contiguous().numpy()
             with np.errstate(over="ignore"):
@@ -118,33 +105,33 @@ def _compute(
         array.flush()
 
 
-def _pixels(rows: Sequence[PhotoRow], start: int, view: int, settings: ViewSettings) -> torch.Tensor:
+def _pixels(rows: Sequence[PhotoRow], start: int, view: int, side: int) -> torch.Tensor:
     views = []
-    for number, row in enumerate(rows[start : start + settings.batch_size], start):
+    for number, row in enumerate(rows[start : start + _AT_ONCE], start):
         try:
             image = load_image(row.file)
         except ImageError as error:
             raise InputError(f"{row.photo}: {error.message}", row=number, field="photos") from None
-        views.append(view_pixels(image, row.photo, view, side=settings.side, seed=settings.seed))
+        views.append(view_pixels(image, row.photo, view, side))
     if not views:
         return torch.zeros(0)
     return torch.from_numpy(np.stack(views)).contiguous(memory_format=torch.channels_last)
 
 
-def view_pixels(image: Image.Image, photo: Photo, view: int, *, side: int, seed: int) -> np.ndarray:
+def view_pixels(image: Image.Image, photo: Photo, view: int, side: int) -> np.ndarray:
     """The pixels of a view, as the network reads them, float32 (3, side, side) in [−1, 1].
 
     View 0 is the whole photo, resized as the backbone does; others are random, drawn by the photo's number.
 
     >>> image = Image.new("RGB", (300, 200), (255, 0, 0))
-    >>> view_pixels(image, Photo("flickr", 1), 0, side=4, seed=0)[:, 0, 0].tolist()
+    >>> view_pixels(image, Photo("flickr", 1), 0, 4)[:, 0, 0].tolist()
     [1.0, -1.0, -1.0]
     """
     size = (side, side)
     if view == 0:
         return photo_pixels(image, side).numpy()
     # a digest that is the same in every process, unlike Python's hash
-    chance = np.random.default_rng([seed, view, zlib.crc32(photo.collection.encode()), photo.number])
+    chance = np.random.default_rng([0, view, zlib.crc32(photo.collection.encode()), photo.number])
     box = _crop(image.width, image.height, chance)
     pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR, box=box), dtype=np.float32)
     if chance.random() < 0.5:

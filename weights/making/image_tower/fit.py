@@ -12,7 +12,7 @@ photo away from captions that fit it as well, and agrees less with people.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,13 +26,12 @@ from capscore.backbones.base import PUBLISHED_W
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import CapscoreError, Setting
-from capscore.files.write import whole_file
 from training.data.batches import ShuffledBatches
 from training.engine.loop import RunResult, run
 from training.engine.processes import Gather, main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
-from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter
+from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter, stored
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.settings import ImageTowerSettings
 
@@ -44,10 +43,8 @@ _NO_IDENTITY = (
     "coco",
     "labelled",
     "features",
-    "features_batch",
     "name",
     "license",
-    "data_license",
 )
 # Photos that the scale of cosines is measured on.
 _SCALE_PHOTOS = 1000
@@ -74,9 +71,12 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
         memory_format=torch.channels_last
     )
     draws = CaptionDraws(data.captions, LANGUAGES, settings.english_share)
-    with main_process_first():  # the others find the files
-        adapter = _adapter(settings, data, out)
+    with main_process_first():  # the others find the file
         shares = _shares(settings, data, half, out) if settings.names_weight else None
+    say("learning the text adapter")
+    # as much English as any other language, because the adapter is for all of them
+    even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
+    adapter = learned_adapter(even, tower.config.dim, settings.adapter_share, seed=settings.seed)
     with torch.no_grad():
         tower.text.adapter.weight.copy_(adapter)
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
@@ -103,29 +103,6 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
     return Fitted(result, tower, measured_w(data, half, draws, measured))
 
 
-def _adapter(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Tensor:
-    """The text adapter; read from `out` where a run that is continued has learned it."""
-    key = xxhash.xxh3_64_hexdigest(f"{data.digest} {settings.adapter_share} {settings.seed}".encode())
-
-    def learned() -> np.ndarray:
-        # as much English as any other language, because the adapter is for all of them
-        even = [CaptionDraws(found, LANGUAGES) for found in (data.captions, data.texts)]
-        say("learning the text adapter")
-        dim = data.tower.config.dim
-        return learned_adapter(even, dim, settings.adapter_share, seed=settings.seed).numpy()
-
-    return torch.from_numpy(_stored(out / f"adapter-{key}.npy", learned))
-
-
-def _stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
-    """An array from its file, which is written first where a run that is continued has not written it."""
-    if not path.exists():
-        found = computed()
-        with whole_file(path, path.stem, make_folders=True) as stream:
-            np.save(stream, found)
-    return np.load(path)
-
-
 def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
     """Shares of ImageNet's classes in each whole photo, float16 (photos, classes), by the trunk as published.
 
@@ -139,14 +116,14 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
             rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
             with (
                 torch.inference_mode(),
-                torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps),
+                torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision),
             ):
                 maps = half(rows.contiguous(memory_format=torch.channels_last)).float()
                 logits = data.tower.head.classes(maps.mean(dim=(2, 3))).float()
             found.append(logits.softmax(dim=-1).cpu().numpy().astype(np.float16))
         return np.concatenate(found)
 
-    return _stored(out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy", computed)
+    return stored(out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy", computed)
 
 
 def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
@@ -236,7 +213,7 @@ class ContrastLoss:
         captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
         # rows of float16 are read as they are, and computed with in the precision of the loop
         read = torch.from_numpy(features).to(device).float()
-        with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision_steps):
+        with torch.autocast(device.type, torch.bfloat16, enabled=settings.half_precision):
             maps = self.half(read.contiguous(memory_format=torch.channels_last))
             photos = tower.embed(maps).float()
             if settings.region_weight:

@@ -6,9 +6,8 @@
         --label 'n[0-9]+_(.+)[.]JPEG$' --out imagenet.jsonl --name ImageNet --license "for research only"
 
 In: a folder inside the folder of photos. The label is the photo's own folder, or what --label finds in its
-path. Out: JSONL rows of file, caption and language for the recipe's
-setting `labelled`, two per photo, and their source for the card in `….sources.json`. Captioned photos show
-people, dogs and kitchens; of most other things only photos such as these have any.
+path. Out: JSONL rows of file, caption and language for the recipe's setting `labelled`, two per photo, and
+their source for the card in `….sources.json`.
 """
 
 from __future__ import annotations
@@ -33,11 +32,7 @@ _OF_FOLDER = r"([^/]+)/[^/]+$"
 
 
 def labelled_photos(
-    photos: Path,
-    folder: str,
-    *,
-    label: str = _OF_FOLDER,
-    most: int | None = None,
+    photos: Path, folder: str, *, label: str = _OF_FOLDER, most: int | None = None
 ) -> dict[str, str]:
     """Path of each photo of a folder in `photos` → its label, with spaces for underscores, in this order.
 
@@ -103,9 +98,7 @@ def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Pho
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--folder", required=True, help="folder in it whose photos have labels")
     parser.add_argument(

@@ -5,38 +5,38 @@
 
 In: COCO's official annotations of instances. Out: JSONL rows of photo, caption and language for the recipe's
 setting `coco`, two per photo, with its things in two orders, and their source for the card in
-`objects.jsonl.sources.json`. With --data, the folder of official files, photos that are held out are left
-out; without it the recipe refuses the first of them. Most photos of COCO come here without captions.
+`objects.jsonl.sources.json`; photos that are held out, by the official files in DATA, are left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from capscore.errors import InputError
+from capscore.benchmarks.data.annotation_files import AnnotationSource
 from training.engine.config import main as run_as_command
 from weights.making.held_out import Photo, held_out_photos
 from weights.making.jsonl import write_lines, write_sources
 
 
 def things_of(path: Path) -> dict[int, list[str]]:
-    """Number of each COCO photo → the names of its things, each once, in alphabetical order."""
+    """Number of each COCO photo → the names of its things, each once, in alphabetical order.
+
+    AnnotationError names an entry that is damaged.
+    """
+    document = AnnotationSource(path).json()
+    names = {entry.integer("id"): entry.identifier("name") for entry in document.rows("categories")}
     found: dict[int, set[str]] = {}
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-        names = {category["id"]: category["name"] for category in read["categories"]}
-        for entry in read["annotations"]:
-            found.setdefault(entry["image_id"], set()).add(names[entry["category_id"]])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        said = f"{path}: {type(error).__name__}: {error}; expected COCO's annotations of instances"
-        raise InputError(said) from None
-    return {number: sorted(names) for number, names in sorted(found.items())}
+    for entry in document.rows("annotations"):
+        category = entry.integer("category_id")
+        if category not in names:
+            raise entry.wrong("category_id", "the id of one of its categories")
+        found.setdefault(entry.integer("image_id"), set()).add(names[category])
+    return {number: sorted(own) for number, own in sorted(found.items())}
 
 
 def described(names: Sequence[str]) -> str:
@@ -62,18 +62,14 @@ def captions(things: dict[int, list[str]], *, seed: int = 0) -> Iterator[dict[st
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--labels", type=Path, required=True, help="COCO's annotations of instances")
-    parser.add_argument("--data", type=Path, help="folder of the official files of what is held out")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the official files")
     parser.add_argument("--out", type=Path, required=True, help="JSONL file to write")
     options = parser.parse_args(argv)
+    held = held_out_photos(options.data).sets
     things = things_of(options.labels)
-    if options.data is not None:
-        held = held_out_photos(options.data).sets
-        things = {number: own for number, own in things.items() if Photo("coco", number) not in held}
-    rows = list(captions(things))
+    rows = list(captions({n: own for n, own in things.items() if Photo("coco", n) not in held}))
     source = {"name": "COCO, annotated things", "license": "CC BY 4.0", "url": "https://cocodataset.org"}
     write_sources(options.out, [{**source, "rows": len(rows)}])
     write_lines(options.out, rows)

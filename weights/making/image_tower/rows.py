@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,19 +64,13 @@ class TrainingRows:
 
     photos: list[PhotoRow]  # with pixels
     texts: list[PhotoRow]  # without pixels, two captions or more
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # (source, language) of captions
-    left_out: Counter[tuple[str, str]] = field(default_factory=Counter)  # (source, reason) of captions
+    counts: Counter[tuple[str, str]]  # (source, language) of captions
+    left_out: Counter[tuple[str, str]]  # (source, reason) of captions of photos that are held out
 
     @property
     def languages(self) -> list[str]:
         """Languages of the captions, in alphabetical order."""
         return sorted({language for _, language in self.counts})
-
-    def check(self, held: HeldOut) -> None:
-        """Raise InputError if a row is of a photo that may not be trained on."""
-        for part in (self.photos, self.texts):
-            for row, item in enumerate(part):
-                held.refuse(item.photo, item.name, item.source, row)
 
 
 @dataclass(frozen=True)
@@ -189,14 +183,9 @@ def stated_caption(row: Row) -> tuple[str, str]:
 
 
 def training_rows(
-    captions: Iterable[Caption],
-    photos: PhotoFiles,
-    held: HeldOut,
-    *,
-    most_photos: int | None = None,
-    captionless: bool = False,
+    captions: Iterable[Caption], photos: PhotoFiles, held: HeldOut, *, most_photos: int | None = None
 ) -> TrainingRows:
-    """Captions and photos → rows, without what is held out; with `captionless`, of photos without one too.
+    """Captions and photos → rows, without what is held out.
 
     Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption, or a file made
     for the training has one of a photo held out.
@@ -212,10 +201,6 @@ def training_rows(
         else:
             of_language = found.setdefault(photo, {}).setdefault(caption.language, {})
             of_language.setdefault(caption.text.casefold(), caption)
-    if captionless:
-        for photo, name in photos.files.items():
-            if not held.reason(photo, name):
-                found.setdefault(photo, {})
     seen, texts = [], []
     for photo, own in sorted(found.items()):
         rows = {language: tuple(item.text for item in same.values()) for language, same in own.items()}
@@ -225,12 +210,14 @@ def training_rows(
         elif sum(map(len, rows.values())) > 1:
             first = next(iter(next(iter(own.values())).values()))
             texts.append(PhotoRow(photo, first.name, None, first.source, rows))
-    if not any(row.captions for row in seen):
+    if not seen:
         raise InputError("no caption is of a photo that is there and may be trained on", field="photos")
     if most_photos is not None and most_photos < len(seen):
         seen = [seen[index * len(seen) // most_photos] for index in range(most_photos)]
-    counts: Counter[tuple[str, str]] = Counter()
-    for row in (*seen, *texts):
-        for same in found.get(row.photo, {}).values():
-            counts.update((item.source, item.language) for item in same.values())
+    counts = Counter(
+        (item.source, item.language)
+        for row in (*seen, *texts)
+        for same in found[row.photo].values()
+        for item in same.values()
+    )
     return TrainingRows(seen, texts, counts, left_out)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from capscore.errors import CapscoreError
 from training.engine.loop_settings import LoopSettings, require
-from weights.making.image_tower.features import ViewSettings
 from weights.making.image_tower.rows import SOURCES
 
 # What is expected → settings of which it is, and the test.
 _RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
-    "at least 1": ("views features_batch frozen_stages recent most_photos", lambda value: value >= 1),
-    "at least 0": ("views_seed region_weight pair_weight names_weight", lambda value: value >= 0),
+    "at least 1": ("views frozen_stages recent most_photos", lambda value: value >= 1),
+    "at least 0": ("region_weight pair_weight names_weight", lambda value: value >= 0),
     "a number above 0": ("head_learning_rate logit_scale softness", lambda value: value > 0),
     "a number from 0 to below 1": ("average_decay dropout english_share", lambda value: 0 <= value < 1),
     "a number from 0 to 1": ("soft_share adapter_share", lambda value: 0 <= value <= 1),
@@ -35,17 +34,13 @@ class ImageTowerSettings(LoopSettings):
         labelled: Files of labelled photos, JSONL rows of file, caption and language, as
             `weights.making.image_tower.labelled` writes them; files are paths in `photos`.
         sources: Official sources of captions.
-        captionless: Whether photos without captions are rows too.
         most_photos: Most photos, evenly spread over them; None for all.
         features: Folder of the features; None for one in `out`. Several runs may share it.
         views: Number of views of a photo: the whole photo and random ones.
-        views_seed: Seed for the random views; the seed of the loop does not change the features.
-        half_precision: Whether the features of random views are computed in bfloat16.
-        features_batch: Photos at once while features are computed.
         least_part: Smallest side of the random part of a view's features that a step reads, as a share of
             theirs; half of the parts are mirrored. 1 for the features as they are.
-        half_precision_steps: Whether the trunk and the head are trained in bfloat16. CPUs that have it take
-            half the time.
+        half_precision: Whether random views are computed, and the trunk and the head trained, in bfloat16.
+            CPUs that have it take half the time.
         train_depthwise: Whether the trunk's depthwise convolutions are trained too. Their gradients take a
             third of a step on a CPU.
         text_encoder: Backbone whose text encoder embeds the captions.
@@ -67,7 +62,6 @@ class ImageTowerSettings(LoopSettings):
         dropout: Dropout in the head, from 0 to below 1.
         name: Name of the model for its card; "" for the name of the folder `out`.
         license: Licence of the weights, as the Hub writes it.
-        data_license: Licence of files of captions that state none.
     """
 
     out: str = ""
@@ -77,15 +71,11 @@ class ImageTowerSettings(LoopSettings):
     coco: list[str] = field(default_factory=list)
     labelled: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=lambda: list(SOURCES))
-    captionless: bool = False
     most_photos: int | None = None
     features: str | None = None
     views: int = 4
-    views_seed: int = 0
-    half_precision: bool = True
-    features_batch: int = 32
     least_part: float = 1.0
-    half_precision_steps: bool = True
+    half_precision: bool = True
     train_depthwise: bool = False
     text_encoder: str = "embedded-free"
     frozen_stages: int = 4
@@ -103,7 +93,6 @@ class ImageTowerSettings(LoopSettings):
     dropout: float = 0.3
     name: str = ""
     license: str = "cc-by-nc-4.0"
-    data_license: str = "unknown"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -117,13 +106,6 @@ class ImageTowerSettings(LoopSettings):
         require(self.frozen_stages <= 7, "frozen_stages", self.frozen_stages, "at most 7, all of them")
         right = bool(self.sources) and set(self.sources) <= set(SOURCES)
         require(right, "sources", self.sources, f"a list of {', '.join(SOURCES)}")
-
-    @property
-    def view_settings(self) -> ViewSettings:
-        """How photos become features."""
-        return ViewSettings(
-            seed=self.views_seed, batch_size=self.features_batch, half_precision=self.half_precision
-        )
 
     @property
     def features_folder(self) -> Path:

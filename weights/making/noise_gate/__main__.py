@@ -114,7 +114,7 @@ def _finish(
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
     numbers, kept = check(network, curve), curved(openness, curve)
-    languages = check.by_group(kept, "language")
+    languages = check.by_language(kept)
     tuned.save_tuned(
         backbone,
         out,
@@ -135,7 +135,6 @@ def _finish(
         "n_validation": n_captions[1],
         "validation": numbers,
         "curve": list(curve),
-        "styles": check.by_group(kept, "style"),
         "languages": languages,
     }
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")

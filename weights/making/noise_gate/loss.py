@@ -9,7 +9,7 @@ kind of noise, and L_touched that of the tokens which it touched: many small ans
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,31 +118,23 @@ class NoiseGateCheck:
         return np.concatenate(found)
 
     def __call__(self, model: nn.Module, curve: tuple[float, float] = (1.0, 1.0)) -> dict[str, float]:
-        """Numbers by name: "kept_right", "below_half" of right texts, and of each kind of noise the mean
-        share that is kept, "kept_<kind>", beside what it should be, "wanted_<kind>"."""
+        """Numbers by name: the mean share that is kept of right texts, "kept_right", and of each kind of
+        noise, "kept_<kind>"; and the share of right texts that keep less than half, "below_half"."""
         kept = curved(self.openness(model), curve)
-        numbers = {
-            "kept_right": float(kept[self.right].mean()),
-            "below_half": float((kept[self.right] < 0.5).mean()),
-        }
-        taken = np.array([sample.taken for sample in self.samples])
-        for number, kind in enumerate(FOUND[1:], 1):
-            own = np.array([sample.found == number for sample in self.samples])
-            if own.any():
-                numbers[f"kept_{kind}"] = float(kept[own].mean())
-                numbers[f"wanted_{kind}"] = 1 - float(taken[own].mean())
-        return numbers
-
-    def by_group(self, kept: np.ndarray, group: str) -> dict[str, tuple[int, float, float]]:
-        """ "style" or "language" → of its right samples the number, the mean kept, the share below half."""
-        rows: dict[str, list[float]] = defaultdict(list)
-        for sample, share in zip(self.samples, kept.tolist(), strict=True):
-            if sample.found == 0:
-                rows[getattr(sample, group)].append(share)
+        found = np.array([sample.found for sample in self.samples])
+        kinds = {f"kept_{kind}": kept[found == number] for number, kind in enumerate(FOUND)}
+        numbers = {name: float(own.mean()) for name, own in kinds.items() if len(own)}
         return {
-            name: (len(own), float(np.mean(own)), float(np.mean(np.array(own) < 0.5)))
-            for name, own in sorted(rows.items())
+            "kept_right": numbers.pop(f"kept_{FOUND[0]}", math.nan),
+            "below_half": float((kept[self.right] < 0.5).mean()),
+            **numbers,
         }
+
+    def by_language(self, kept: np.ndarray) -> dict[str, tuple[int, float]]:
+        """Language → of its right samples the number and the mean share that is kept."""
+        languages = np.array([sample.language for sample in self.samples])
+        groups = {language: kept[self.right & (languages == language)] for language in np.unique(languages)}
+        return {str(name): (len(own), float(own.mean())) for name, own in groups.items() if len(own)}
 
     def best_curve(self, openness: np.ndarray, keep_right: float) -> tuple[float, float]:
         """The curve with which noise takes most, while right texts of the language that keeps least keep

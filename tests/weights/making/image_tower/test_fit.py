@@ -13,13 +13,11 @@ import torch
 
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
 from capscore.errors import CapscoreError
-from weights.making.held_out import Photo
 from weights.making.image_tower import data as training_data
 from weights.making.image_tower import fit as fitting
 from weights.making.image_tower.data import CaptionDraws, CaptionEmbeddings, TrainingData
 from weights.making.image_tower.features import TrainedHalf
 from weights.making.image_tower.fit import ContrastLoss, Learner, fit
-from weights.making.image_tower.rows import PhotoRow, TrainingRows
 from weights.making.image_tower.settings import ImageTowerSettings
 
 SMALL = ImageTowerConfig(
@@ -59,27 +57,20 @@ def embeddings(rows, languages, captions, seed, without=None) -> CaptionEmbeddin
     return CaptionEmbeddings(found.astype(np.float16), offsets, f"captions {seed}")
 
 
-def data(texts=TEXTS) -> TrainingData:
+def data() -> TrainingData:
     """Features that show which photo it is: channels are its own random numbers."""
     chance = np.random.default_rng(7)
     base = 2 * chance.normal(size=(PHOTOS, 8, 1, 1))
     views = [(base + 0.1 * chance.normal(size=(PHOTOS, 8, 4, 4))).astype(np.float16) for _ in range(3)]
-    captions = {"en": ("A dog.", "Dogs."), "zh": ("一只狗。",)}
-    rows = [
-        PhotoRow(Photo("flickr", n), f"{n}.jpg", None, "flickr8k", {} if n == 5 else captions)
-        for n in range(PHOTOS)
-    ]
-    alone = [PhotoRow(Photo("flickr", 100 + n), "x.jpg", None, "multi30k", captions) for n in range(texts)]
     torch.manual_seed(0)
     eye = ImageTower(SMALL)
     with torch.no_grad():  # random layers so small would lose most of what they read
         for name, tensor in eye.trunk.named_parameters():
             tensor.mul_(2.5) if name.endswith("weight") else tensor.uniform_(0.0, 0.5)
     return TrainingData(
-        rows=TrainingRows(rows, alone),
         views=views,
         captions=embeddings(PHOTOS, ("en", "zh"), 2, 1, without=5),
-        texts=embeddings(texts, ("en", "de") if texts else (), 1, 2),
+        texts=embeddings(TEXTS, ("en", "de"), 1, 2),
         tower=eye,
         frozen_blocks=1,
         digest="features",
@@ -104,7 +95,7 @@ def settings(out, **changes) -> ImageTowerSettings:
         checkpoint_every=2,
         log_every=3,
         views=3,
-        half_precision_steps=False,
+        half_precision=False,
         train_depthwise=True,
     )
     return replace(plain, **changes)
@@ -293,53 +284,25 @@ def test_photos_find_their_captions_afterwards(tmp_path):
     assert fitted.w == pytest.approx(fitting.measured_w(given, half, draws, CAPTIONED), abs=1e-6)
 
 
-class Killed(Exception):
-    pass
-
-
-def test_a_killed_fit_ends_with_the_same_weights(tmp_path, monkeypatch):
+def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
     whole = fit(settings(tmp_path / "whole"), data(), tmp_path / "whole")
-    calls, step = [], fitting.ContrastLoss.__call__
-
-    def kill(self, *arguments):
-        calls.append(1)
-        if len(calls) > 3:
-            raise Killed
-        return step(self, *arguments)
-
-    with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(fitting.ContrastLoss, "__call__", kill)
-        fit(settings(tmp_path / "part"), data(), tmp_path / "part")
-    part = fit(settings(tmp_path / "part"), data(), tmp_path / "part")
-    assert part.run.resumed_from == 2 and part.run.step == whole.run.step == 6
-    torch.testing.assert_close(part.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
-    assert part.w == pytest.approx(whole.w, abs=1e-6)
-
-
-def test_the_adapter_is_learned_first_and_kept_and_other_data_do_not_continue(tmp_path):
-    def stopped(out, texts=TEXTS, **changes):
-        given = data(texts)
-        fitted = fit(settings(out, max_minutes=1e-9, **changes), given, out)
-        assert not fitted.run.finished and fitted.w == 2.5
-        return given.tower.text.adapter.weight
-
-    learned = stopped(tmp_path / "half")
-    assert learned.abs().max() > 1e-3
-    torch.testing.assert_close(stopped(tmp_path / "half"), learned, atol=0, rtol=0)
-    # half of it is kept
-    torch.testing.assert_close(stopped(tmp_path / "whole", adapter_share=1.0), 2 * learned, atol=1e-6, rtol=0)
-    assert stopped(tmp_path / "none", texts=0, adapter_share=0.0).abs().max() == 0
+    stopped = data()
+    half = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped, tmp_path / "part")
+    assert not half.run.finished and half.w == 2.5
     for changes, digest, message in (
         ({}, "other", "data_digest"),
-        ({"logit_scale": 20.0}, "features", "logit_scale"),
+        ({"logit_scale": 20.0}, "features", "logit"),
     ):
         with pytest.raises(CapscoreError, match=message):
-            fit(settings(tmp_path / "half", **changes), replace(data(), digest=digest), tmp_path / "half")
-
-
-def test_nan_stops_and_names_the_batch(tmp_path):
+            fit(settings(tmp_path / "part", **changes), replace(data(), digest=digest), tmp_path / "part")
+    part = fit(settings(tmp_path / "part"), data(), tmp_path / "part")
+    assert part.run.resumed_from and part.run.step == whole.run.step == 6
+    torch.testing.assert_close(part.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
+    assert part.w == pytest.approx(whole.w, abs=1e-6)
+    # the adapter is learned before the first step, and a share of it is kept
+    learned = stopped.tower.text.adapter.weight
+    torch.testing.assert_close(part.tower.text.adapter.weight, learned, atol=0, rtol=0)
     given = data()
-    for view in given.views:
-        view[9] = np.nan
-    with pytest.raises(CapscoreError, match=r"epoch 1, step \d: loss is nan.*rows.*: .*9"):
-        fit(settings(tmp_path), given, tmp_path)
+    fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given, tmp_path / "own")
+    torch.testing.assert_close(given.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
+    assert learned.abs().max() > 1e-3

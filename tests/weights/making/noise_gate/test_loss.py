@@ -57,12 +57,17 @@ def test_a_curve_needs_right_texts_and_strong_noise(rows):
         NoiseGateCheck(rows).best_curve(np.full(len(rows), 0.5), 0.1)
 
 
-def test_groups_count_right_texts_alone():
-    check = NoiseGateCheck([sample(0, 0, "en"), sample(0, 0, "fr"), sample(0.5, 1, "fr")])
-    kept = np.array(
-        [{"en": 0.25, "fr": 1.0}[row.language] if row.found == 0 else 0.0 for row in check.samples]
+def test_languages_count_right_texts_alone_and_kinds_are_apart(monkeypatch):
+    check = NoiseGateCheck(
+        [sample(0, 0, "en"), sample(0, 0, "fr"), sample(0.5, 1, "fr"), sample(0.5, 2, "de")]
     )
-    assert check.by_group(kept, "language") == {"en": (1, 0.25, 1.0), "fr": (1, 1.0, 0.0)}
+    kept = np.array(
+        [{"en": 0.25, "fr": 1.0}.get(row.language, 0.0) * (1 - row.taken) for row in check.samples]
+    )
+    assert check.by_language(kept) == {"en": (1, 0.25), "fr": (1, 1.0)}
+    monkeypatch.setattr(check, "openness", lambda model: kept)
+    expected = {"kept_right": 0.625, "below_half": 0.5, "kept_repetition": 0.5, "kept_removal": 0.0}
+    assert check(None) == expected
 
 
 def test_the_direction_leans_away_from_the_mean_by_hand():

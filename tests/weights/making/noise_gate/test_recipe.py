@@ -9,11 +9,10 @@ import pytest
 import yaml
 
 import capscore
-from capscore import CapscoreError, InputError, load_backbone
+from capscore import CapscoreError, load_backbone
 from capscore.backbones import tuned
 from training.engine.config import parse
-from training.engine.model_card import CARD
-from weights.making import cards
+from training.engine.model_card import CARD, read_card
 from weights.making.noise_gate.__main__ import main, split_texts, train
 from weights.making.noise_gate.settings import NoiseGateSettings
 
@@ -73,6 +72,9 @@ def test_settings_result_and_card_say_what_was_done(trained):
     card = (trained / CARD).read_text(encoding="utf-8")
     assert "# tiny gate" in card and "| own captions | Apache-2.0 | 12 | training |" in card
     assert "Held out: photos of the test; the captions of 40% of the photos" in card
+    numbers = {(row.metric, row.language): row for row in read_card(trained).results}
+    assert numbers["kept_right", ""].value == result["validation"]["kept_right"]
+    assert numbers["kept_right", "de"].rows == result["languages"]["de"][0]
 
 
 def test_the_direction_is_that_of_training_captions_of_other_photos_than_validation(
@@ -156,40 +158,3 @@ def test_the_shipped_settings_are_read(marked, name):
         "",
     )
     assert len(given.language_shares) == 15 and given.source_shares["tatoeba"] < 1
-
-
-def figures(backbone: str) -> dict:
-    alarms = {"n": 50, "below_half": 0.01, "kept": 0.99, "not_scored": 0}
-    own = {"drops": {"substitution": -0.75}, "average": -0.9, "styles": {"given": alarms, "unknown": alarms}}
-    results = {"mcs@embedded": {"drops": {"substitution": -0.02}, "average": -0.2, "styles": {}}, "gate": own}
-    return {
-        "backbones": [backbone],
-        "sets": [{"title": "Flickr8k test", "language": "en", "n_captions": 50, "results": results}],
-        "models": {"thumb": {"gate": alarms}, "all": {"gate": alarms}},
-        "agreement": {"Flickr8k-Expert τ_c, by photos": {"gate": [54.4, 54.3]}},
-        "search": {"search among 1,000 photos": {"gate": {"R@1": [20.0, 20.5]}}},
-    }
-
-
-def test_the_card_has_the_figures_of_these_weights_alone(trained, tmp_path):
-    revision = load_backbone(str(trained), device="cpu").revision
-    path = tmp_path / "figures.json"
-    path.write_text(json.dumps(figures(f"gate@{revision}")), encoding="utf-8")
-    card = cards.measured_card(trained, path)
-    assert {result.metric: (result.value, result.base_value) for result in card.results} == {
-        "drop_average": (-90.0, -20.0),
-        "drop_substitution": (-75.0, -2.0),
-        "false_alarms_given": (1.0, None),
-        "false_alarms_models": (1.0, None),
-        "kendall_tau_c": (54.3, 54.4),
-        "r@1": (20.5, 20.0),
-    }
-    assert [source.rows for source in card.data] == [12] and "photos of the test" in card.held_out
-    others = {
-        json.dumps(figures("gate@w0")): "figures of gate@w0, not of",
-        '{"backbones": 3}': "has no figures of weights",
-    }
-    for content, message in others.items():
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(InputError, match=message):
-            cards.measured_card(trained, path)
