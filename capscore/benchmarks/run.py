@@ -25,7 +25,6 @@ from .tasks import KeyedRows, Queries, Task, TaskOptions, task_of
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
-    from .data.builder import CaptionBenchmark
 
 # the split to measure on where none is named: the first of these that exists
 USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
@@ -173,7 +172,7 @@ def config_title(slug: str, config: str | None) -> str:
 # ---- what is read ----
 
 
-def open_benchmark(
+def read_benchmark(
     slug: str,
     config: str | None = None,
     *,
@@ -181,58 +180,48 @@ def open_benchmark(
     split: str | None = None,
     image_dir: str | Path | None = None,
     images: bool | None = None,
-) -> tuple[CaptionBenchmark, str]:
-    """A benchmark's builder, and the split to measure on.
+    options: TaskOptions | None = None,
+    readings: dict[tuple[str, str], Any] | None = None,
+) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read the rows of a benchmark: an empty run, with what reading them said, and the rows.
 
     Args:
-        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`.
+        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`. The default split is the
+            test split, or else the validation split; "all" takes the rows of every split together.
+        options: How scores will become numbers.
+        readings: What was read of the same files for other configurations; None reads them anew.
 
     Raises:
-        CapscoreError: no such benchmark, configuration or split.
+        CapscoreError: no such benchmark, configuration or split; a file is missing or damaged; two splits
+            have rows of one key.
     """
     from .data.load import benchmark_builder
 
     builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
-    names = builder.splits()
+    builder.readings = readings
+    where, names = f"{slug} ({builder.config.name})", builder.splits()
     usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
     chosen = split or next((name for name in usual if name in names), None)
-    if chosen != EVERY_SPLIT and chosen not in names:
+    if chosen is None or chosen not in (*names, EVERY_SPLIT):
         given = "name a split" if split is None else f"there is no split {split!r}"
         known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
-        raise InputError(f"{slug} ({builder.config.name}): {given}: {known}", field="split")
-    return builder, chosen
-
-
-def read_rows(builder: CaptionBenchmark, split: str) -> list[tuple[str, dict[str, Any]]]:
-    """Key and row of every example of a split, or of all splits one after the other.
-
-    Raises:
-        CapscoreError: as `run_benchmark`; two splits have rows of one key.
-    """
-    splits = builder.splits() if split == EVERY_SPLIT else (split,)
-    rows = [row for name in splits for row in builder.examples(name)]
-    twice = [key for key, n in Counter(key for key, _ in rows).items() if n > 1]
-    if twice:
-        raise InputError(
-            f"{builder.name} ({builder.config.name}): the row {twice[0]!r} is in more than one split; name "
-            f"one of {', '.join(builder.splits())}",
-            field="split",
-        )
-    return rows
-
-
-def start_run(builder: CaptionBenchmark, split: str, options: TaskOptions) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read a benchmark's rows: an empty run with what reading them said, and the rows."""
+        raise InputError(f"{where}: {given}: {known}", field="split")
     with heard() as said:
-        rows = read_rows(builder, split)
+        rows = [
+            row for name in (names if chosen == EVERY_SPLIT else [chosen]) for row in builder.examples(name)
+        ]
+    key, n = Counter(key for key, _ in rows).most_common(1)[0]
+    if n > 1:
+        several = f"{where}: the row {key!r} is in more than one split; name one of {', '.join(names)}"
+        raise InputError(several, field="split")
     run = BenchmarkRun(
-        benchmark=builder.name,
+        benchmark=slug,
         config=builder.config.name,
-        split=split,
+        split=chosen,
         version=str(builder.config.version),
         files={path.name: source.sha256() for path, source in builder.files_read.items()},
         n_rows=len(rows),
-        options=options,
+        options=options or TaskOptions(),
         notes=tuple(said),
     )
     return run, rows
@@ -248,10 +237,10 @@ def benchmark_queries(slug: str, config: str | None = None, **where: Any) -> Que
     Raises:
         CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
     """
-    builder, split = open_benchmark(slug, config, **where)
-    task = task_of(slug, builder.config.name)
+    run, rows = read_benchmark(slug, config, **where)
+    task = task_of(slug, run.config)
     task.check_takes_scores(slug)
-    return task.queries(read_rows(builder, split))
+    return task.queries(rows)
 
 
 # ---- what is measured ----
@@ -269,15 +258,13 @@ def run_benchmark(
     options: TaskOptions | None = None,
     partial: bool = False,
     compare: bool = False,
-    common_rows: bool = False,
     keep_going: bool = False,
     say: Callable[[str], None] | None = None,
 ) -> BenchmarkRun:
     """Measure metrics on a benchmark.
 
     Args:
-        slug, config, data_dir, split, image_dir: As in `capscore.load_benchmark`. The default split is the
-            test split, or else the validation split; "all" takes the rows of every split together.
+        slug, config, data_dir, split, image_dir: As in `read_benchmark`.
         metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
             the names in `Scorer.reported` name components of others. A metric asked for by its own name gets
             the latter as further rows, where the benchmark has ratings of them.
@@ -285,9 +272,8 @@ def run_benchmark(
             `mcs@BACKBONE` picks the published figures to compare with.
         options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
         partial: Whether to score only the rows whose photos (and references) are available, and say how many.
-        compare: Whether to test every metric against the first, paired by photo, where the benchmark has
-            ratings. Metrics that were scored on different rows are an error.
-        common_rows: Whether such metrics are compared on the rows that both scored instead.
+        compare: Whether to test every metric against the first, paired by photo, on the rows that both
+            scored, where the benchmark has ratings.
         keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
         say: Function that takes one line about what is being done.
 
@@ -303,13 +289,11 @@ def run_benchmark(
     if not metrics and not scores:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
     metrics, scores, say = metrics or {}, scores or {}, say or (lambda line: None)
-    builder, split = open_benchmark(
-        slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=images_for(metrics)
-    )
-    task = task_of(slug, builder.config.name)
+    where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
+    run, rows = read_benchmark(slug, config, images=images_for(metrics), options=options, **where)
+    task = task_of(slug, run.config)
     if scores:
         task.check_takes_scores(slug)
-    run, rows = start_run(builder, split, options or TaskOptions())
     # what cannot be read or run is reported before the long work starts
     theirs = [_take(run, task, rows, name, Path(path)) for name, path in scores.items()]
     ready = {}
@@ -321,7 +305,7 @@ def run_benchmark(
         with _skipping(run, name, keep_going):
             run.results.extend(_measure(run, task, part, name, metrics[name], {*metrics, *scores}))
     run.results.extend(theirs)
-    return compare_results(run, common_rows=common_rows) if compare else run
+    return _compare(run, task) if compare else run
 
 
 def scored_by(name: str) -> tuple[str, str]:
@@ -503,38 +487,23 @@ def heard() -> Iterator[list[str]]:
     said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
 
 
-def compare_results(run: BenchmarkRun, *, common_rows: bool = False) -> BenchmarkRun:
-    """A run with paired tests of its first result against the others.
-
-    Raises:
-        InputError: two metrics were scored on different rows, and `common_rows` is off.
-    """
-    task = task_of(run.benchmark, run.config)
+def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
+    """A run with paired tests of its first result against the others, on the rows that both scored."""
     notes = [] if len(run.results) > 1 else ["nothing is compared: a comparison needs two metrics"]
     by_row = [_scores_by_row(task, result) for result in run.results]
     for result, scores in zip(run.results[1:], by_row[1:], strict=True):
-        first, first_scores = run.results[0], by_row[0]
-        pair = f"{first.metric} and {result.metric}"
-        both = first_scores.keys() & scores.keys()
-        if not common_rows and first_scores.keys() != scores.keys():
-            raise InputError(
-                f"{pair} were scored on different rows, {len(both):,} of them with both: ",
-                Setting("common_rows", True),
-                " compares them on these",
-                field="compare",
-            )
-        rows = [row for row in first.rows if row[0] in both]
+        first, pair = run.results[0], f"{run.results[0].metric} and {result.metric}"
+        common = by_row[0].keys() & scores.keys()
+        rows = [row for row in first.rows if row[0] in common]
         tests: list[dict[str, Any]] = []
         if rows and first.scores is not None and result.scores is not None:
-            before, after = (
-                np.concatenate([part[key] for key, _ in rows]) for part in (first_scores, scores)
-            )
+            before, after = (np.concatenate([part[key] for key, _ in rows]) for part in (by_row[0], scores))
             tests = task.compare(rows, before, after, run.options)
         if not tests:
-            why = f"there is no paired test for {run.benchmark}" if both else "no row was scored by both"
+            why = f"there is no paired test for {run.benchmark}" if rows else "no row was scored by both"
             notes.append(f"{pair} are not compared: {why}")
-        elif len(both) < run.n_rows:
-            notes.append(f"{pair} are compared on {len(both):,} of {run.n_rows:,} rows")
+        elif len(rows) < run.n_rows:
+            notes.append(f"{pair} are compared on {len(rows):,} of {run.n_rows:,} rows")
         run.comparisons.extend({"metrics": [first.metric, result.metric], **test} for test in tests)
     return dataclasses.replace(run, notes=(*run.notes, *notes))
 

@@ -24,7 +24,7 @@ from ..metrics.signature import format_signature, parse_signature
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
 from .protocols.results import notes_by_config
-from .run import heard, images_for, open_benchmark, scored_by, start_run
+from .run import heard, images_for, read_benchmark, scored_by
 from .tasks import TaskOptions, check_captioned
 
 if TYPE_CHECKING:
@@ -161,13 +161,12 @@ def run_systems(
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
     where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
+    where["images"] = images_for(metrics)
     readings: dict[tuple[str, str], Any] = {}  # a file of all languages is read once
     runs, languages, notes = [], [], []
     for code in spoken:
         say(f"{slug} · {chosen[code]}")
-        builder, part = open_benchmark(slug, chosen[code], images=images_for(metrics), **where)
-        builder.readings = readings
-        run, rows = start_run(builder, part, options)
+        run, rows = read_benchmark(slug, chosen[code], options=options, readings=readings, **where)
         runs.append(run)
         languages.append(_Language(code, run.name, _common_photos(code, run.name, rows, read, common_rows)))
         n, n_all = len(languages[-1].photos), len({row["image_id"] for _, row in rows})

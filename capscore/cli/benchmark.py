@@ -93,15 +93,18 @@ def benchmark(
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
     where: dict[str, Any] = {"split": split, "image_dir": image_dir}
-    how = {"options": sampling, "common_rows": common_rows, "partial": partial, **where}
+    how = {"options": sampling, "partial": partial, **where}
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
     of_scores = {"scores": scores, "write_queries": write_queries}
     if systems or more:
         _refuse("systems", {"suite": suite, "compare": compare, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
-        how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
+        may_be_empty = metric_options.get("empty", "raise") != "raise"
+        how |= {"data_dir": data_dir, "common_rows": common_rows, "may_be_empty": may_be_empty}
         _compare_systems(systems, more or [], makers, data or [], config, how, show)
         return None
+    if common_rows:
+        raise UsageError(Setting("common_rows", True), " goes with ", Setting("systems"))
     if suite is not None:
         _refuse("suite", {**where, **of_scores, "config": config})
     _check_target(suite, data, data_dir)

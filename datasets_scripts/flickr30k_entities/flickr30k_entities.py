@@ -69,13 +69,13 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         photos = self.file(_SPLITS[split])
         with entities.annotation_folder(self._annotations()) as find:
             for photo in entities.listed_photos(photos):
-                references, phrases = _captions(find(f"Sentences/{photo}.txt"))
+                references, phrases = entities.read_sentences(find(f"Sentences/{photo}.txt"))
                 values = {
                     "image_id": f"{photo}.jpg",
                     "references": references,
                     "unrelated": None if unrelated is None else unrelated[photo],
                     "phrases": phrases,
-                    **_regions(find(f"Annotations/{photo}.xml")),
+                    **entities.read_annotation(find(f"Annotations/{photo}.xml")),
                 }
                 yield photo, values
 
@@ -98,34 +98,3 @@ class Flickr30kEntities(capscore.CaptionBenchmark):
         """Photo → which of its captions, from 0, are unrelated to it; None without the list."""
         file = self.file("unrelated") if self.data_dir is None else self.find("unrelated")
         return None if file is None else entities.unrelated_captions(file)
-
-
-def _captions(file):
-    """The five captions of a photo, and the phrases in them."""
-    captions = entities.read_sentences(file)
-    if len(captions) != 5:
-        raise file.error(f"has {len(captions)} captions, expected 5")
-    phrases = [
-        {**vars(phrase), "reference": number, "types": list(phrase.types)}
-        for number, caption in enumerate(captions)
-        for phrase in caption.phrases
-    ]
-    return [caption.text for caption in captions], phrases
-
-
-def _regions(file):
-    """Boxes, and which chains of mentions have none, of a photo; pixels as in the file, from 1."""
-    annotation = entities.read_annotation(file)
-    width, height = annotation.width, annotation.height
-    regions = {"boxes": [], "scenes": [], "without_box": [], "width": width, "height": height}
-    for thing in annotation.objects:
-        if thing.corners is None:
-            regions["scenes"] += thing.chains if thing.is_scene else ()
-            regions["without_box"] += thing.chains if thing.has_no_box else ()
-            continue
-        xmin, ymin, xmax, ymax = thing.corners
-        if not (0 <= xmin <= xmax and 0 <= ymin <= ymax and xmin <= width and ymin <= height):
-            raise entities.box_error(file, thing, annotation)
-        corners = dict(zip(entities.CORNERS, thing.corners, strict=True))
-        regions["boxes"] += [{"chain": chain, **corners} for chain in thing.chains]
-    return regions

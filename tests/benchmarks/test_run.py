@@ -178,13 +178,11 @@ def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 
 
-def test_metrics_with_different_rows_are_compared_on_common_ones_on_demand(tmp_path):
+def test_metrics_with_different_rows_are_compared_on_those_that_both_scored(tmp_path):
     rated(tmp_path)
     write_photos(tmp_path, 0, 1)
-    how = {"scores": {"a": scored(tmp_path, range(12))}, "partial": True, "compare": True}
-    with pytest.raises(InputError, match="mcs and a were scored on different rows, 6 of them with both"):
-        run(tmp_path, toy, **how)
-    found = run(tmp_path, toy, common_rows=True, **how)
+    whole = scored(tmp_path, range(12))
+    found = run(tmp_path, toy, scores={"a": whole}, partial=True, compare=True)
     assert "mcs and a are compared on 6 of 12 rows" in found.notes
     first, second = found.results
     mine = [row for row, (key, _) in enumerate(second.rows) if key in dict(first.rows)]
@@ -194,13 +192,8 @@ def test_metrics_with_different_rows_are_compared_on_common_ones_on_demand(tmp_p
     # rows with gaps are not common
     gaps = scored(tmp_path, [None if n in (3, 7) else n for n in range(12)], "gaps.jsonl")
     how = {"options": TaskOptions(bootstrap=50, missing="skip"), "compare": True}
-    files = {**{"a": tmp_path / "mine.jsonl"}, "b": gaps}
-    with pytest.raises(InputError, match="different rows, 10 of them with both"):
-        run(tmp_path, scores=files, **how)
-    assert (
-        "a and b are compared on 10 of 12 rows" in run(tmp_path, scores=files, common_rows=True, **how).notes
-    )
-    assert len(run(tmp_path, scores={"a": gaps, "b": gaps}, **how).comparisons) == 2
+    found = run(tmp_path, scores={"a": whole, "b": gaps}, **how)
+    assert "a and b are compared on 10 of 12 rows" in found.notes
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,10 @@ class AnnotationSource:
         head = f"blob {self.path.stat().st_size}\0"
         return self._digest(hashlib.sha1(head.encode(), usedforsecurity=False))
 
+    def is_published(self, known: AnnotationFile) -> bool:
+        """Whether the file has the published checksum."""
+        return self.sha256() == known.sha256 if known.sha256 else self.git_blob() == known.git_blob
+
     def _digest(self, digest: Any) -> str:
         with self.reading(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):

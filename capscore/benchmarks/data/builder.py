@@ -84,12 +84,10 @@ class BenchmarkConfig(datasets.BuilderConfig):
 
     def create_config_id(self, config_kwargs: dict, custom_features: Features | None = None) -> str:
         """Name of the cache folder; another one once a file under `data_dir` or `image_dir` has changed."""
-        config_kwargs = dict(config_kwargs)
         for name in ("data_dir", "image_dir"):
             if config_kwargs.get(name):
                 folder = _absolute(config_kwargs[name])
-                config_kwargs[name] = str(folder)
-                config_kwargs[f"{name}_state"] = _state(folder)
+                config_kwargs = {**config_kwargs, name: str(folder), f"{name}_state": _state(folder)}
         return super().create_config_id(config_kwargs, custom_features=custom_features)
 
 
@@ -220,8 +218,14 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     def splits(self) -> tuple[str, ...]:
         """The splits of this configuration that can be read from the files there are; if none can, all."""
+
+        def is_available(name: str) -> bool:
+            if self.data_dir is None:
+                return bool(self.FILES[name].url)
+            return bool(self.find(name) or self.shards(name))
+
         known = [split for split in self.SPLITS if self.split_files(split)] or self.SPLITS
-        there = [split for split in known if any(map(self._is_available, self.split_files(split)))]
+        there = [split for split in known if any(map(is_available, self.split_files(split)))]
         return tuple(there or known)
 
     def published(self, split: str) -> Mapping[str, int]:
@@ -275,16 +279,10 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
         Its names are patterns, `"data/test-*.parquet"`; the first that matches anything is taken.
         """
-        for pattern in self.FILES[name].names if self.data_dir else ():
-            paths = sorted(self.data_dir.glob(pattern)) if self.data_dir and "*" in pattern else []
-            if paths:
+        for pattern in self.FILES[name].names:
+            if self.data_dir and "*" in pattern and (paths := sorted(self.data_dir.glob(pattern))):
                 return [self._source(path) for path in paths]
         return []
-
-    def _is_available(self, name: str) -> bool:
-        if self.data_dir is None:
-            return bool(self.FILES[name].url)
-        return bool(self.find(name) or self.shards(name))
 
     def file(self, name: str) -> AnnotationSource:
         """An annotation file: the one under `data_dir`, else downloaded and checked.
@@ -292,8 +290,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         Raises:
             MissingAnnotations: it is not there and cannot be downloaded; says where it is looked for and had.
         """
-        found = self.find(name)
-        if found is not None:
+        if found := self.find(name):
             return found
         known = self.FILES[name]
         if known.url and self.data_dir is None:
@@ -323,7 +320,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             ) from error
         member = next((place.partition("::")[2] for place in known.names if "::" in place), "")
         source = self._source(path, member)
-        if (source.sha256() if known.sha256 else source.git_blob()) != (known.sha256 or known.git_blob):
+        if not source.is_published(known):
             path.unlink(missing_ok=True)
             raise AnnotationError(
                 f"{self.name}: what {known.url} gave is not the published file (its checksum differs from "
@@ -406,17 +403,17 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def checked_rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """`rows`, with every key seen once; "image" holds names to look for."""
         seen: set[str] = set()
+        problem = "there are no rows"
         for key, row in self.rows(split):
             if key in seen:
-                raise self._error(split, f"the key {key!r} appears twice")
+                problem = f"the key {key!r} appears twice"
+                seen.clear()
+                break
             seen.add(key)
             yield key, {"language": self.config.language, **row}
         if not seen:
-            raise self._error(split, "there are no rows")
-
-    def _error(self, split: str, message: str) -> AnnotationError:
-        file = " or ".join(map(str, self.files_read.values()))
-        return AnnotationError(f"{self.name} ({self.config.name}, {split}): {message}", file=file)
+            file = " or ".join(map(str, self.files_read.values()))
+            raise AnnotationError(f"{self.name} ({self.config.name}, {split}): {problem}", file=file)
 
     def _generate_examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         photos = self._photo_folders = _Photos([] if self.config.images is False else self.image_roots)
@@ -468,9 +465,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
             # what is wrong is said by the error below; this one only says that there was one
             if isinstance(error.__cause__, (CapscoreError, BenchmarkWarning)):
                 raise error.__cause__ from None
-            if isinstance(error.__cause__, OSError):
-                raise self._unwritable(error.__cause__) from error.__cause__
-            raise
+            if not isinstance(error.__cause__, OSError):
+                raise
+            raise self._unwritable(error.__cause__) from error.__cause__
         except CapscoreError:
             raise
         except OSError as error:

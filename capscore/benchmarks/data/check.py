@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,18 +75,22 @@ def check_benchmark(
     names = [config_name(slug, name) for name in configs or builder_class(slug).CONFIGS]
     if data_dir is not None and not os.path.isdir(os.path.expanduser(data_dir)):
         raise InputError(f"{data_dir} is not a folder", field="data_dir")
-    return [_check(benchmark_builder(slug, name, data_dir=data_dir, image_dir=image_dir)) for name in names]
+    checked = []
+    for name in names:
+        builder = benchmark_builder(slug, name, data_dir=data_dir, image_dir=image_dir)
+        checked.append(CheckedBenchmark(slug, builder.config.name))
+        checked[-1].findings.extend(_findings(builder, checked[-1]))
+    return checked
 
 
-def _check(builder: CaptionBenchmark) -> CheckedBenchmark:
-    checked = CheckedBenchmark(builder.name, builder.config.name)
-    findings = checked.findings
+def _findings(builder: CaptionBenchmark, checked: CheckedBenchmark) -> Iterator[Finding]:
+    """What is found of splits, files and photos; counts and missing photos are noted in `checked`."""
     photos: dict[str, str | None] = {}
     for split in builder.splits():
         try:
             rows = [row for _, row in builder.checked_rows(split)]
         except CapscoreError as error:
-            findings.append(Finding(PROBLEM, split, str(error)))
+            yield Finding(PROBLEM, split, str(error))
             continue
         checked.counts[split] = builder.count(rows)
         published = builder.published(split)
@@ -96,40 +100,32 @@ def _check(builder: CaptionBenchmark) -> CheckedBenchmark:
                 level, beside = NOTE, "; no number is published"
             elif number != published[what]:
                 level, beside = PROBLEM, f", and {published[what]:,} were published"
-            findings.append(Finding(level, split, f"{number:,} {what}{beside}"))
+            yield Finding(level, split, f"{number:,} {what}{beside}")
         for row, column in ((row, column) for row in rows for column in builder.IMAGE_COLUMNS):
             names = row.get(column) or [row[f"{column}_id"]]
             if not isinstance(names, dict) and names[0] not in photos:
                 photos[names[0]] = builder.find_image(names)
-    findings += _checked_files(builder)
-    checked.missing_images = [name for name, path in photos.items() if path is None]
-    missing, roots = len(checked.missing_images), ", ".join(map(str, builder.image_roots))
-    if photos and not roots:
-        message = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
-        findings.append(Finding(NOTE, "photos", message))
-    elif missing:
-        shown = ", ".join(checked.missing_images[:5])
-        message = f"{missing:,} of {len(photos):,} are not in {roots}, such as {shown}"
-        findings.append(Finding(PROBLEM, "photos", message))
-    elif photos:
-        findings.append(Finding(OK, "photos", f"all {len(photos):,} are there"))
-    return checked
-
-
-def _checked_files(builder: CaptionBenchmark) -> list[Finding]:
-    findings = []
     for name, known in builder.FILES.items():
         source = builder.find(name)
         if source is None or source.path not in builder.files_read:
             continue
         # of a file that was unpacked from what the URL gives, or packed, no checksum is known
         official = (known.url or known.names[0].partition("::")[0]).rpartition("/")[2]
-        published = known.sha256 or known.git_blob
-        kind, digest = ("SHA-256", source.sha256) if known.sha256 else ("git id", source.git_blob)
-        if not published or source.path.name not in (official, official.removesuffix(".gz")):
-            findings.append(Finding(OK, source.path.name, "is there; no checksum of it is published"))
-        elif published == digest():
-            findings.append(Finding(OK, source.path.name, f"is the published file ({kind})"))
+        kind = "SHA-256" if known.sha256 else "git id"
+        is_official = source.path.name in (official, official.removesuffix(".gz"))
+        if not (known.sha256 or known.git_blob) or not is_official:
+            yield Finding(OK, source.path.name, "is there; no checksum of it is published")
+        elif source.is_published(known):
+            yield Finding(OK, source.path.name, f"is the published file ({kind})")
         else:
-            findings.append(Finding(PROBLEM, source.path.name, f"differs from the published file ({kind})"))
-    return findings
+            yield Finding(PROBLEM, source.path.name, f"differs from the published file ({kind})")
+    missing = checked.missing_images = [name for name, path in photos.items() if path is None]
+    roots = ", ".join(map(str, builder.image_roots))
+    if photos and not roots:
+        named = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
+        yield Finding(NOTE, "photos", named)
+    elif missing:
+        shown = f"{len(missing):,} of {len(photos):,} are not in {roots}, such as {', '.join(missing[:5])}"
+        yield Finding(PROBLEM, "photos", shown)
+    elif photos:
+        yield Finding(OK, "photos", f"all {len(photos):,} are there")

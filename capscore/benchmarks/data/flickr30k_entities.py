@@ -9,8 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 from xml.etree import ElementTree
 
 from .annotation_files import AnnotationSource
@@ -20,61 +19,13 @@ _PHRASE = re.compile(r"\[/EN#(?P<chain>\d+)/(?P<types>\S+)\s+(?P<text>[^\[\]]*[^
 _MAX_PIXELS = 100_000
 
 
-@dataclass(frozen=True)
-class Phrase:
-    """A phrase of a caption that names something.
-
-    Attributes:
-        text: the phrase, with single blanks between its words.
-        first_word: number of its first word in the caption, from 0.
-        chain: what it names, the same for all phrases of a photo that name one thing; "0" for what cannot be
-            seen.
-        types: kinds of the thing, such as ("people",).
-    """
-
-    text: str
-    first_word: int
-    chain: str
-    types: tuple[str, ...]
-
-
-class EntityCaption(NamedTuple):
-    """A caption, its tokens separated by single blanks; its phrases; its line in the file, from 1."""
-
-    text: str
-    phrases: tuple[Phrase, ...]
-    line: int
-
-
-class EntityObject(NamedTuple):
-    """An object of a photo's annotations.
-
-    Attributes:
-        entry: what an error calls it.
-        chains: the chains that it shows, at least one.
-        corners: its box (xmin, ymin, xmax, ymax) as the file has it: in pixels from 1, the last included;
-            None without a box.
-        is_scene: whether the whole photo shows it.
-        has_no_box: whether the file says that it has no box.
-    """
-
-    entry: str
-    chains: tuple[str, ...]
-    corners: tuple[int, int, int, int] | None
-    is_scene: bool = False
-    has_no_box: bool = False
-
-
-class EntityAnnotation(NamedTuple):
-    """A photo's annotations: its width and height in pixels, and its objects, in the file's order."""
-
-    width: int
-    height: int
-    objects: tuple[EntityObject, ...]
-
-
-def parse_sentence(line: str) -> tuple[str, tuple[Phrase, ...]]:
+def parse_sentence(line: str) -> tuple[str, list[dict[str, Any]]]:
     """A caption with its phrases marked → the plain caption and its phrases.
+
+    Returns:
+        The caption, with single blanks between its tokens. For each phrase "text"; "first_word", the number
+        of its first word in the caption, from 0; "chain", what it names, the same for all phrases of a photo
+        that name one thing and "0" for what cannot be seen; "types", kinds of the thing.
 
     Raises:
         ValueError: a bracket marks no phrase.
@@ -83,45 +34,55 @@ def parse_sentence(line: str) -> tuple[str, tuple[Phrase, ...]]:
     >>> text
     'A man feeds a red hen .'
     >>> phrases[1]
-    Phrase(text='a red hen', first_word=3, chain='9', types=('animals', 'other'))
+    {'first_word': 3, 'text': 'a red hen', 'chain': '9', 'types': ['animals', 'other']}
     """
     words: list[str] = []
-    phrases = []
-    end = 0
+    phrases, end = [], 0
     for match in _PHRASE.finditer(line):
         words += line[end : match.start()].split()
-        phrase = match["text"].split()
-        phrases.append(Phrase(" ".join(phrase), len(words), match["chain"], tuple(match["types"].split("/"))))
+        phrase, types = match["text"].split(), match["types"].split("/")
+        about = {"text": " ".join(phrase), "chain": match["chain"], "types": types}
+        phrases.append({"first_word": len(words), **about})
         words += phrase
         end = match.end()
     text = " ".join(words + line[end:].split())
     if "[/EN#" in text:
         raise ValueError(f"has a phrase that is not [/EN#<chain>/<type> words]: {line!r:.80}")
-    return text, tuple(phrases)
+    return text, phrases
 
 
-def read_sentences(source: AnnotationSource) -> tuple[EntityCaption, ...]:
-    """The captions of a sentence file; blank lines do not count.
+def read_sentences(source: AnnotationSource) -> tuple[list[str], list[dict[str, Any]]]:
+    """The five captions of a photo, and their phrases, as in `parse_sentence`, with the number of the caption
+    as "reference".
 
     Raises:
-        AnnotationError: the file is missing, damaged or has no caption, or a phrase does not end.
+        AnnotationError: the file is missing or damaged, has not five captions, or a phrase does not end.
     """
-    captions = []
+    captions: list[str] = []
+    phrases = []
     for number, line in ((number, line) for number, line in source.lines() if line.strip()):
         try:
-            captions.append(EntityCaption(*parse_sentence(line), number))
+            text, found = parse_sentence(line)
         except ValueError as error:
             raise source.error(str(error), line=number) from None
-    if not captions:
-        raise source.error("has no caption")
-    return tuple(captions)
+        phrases += [{"reference": len(captions), **phrase} for phrase in found]
+        captions.append(text)
+    if len(captions) != 5:
+        raise source.error(f"has {len(captions)} captions, expected 5")
+    return captions, phrases
 
 
-def read_annotation(source: AnnotationSource) -> EntityAnnotation:
+def read_annotation(source: AnnotationSource) -> dict[str, Any]:
     """The annotations of a photo.
 
+    Returns:
+        "width" and "height" in pixels; "boxes", each with its "chain" and `CORNERS` as the file has them: in
+        pixels from 1, the last included; "scenes", chains that the whole photo shows; "without_box", chains
+        of which the file says that they have none.
+
     Raises:
-        AnnotationError: the file is missing, is not XML, or lacks a size, a chain or a number.
+        AnnotationError: the file is missing, is not XML, lacks a size, a chain or a number, or a box is
+            inverted or outside the photo.
     """
     try:
         with source.open() as stream:
@@ -133,30 +94,26 @@ def read_annotation(source: AnnotationSource) -> EntityAnnotation:
         return source.row({f"<{path}>": element.findtext(path)}, entry=entry).integer(f"<{path}>", low, high)
 
     width, height = (number(root, f"size/{side}", 1, _MAX_PIXELS) for side in ("width", "height"))
-    objects = []
+    found: dict[str, Any] = {"boxes": [], "scenes": [], "without_box": [], "width": width, "height": height}
     for index, element in enumerate(root.findall("object")):
         entry = f"object[{index}]"
-        chains = tuple((name.text or "").strip() for name in element.findall("name"))
+        chains = [(name.text or "").strip() for name in element.findall("name")]
         if not chains or not all(chains):
             raise source.error("has no <name>, the chain of mentions that it is of", entry=entry)
         if element.find("bndbox") is None:
-            scene, none = (number(element, name, 0, 1, entry) for name in ("scene", "nobndbox"))
-            objects.append(EntityObject(entry, chains, None, bool(scene), bool(none)))
+            found["scenes"] += chains if number(element, "scene", 0, 1, entry) else []
+            found["without_box"] += chains if number(element, "nobndbox", 0, 1, entry) else []
             continue
-        xmin, ymin, xmax, ymax = (
-            number(element, f"bndbox/{name}", -_MAX_PIXELS, _MAX_PIXELS, entry) for name in CORNERS
-        )
-        objects.append(EntityObject(entry, chains, (xmin, ymin, xmax, ymax)))
-    return EntityAnnotation(width, height, tuple(objects))
-
-
-def box_error(source: AnnotationSource, thing: EntityObject, annotation: EntityAnnotation) -> Exception:
-    """What is raised for a box that is inverted, or outside the photo."""
-    return source.error(
-        f"the box {', '.join(map(str, thing.corners or ()))} ({', '.join(CORNERS)}) is none of a photo of "
-        f"{annotation.width} × {annotation.height} pixels",
-        entry=thing.entry,
-    )
+        corners = {
+            name: number(element, f"bndbox/{name}", -_MAX_PIXELS, _MAX_PIXELS, entry) for name in CORNERS
+        }
+        xmin, ymin, xmax, ymax = corners.values()
+        if not (0 <= xmin <= xmax and 0 <= ymin <= ymax and xmin <= width and ymin <= height):
+            box = f"{', '.join(map(str, corners.values()))} ({', '.join(CORNERS)})"
+            problem = f"the box {box} is none of a photo of {width} × {height} pixels"
+            raise source.error(problem, entry=entry)
+        found["boxes"] += [{"chain": chain, **corners} for chain in chains]
+    return found
 
 
 def listed_photos(source: AnnotationSource) -> list[str]:
@@ -172,8 +129,7 @@ def unrelated_captions(source: AnnotationSource) -> dict[str, list[int]]:
     """Photo → numbers of its captions, from 0, that have nothing to do with it; [] for any other photo."""
     found: dict[str, list[int]] = defaultdict(list)
     for line, text in source.lines():
-        parts = text.partition("#")[0].split()
-        if parts:
+        if parts := text.partition("#")[0].split():
             row = source.row(dict(zip(("photo", "caption"), parts, strict=False)), line=line)
             found[row.identifier("photo")].append(row.integer("caption", 1, 5) - 1)
     return found

@@ -25,7 +25,7 @@ from ...registry import BENCHMARKS
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 
-    from .builder import BenchmarkConfig, CaptionBenchmark
+    from .builder import CaptionBenchmark
 
 
 def load_benchmark(
@@ -71,12 +71,14 @@ def load_benchmark(
     """
     where: dict[str, Any] = {"data_dir": data_dir, "image_dir": image_dir, "cache_dir": cache_dir}
     builder = benchmark_builder(slug, config, images=images, options=options, **where)
-    if split is not None:
-        _check_split(builder, split, streaming)
-    if streaming:
-        return builder.as_streaming_dataset(split=split)
-    builder.download_and_prepare()
-    return builder.as_dataset(split=split)
+    if not streaming:
+        builder.download_and_prepare()
+    try:
+        return builder.as_streaming_dataset(split=split) if streaming else builder.as_dataset(split=split)
+    except (AssertionError, TypeError, ValueError) as error:
+        hint = "a stream is of one whole split" if streaming else "expected such as 'test[:10%]'"
+        name = f"{slug} ({builder.config.name}), which has {', '.join(builder.splits())}"
+        raise InputError(f"{split!r} of {name}: {error}; {hint}", field="split") from error
 
 
 def benchmark_builder(
@@ -93,21 +95,21 @@ def benchmark_builder(
     kind = builder_class(slug)
     config = config_name(slug, config)
     known = next(known for known in kind.BUILDER_CONFIGS if known.name == config)
-    _check_options(slug, known, options or {})
+    _check_options(slug, known.options(), options or {})
     if data_dir is not None and not os.fspath(data_dir):
         raise InputError("is empty, expected a folder, or None", field="data_dir")
     if images not in (None, True, False):
         raise InputError(f"{images!r}: expected None, True or False", field="images")
-    image_dir = None if image_dir is None else os.fspath(image_dir)
-    chosen: dict[str, Any] = {"images": images, "image_dir": image_dir, **(options or {})}
+    folders = {"cache_dir": cache_dir, "image_dir": image_dir, "data_dir": data_dir}
+    given: dict[str, Any] = {
+        name: os.fspath(folder) for name, folder in folders.items() if folder is not None
+    }
+    if data_dir is not None:
+        given["data_dir"] = os.path.expanduser(given["data_dir"])
+    given |= {"images": images} if images is not None else {}
     try:
         return kind(
-            cache_dir=None if cache_dir is None else os.fspath(cache_dir),
-            dataset_name=slug,
-            config_name=config,
-            data_dir=None if data_dir is None else os.path.expanduser(os.fspath(data_dir)),
-            hash=_code_digest(slug),
-            **{name: value for name, value in chosen.items() if value is not None},
+            dataset_name=slug, config_name=config, hash=_code_digest(slug), **given, **(options or {})
         )
     except OSError as error:
         raise ResultWriteError(
@@ -130,45 +132,21 @@ def config_name(slug: str, config: str | None) -> str:
     """
     kind = builder_class(slug)
     names: list[str] = [known.name for known in kind.BUILDER_CONFIGS]
-    if config is None:
-        config = kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
+    config = config or kind.DEFAULT_CONFIG_NAME or (names[0] if len(names) == 1 else None)
     if config not in names:
         given = "needs a configuration" if config is None else f"has no configuration {config!r}"
         raise InputError(f"{slug} {given}: expected one of {', '.join(names)}", field="config")
     return config
 
 
-def _check_options(slug: str, known: BenchmarkConfig, options: Mapping[str, Any]) -> None:
-    defaults = known.options()
+def _check_options(slug: str, defaults: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in defaults:
             has = f"its options are {', '.join(defaults)}" if defaults else "it has none"
             raise InputError(f"{slug} has no option {name!r}: {has}", field="options")
-        default = defaults[name]
-        if type(value) is not type(default):
-            expected = f": expected {type(default).__name__}, such as {default!r}"
+        if type(value) is not type(defaults[name]):
+            expected = f": expected {type(defaults[name]).__name__}, such as {defaults[name]!r}"
             raise InputError(Setting(name, value), expected, field="options")
-
-
-def _check_split(builder: CaptionBenchmark, split: Any, streaming: bool) -> None:
-    from datasets import ReadInstruction
-
-    if isinstance(split, ReadInstruction) and not streaming:
-        return
-    names = builder.splits()
-    asked = [part.partition("[")[0].strip() for part in str(split).split("+")]
-    unknown = [name for name in asked if name not in (*names, "all")]
-    problem = f"{split!r}: a stream is of one whole split, of {' or '.join(names)}; take and skip give parts"
-    if unknown:
-        where = f"{builder.name} ({builder.config.name})"
-        problem = f"{where} has no split {unknown[0]!r}: one of {', '.join(names)}"
-    elif not streaming or str(split) in names:
-        try:
-            ReadInstruction.from_spec(str(split))
-            return
-        except (AssertionError, ValueError) as error:
-            problem = f"{split!r}: {error}; expected such as 'test[:10%]'"
-    raise InputError(problem, field="split")
 
 
 def _code_digest(slug: str) -> str:

@@ -21,7 +21,7 @@ from ...perturbations.objects import OBJECT_COLUMNS, objects_of_cell
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
 from ..protocols.results import counted
-from ..run import heard, open_benchmark, read_rows
+from ..run import read_benchmark
 
 STAND_IN = "stand_in"
 
@@ -135,17 +135,17 @@ def benchmark_captions(
         CapscoreError: the benchmark cannot be loaded, or has no captions that are known to be true; photos,
             or texts to stand for them, are missing.
     """
-    builder, split = open_benchmark(
-        slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=False if stand_in else None
+    images = False if stand_in else None
+    run, keyed = read_benchmark(
+        slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=images
     )
-    with heard() as said:
-        rows = [row for _, row in read_rows(builder, split)]
+    rows = [row for _, row in keyed]
     texts = _true_captions(slug, rows)
     english: dict[str, str] = {}
-    if stand_in and builder.config.language == "en":
+    if stand_in and {row["language"] for row in rows} == {"en"}:
         english = _first_captions(rows, texts)
     elif stand_in:
-        english = _english_captions(slug, data_dir, split)
+        english = _english_captions(slug, data_dir, run.split)
     # benchmarks of ratings repeat a photo's references
     found: dict[tuple[str, str, str], _Row] = {}
     for row, captions in zip(rows, texts, strict=True):
@@ -156,20 +156,20 @@ def benchmark_captions(
             found.setdefault((code, photo, caption), item)
     about = CaptionSet(
         slug,
-        builder.config.name,
-        split,
+        run.config,
+        run.split,
         *("", [], [], []),
         stand_ins=[] if stand_in else None,
-        objects=[] if rows and "critical_objects" in rows[0] else None,
-        files={path.name: source.sha256() for path, source in builder.files_read.items()},
-        notes=tuple(said),
+        objects=[] if "critical_objects" in rows[0] else None,
+        files=run.files,
+        notes=run.notes,
     )
     return _by_language(found.values(), about, partial)
 
 
 def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """The true captions of each row."""
-    if rows and "critical_objects" in rows[0]:
+    if "critical_objects" in rows[0]:
         return [[row["caption"]] for row in rows]
     if any(row.get("references") for row in rows):
         return [list(row["references"]) for row in rows]
@@ -179,13 +179,13 @@ def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[st
 def _english_captions(slug: str, data_dir: str | Path | None, split: str) -> dict[str, str]:
     """Photo → its first caption in the benchmark's English configuration."""
     try:
-        builder, split = open_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
-        rows = [row for _, row in read_rows(builder, split)]
+        _, keyed = read_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
     except CapscoreError as error:
         raise CapscoreError(
             f"the texts that stand for photos are the captions of the English configuration of {slug}, which "
             f"is not available: {error}"
         ) from error
+    rows = [row for _, row in keyed]
     return _first_captions(rows, _true_captions(slug, rows))
 
 
@@ -223,22 +223,25 @@ def file_captions(
         InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
     source = open_rows(path, split=split)
-    named: dict[str, Any] = {
-        "image": image_column,
-        "candidate": candidate_column,
-        "language": language_column,
-    }
-    fields = find_columns(source.columns, with_images=not stand_in, **named)
+    fields = find_columns(
+        source.columns,
+        image=image_column,
+        candidate=candidate_column,
+        language=language_column,
+        with_images=not stand_in,
+    )
     if stand_in and STAND_IN not in source.columns:
         raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
     if fields.language is None:
         raise InputError(Setting("language_column"), f": {path} has no column with languages of captions")
+    names = (OBJECT_COLUMNS, (image_column or "", *FAMILIAR["image"], "image_id"))
+    objects, photo = (next((name for name in part if name in source.columns), None) for part in names)
     columns = {
         "caption": fields.candidate,
         "language": fields.language,
-        "photo": image_column or fields.image or _first_of((*FAMILIAR["image"], "image_id"), source),
+        "photo": fields.image or photo,
         "stand_in": STAND_IN if stand_in else None,
-        "objects": _first_of(OBJECT_COLUMNS, source),
+        "objects": objects,
     }
     folder = None if stand_in else ImageFolder(Path(image_dir or source.path.parent), option="image_dir")
     rows = [
@@ -250,14 +253,10 @@ def file_captions(
         source.path.name,
         *("", "", "", [], [], []),
         stand_ins=[] if stand_in else None,
-        objects=None if columns["objects"] is None else [],
+        objects=None if objects is None else [],
         files={source.path.name: AnnotationSource(source.path).sha256()} if source.path.is_file() else {},
     )
     return _by_language(rows, about, partial)
-
-
-def _first_of(names: Iterable[str], source: RowSource) -> str | None:
-    return next((name for name in names if name in source.columns), None)
 
 
 def _file_rows(
@@ -290,9 +289,8 @@ def _file_rows(
             raise source.at(error, chunk, row) from error
         text = (text or "").strip()
         name = name.get("path") if isinstance(name, Mapping) else name
-        is_named = isinstance(name, (str, int)) and str(name)
-        photo = str(name) if is_named else text or f"row {chunk.start + row}"
-        yield _Row(code, caption, photo, images[row], text, objects)
+        photo = str(name) if isinstance(name, (str, int)) else ""
+        yield _Row(code, caption, photo or text or f"row {chunk.start + row}", images[row], text, objects)
 
 
 def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> list[CaptionSet]:
@@ -302,53 +300,57 @@ def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> list
         found.setdefault(row.language, []).append(row)
     sets = []
     for language, of_language in found.items():
-        kept, notes = _usable(of_language, replace(about, language=language), partial)
+        part, notes = replace(about, language=language), list(about.notes)
+        kept = _usable(of_language, part, partial, notes)
         if about.stand_ins is not None:
-            kept, more = _others_than_stand_ins(kept)
-            notes += more
+            kept = _others_than_stand_ins(kept, notes)
         part = replace(
-            about,
+            part,
             captions=[row.caption for row in kept],
             image_ids=[row.image_id for row in kept],
             images=[row.image for row in kept],
             stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
             objects=None if about.objects is None else [row.objects for row in kept],
+            notes=tuple(notes),
         )
-        sets.append(replace(part, language=language, notes=(*about.notes, *notes)))
+        sets.append(part)
     return sets
 
 
-def _usable(rows: list[_Row], about: CaptionSet, partial: bool) -> tuple[list[_Row], list[str]]:
-    """The rows with a photo, or a text for it, and a note on the others."""
+def _usable(rows: list[_Row], about: CaptionSet, partial: bool, notes: list[str]) -> list[_Row]:
+    """The rows with a photo, or a text for it; the others are noted, or an error."""
     stands_in = about.stand_ins is not None
-    kept = [row for row in rows if (row.stand_in if stands_in else row.image is not None)]
-    if len(kept) == len(rows):
-        return rows, []
+    kept: list[_Row] = []
+    gone: list[_Row] = []
+    for row in rows:
+        (kept if (row.stand_in if stands_in else row.image is not None) else gone).append(row)
+    if not gone:
+        return rows
     what = "photo has no English caption" if stands_in else "photo is missing"
     captions = counted(len(rows), "caption")
-    if partial and kept:
-        return kept, [f"{len(kept):,} of {captions}; for the others the {what}"]
-    gone = next(row for row in rows if not (row.stand_in if stands_in else row.image is not None))
-    hint = f"`capscore data check {about.data}` lists the photos; " if about.split and not stands_in else ""
-    raise CapscoreError(
-        f"{about.data} ({about.language}): for {len(rows) - len(kept):,} of {captions} the {what}, such as "
-        f"{gone.image_id}: {hint}",
-        Setting("partial", True),
-        " scores the others",
-    )
+    if not partial or not kept:
+        hint = (
+            f"`capscore data check {about.data}` lists the photos; " if about.split and not stands_in else ""
+        )
+        raise CapscoreError(
+            f"{about.data} ({about.language}): for {len(gone):,} of {captions} the {what}, such as "
+            f"{gone[0].image_id}: {hint}",
+            Setting("partial", True),
+            " scores the others",
+        )
+    notes.append(f"{len(kept):,} of {captions}; for the others the {what}")
+    return kept
 
 
-def _others_than_stand_ins(rows: list[_Row]) -> tuple[list[_Row], list[str]]:
+def _others_than_stand_ins(rows: list[_Row], notes: list[str]) -> list[_Row]:
     """Leave out the captions that stand for their photo, if the photo has others."""
     has_others = {row.image_id for row in rows if row.caption != row.stand_in}
     kept = [row for row in rows if row.caption != row.stand_in or row.image_id not in has_others]
-    alone = sum(row.caption == row.stand_in for row in kept)
-    notes = []
     if len(kept) < len(rows):
         notes.append(f"{counted(len(rows) - len(kept), 'caption')} not scored: they stand for their photos")
-    if alone:
+    if alone := sum(row.caption == row.stand_in for row in kept):
         notes.append(
             f"{counted(alone, 'caption')} are the texts that stand for their photos: their original scores "
             "and retrieval are meaningless"
         )
-    return kept, notes
+    return kept
