@@ -22,23 +22,17 @@ from packaging.utils import canonicalize_name
 FREE = {
     *("MIT", "MIT-CMU", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "ISC", "PSF-2.0", "MPL-2.0"),
     *("CC0-1.0", "Zlib", "Unlicense", "CNRI-Python", "BSL-1.0", "LGPL-3.0-or-later", "HPND"),
+    *("MIT License", "MIT license", "ISC License", "ISC License (ISCL)", "Public Domain"),
     *(
-        "MIT License",
-        "MIT license",
         "BSD",
         "BSD License",
+        "BSD 2-Clause License",
         "BSD 3-Clause License",
         "3-Clause BSD License",
         "FreeBSD",
     ),
     *("Apache", "Apache 2.0", "Apache License 2.0", "Apache 2.0 License", "Apache Software License"),
-    *(
-        "Python Software Foundation License",
-        "Mozilla Public License 2.0 (MPL 2.0)",
-        "ISC License",
-        "Public Domain",
-    ),
-    *("ISC License (ISCL)",),
+    *("Python Software Foundation License", "Mozilla Public License 2.0 (MPL 2.0)"),
 }
 # Packages that state nothing, or too much, and what their repositories say.
 KNOWN = {
