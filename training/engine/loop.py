@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -124,6 +128,7 @@ def run(
             error names epoch, step and rows, and the weights are those before the step); no parameter to
             train; a batch with fewer rows than processes.
         ResultWriteError: the folder cannot be written; the checkpoints before are whole.
+        KeyboardInterrupt, SystemExit: Ctrl-C or SIGTERM came; the step was finished, and is a checkpoint.
 
     >>> import contextlib, io, tempfile
     >>> from training.data.batches import ShuffledBatches
@@ -208,10 +213,13 @@ class _Run:
         if self.step == 0:
             self._evaluate()
         limit = math.inf if self.settings.max_minutes is None else 60 * self.settings.max_minutes
-        in_time = True
+        goes_on = True
         shown = None if self.accelerator.is_main_process else False
-        with progress_bar("Training", self.total, shown=shown, done=self.step) as advance:
-            while self.step < self.total and in_time and not self.stopped:
+        with (
+            _signals() as received,
+            progress_bar("Training", self.total, shown=shown, done=self.step) as advance,
+        ):
+            while self.step < self.total and goes_on and not self.stopped:
                 self._train_step()
                 advance(1)
                 self.seconds = before + time.monotonic() - started
@@ -222,12 +230,14 @@ class _Run:
                     self._evaluate()
                 last = last or self.stopped
                 self.seconds = before + time.monotonic() - started
-                in_time = self._agreed(self.seconds - before < limit)
-                if last or not in_time or self._due(self.settings.checkpoint_every):
+                goes_on = self._agreed(self.seconds - before < limit and not received)
+                if last or not goes_on or self._due(self.settings.checkpoint_every):
                     self._write_checkpoint()
         if self.log is not None:
             self.log.close()
         finished, best = self.step >= self.total or self.stopped, self.early_stopping
+        if received and not finished:
+            raise KeyboardInterrupt if received[0] == signal.SIGINT else SystemExit(128 + received[0])
         if finished and best is not None:
             self._put_in(tensors_of_main_process(best.weights or self._weights()))
         return RunResult(
@@ -432,6 +442,27 @@ class _Run:
         if there := self.checkpoints.listed():
             self.checkpoints.read(there[-1], self.settings.schedule, self._load)
         self.accelerator.wait_for_everyone()
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Ctrl-C and SIGTERM that came: the first ends a run after its step, a second one at once."""
+    received: list[int] = []
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        if received:
+            raise KeyboardInterrupt
+        received.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield received
+        return
+    before = {number: signal.signal(number, receive) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def split_batch(rows: Sequence[Any], count: int, world: int) -> list[Sequence[Any]]:

@@ -145,4 +145,4 @@ def test_a_signal_ends_a_recipe(number, code):
     )
     done = run(["-c", program])
     assert done.returncode == code and "Traceback" not in done.stderr
-    assert ("the same command continues from the last checkpoint" in done.stderr) == (number == "SIGINT")
+    assert ("the same command continues where it was" in done.stderr) == (number == "SIGINT")

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shutil
+import signal
 from itertools import chain
 from pathlib import Path
 
@@ -61,6 +62,21 @@ def test_a_run_killed_at_any_moment_ends_with_the_same_weights(tmp_path, request
         assert final_weights(Path(out)) == near(expected), out
         assert toy_run.lines(Path(out)) == toy_run.lines(whole), out
         assert checkpoints(Path(out)) == ["step-000008", "step-000010"], out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_keeps_its_last_step(tmp_path, monkeypatch, number):
+    def interrupted(model, rows, gather):
+        signal.raise_signal(number)
+        return contrastive(model, rows, gather)
+
+    contrastive = toy_run.contrastive
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, SystemExit)):
+        patch.setattr(toy_run, "contrastive", interrupted)
+        toy_run.train(tmp_path, accumulation_steps=1, checkpoint_every=1000)
+    assert checkpoints(tmp_path) == ["step-000001"]
+    _, result = toy_run.train(tmp_path, accumulation_steps=1, checkpoint_every=1000)
+    assert (result.resumed_from, result.finished) == (1, True)
 
 
 def test_a_finished_run_is_loaded_and_a_longer_one_ends_as_if_it_had_been_from_the_start(tmp_path):
