@@ -67,16 +67,6 @@ class Distribution:
         found = np.where(above > below, percents[np.minimum(below, len(values) - 1)], between)
         return np.where(np.isnan(scores), np.nan, found)
 
-    @property
-    def own_level(self) -> float:
-        """Percent of the captions that one of them is better than, on average: 50, or less where scores tie.
-
-        >>> Distribution.of(np.arange(101.0)).own_level, Distribution.of(np.zeros(5)).own_level
-        (50.0, 0.0)
-        """
-        middle = np.interp(np.arange(0.5, 100), PERCENTS, self.values)
-        return float(self.percent_below(middle).mean())
-
 
 @dataclass(frozen=True)
 class Calibration:
@@ -128,15 +118,14 @@ class Standing:
     """Where scores lie among right and shuffled captions.
 
     Attributes:
-        better_than: "right" and "shuffled" → percent that score lower, the mean over the rows.
-        right_level: The same for right captions themselves: 50, or less where scores tie.
+        better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 for a system
+            whose captions score as right ones do, less where scores tie.
         n_rows, n_without: Number of rows behind it, and of scored rows whose language was not calibrated.
         set_name: Name of the set.
         reason: Why there are no numbers; "" if there are.
     """
 
     better_than: Mapping[str, float]
-    right_level: float
     n_rows: int
     n_without: int
     set_name: str
@@ -146,33 +135,24 @@ class Standing:
         """Ready for JSON: the numbers, or the reason why there are none."""
         if self.reason:
             return {"reason": self.reason}
-        return {
-            "better_than_right": self.better_than[RIGHT],
-            "better_than_shuffled": self.better_than[SHUFFLED],
-            "right_captions_better_than_right": self.right_level,
-            "rows": self.n_rows,
-            "rows_without": self.n_without,
-            "set": self.set_name,
-        }
+        means = {f"better_than_{kind}": value for kind, value in self.better_than.items()}
+        return {**means, "rows": self.n_rows, "rows_without": self.n_without, "set": self.set_name}
 
     def sentence(self) -> str:
         """The same in words.
 
-        >>> print(Standing({"right": 91.2, "shuffled": 99.95}, 50, 1, 0, "83 photos").sentence())
+        >>> print(Standing({"right": 91.2, "shuffled": 99.95}, 1, 0, "83 photos").sentence())
         better than 91 % of right captions and over 99.9 % of shuffled ones (83 photos)
-        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 49.8, 120, 0, "83 photos").sentence())
-        on average, a caption is better than 49 % of right captions (right ones: 50 %) and 99.3 % of \
-shuffled ones (83 photos)
+        >>> print(Standing({"right": 48.8, "shuffled": 99.3}, 120, 3, "83 photos").sentence())
+        on average, a caption is better than 49 % of right captions and 99.3 % of shuffled ones (83 photos; \
+3 rows in other languages)
         """
         if self.reason:
             return self.reason
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
         without = f"; {self.n_without:,} rows in other languages" if self.n_without else ""
-        end = f"and {shuffled} of shuffled ones ({self.set_name}{without})"
-        if self.n_rows == 1:
-            return f"better than {right} of right captions {end}"
-        level = _percent(self.right_level)
-        return f"on average, a caption is better than {right} of right captions (right ones: {level}) {end}"
+        found = f"better than {right} of right captions and {shuffled} of shuffled ones ({self.set_name}{without})"
+        return found if self.n_rows == 1 else f"on average, a caption is {found}"
 
 
 def _percent(value: float) -> str:
@@ -184,41 +164,33 @@ def _percent(value: float) -> str:
     return f"{value:.1f} %" if 0 < value < 1 or value > 99 else f"{value:.0f} %"
 
 
-def standing(scores: Any, path: str | Path | None = None) -> Standing | None:
-    """Where the scores of rows lie among those of right captions, and of captions of other photos.
-
-    The numbers are means over the rows of each row's percentile: a system whose captions score as right ones
-    do is better than 50 % of right captions (less where scores tie), whatever the number of rows.
+def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
+    """Where the scores of each metric lie, or why that is not known.
 
     Args:
-        scores: Any of a metric.
-        path: File that `capscore calibrate` wrote; None for what ships with the library.
-
-    Returns:
-        The numbers, or the reason why there are none; None if nothing ships for the metric and backbone.
+        found: Metric → its `Scores`.
+        path: File that `capscore calibrate` wrote; None for what ships with the library. Metrics and backbones
+            for which nothing ships are left out.
 
     Raises:
         InputError: the file is not one of calibrations.
     """
-    found = matching(scores.signature, _known(path))
-    if isinstance(found, Calibration):
-        below = {kind: found.percentiles(scores.scores, scores.languages, kind) for kind in KINDS}
-        rows = np.flatnonzero(~np.isnan(below[RIGHT]))
-        if len(rows):
-            means = {kind: float(values[rows].mean()) for kind, values in below.items()}
-            levels = {name: kinds[RIGHT].own_level for name, kinds in found.languages.items()}
-            level = float(np.mean([levels[scores.languages[row] or ALL] for row in rows]))
-            return Standing(means, level, len(rows), scores.n_scored - len(rows), found.set_name)
-        found = f"no row is in a calibrated language ({', '.join(sorted(set(found.languages) - {ALL}))})"
-    if not found and path is None:
-        return None
-    reason = found or f"{path} has no calibration of {scores.metric}"
-    return Standing({}, 0.0, 0, 0, "", f"not comparable with a calibration: {reason}")
-
-
-def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
-    """`standing` of each metric; metrics that nothing is known about are left out."""
-    return {name: item for name, scores in found.items() if (item := standing(scores, path)) is not None}
+    placed = {}
+    for name, scores in found.items():
+        item = matching(scores.signature, _known(path))
+        if isinstance(item, Calibration):
+            below = {kind: item.percentiles(scores.scores, scores.languages, kind) for kind in KINDS}
+            has_rank = ~np.isnan(below[RIGHT])
+            n_rows = int(has_rank.sum())
+            if n_rows:
+                means = {kind: float(values[has_rank].mean()) for kind, values in below.items()}
+                placed[name] = Standing(means, n_rows, scores.n_scored - n_rows, item.set_name)
+                continue
+            item = f"no row is in a calibrated language ({', '.join(sorted(set(item.languages) - {ALL}))})"
+        if item or path is not None:
+            reason = item or f"{path} has no calibration of {name}"
+            placed[name] = Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
+    return placed
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:
@@ -240,17 +212,17 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
         differences = item.differences(signature)
         if not differences:
             return item
-        # the name of the backbone, without its revision
-        names = [
-            parse_signature(text)[1].get("backbone", "").rpartition("@")[0]
-            for text in (item.signature, signature)
-        ]
-        if "metric" not in differences and names[0] == names[1]:
-            pairs = [
+        if "metric" not in differences and _backbone_name(item.signature) == _backbone_name(signature):
+            pairs = (
                 f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
-            ]
+            )
             reasons.setdefault(len(differences), ", ".join(pairs))
     return reasons[min(reasons)] if reasons else ""
+
+
+def _backbone_name(signature: str) -> str:
+    """The name of the backbone, without its revision."""
+    return parse_signature(signature)[1].get("backbone", "").rpartition("@")[0]
 
 
 @functools.lru_cache(maxsize=1)

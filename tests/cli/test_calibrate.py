@@ -44,7 +44,6 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
     assert found["calibration"] == {
         "better_than_right": 0.0,
         "better_than_shuffled": 100.0,
-        "right_captions_better_than_right": 0.0,
         "rows": 1,
         "rows_without": 0,
         "set": "colours",
