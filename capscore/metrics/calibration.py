@@ -169,8 +169,8 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
 
     Args:
         found: Metric → its `Scores`.
-        path: File that `capscore calibrate` wrote; None for what ships with the library. Metrics and backbones
-            for which nothing ships are left out.
+        path: File that `capscore calibrate` wrote; None for what ships with the library. Metrics and
+            backbones for which nothing ships are left out.
 
     Raises:
         InputError: the file is not one of calibrations.

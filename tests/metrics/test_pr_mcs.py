@@ -185,7 +185,7 @@ def test_a_long_caption_is_the_mean_of_its_sentences(gated, shipped):
     kept, sizes = judged(gated, SENTENCES)[1][:, 0], lengths(gated, SENTENCES)
     assert np.ptp(kept) > 1e-3
     assert judged(gated, [LONG])[1][0, 0] == pytest.approx((kept * sizes).sum() / sizes.sum(), abs=1e-5)
-    # a spoilt sentence costs its share, even behind the 512 pieces that the encoder reads; the gate reads 4,096
+    # a spoilt sentence costs its share, even behind what the encoder reads: 512 pieces, the gate 4,096
     texts = [" ".join(SENTENCES), " ".join([*SENTENCES[:3], SPOILT, *SENTENCES[4:]]), SPOILT]
     verdicts = judged(shipped, [*texts, LONG[:6000], f"{LONG[:6000]} {' '.join([SPOILT] * 60)}"])[1]
     before, after, spoilt, long, long_after = verdicts[:, 0]
