@@ -118,8 +118,8 @@ class Standing:
     """Where scores lie among right and shuffled captions.
 
     Attributes:
-        better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 for a system
-            whose captions score as right ones do, less where scores tie.
+        better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 of right
+            ones for a system whose captions score as they do, less where scores tie.
         n_rows, n_without: Number of rows behind it, and of scored rows whose language was not calibrated.
         set_name: Name of the set.
         reason: Why there are no numbers; "" if there are.
@@ -151,8 +151,9 @@ class Standing:
             return self.reason
         right, shuffled = _percent(self.better_than[RIGHT]), _percent(self.better_than[SHUFFLED])
         without = f"; {self.n_without:,} rows in other languages" if self.n_without else ""
-        found = f"better than {right} of right captions and {shuffled} of shuffled ones ({self.set_name}{without})"
-        return found if self.n_rows == 1 else f"on average, a caption is {found}"
+        found = f"better than {right} of right captions and {shuffled} of shuffled ones"
+        start = "" if self.n_rows == 1 else "on average, a caption is "
+        return f"{start}{found} ({self.set_name}{without})"
 
 
 def _percent(value: float) -> str:
