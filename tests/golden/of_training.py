@@ -125,7 +125,7 @@ def _(place: Place) -> Any:
         ).item(),
         "matching": losses.matching_loss(images, captions).item(),
         "noise": losses.noise_loss(images, perturbed, margin=0.1, changed=changed).item(),
-        "keep_close": losses.keep_close_loss(captions, before).item(),
+        "keep_close": losses.matching_loss(before, captions).item(),
         "whole": {name: value.item() for name, value in whole.items()},
         "gradient": captions.grad,
     }

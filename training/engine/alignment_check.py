@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +57,14 @@ class AlignmentCheck:
 
     def __call__(self, aligner: Aligner) -> dict[str, float]:
         """The numbers, by name."""
+        return self._shares(aligner)
+
+    def false_alarms(self, aligner: Aligner) -> float:
+        """The false alarms alone; 0 without semantic words."""
+        return self._shares(aligner, only_plain=True).get("false_alarms", 0.0)
+
+    @torch.no_grad()
+    def _shares(self, aligner: Aligner, only_plain: bool = False) -> dict[str, float]:
         sums: dict[str, list[float]] = {}
 
         def add(name: str, values: Tensor) -> None:
@@ -64,76 +72,48 @@ class AlignmentCheck:
             total[0] += float(values.double().sum())
             total[1] += values.numel()
 
-        at = _device_of(aligner)
-        with torch.no_grad():
-            for start in range(0, self.n, _PAIRS_AT_ONCE):
-                self._measure(aligner, self.pairs[start : start + _PAIRS_AT_ONCE], at, add)
+        for start in range(0, self.n, _PAIRS_AT_ONCE):
+            self._measure(aligner, self.pairs[start : start + _PAIRS_AT_ONCE], add, only_plain)
         return {name: total / n for name, (total, n) in sums.items() if n}
 
-    def false_alarms(self, aligner: Aligner) -> float:
-        """The false alarms alone; 0 without semantic words."""
-        at, n_flagged, n_words = _device_of(aligner), 0, 0
-        with torch.no_grad():
-            for start in range(0, self.n, _PAIRS_AT_ONCE):
-                pairs = self.pairs[start : start + _PAIRS_AT_ONCE]
-                images = self._images(aligner, pairs, at)[1]
-                told, found = self._scored(
-                    aligner, images, self.data.pair_text[pairs], np.arange(len(pairs)), at
-                )
-                alpha = word_shares(found.token_scores.float(), told.shares)
-                n_flagged += int((alpha <= self.beta)[told.counted].sum())
-                n_words += int(told.counted.sum())
-        return n_flagged / max(n_words, 1)
-
-    def _images(self, aligner: Aligner, pairs: np.ndarray, at: str) -> tuple[Any, Any]:
-        batch = self.data.images(self.data.pair_image[pairs].tolist(), at)
-        return batch, aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
-
-    def _scored(
-        self, aligner: Aligner, images: Any, texts: Sequence[int], rows: np.ndarray, at: str
-    ) -> tuple[Any, Any]:
-        """Texts, each with the image of its row."""
-        told = self.data.text_batch(list(texts), at)
-        states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)
-        index = torch.from_numpy(rows).to(at)
-        return told, aligner.pairs(images, states, index, torch.arange(len(told.mask), device=at))
-
     def _measure(
-        self, aligner: Aligner, pairs: np.ndarray, at: str, add: Callable[[str, Tensor], None]
+        self, aligner: Aligner, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
     ) -> None:
         data, beta = self.data, self.beta
-        batch, images = self._images(aligner, pairs, at)
+        first = next(aligner.parameters(), None)
+        at = "cpu" if first is None else str(first.device)
+        batch = data.images(data.pair_image[pairs].tolist(), at)
+        images = aligner.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
 
-        def scored(texts: Sequence[int], rows: np.ndarray) -> tuple[Any, Any]:
-            return self._scored(aligner, images, texts, rows, at)
+        def scored(texts: Iterable[Any], rows: np.ndarray) -> tuple[Any, Any, Tensor]:
+            """Texts, each with the image of its row, their scores, and those of their words."""
+            told = data.text_batch([int(text) for text in texts], at)
+            states = aligner.encode_texts(told.global_, told.tokens, told.mask, context=told.context)
+            index, own = torch.from_numpy(rows).to(at), torch.arange(len(told.mask), device=at)
+            found = aligner.pairs(images, states, index, own)
+            return told, found, word_shares(found.token_scores.float(), told.shares)
 
-        everything = np.arange(len(pairs))
-        told, plain = scored(data.pair_text[pairs].tolist(), everything)
-        alpha = word_shares(plain.token_scores.float(), told.shares)
-        add("false_alarms", (alpha <= beta)[told.counted])
-        rows = everything[self._labelled[pairs]]
+        texts, plain, alpha = scored(data.pair_text[pairs], np.arange(len(pairs)))
+        add("false_alarms", (alpha <= beta)[texts.counted])
+        if only_plain:
+            return
+        rows = np.flatnonzero(self._labelled[pairs])
         if len(rows):
             labels = data.region_labels(pairs[rows].tolist(), batch.mask.shape[1], at)[:, :-1] > 0
-            judged = plain.region_scores[rows, :-1] > beta
-            add("regions_right", (judged == labels)[batch.mask[rows]])
-        rows = everything[self._polluted[pairs]]
+            mentioned = plain.region_scores[rows, :-1] > beta
+            add("regions_right", (mentioned == labels)[batch.mask[rows]])
+        rows = np.flatnonzero(self._polluted[pairs])
         if len(rows):
-            told, found = scored([int(data.polluted_texts(pair)[0]) for pair in pairs[rows]], rows)
-            alpha = word_shares(found.token_scores.float(), told.shares)
-            add("words_right", ((alpha > beta) == (told.labels > 0))[told.counted])
-            lowest = alpha.masked_fill(~told.counted, torch.inf).argmin(dim=1, keepdim=True)
-            add("planted_found", (told.labels.gather(1, lowest) == 0).float())
-            add("planted_by_chance", 1 / told.counted.sum(dim=1).float())
+            texts, found, alpha = scored([data.polluted_texts(pair)[0] for pair in pairs[rows]], rows)
+            add("words_right", ((alpha > beta) == (texts.labels > 0))[texts.counted])
+            lowest = alpha.masked_fill(~texts.counted, torch.inf).argmin(dim=1, keepdim=True)
+            add("planted_found", (texts.labels.gather(1, lowest) == 0).float())
+            add("planted_by_chance", 1 / texts.counted.sum(dim=1).float())
             add("precision_falls", (found.precision < plain.precision[rows]).float())
-        rows = np.array([row for row in everything if len(self._hard[pairs[row]])], dtype=np.int64)
+        rows = np.flatnonzero([len(self._hard[pair]) > 0 for pair in pairs])
         if len(rows):
-            _, found = scored([int(self._hard[pair][0]) for pair in pairs[rows]], rows)
+            _, found, _ = scored([self._hard[pair][0] for pair in pairs[rows]], rows)
             add("recall_falls", (found.recall < plain.recall[rows]).float())
-
-
-def _device_of(aligner: Aligner) -> str:
-    first = next(aligner.parameters(), None)
-    return "cpu" if first is None else str(first.device)
 
 
 def set_sharpness(model: InfoMetIC, check: AlignmentCheck, share: float) -> None:

@@ -7,7 +7,7 @@ a word.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,13 +20,12 @@ from capscore.infometic.network import InfoMetIC
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData
 from training.engine.loop_settings import require
+from training.engine.pr_mcs_losses import masked_mean, nce
 from training.engine.processes import Gather
 from training.engine.recipe import RecipeSettings
 
 
-def coarse_nce(
-    recall: torch.Tensor, precision: torch.Tensor, *, counted: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
+def coarse_nce(recall: Tensor, precision: Tensor, *, counted: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """l_r and l_p: matching the images and captions of a batch (eqs. 5–7).
 
     Args:
@@ -43,20 +42,10 @@ def coarse_nce(
     >>> [round(loss.item(), 4) for loss in coarse_nce(scores, torch.zeros(2, 2))]      # ln(1 + e^-1), ln 2
     [0.3133, 0.6931]
     """
-    return _nce(recall, counted), _nce(precision, counted)
+    return nce(recall, counted), nce(precision, counted)
 
 
-def _nce(scores: torch.Tensor, counted: torch.Tensor | None) -> torch.Tensor:
-    own = torch.arange(len(scores), device=scores.device)
-    if counted is not None:
-        kept = counted | torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-        scores = scores.masked_fill(~kept, float("-inf"))
-    return (F.cross_entropy(scores, own) + F.cross_entropy(scores.T, own)) / 2
-
-
-def hard_negative_loss(
-    own: torch.Tensor, hard: torch.Tensor, *, there: torch.Tensor | None = None
-) -> torch.Tensor:
+def hard_negative_loss(own: Tensor, hard: Tensor, *, there: Tensor | None = None) -> Tensor:
     """l_r^h = −log e^own / (e^own + e^hard), the mean over captions with a hard negative (eq. 8).
 
     Args:
@@ -70,14 +59,10 @@ def hard_negative_loss(
     >>> round(hard_negative_loss(torch.tensor([1.0]), torch.tensor([0.0])).item(), 4)      # ln(1 + e^-1)
     0.3133
     """
-    losses = F.softplus(hard - own)
-    if there is None:
-        return losses.mean()
-    # where, not a product: an empty place may hold NaN
-    return torch.where(there, losses, torch.zeros_like(losses)).sum() / there.sum().clamp(min=1)
+    return masked_mean(F.softplus(hard - own), there)
 
 
-def token_loss(alpha: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def token_loss(alpha: Tensor, labels: Tensor, mask: Tensor) -> Tensor:
     """l^token = −(1/n) Σ Y log α of each row (eqs. 9 and 10).
 
     Args:
@@ -100,7 +85,7 @@ def token_loss(alpha: torch.Tensor, labels: torch.Tensor, mask: torch.Tensor) ->
     return -kept.sum(dim=-1) / mask.sum(dim=-1).clamp(min=1)
 
 
-def word_shares(alpha: torch.Tensor, shares: torch.Tensor) -> torch.Tensor:
+def word_shares(alpha: Tensor, shares: Tensor) -> Tensor:
     """Shares of pieces → shares of words, each the sum over the word's pieces.
 
     Args:
@@ -178,57 +163,68 @@ class AlignmentLoss:
     def __call__(self, model: nn.Module, rows: Sequence[AlignmentItem], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
         assert isinstance(model, InfoMetIC)
-        step = {"coarse": self._coarse, "text": self._text, "vision": self._vision}[rows[0].task]
-        return step(model, rows, gather, str(next(model.parameters()).device))
-
-    def _images(self, model: InfoMetIC, rows: Sequence[AlignmentItem], at: str) -> Any:
+        at = str(next(model.parameters()).device)
         batch = self.data.images([row.image for row in rows], at)
-        return model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+        images = model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
+        if rows[0].task == "coarse":
+            return self._coarse(model, rows, gather, images, at)
+        here = torch.arange(len(rows), device=at)
+        if rows[0].task == "text":
+            return self._text(model, rows, gather, images, here)
+        _, texts = self._texts(model, [row.text for row in rows], at)
+        alpha = model.pairs(images, texts, here, here).region_scores.float()
+        labels = self.data.region_labels([row.pair for row in rows], batch.mask.shape[1], at)
+        if not self.settings.null_token:
+            labels[:, -1] = 0
+        l_v = gather(token_loss(alpha, labels, F.pad(batch.mask, (0, 1), value=False))).mean()
+        return {"loss": self.settings.vision_weight * l_v, "vision": l_v}
 
-    def _texts(self, model: InfoMetIC, numbers: Sequence[int], at: str, length: int = 0) -> States:
-        batch = self.data.text_batch(numbers, at, length=length)
-        return model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
+    def _texts(
+        self, model: InfoMetIC, numbers: Sequence[int], at: Any, length: int = 0
+    ) -> tuple[Any, States]:
+        batch = self.data.text_batch(numbers, str(at), length=length)
+        return batch, model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
 
     def _coarse(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, at: str
+        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: Any, at: str
     ) -> dict[str, Tensor]:
-        settings, n = self.settings, len(rows)
-        lengths = torch.tensor([self.data.length(row.text) for row in rows], device=at)
-        images = self._images(model, rows, at)
-        own = self._texts(model, [row.text for row in rows], at, length=int(gather(lengths).max()))
+        def column(values: Iterable[Any]) -> Tensor:
+            return torch.tensor(list(values), device=at)
+
+        settings = self.settings
+        longest = int(gather(column(self.data.length(row.text) for row in rows)).max())
+        _, own = self._texts(model, [row.text for row in rows], at, longest)
         # each process scores its own images with the texts of all
         parts: dict[str, Any] = {part.name: getattr(own, part.name) for part in fields(States)}
         joined: dict[str, Any] = {
             name: part if part is None else gather(part) for name, part in parts.items()
         }
         texts = States(**joined)
-        positions = gather(torch.tensor([row.position for row in rows], device=at))
-        places = torch.tensor([row.position for row in rows], device=at) - positions.min()
-        recall, precision, scored = self._scores(model, images, texts, places)
-        here = torch.arange(n, device=at)
+        positions = column(row.position for row in rows)
+        places = positions - gather(positions).min()
+        recall, precision, negatives = self._scores(model, images, texts, places)
+        here = torch.arange(len(rows), device=at)
         matching = recall[here, places]
 
-        with_hard = settings.hard_negatives and settings.hard_weight > 0
         # times 0, so that every process has gradients to exchange even without a hard negative
-        hard, there = matching * 0, torch.tensor([row.other >= 0 for row in rows], device=at)
+        hard, there = matching * 0, column(row.other >= 0 for row in rows)
+        with_hard = settings.hard_negatives and settings.hard_weight > 0
         if with_hard and bool(there.any()):
-            few = self._texts(model, [row.other for row in rows if row.other >= 0], at)
+            _, few = self._texts(model, [row.other for row in rows if row.other >= 0], at)
             found = model.pairs(images, few, here[there], torch.arange(len(few), device=at))
             hard = hard.index_put((here[there],), found.recall.to(hard.dtype))
 
-        negatives = gather(scored)
+        negatives = gather(negatives)
         if not settings.shared_negatives:
-            for name in ("image", "text"):
-                numbers = gather(torch.tensor([getattr(row, name) for row in rows], device=at))
-                negatives = negatives & (numbers[:, None] != numbers[None, :])
-        everywhere = (gather(part.float()) for part in (recall, precision))
-        l_r, l_p = coarse_nce(*everywhere, counted=negatives)
+            for numbers in ([row.image for row in rows], [row.text for row in rows]):
+                all_numbers = gather(column(numbers))
+                negatives = negatives & (all_numbers[:, None] != all_numbers[None, :])
+        l_r, l_p = coarse_nce(gather(recall.float()), gather(precision.float()), counted=negatives)
         terms = {"recall": l_r, "precision": l_p}
         total = settings.recall_weight * l_r + settings.precision_weight * l_p
         if with_hard:
-            terms["hard"] = hard_negative_loss(
-                gather(matching.float()), gather(hard.float()), there=gather(there)
-            )
+            scores = gather(matching.float()), gather(hard.float())
+            terms["hard"] = hard_negative_loss(*scores, there=gather(there))
             total = total + settings.hard_weight * terms["hard"]
         return {"loss": total, **terms, "scale": model.scale}
 
@@ -248,16 +244,13 @@ class AlignmentLoss:
         recall, precision = (
             empty.index_put((rows, columns), part.reshape(n, -1)) for part in (found.recall, found.precision)
         )
-        scored = torch.zeros_like(empty, dtype=torch.bool).scatter(1, columns, True)
-        return recall, precision, scored
+        return recall, precision, torch.zeros_like(empty, dtype=torch.bool).scatter(1, columns, True)
 
     def _text(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, at: str
+        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, images: Any, here: Tensor
     ) -> dict[str, Tensor]:
-        settings = self.settings
-        images, here = self._images(model, rows, at), torch.arange(len(rows), device=at)
-        batch = self.data.text_batch([row.text for row in rows], at)
-        texts = model.encode_texts(batch.global_, batch.tokens, batch.mask, context=batch.context)
+        settings, at = self.settings, here.device
+        batch, texts = self._texts(model, [row.text for row in rows], at)
         found = model.pairs(images, texts, here, here)
         alpha = word_shares(found.token_scores.float(), batch.shares)
         l_t = gather(token_loss(alpha, batch.labels, batch.counted)).mean()
@@ -265,25 +258,9 @@ class AlignmentLoss:
         if settings.pollution_weight:
             there = torch.tensor([row.other >= 0 for row in rows], device=at)
             # a row that kept its caption is compared with itself, and does not count
-            before = self._texts(model, [row.other if row.other >= 0 else row.text for row in rows], at)
+            _, before = self._texts(model, [row.other if row.other >= 0 else row.text for row in rows], at)
             right = model.pairs(images, before, here, here).precision
-            terms["pollution"] = hard_negative_loss(
-                gather(right.float()), gather(found.precision.float()), there=gather(there)
-            )
+            scores = gather(right.float()), gather(found.precision.float())
+            terms["pollution"] = hard_negative_loss(*scores, there=gather(there))
             total = total + settings.pollution_weight * terms["pollution"]
         return {"loss": total, **terms}
-
-    def _vision(
-        self, model: InfoMetIC, rows: Sequence[AlignmentItem], gather: Gather, at: str
-    ) -> dict[str, Tensor]:
-        batch = self.data.images([row.image for row in rows], at)
-        images = model.encode_images(batch.global_, batch.regions, batch.boxes, batch.mask)
-        texts = self._texts(model, [row.text for row in rows], at)
-        here = torch.arange(len(rows), device=at)
-        alpha = model.pairs(images, texts, here, here).region_scores.float()
-        labels = self.data.region_labels([row.pair for row in rows], batch.mask.shape[1], at)
-        if not self.settings.null_token:
-            labels[:, -1] = 0
-        regions = F.pad(batch.mask, (0, 1), value=False)
-        l_v = gather(token_loss(alpha, labels, regions)).mean()
-        return {"loss": self.settings.vision_weight * l_v, "vision": l_v}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
@@ -33,7 +33,7 @@ class LossWeights:
         lambda_2: Weight of L2, which separates image and perturbed caption.
         lambda_3: Weight of L3, which separates caption and perturbed caption.
         margin: Cosine below which L2 and L3 have no gradient; 0 in the first version of the paper.
-        keep_close: Weight of `keep_close_loss`; 0 as published.
+        keep_close: Weight of how far captions have moved from the base, 1 − cos(T(o), T0(o)); not published.
     """
 
     clip: float = 1.0
@@ -44,14 +44,39 @@ class LossWeights:
     keep_close: float = 0.0
 
 
+def nce(scores: Tensor, counted: Tensor | None = None) -> Tensor:
+    """Cross-entropy of matching the rows and columns of a table of scores, the mean of both directions.
+
+    Args:
+        scores: (n, n); the diagonal matches.
+        counted: bool (n, n), False where a pair is no negative. The diagonal always counts. None if all do.
+
+    Returns:
+        A scalar of at least 0; ln n if all scores are equal.
+    """
+    matching = torch.arange(len(scores), device=scores.device)
+    if counted is not None:
+        kept = counted | torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        scores = scores.masked_fill(~kept, float("-inf"))
+    return (F.cross_entropy(scores, matching) + F.cross_entropy(scores.T, matching)) / 2
+
+
+def masked_mean(values: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of the values where a mask of the same shape is True, 0 where it never is; None for all."""
+    if mask is None:
+        return values.mean()
+    # where, not a product: a value that does not count may be NaN
+    return torch.where(mask, values, torch.zeros_like(values)).sum() / mask.sum().clamp(min=1)
+
+
 def contrastive_loss(
-    images: torch.Tensor,
-    captions: torch.Tensor,
+    images: Tensor,
+    captions: Tensor,
     *,
-    logit_scale: float | torch.Tensor,
-    image_groups: torch.Tensor | None = None,
-    caption_groups: torch.Tensor | None = None,
-) -> torch.Tensor:
+    logit_scale: float | Tensor,
+    image_groups: Tensor | None = None,
+    caption_groups: Tensor | None = None,
+) -> Tensor:
     """L_CLIP: cross-entropy of matching the images and captions of a batch.
 
     As published, every other row is a negative. With groups, rows that share an image or a text are not each
@@ -72,18 +97,14 @@ def contrastive_loss(
     0.3133
     """
     logits = logit_scale * images @ captions.T
-    same = torch.zeros_like(logits, dtype=torch.bool)
+    counted = torch.ones_like(logits, dtype=torch.bool)
     for groups in (image_groups, caption_groups):
         if groups is not None:
-            same = same | (groups[:, None] == groups[None, :])
-    # the matching pairs on the diagonal always count
-    same.fill_diagonal_(False)
-    logits = logits.masked_fill(same, float("-inf"))
-    own = torch.arange(len(logits), device=logits.device)
-    return (F.cross_entropy(logits, own) + F.cross_entropy(logits.T, own)) / 2
+            counted = counted & (groups[:, None] != groups[None, :])
+    return nce(logits, counted)
 
 
-def matching_loss(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
+def matching_loss(images: Tensor, captions: Tensor) -> Tensor:
     """L1 = 1 − cos(V(I), T(o)), mean over rows (eq. 1).
 
     >>> round(matching_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]])).item(), 4)
@@ -92,9 +113,7 @@ def matching_loss(images: torch.Tensor, captions: torch.Tensor) -> torch.Tensor:
     return (1 - (images * captions).sum(dim=-1)).mean()
 
 
-def noise_loss(
-    anchors: torch.Tensor, perturbed: torch.Tensor, *, margin: float, changed: torch.Tensor | None = None
-) -> torch.Tensor:
+def noise_loss(anchors: Tensor, perturbed: Tensor, *, margin: float, changed: Tensor | None = None) -> Tensor:
     """max(m, cos(anchor, T(p))), mean over perturbed captions: L2 for images, L3 for captions (eqs. 2, 3).
 
     The gradient is that of a hinge: none at or below the margin.
@@ -113,85 +132,54 @@ def noise_loss(
     0.35
     """
     cosines = (anchors[:, None] * perturbed).sum(dim=-1)
-    hinged = margin + F.relu(cosines - margin)
-    if changed is None:
-        return hinged.mean()
-    # where, not a product: an empty place may hold NaN
-    kept = torch.where(changed, hinged, torch.zeros_like(hinged))
-    return kept.sum() / changed.sum().clamp(min=1)
-
-
-def keep_close_loss(captions: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
-    """1 − cos(T(o), T0(o)), mean over rows: how far the captions have moved since training began.
-
-    Not in the paper. It keeps the space, and with it the agreement with people.
-
-    Args:
-        captions: Unit rows (n, d).
-        before: Unit rows (n, d): the same captions in the base's own text tower.
-    """
-    return matching_loss(before, captions)
+    return masked_mean(margin + F.relu(cosines - margin), changed)
 
 
 def pr_mcs_loss(
-    images: torch.Tensor,
-    captions: torch.Tensor,
-    perturbed: torch.Tensor,
+    images: Tensor,
+    captions: Tensor,
+    perturbed: Tensor,
     *,
     weights: LossWeights,
-    logit_scale: float | torch.Tensor,
-    changed: torch.Tensor | None = None,
-    image_groups: torch.Tensor | None = None,
-    caption_groups: torch.Tensor | None = None,
-    before: torch.Tensor | None = None,
-) -> dict[str, torch.Tensor]:
+    logit_scale: float | Tensor,
+    changed: Tensor | None = None,
+    image_groups: Tensor | None = None,
+    caption_groups: Tensor | None = None,
+    before: Tensor | None = None,
+) -> dict[str, Tensor]:
     """The whole objective and its terms.
 
     Args:
-        images, captions: (n, d), unit rows.
-        perturbed: (n, k, d), unit rows; `changed` as of `noise_loss`.
-        weights: what the terms count.
-        logit_scale, image_groups, caption_groups: as of `contrastive_loss`.
-        before: (n, d), the captions' rows in the base's text tower; needed if `weights.keep_close` is not 0.
+        images, captions: Unit rows (n, d).
+        perturbed: Unit rows (n, k, d); `changed` as of `noise_loss`.
+        weights: Weights of the terms.
+        logit_scale, image_groups, caption_groups: As of `contrastive_loss`.
+        before: Unit rows (n, d): the captions in the base's text tower; needed for `weights.keep_close`.
 
     Returns:
         "loss", the weighted sum, and the terms without their weights: "clip", "l1", "l2", "l3", and
         "keep_close" where it counts.
-
-    Raises:
-        ValueError: `weights.keep_close` counts and `before` is missing.
 
     >>> eye = torch.eye(2)
     >>> terms = pr_mcs_loss(eye, eye, eye[:, None], weights=LossWeights(), logit_scale=1.0)
     >>> {name: round(value.item(), 4) for name, value in terms.items()}
     {'loss': 0.4133, 'clip': 0.3133, 'l1': 0.0, 'l2': 1.0, 'l3': 1.0}
     """
+    groups = {"image_groups": image_groups, "caption_groups": caption_groups}
+    margin = weights.margin
     terms = {
-        "clip": contrastive_loss(
-            images,
-            captions,
-            logit_scale=logit_scale,
-            image_groups=image_groups,
-            caption_groups=caption_groups,
-        ),
-        "l1": matching_loss(images, captions),
-        "l2": noise_loss(images, perturbed, margin=weights.margin, changed=changed),
-        "l3": noise_loss(captions, perturbed, margin=weights.margin, changed=changed),
-    }
-    factors = {
-        "clip": weights.clip,
-        "l1": weights.lambda_1,
-        "l2": weights.lambda_2,
-        "l3": weights.lambda_3,
+        "clip": (weights.clip, contrastive_loss(images, captions, logit_scale=logit_scale, **groups)),
+        "l1": (weights.lambda_1, matching_loss(images, captions)),
+        "l2": (weights.lambda_2, noise_loss(images, perturbed, margin=margin, changed=changed)),
+        "l3": (weights.lambda_3, noise_loss(captions, perturbed, margin=margin, changed=changed)),
     }
     if weights.keep_close:
-        if before is None:
-            raise ValueError("keep_close counts, but before=None: expected the base's rows of the captions")
-        terms["keep_close"] = keep_close_loss(captions, before)
-        factors["keep_close"] = weights.keep_close
+        assert before is not None, "keep_close needs the base's rows of the captions"
+        terms["keep_close"] = (weights.keep_close, matching_loss(before, captions))
     # a term that does not count is not added: 0 times what is not a number is none either
-    counted = [factor * terms[name] for name, factor in factors.items() if factor]
-    return {"loss": sum(counted, torch.zeros_like(terms["clip"])), **terms}
+    counted = [factor * term for factor, term in terms.values() if factor]
+    loss = sum(counted, images.new_zeros(()))
+    return {"loss": loss, **{name: term for name, (_, term) in terms.items()}}
 
 
 class TripleLoss:
@@ -219,29 +207,30 @@ class TripleLoss:
         self.texts, self.captions, self.weights = TextSide(backbone, keep_rows=False), captions, weights
         self.logit_scale, self.shared_negatives, self.before = logit_scale, shared_negatives, before
 
-    def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, torch.Tensor]:
+    def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
         n, texts = len(rows), [row.caption for row in rows]
         noisy = [text for row in rows for text in row.perturbed]
         # an empty place holds a caption, which `changed` excludes
         embedded = self.texts([*texts, *(texts[0] if text is None else text for text in noisy)])
         at = embedded.device
-        images, before = torch.tensor([row.image for row in rows], device=at), None
+        numbers = [row.image for row in rows]
+        images = torch.from_numpy(self.captions.embeddings[numbers]).to(at, torch.float32)
+        changed = torch.tensor([text is not None for text in noisy], device=at).reshape(n, -1)
+        others: dict[str, Tensor] = {}
         if self.before is not None:
-            own = self.before.index[[row.row for row in rows]]
-            before = gather(torch.from_numpy(self.before.matrix[own]).to(at, torch.float32))
-        pictures = torch.from_numpy(self.captions.embeddings[[row.image for row in rows]])
-        groups = {}
+            index = self.before.index[[row.row for row in rows]]
+            others["before"] = gather(torch.from_numpy(self.before.matrix[index]).to(at, torch.float32))
         if not self.shared_negatives:
-            groups = {"image_groups": gather(images), "caption_groups": gather(text_numbers(texts, at))}
+            others["image_groups"] = gather(torch.tensor(numbers, device=at))
+            others["caption_groups"] = gather(text_numbers(texts, at))
         with torch.autocast(at.type, enabled=False):
             return pr_mcs_loss(
-                gather(pictures.to(at, torch.float32)),
+                gather(images),
                 gather(embedded[:n]),
                 gather(embedded[n:].reshape(n, -1, embedded.shape[1])),
                 weights=self.weights,
                 logit_scale=self.logit_scale,
-                changed=gather(torch.tensor([text is not None for text in noisy], device=at).reshape(n, -1)),
-                before=before,
-                **groups,
+                changed=gather(changed),
+                **others,
             )

@@ -17,7 +17,6 @@ from training.engine.infometic_losses import coarse_nce, hard_negative_loss, tok
 from training.engine.pr_mcs_losses import (
     LossWeights,
     contrastive_loss,
-    keep_close_loss,
     matching_loss,
     noise_loss,
     pr_mcs_loss,
@@ -58,7 +57,6 @@ def test_each_term_of_pr_mcs_and_their_sum_by_hand():
     assert noise_loss(IMAGES, perturbed, margin=0.1).item() == pytest.approx((1 + 0.1) / 2)
     assert noise_loss(IMAGES, perturbed, margin=0.0).item() == pytest.approx(0.5)
     assert noise_loss(CAPTIONS, perturbed, margin=0.1).item() == pytest.approx(0.6)
-    assert keep_close_loss(CAPTIONS, IMAGES).item() == pytest.approx(0.3)
     # logits [[1.2, 1.2], [1.6, 1.6]]: each image knows neither caption (ln 2); each caption prefers NORTH by
     # 0.4: ln(1 + e^0.4) where EAST is right, ln(1 + e^-0.4) where NORTH is
     expected = (np.log(2) + (np.log1p(np.exp(0.4)) + np.log1p(np.exp(-0.4))) / 2) / 2
@@ -135,8 +133,6 @@ def test_an_empty_place_or_a_term_without_weight_cannot_spoil_the_sum():
     for weights, is_finite in ((LossWeights(lambda_2=0.0, lambda_3=0.0), True), (LossWeights(), False)):
         terms = pr_mcs_loss(IMAGES, CAPTIONS, broken, weights=weights, logit_scale=1.0)
         assert bool(torch.isfinite(terms["loss"])) == is_finite and torch.isnan(terms["l2"])
-    with pytest.raises(ValueError, match="before=None"):
-        pr_mcs_loss(IMAGES, CAPTIONS, CAPTIONS[:, None], weights=LossWeights(keep_close=1.0), logit_scale=1.0)
 
 
 # InfoMetIC
