@@ -1,7 +1,4 @@
-"""Scores the rows of a file chunk by chunk, and writes them with their scores.
-
-Where a metric compares rows with each other, as CIDEr does, all rows are read before the first is written.
-"""
+"""Scores the rows of a file chunk by chunk; where a metric waits for all rows, all are written at the end."""
 
 from __future__ import annotations
 
@@ -61,9 +58,7 @@ class ScoringRun:
     """Scores the rows of a file.
 
     Args:
-        source: Rows to score.
-        names: Names of the columns to read.
-        folder: Folder of the images.
+        source, names, folder: Rows to score, names of the columns to read, and folder of the images.
         scorers: One scorer per metric.
         language: Language of all rows, or None.
         on_error: "raise" or "skip".
@@ -111,17 +106,22 @@ class ScoringRun:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: The result cannot be written.
         """
+
+        def write(chunk: Chunk, scores: dict[str, Scores], first: int) -> None:
+            errors = self.note_failures(chunk, scores, first)
+            if writer is not None:
+                writer.write(chunk, column_values(columns, scores, errors, first))
+
         waits = any(scorer.waits for scorer in self.scorers)
         for chunk in self.source.chunks(CHUNK_ROWS):
             prepared = self.prepare(chunk)
             for metric, part in prepared.items():
                 self._prepared[metric].append(part)
             if not waits:
-                self._write(writer, columns, chunk, self.finish(prepared), 0)
+                write(chunk, self.finish(prepared), 0)
             advance(len(chunk))
-        if waits:
-            for chunk in self.source.chunks(CHUNK_ROWS):
-                self._write(writer, columns, chunk, self.scores(), chunk.start)
+        for chunk in self.source.chunks(CHUNK_ROWS) if waits else ():
+            write(chunk, self.scores(), chunk.start)
         for scorer in self.scorers:
             if isinstance(scorer, BackboneScorer):
                 scorer.warn_about_truncation(self.scores()[scorer.metric].truncated)
@@ -136,19 +136,6 @@ class ScoringRun:
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
         """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}
-
-    def _write(
-        self,
-        writer: Writer | None,
-        columns: dict[str, tuple[str, str]],
-        chunk: Chunk,
-        scores: dict[str, Scores],
-        first: int,
-    ) -> None:
-        """Write the rows of a chunk, whose scores begin at row `first`, and note its failures."""
-        errors = self.note_failures(chunk, scores, first)
-        if writer is not None:
-            writer.write(chunk, column_values(columns, scores, errors, first))
 
     def prepare(self, chunk: Chunk) -> dict[str, PreparedRows]:
         """Measure the rows of a chunk for each metric.
@@ -194,16 +181,15 @@ class ScoringRun:
         return found
 
     def note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:
-        """What was wrong with each row of a chunk; names the metric where metrics failed differently."""
+        """What was wrong with each row of a chunk, whose scores begin at row `first`."""
         errors: list[str | None] = [None] * len(chunk)
         for row in range(len(chunk)):
             messages = {metric: part.failures.get(first + row, "") for metric, part in scores.items()}
-            if any(messages.values()):
-                told = [f"{metric}: {message}" for metric, message in messages.items() if message]
-                same = set(messages.values())
-                errors[row] = text = same.pop() if len(same) == 1 else "; ".join(told)
-                line = None if chunk.lines is None else chunk.lines[row]
-                self.failures[chunk.start + row] = (line, text)
+            failed = [f"{metric}: {message}" for metric, message in messages.items() if message]
+            if failed:
+                same = len(set(messages.values())) == 1
+                errors[row] = text = next(iter(messages.values())) if same else "; ".join(failed)
+                self.failures[chunk.start + row] = (chunk.lines and chunk.lines[row], text)
             elif any(
                 part.empty[first + row] and math.isnan(part.scores[first + row]) for part in scores.values()
             ):
@@ -215,14 +201,8 @@ class ScoringRun:
 def column_values(
     columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None], first: int
 ) -> dict[str, list[Any]]:
-    """The cells of the new columns, for as many rows as there are errors; None for a number that is missing.
-
-    Args:
-        columns: New columns, as `result_columns` gave them.
-        scores: Scores per metric.
-        errors: What was wrong with each row, or None.
-        first: Index of the first row in the scores.
-    """
+    """The cells of the new columns, from row `first` of the scores on, one for each of `errors`; None for a
+    number that is missing."""
     here = slice(first, first + len(errors))
     values: dict[str, list[Any]] = {}
     for name, (metric, component) in columns.items():

@@ -1,8 +1,4 @@
-"""Scores rows that come in batches, such as those of a streaming data set or of Ray Data.
-
-One batch is in memory at a time, so that memory does not grow with the number of rows. Only metrics whose
-scores depend on the row alone: CIDEr needs document frequencies that were counted before.
-"""
+"""Scores rows that come in batches, such as those of a streaming data set or of Ray Data."""
 
 from __future__ import annotations
 
@@ -203,16 +199,15 @@ class BatchScorer:
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
         cells = {name: [_plain(value, name in names.references) for value in batch[name]] for name in read}
         if len({len(values) for values in cells.values()}) > 1:
-            lengths = ", ".join(f"{len(values)} of {name!r}" for name, values in cells.items())
-            raise InputError(f"the columns of a batch differ in length: {lengths}")
+            raise InputError(
+                f"the columns of a batch differ in length: { ({n: len(v) for n, v in cells.items()}) }"
+            )
         rows = [dict(zip(cells, values, strict=True)) for values in zip(*cells.values(), strict=True)]
         if not rows:
             return {name: [] for name in new}
-        places = [_place(row, index, start, names) for index, row in enumerate(rows)]
-        source = rows_in_memory(rows, places)
-        run = ScoringRun(
-            source, names, self._folder, self.scorers, language=self._language, on_error=self._on_error
-        )
+        source = rows_in_memory(rows, [_place(row, index, start, names) for index, row in enumerate(rows)])
+        how = {"language": self._language, "on_error": self._on_error}
+        run = ScoringRun(source, names, self._folder, self.scorers, **how)  # type: ignore[arg-type]
         run.languages = self._languages
         (chunk,) = source.chunks(len(rows))
         prepared = run.prepare(chunk)

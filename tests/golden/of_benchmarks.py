@@ -80,32 +80,6 @@ for _slug in sorted(benchmark_slugs()):
         return found
 
 
-for _slug in sorted(benchmark_slugs()):
-
-    @case(f"benchmarks/check_{_slug}")
-    def _(place: Place, slug: str = _slug) -> Any:
-        """What `data check` finds, for the configurations that the tiny files have."""
-        official = place.benchmark(slug)
-        configs = list(dict.fromkeys(config for config, _ in official.ROWS))[:3]
-        options = [option for config in configs for option in ("--config", config)]
-        return place.capscore("data", "check", slug, "--data-dir", slug, *options, "--json")
-
-
-for _slug in ("flickr8k_human", "xvnli", "nocaps"):
-
-    @case(f"benchmarks/export_{_slug}")
-    def _(place: Place, slug: str = _slug) -> Any:
-        """What `data export` writes: the rows of each file, and the card."""
-        official = place.benchmark(slug)
-        config = next(config for config, _ in official.ROWS)
-        told = place.capscore("data", "export", slug, "--data-dir", slug, "--config", config, "--out", "out")
-        files = sorted(path for path in Path("out").rglob("*") if path.is_file())
-        return {
-            "told": told,
-            "files": {str(path): readable(file_rows(path)) for path in files},
-        }
-
-
 for _slug, _configs in MEASURED.items():
     for _config in _configs:
 
@@ -178,10 +152,3 @@ def _(place: Place) -> Any:
     for slug in ("flickr8k_human", "pascal50s", "thumb"):
         place.benchmark(slug, photos=False)
     return benchmark(place, "--suite", "english", "--data-dir", ".", "-m", "rouge_l", "--bootstrap", 20)
-
-
-@case("benchmarks/list", quick=True)
-def _(place: Place) -> Any:
-    import capscore
-
-    return {"slugs": capscore.benchmark_slugs(), "list": place.capscore("data", "list", "--json")}

@@ -140,17 +140,6 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("languages/codes", quick=True)
-def _(place: Place) -> Any:
-    from capscore.text.languages import language_code
-
-    codes = ("de", "DE", "pt-BR", "zh_TW", "deu", "arb", "cmn", "nb", "en-US", "jpn", "quz", "fil", "sr-Latn")
-    found = {}
-    for code in codes:
-        found[code] = language_code(code)
-    return found
-
-
 @case("languages/perturbations", quick=True)
 def _(place: Place) -> Any:
     """The five kinds of PR-MCS, with fixed seeds and every option."""
@@ -221,19 +210,3 @@ def _(place: Place) -> Any:
         ]
         for language in LANGUAGES
     }
-
-
-@case("languages/signatures", quick=True)
-def _(place: Place) -> Any:
-    from capscore.metrics.signature import format_signature, parse_signature
-
-    settings = {
-        "w": 2.5,
-        "prefix": "A photo depicts ",
-        "none": None,
-        "word": "none",
-        "yes": True,
-        "odd": "a|b:c %",
-    }
-    line = format_signature("mcs", settings)
-    return [line, parse_signature(line)]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import shutil
-from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .place import METRICS, Place, of_tests
+from .. import toy
+from ..backbones.tiny_kinds import Checkpoint
+from .place import Place
 from .plain import plain
 from .table import case
 
@@ -71,27 +72,6 @@ for _metric in OF_WORDS:
 @case("metrics/pr_mcs")
 def _(place: Place) -> Any:
     return by_language(place, "pr_mcs", backbone=place.pr_mcs)
-
-
-@case("metrics/defaults")
-def _(place: Place) -> Any:
-    """What a metric takes when nothing is said, and what the signature says of everything that is."""
-    import capscore
-
-    photos, texts = place.photos(), place.captions("en")
-    found = {
-        "pr_mcs": all_of(capscore.load("pr_mcs").score(texts, photos, language="en")),
-        "mcs": all_of(capscore.load("mcs", backbone="embedded", cache=False).score(texts, photos)),
-    }
-    for name, options in {
-        "prefix": {"prefix": "A photo depicts "},
-        "batch": {"batch_size": 2, "cache": False},
-        "bfloat16": {"dtype": "bfloat16"},
-    }.items():
-        backbone = "embedded" if "dtype" in options else place.embedded
-        scores = capscore.load("mcs", backbone=backbone, **options).score(texts, photos, language="en")
-        found[name] = scores.signature if name == "bfloat16" else all_of(scores)
-    return found
 
 
 @case("metrics/many_languages")
@@ -223,28 +203,18 @@ def _two(place: Place) -> tuple[list[str], list[str], list[str]]:
     return tuple(map(list, zip(*rows, strict=True)))
 
 
-@case("metrics/infometic")
-def _(place: Place) -> Any:
-    """The weights that ship, with all that they say of words and regions."""
-    import capscore
+for _name, _weights in (("infometic", None), ("infometic_info_clip", "info_clip")):
 
-    texts, photos, languages = _two(place)
-    scorer = capscore.load("infometic", backbone=place.embedded)
-    found = all_of(scorer.score(texts, photos, language=languages))
-    matrix, components = scorer.score_matrix(texts[:4], place.photos()[:2], "en")
-    return {**found, "matrix": matrix, "matrix components": components}
+    @case(f"metrics/{_name}")
+    def _(place: Place, weights: str | None = _weights) -> Any:
+        """The weights that ship, and the baseline, with all that they say of words and regions."""
+        import capscore
 
-
-@case("metrics/infometic_info_clip")
-def _(place: Place) -> Any:
-    """The baseline without weights."""
-    import capscore
-
-    texts, photos, languages = _two(place)
-    scorer = capscore.load("infometic", backbone=place.embedded, weights="info_clip")
-    found = all_of(scorer.score(texts, photos, language=languages))
-    matrix, components = scorer.score_matrix(texts[:4], place.photos()[:2], "en")
-    return {**found, "matrix": matrix, "matrix components": components}
+        texts, photos, languages = _two(place)
+        scorer = capscore.load("infometic", backbone=place.embedded, weights=weights)
+        found = all_of(scorer.score(texts, photos, language=languages))
+        matrix, components = scorer.score_matrix(texts[:4], place.photos()[:2], "en")
+        return {**found, "matrix": matrix, "matrix components": components}
 
 
 @case("metrics/infometic_boxes")
@@ -262,40 +232,6 @@ def _(place: Place) -> Any:
     return {**found, "few": all_of(few.score(texts, photos, language="en"))}
 
 
-@case("metrics/infometic_network")
-def _(place: Place) -> Any:
-    """The network alone, as published and as the authors' code has it: every pair of images and texts."""
-    import dataclasses
-
-    import torch
-
-    tiny = of_tests("network")
-    images, texts = tiny.images_of((1, 3, 2)), tiny.texts_of((2, 5, 1))
-    found: dict[str, Any] = {}
-    for name, changes in {
-        "plain": {},
-        "words": {"context_width": 4, "sharpness": 2.0},
-        "width": {"width": 8, "heads": 4, "intra_layers": 1},
-        "other": {"shared_norm": False, "mask_padding": False, "null_token": False, "global_box": True},
-        "fusion": {"global_in_fusion": False, "text_positions": False, "box_positions": False},
-    }.items():
-        config = dataclasses.replace(tiny.TINY, **changes)
-        model = tiny.tiny_model(config)
-        with torch.no_grad():
-            states = tiny.encode(model, images, texts)
-            recall, precision = model.all_pairs(*states)
-            aligned = model.pairs(*states, [0, 1, 2], [0, 2, 1])
-        found[name] = {
-            "config": asdict(config),
-            "fingerprint": bool(model.fingerprint),
-            "regions": aligned.region_scores,
-            "tokens": aligned.token_scores,
-            "recall": recall,
-            "precision": precision,
-        }
-    return found
-
-
 # ------------------------------------------------------------------ tiny backbones and toys
 
 
@@ -304,7 +240,6 @@ def _(place: Place) -> Any:
     """Colours against the words red, green and blue."""
     import capscore
 
-    toy = of_tests("toy")
     texts = ["red", "red blue", "green", "blue", "red", "a red house at a green lake under a blue sky"]
     photos = [toy.RED, toy.RED, toy.RED, toy.BLUE, toy.GREEN, toy.BLUE]
     references = [["red"], ["green", "red"], ["green"], ["red", "green"], ["red", "blue", "green"], ["blue"]]
@@ -338,12 +273,10 @@ for _kind in CHECKPOINTS:
     @case(f"tiny/{_kind.replace(' ', '_')}")
     def _(place: Place, kind: str = _kind) -> Any:
         """A checkpoint with random weights: its embeddings, and scores of the demo's photos."""
-        from pathlib import Path
-
         import capscore
         from capscore import load_image
 
-        backbone = of_tests("checkpoints of every kind").Checkpoint(kind, Path.cwd()).load()
+        backbone = Checkpoint(kind, Path.cwd()).load()
         texts = [*place.captions("en")[:3], *place.captions("de")[:2], "x " * 300]
         images: list[Any] = place.photos()
         pixels = [np.asarray(backbone.preprocess(load_image(image))) for image in images]
@@ -386,45 +319,3 @@ def _(place: Place) -> Any:
             "fingerprint": backbone.fingerprint,
         }
     return found
-
-
-# ------------------------------------------------------------------ modules of `evaluate`
-
-
-@functools.cache
-def slugs() -> tuple[str, ...]:
-    """The modules that ship."""
-    return tuple(
-        sorted(folder.name for folder in METRICS.iterdir() if (folder / f"{folder.name}.py").is_file())
-    )
-
-
-for _slug in slugs():
-
-    @case(f"modules/{_slug}")
-    def _(place: Place, slug: str = _slug) -> Any:
-        """All at once, piece by piece, and what `evaluate` says of the module."""
-        import evaluate
-
-        import capscore
-
-        options = {"pr_mcs": {"backbone": place.pr_mcs}, "cider": {}}.get(slug, {"backbone": place.embedded})
-        folder = str(place.root / "metrics")
-        module = evaluate.load(str(capscore.module_folder(slug)), cache_dir=folder, **options)
-        photos = place.photos()
-        n = 2 if slug == "infometic" else 6
-        given: dict[str, Any] = {"predictions": place.captions("de", ("half",))[:n]}
-        if slug != "cider":
-            given["images"] = photos[:n]
-        if slug in ("cider", "ref_clip_score"):
-            given["references"] = place.references("de")[:n]
-        whole = module.compute(**given, language="de")
-        for row in range(2):
-            module.add_batch(**{name: values[row : row + 1] for name, values in given.items()}, language="de")
-        return {
-            "whole": whole,
-            "pieces": module.compute(),
-            "features": str(module.features),
-            "description": module.description,
-            "citation": module.citation,
-        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any
 
@@ -258,29 +257,4 @@ def _(place: Place) -> Any:
         "flips": bootstrap.coin_flips(rng, 6, 3),
         "interval": bootstrap.percentile_interval(draws(200, seed=69), 0.95),
         "p": bootstrap.two_sided_p(draws(200, seed=70) - 0.5, 0.4),
-    }
-
-
-@case("agreement/published", quick=True)
-def _(place: Place) -> Any:
-    """The figures of papers, and which of them stands beside a measured one."""
-    from capscore.benchmarks import published
-
-    figures = [dataclasses.asdict(each) for each in published.figures()]
-    cells = [
-        ("flickr8k_human", "expert", metric, statistic)
-        for metric in ("cider", "rouge_l", "bleu_4", "bleu_1", "meteor", "spice", "clip_score", "infometic")
-        for statistic in ("tau_c", "tau_b", "spearman", "pearson")
-    ]
-    best = []
-    for *cell, statistic in cells:
-        same = [each for each in published.find(*cell) if (each.statistic, each.setting) == (statistic, "")]
-        best.append(same[0] if same else None)
-    return {
-        "n": len(figures),
-        "sum": float(sum(each["value"] for each in figures)),
-        "sources": {name: str(source.short) for name, source in published.sources().items()},
-        "best": [
-            [*cell, each and [each.value, each.citation]] for cell, each in zip(cells, best, strict=True)
-        ],
     }

@@ -2,84 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import importlib
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .place import ROOT, Place, of_tests, write_rows
+from ..training.caption_file import write_captions
+from .place import Place, write_rows
 from .table import case
-
-# what the cases call it → where it is
-MODULES = {
-    "losses": "training.engine.pr_mcs_losses",
-    "infometic_losses": "training.engine.infometic_losses",
-    "config": "training.engine.config",
-    "loop": "training.engine.loop_settings",
-    "pr_mcs": "training.pr_mcs",
-    "infometic": "training.infometic",
-    "teacher_learning": "training.teacher_learning",
-    "human_ratings": "training.human_ratings",
-    "translate": "training.translate",
-    "grid": "training.grid",
-    "embedded_captions": "weights.making.captions",
-    "embedded_infometic": "weights.making.infometic",
-    "image_tower": "weights.making.image_tower.settings",
-    "noise_gate": "weights.making.noise_gate.settings",
-    "mark_calibration": "weights.making.mark_calibration.settings",
-    "caption_grammar": "weights.making.caption_grammar",
-    "word_pollution": "training.data.word_pollution",
-    "triples": "training.data.triples",
-    "captions": "training.data.captions",
-    "split": "training.data.split",
-    "caption_rows": "training.data.rows",
-}
-CONFIGS = ROOT / "training" / "configs"
-MAKING = ROOT / "weights" / "making" / "configs"
-# name of the case → settings file of the weights that ship, and its recipe
-OF_WEIGHTS = {
-    "embedded_eye": ("image_tower", "image_tower"),
-    "embedded_eye_small": ("image_tower_small", "image_tower"),
-    "embedded_infometic": ("infometic", "infometic"),
-    "embedded_judge": ("mark_calibration", "mark_calibration"),
-    "embedded_pr_mcs": ("pr_mcs", "noise_gate"),
-    "embedded_pr_mcs_second": ("pr_mcs_second", "noise_gate"),
-}
-# recipe → what the case calls it
-NAMES = {"image_tower": "embedded_eye", "noise_gate": "embedded_gate", "mark_calibration": "embedded_judge"}
-# of which recipe the settings of a file are, by how its name begins; the longest that fits
-RECIPES = {
-    "infometic": "infometic",
-    "pr_mcs": "pr_mcs",
-    "ratings": "human_ratings",
-    "teacher_learning": "teacher_learning",
-    "translate": "translate",
-    "r": "infometic",
-}
-SETTINGS = {
-    "loop": "LoopSettings",
-    "pr_mcs": "Settings",
-    "infometic": "Settings",
-    "teacher_learning": "TeacherLearning",
-    "human_ratings": "Settings",
-    "translate": "Settings",
-    "grid": "GridSettings",
-    "embedded_captions": "Settings",
-    "embedded_infometic": "Settings",
-    "image_tower": "ImageTowerSettings",
-    "noise_gate": "NoiseGateSettings",
-    "mark_calibration": "MarkCalibrationSettings",
-}
-
-
-def module(name: str) -> ModuleType:
-    """A module of the recipes, by its name in `MODULES`."""
-    return importlib.import_module(MODULES[name])
 
 
 def unit(*shape: int, seed: int) -> Any:
@@ -99,7 +31,8 @@ def digest(texts: Any) -> str:
 def _(place: Place) -> Any:
     import torch
 
-    losses = module("losses")
+    from training.engine import pr_mcs_losses as losses
+
     images, captions, before = (unit(5, 8, seed=seed) for seed in (1, 2, 3))
     perturbed = unit(5, 3, 8, seed=4)
     changed = torch.tensor([[True, False, True]] * 4 + [[False] * 3])
@@ -135,7 +68,8 @@ def _(place: Place) -> Any:
 def _(place: Place) -> Any:
     import torch
 
-    losses = module("infometic_losses")
+    from training.engine import infometic_losses as losses
+
     scores, shares = unit(4, 4, seed=5) * 3, unit(2, 3, 2, seed=6).abs()
     alpha = unit(2, 4, seed=7).abs().softmax(dim=-1)
     labels = torch.tensor([[1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]])
@@ -151,44 +85,10 @@ def _(place: Place) -> Any:
     }
 
 
-@case("training/settings", quick=True)
-def _(place: Place) -> Any:
-    """Defaults of every recipe, and what the files in configs/ make of them."""
-    found: dict[str, Any] = {}
-    for name, kind in SETTINGS.items():
-        fields = dataclasses.fields(getattr(module(name), kind))
-        found[NAMES.get(name, name)] = {
-            field.name: "required"
-            if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            else field.default_factory()
-            if field.default is dataclasses.MISSING
-            else field.default
-            for field in fields
-        }
-    parse = module("config").parse
-    files = [(f"{old}.yaml", MAKING / f"{new}.yaml", recipe) for old, (new, recipe) in OF_WEIGHTS.items()]
-    for path in sorted(CONFIGS.rglob("*.yaml")):
-        prefix = max((start for start in RECIPES if path.stem.startswith(start)), key=len)
-        files.append((str(path.relative_to(CONFIGS)), path, RECIPES[prefix]))
-    for name, path, recipe in files:
-        kind = getattr(module(recipe), SETTINGS[recipe])
-        given = ["--config", str(path)] + (["--out", "run"] if recipe != "translate" else [])
-        try:
-            parsed = parse(kind, given, "A recipe.")
-        except Exception:
-            names = {field.name for field in dataclasses.fields(kind)}
-            often = ("base", "data", "photos", "texts", "rows", "student", "ratings", "input", "output")
-            needed = [name for name in often if name in names]
-            parsed = parse(
-                kind, [*given, *(part for name in needed for part in (f"--{name}", "x"))], "A recipe."
-            )
-        found[name] = dataclasses.asdict(parsed)
-    return found
-
-
 @case("training/caption_grammar", quick=True)
 def _(place: Place) -> Any:
-    grammar = module("caption_grammar")
+    from weights.making import caption_grammar as grammar
+
     scenes = grammar.generate(200, seed=3)
     texts = {code: [list(scene[code]) for scene in scenes] for code in grammar.LANGUAGES}
     return {
@@ -198,57 +98,11 @@ def _(place: Place) -> Any:
     }
 
 
-@case("training/word_pollution", quick=True)
-def _(place: Place) -> Any:
-    pollution = module("word_pollution")
-    found = {}
-    for language in ("en", "de", "ja"):
-        texts = place.captions(language, ("right", "half", "wrong"))
-        frequent = pollution.frequent_words(texts, language)
-        rng = np.random.default_rng(0)
-        polluted = [pollution.pollute(text, language, frequent, rng) for text in texts[:6]]
-        found[language] = {
-            "frequent": frequent,
-            "polluted": [each and [each.caption, each.labels, each.replaced] for each in polluted],
-        }
-    return found
-
-
-@case("training/triples")
-def _(place: Place) -> Any:
-    """Splits by photo, and what the batches of two epochs hold."""
-    from capscore.embedding.embedder import Embedder
-
-    triples, path = module("triples"), of_tests("training_captions").write_captions(Path("captions.jsonl"))
-    toy = of_tests("toy").ColourBackbone()
-    captions = module("captions").embed_captions(
-        module("caption_rows").file_rows(path), Embedder(toy, cache=None)
-    )
-    split_by_image = module("split").split_by_image
-    split = split_by_image(captions, validation_share=0.25)
-    found: dict[str, Any] = {
-        "training": split.training,
-        "validation": split.validation,
-        "few": split_by_image(captions, few_shot=2, seed=4).training,
-        "image": captions.image,
-        "stand-ins": captions.n_stand_ins,
-    }
-    for draws in ("one", "all"):
-        batches = triples.TripleBatches(
-            captions, split.training, batch_size=7, noise=triples.Noise(draws=draws), seed=2
-        )
-        found[draws] = [
-            [[each.caption, each.perturbed, each.kinds] for each in batches.batch(epoch, step)]
-            for epoch in range(2)
-            for step in range(batches.steps_per_epoch)
-        ]
-    return found
-
-
 @case("training/loop")
 def _(place: Place) -> Any:
     """A contrastive run of ten steps: its log, the weights it ends with."""
-    toy = of_tests("training_run")
+    from ..training.engine import toy_run as toy
+
     model, result = toy.train(Path("run"))
     _, half = toy.train(Path("stopped"), max_steps=6)
     _, whole = toy.train(Path("stopped"))
@@ -278,9 +132,9 @@ def outcome(trained: Any) -> dict[str, Any]:
 def _(place: Place) -> Any:
     """Six steps on a tiny CLIP, and the tower scores what it has learnt."""
     import capscore
+    from training import pr_mcs as recipe
 
-    path = of_tests("training_captions").write_captions(Path("captions.jsonl"))
-    recipe = module("pr_mcs")
+    path = write_captions(Path("captions.jsonl"))
     trained = recipe.train(
         recipe.Settings(
             out="run",
@@ -326,11 +180,12 @@ EIGHT = (
 @case("training/infometic")
 def _(place: Place) -> Any:
     """A small network taught eight captions for a few steps, with texts in the place of photos."""
+    from training import infometic as recipe
+
     rows = [
         {"caption": text, "language": "en", "stand_in": other, "region_texts": parts, "mentioned": named}
         for text, other, parts, named in EIGHT
     ]
-    recipe = module("infometic")
     trained = recipe.train(
         recipe.Settings(
             out="run",

@@ -1,7 +1,4 @@
-"""Where a case works: its own folder, backbones that are loaded once, photos, captions, `python -m capscore`.
-
-What comes from elsewhere in the repository comes through here, so that one place changes when it moves.
-"""
+"""Where a case works: its own folder, backbones that are loaded once, photos, captions, the command."""
 
 from __future__ import annotations
 
@@ -25,20 +22,12 @@ from typing import Any
 
 import capscore
 
+from ..backbones.tiny_transformers import write_clip
+from ..datasets_scripts.conftest import write_photos
+
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
 METRICS = ROOT / "metrics"
-# what cases take from the other tests → where it is
-TESTS = {
-    "toy": "tests.toy",
-    "official": "tests.datasets_scripts.official",
-    "photos": "tests.datasets_scripts.conftest",
-    "checkpoints": "tests.backbones.tiny_transformers",
-    "checkpoints of every kind": "tests.backbones.tiny_kinds",
-    "network": "tests.infometic.tiny_pairs",
-    "training_run": "tests.training.engine.toy_run",
-    "training_captions": "tests.training.caption_file",
-}
 _ENVIRONMENT = {
     "COLUMNS": "100",
     "LINES": "50",
@@ -51,11 +40,6 @@ _ENVIRONMENT = {
     "TRANSFORMERS_VERBOSITY": "error",
 }
 _UNSET = ("CAPSCORE_BACKBONE", "CAPSCORE_DEBUG", "FORCE_COLOR", "GITHUB_ACTIONS", "NO_COLOR", "CAPSCORE_DATA")
-
-
-def of_tests(name: str) -> ModuleType:
-    """A module of the other tests, by its name in `TESTS`."""
-    return importlib.import_module(TESTS[name])
 
 
 class Place:
@@ -172,18 +156,18 @@ class Place:
         kept = self.root / "shared" / "clip"
         if not kept.exists():
             kept.parent.mkdir(exist_ok=True)
-            of_tests("checkpoints").write_clip(kept)
+            write_clip(kept)
             coarse(kept / "model.safetensors")
         shutil.copytree(kept, folder)
         return folder
 
     def benchmark(self, slug: str, *, photos: bool = True) -> ModuleType:
         """The tiny official files of a benchmark, in a folder of its name: what says what is in them."""
-        official = importlib.import_module(f"{TESTS['official']}.{slug}")
+        official = importlib.import_module(f"tests.datasets_scripts.official.{slug}")
         Path(slug).mkdir()
         official.write(Path(slug))
         if photos:
-            of_tests("photos").write_photos(slug, Path(slug))
+            write_photos(slug, Path(slug))
         return official
 
     def rated(self, folder: str = "flickr8k_human") -> str:

@@ -30,12 +30,8 @@ _FINGERPRINT = re.compile(r"(?<=clip@w)[0-9a-f]{8}|(?<=tiny@w)[0-9a-f]{8}(?:@[0-
 
 
 def plain(value: Any, places: Mapping[str, str]) -> Any:
-    """Numbers, texts, arrays, paths and dataclasses → JSON's own types, rounded, places by their names.
-
-    Args:
-        value: what a case returned.
-        places: folder of this machine → what is written for it.
-    """
+    """Numbers, texts, arrays, paths and dataclasses → JSON's own types, rounded; folders have the names of
+    `places`."""
     if isinstance(value, Mapping):
         return {
             plain(str(key), places): "*" if _unstable(key, item) else plain(item, places)

@@ -23,14 +23,8 @@ Scores = dict[str, dict[str, Any]]
 
 
 def keep(version: str, results: dict[str, Any]) -> Path:
-    """Write the scores of golden results as those of a release.
-
-    Args:
-        version: Version of capscore.
-        results: Content of `results.json`.
-    """
+    """Write the scores of golden results as those of a version."""
     path = FOLDER / f"{version}.json"
-    FOLDER.mkdir(exist_ok=True)
     lines = ",\n".join(f"{json.dumps(place)}: {json.dumps(one)}" for place, one in scores_in(results).items())
     path.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     return path
@@ -61,28 +55,18 @@ def moved(before: Scores, after: Scores) -> dict[str, float]:
     """Place → largest difference, where scores differ although the signature says that they are comparable.
 
     Numbers count as the same within 1e-5, or, if they are large, within that share of them.
-
-    >>> one = {"mcs": {"signature": "mcs|w:2.5", "scores": [1.0, None]}}
-    >>> moved(one, {"mcs": {"signature": "mcs|w:2.5", "scores": [1.5, None]}})
-    {'mcs': 0.5}
-    >>> moved(one, {"mcs": {"signature": "mcs|w:2.0", "scores": [1.5, None]}})
-    {}
     """
     found = {}
-    for place in before.keys() & after.keys():
-        old, new = before[place], after[place]
-        if old["signature"] == new["signature"]:
-            difference = _largest(old["scores"], new["scores"])
-            if difference > 0:
-                found[place] = difference
-    return dict(sorted(found.items()))
+    for place in sorted(before.keys() & after.keys()):
+        if before[place]["signature"] == after[place]["signature"]:
+            difference = _largest(before[place]["scores"], after[place]["scores"])
+            found |= {place: difference} if difference else {}
+    return found
 
 
 def _largest(old: list[Any], new: list[Any]) -> float:
-    if len(old) != len(new):
-        return float("inf")
-    pairs = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
-    if any(not isinstance(value, (int, float)) for pair in pairs for value in pair):
-        return float("inf")
+    pairs = [(a, b) for a, b in zip(old, new, strict=False) if a != b]
+    if len(old) != len(new) or any(None in pair for pair in pairs):
+        return math.inf
     moved = [abs(a - b) for a, b in pairs if not math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)]
     return max(moved, default=0.0)

@@ -1,7 +1,8 @@
-"""The table that cases are written into: a function of a `Place` in, a named case out."""
+"""The table of cases: named functions of a `Place`."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +14,12 @@ Run = Callable[[Place], Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One named answer.
+    """One named answer: a group, a slash, and what it is.
 
     Attributes:
-        name: group, a slash, and what it is.
-        run: a place to work in → the answer.
-        quick: whether the test suite runs it.
-        needs: whether it can be run here.
+        run: Function from a place to work in to the answer.
+        quick: Whether the test suite runs it.
+        needs: Whether it can be run here.
     """
 
     name: str
@@ -31,13 +31,19 @@ class Case:
 CASES: dict[str, Case] = {}
 
 
-def case(name: str, *, quick: bool = False, needs: Callable[[], bool] = lambda: True) -> Callable[[Run], Run]:
-    """Write a function into the table, under a name that is not taken."""
+def case(name: str, **more: Any) -> Callable[[Run], Run]:
+    """Write a function into the table; the arguments are those of `Case`."""
 
     def taken(run: Run) -> Run:
-        if name in CASES:
-            raise ValueError(f"two cases are called {name}")
-        CASES[name] = Case(name, run, quick, needs)
+        assert name not in CASES, name
+        CASES[name] = Case(name, run, **more)
         return run
 
     return taken
+
+
+def all_cases() -> dict[str, Case]:
+    """Every case, in the order in which they are run and written."""
+    for group in ("benchmarks", "languages", "metrics", "protocols", "training"):
+        importlib.import_module(f"{__package__}.of_{group}")
+    return CASES
