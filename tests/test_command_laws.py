@@ -69,7 +69,7 @@ CASES = {
     "explain": Case(
         "red.png red --backbone toy --weights info_clip",
         "red.png",
-        "--output=o.html --output=o.json",
+        "--output=o.html",
         more=True,
     ),
     "leaderboard": Case("result.json", "result.json", "--output=o.html", more=True),

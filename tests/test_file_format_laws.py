@@ -172,7 +172,7 @@ def test_text_may_have_a_byte_order_mark_or_be_packed_but_is_utf_8(file_format, 
 
 # ---- out ----
 
-OUT = ["o.jsonl", "o.json", "o.csv", "o.tsv", "o.parquet", "o"]
+OUT = ["o.jsonl", "o.json", "o.csv", "o.tsv", "o.parquet"]
 MIXED = [
     {"image": "a.jpg", "caption": 'say "hi"\r\nthere', "references": ["x", "y"], "n": 1},
     {"image": "b.jpg", "caption": "日本語", "references": [], "n": None},
@@ -228,9 +228,7 @@ def test_nothing_half_written_is_left(name, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="exists; force=True overwrites it"):
         check_output(target, source)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "capscore.files.write._replace", lambda new, path: (_ for _ in ()).throw(OSError(28, "x"))
-        )
+        patch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "x")))
         with pytest.raises(ResultWriteError, match="could not be written"):
             copied(source, target, force=True)
     assert read(target) == before
@@ -252,7 +250,7 @@ def test_nothing_half_written_is_left(name, tmp_path, monkeypatch):
     ),
     size=st.integers(1, 4),
 )
-@pytest.mark.parametrize("name", OUT[:5])
+@pytest.mark.parametrize("name", OUT)
 def test_any_text_comes_back_whatever_the_chunks(tmp_path_factory, name, values, size):
     folder = tmp_path_factory.mktemp("any")
     back = read(copied(source_of(folder, values), folder / name, size))

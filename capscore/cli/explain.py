@@ -7,8 +7,7 @@ or whether it cannot tell, and of each region of the photo whether the caption m
 scores: [bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of
 the photo is in the caption; [bold]overall[/], their sum.
 
-[bold]--output[/] NAME.html is a self-contained page; NAME.json has every word, region and score. Without
---output everything is printed.
+[bold]--output[/] NAME.html is a self-contained page; [bold]--json[/] prints every word, region and score.
 
 [bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language), nothing
 done; 130 interrupted.
@@ -44,7 +43,7 @@ def _options() -> dict[str, Option]:
 def explain(
     photo: Annotated[Path, argument("PHOTO")],
     captions: Annotated[list[str], argument("CAPTION")],
-    output: Annotated[Path | None, option("File: .html or .json.", "--output", "-o")] = None,
+    output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
     language: options.Language = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -61,7 +60,7 @@ def explain(
 
     options.check_metric_options(["infometic"], metric_options)
     target = None if output is None else output.expanduser()
-    terminal.check_result_file("output", target, (".html", ".htm", ".json"), force)
+    terminal.check_result_file("output", target, (".html", ".htm"), force)
     if target is not None and target.resolve() == photo.resolve():
         raise terminal.UsageError(Setting("output", target), " is a file that is read: choose another name")
     for caption in captions:
@@ -78,9 +77,7 @@ def explain(
     beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)
     document = {"image": str(photo), "beta": beta, **_document(explained, scores)}
-    if target is not None and target.suffix.lower() == ".json":
-        terminal.write_json(target, document)
-    elif target is not None:
+    if target is not None:
         write_text(target, explain_page(image, explained, photo.name, scores.signature, beta), "page")
     if as_json:
         terminal.print_json(document)

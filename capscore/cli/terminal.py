@@ -247,7 +247,7 @@ def check_only_one(first: Setting, second: Setting) -> None:
 
 
 def check_not_standard_output(output: Path | None, instead: str) -> None:
-    """Raise UsageError if `--output` is `-`, which would become the name of a saved data set."""
+    """Raise UsageError if `--output` is `-`."""
     if output == Path("-"):
         raise UsageError(Setting("output", "-"), instead)
 

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError, Setting
-from .columns import find_columns, find_image_column, known_problems
-from .image_folder import ImageFolder, find_images
+from .columns import find_columns, find_image_column, read_inputs
+from .image_folder import ImageFolder
 from .read import open_rows, read_json
-from .row_source import CHUNK_ROWS, RowSource, extended_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from .row_source import CHUNK_ROWS, Chunk, RowSource, extended_schema
 
 _FORMAT = (
     'expected COCO\'s annotation format: {"images": [{"id": 1, "file_name": "dog.jpg"}, …], '
@@ -134,40 +131,26 @@ def with_references(rows: RowSource, annotations: CocoAnnotations, *, image: str
             f" cannot be matched with {rows.path}: expected a column image_id, or one of images whose "
             "names the annotations list",
         )
-    key_column = "image_id" if by_id else column or ""
-    new, faults, unused = _matched(rows, annotations, key_column, by_id)
+    new, faults, unused = _matched(rows, annotations, "image_id" if by_id else column or "", by_id)
     types = {"image": pa.string(), "references": pa.list_(pa.string())}
     if column not in (None, "image_id"):
         del new["image"], types["image"]
     elif rows.arrow_schema is not None and not annotations.file_names:
         types["image"] = rows.arrow_schema.field("image_id").type
 
-    def dicts() -> Iterator[tuple[int | None, dict[str, Any]]]:
-        assert rows.rows is not None
-        for number, (line, row) in enumerate(rows.rows()):
-            yield line, {**row, **{name: values[number] for name, values in new.items()}}
-
-    def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
-        assert rows.tables is not None
-        start = 0
+    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
         known = None if columns is None else [name for name in columns if name in rows.columns]
-        for table in rows.tables(size, known or None):
-            for name, values in new.items():
-                cells = values[start : start + table.num_rows]
-                table = table.append_column(name, pa.array(cells, types[name]))
-            yield table
-            start += table.num_rows
+        for chunk in rows.chunks(size, known or None):
+            here = slice(chunk.start, chunk.start + len(chunk))
+            yield chunk.with_columns({name: cells[here] for name, cells in new.items()}, types)
 
     some = f"{len(unused):,} images of {annotations.path} have no caption"
-    is_arrow = rows.arrow_schema is not None
     return RowSource(
         rows.path,
         [*rows.columns, *new],
         rows.n_rows,
-        dicts,
-        tables=tables if is_arrow else None,
-        arrow_schema=extended_schema(rows.arrow_schema, types) if is_arrow else None,
-        row_bytes=rows.row_bytes,
+        read,
+        arrow_schema=None if rows.arrow_schema is None else extended_schema(rows.arrow_schema, types),
         notes=(*rows.notes, *(f"{some} (first: {key})" for key in unused[:1])),
         faults={**faults, **rows.faults},
         places=rows.places,
@@ -182,38 +165,33 @@ def _matched(
     new: dict[str, list[Any]] = {"image": [], "references": []}
     seen: dict[str, str] = {}
     faults: dict[int, InputError] = {}
-    by_name = {} if by_id else _keys_of_files(annotations)
-    cells = (
-        (chunk.start + row, None if chunk.lines is None else chunk.lines[row], value)
-        for chunk in rows.chunks(CHUNK_ROWS, [column])
-        for row, value in enumerate(chunk.values(column))
-    )
-    for number, line, value in cells:
-        if by_id:
-            key = image_key(value)
-        else:
-            key = by_name.get(os.path.basename(value)) if isinstance(value, str | os.PathLike) else None
-        why = ""
-        if key is None or key not in annotations.references:
-            why = f"has no caption in {annotations.path}, so there are no references"
-        elif key in seen:
-            why = f"has a caption already ({seen[key]}); COCO's format takes one per image"
-        else:
-            seen[key] = rows.short_place(number, line)
-        if why:
-            faults[number] = InputError(f"{column} {value!r:.60} {why}", field="references")
-        new["references"].append(None if why else annotations.references[key or ""])
-        # without a list of images, the id is the name
-        new["image"].append(annotations.file_names.get(key or "") if annotations.file_names else value)
-    images = {**annotations.file_names, **annotations.references}
-    return new, faults, [key for key in images if key not in seen]
-
-
-def _keys_of_files(annotations: CocoAnnotations) -> dict[str, str]:
-    """Image by the name of its file, whatever folder it is in; names that two images have are left out."""
-    names = Counter(map(os.path.basename, annotations.file_names.values()))
+    # of two images whose files have one name in two folders, neither is meant by it
+    names = Counter(os.path.basename(name) for name in annotations.file_names.values())
     keys = {os.path.basename(name): key for key, name in annotations.file_names.items()}
-    return {name: key for name, key in keys.items() if names[name] == 1}
+    for chunk in rows.chunks(CHUNK_ROWS, [column]):
+        for row, value in enumerate(chunk.values(column)):
+            key = image_key(value) if by_id else None
+            if not by_id and isinstance(value, str | os.PathLike):
+                name = os.path.basename(os.fspath(value))
+                key = keys.get(name) if names[name] == 1 else None
+            why = ""
+            if key is None or key not in annotations.references:
+                why = f"has no caption in {annotations.path}, so there are no references"
+            elif key in seen:
+                why = f"has a caption already ({seen[key]}); COCO's format takes one per image"
+            else:
+                line = None if chunk.lines is None else chunk.lines[row]
+                seen[key] = rows.short_place(chunk.start + row, line)
+            if why:
+                faults[chunk.start + row] = InputError(f"{column} {value!r:.60} {why}", field="references")
+            new["references"].append(None if why else annotations.references[key or ""])
+            # without a list of images, the id is the name
+            new["image"].append(annotations.file_names.get(key or "") if annotations.file_names else value)
+    return (
+        new,
+        faults,
+        [key for key in {**annotations.file_names, **annotations.references} if key not in seen],
+    )
 
 
 class CocoRows(NamedTuple):
@@ -250,11 +228,12 @@ def load_coco(results: str | Path, annotations: str | Path, images: str | Path |
     folder = None if images is None else ImageFolder(Path(images))
     found = CocoRows([], None if images is None else [], [])
     for chunk in source.chunks(CHUNK_ROWS):
-        problems = known_problems(chunk, source, names)
-        if folder is not None and found.images is not None:
-            found.images.extend(find_images(chunk, names.image or "", folder, problems))
-        if problems:
-            raise source.at(problems[min(problems)], chunk, min(problems))
-        found.candidates.extend(chunk.values(names.candidate))
-        found.references.extend(chunk.values("references"))
+        inputs = read_inputs(chunk, source, names, folder)
+        if inputs.problems:
+            row = min(inputs.problems)
+            raise source.at(inputs.problems[row], chunk, row)
+        if found.images is not None:
+            found.images.extend(inputs.images or ())
+        found.candidates.extend(inputs.candidates)
+        found.references.extend(inputs.references or ())
     return found

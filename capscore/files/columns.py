@@ -72,14 +72,11 @@ def find_columns(
     candidates = _find("candidate", candidate, columns, required=True)
     texts = _find("references", references, columns, required=True) if with_references else ()
     languages = _find("language", language, columns, required=False) if with_language else ()
-    return ColumnNames(images[0], candidates[0], texts, languages[0] if languages else None)
+    return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None))
 
 
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
-    """Name of the column of images, or None if no column is known to hold them.
-
-    Raises:
-        InputError: The given column does not exist, or several could be meant.
+    """Name of the column of images, None if no column is known to hold them; errors as in `find_columns`.
 
     >>> find_image_column(["img", "hyp"]), find_image_column(["hyp"])
     ('img', None)
@@ -88,10 +85,7 @@ def find_image_column(columns: Sequence[str], given: str | None = None) -> str |
 
 
 def find_reference_columns(columns: Sequence[str], given: str | None = None) -> tuple[str, ...]:
-    """Names of the columns of references; () if no column is known to hold them.
-
-    Raises:
-        InputError: The given column does not exist, or several could be meant.
+    """Names of the columns of references, () if none is known to hold them; errors as in `find_columns`.
 
     >>> find_reference_columns(["caption", "reference_2", "reference_1"])
     ('reference_1', 'reference_2')
@@ -156,14 +150,27 @@ class ChunkInputs(NamedTuple):
     problems: dict[int, InputError]
 
 
-def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: ImageFolder) -> ChunkInputs:
-    """Cells of a chunk as a scorer takes them."""
-    problems = known_problems(chunk, source, names)
-    images = None if names.image is None else find_images(chunk, names.image, folder, problems)
+def read_inputs(
+    chunk: Chunk, source: RowSource, names: ColumnNames, folder: ImageFolder | None
+) -> ChunkInputs:
+    """Cells of a chunk as a scorer takes them; no images if `folder` is None."""
+    problems = source.problems(chunk)
+    image = None if folder is None else names.image
+    needed = {
+        "candidate": (names.candidate,),
+        "image": (image,) * bool(image),
+        "references": names.references,
+    }
+    for row, cells in enumerate(chunk.rows or ()):
+        for field, columns in needed.items():
+            if row not in problems and columns and not any(name in cells for name in columns):
+                message = f"the row has no {columns[0]!r}; it has {_listed([*cells])}"
+                problems[row] = InputError(message, field=field)
+    images = None if image is None or folder is None else find_images(chunk, image, folder, problems)
     references: list[Any] | None = None
     if len(names.references) > 1 or (names.references and NUMBERED.fullmatch(names.references[0])):
-        cells = zip(*(chunk.values(name) for name in names.references), strict=True)
-        references = [[text for text in texts if not is_missing(text)] for texts in cells]
+        texts = zip(*(chunk.values(name) for name in names.references), strict=True)
+        references = [[text for text in row if not is_missing(text)] for row in texts]
     elif names.references:
         references = chunk.values(names.references[0])
         if source.cells_are_text:
@@ -172,19 +179,6 @@ def read_inputs(chunk: Chunk, source: RowSource, names: ColumnNames, folder: Ima
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
     return ChunkInputs(chunk.values(names.candidate), images, references, languages, problems)
-
-
-def known_problems(chunk: Chunk, source: RowSource, names: ColumnNames) -> dict[int, InputError]:
-    """What is wrong with rows of a chunk before their cells are looked at, such as keys that are missing."""
-    problems = source.problems(chunk)
-    image = () if names.image is None else (names.image,)
-    needed = {"candidate": (names.candidate,), "image": image, "references": names.references}
-    for row, cells in enumerate(chunk.rows or ()):
-        for field, columns in needed.items():
-            if row not in problems and columns and not any(name in cells for name in columns):
-                told = f"the row has no {columns[0]!r}; it has {_listed([*cells])}"
-                problems[row] = InputError(told, field=field)
-    return problems
 
 
 def is_missing(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Reads rows: JSONL, JSON, CSV, TSV and Parquet files, saved data sets, and photos with texts beside them.
 
-`FORMATS` and `FOLDERS` list what can be read. A new format is one function and one entry there.
+`FORMATS` lists the files that can be read. A new format is one function and one entry there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
 from .image_folder import IMAGE_SUFFIXES
-from .row_source import RowSource, check_names_differ, rows_in_memory
+from .row_source import RowSource, check_names_differ, read_dicts, read_tables, rows_in_memory
 from .sizes import LIST_BYTES, ROW_BYTES, Limit, readable_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 EXPECTED = "JSONL (.jsonl), JSON (.json), CSV, TSV, Parquet, or the folder of a saved data set"
-CAPTIONS_FILE = "captions.json"
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
@@ -47,8 +46,7 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
         path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, named pipe, or "-" for standard
             input; the suffix tells the kind, or the content where there is no suffix, and text may be
             gzipped (.gz). Or a folder: of a saved data set, of Parquet files that are parts of one table, or
-            of photos with NAME.txt beside each NAME.jpg (each line that is not blank is a row) or with one
-            file captions.json.
+            of photos with NAME.txt beside each NAME.jpg, in which each line that is not blank is a row.
         split: Split of a saved data set that has several.
 
     Raises:
@@ -57,11 +55,12 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     """
     path = Path(path)
     try:
-        os.fsencode(path)
-        if split is not None and not is_saved_dataset(path):
+        if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
+            return _open_saved(path, split)
+        if split is not None:
             raise InputError(Setting("split", split), f" goes with a saved data set; {path} is none")
         if path.is_dir():
-            return _open_folder(path, split)
+            return _open_folder(path)
         file = _copied_stream(path)
         with open(file, "rb") as opened:
             start = opened.read(4096)
@@ -104,23 +103,50 @@ def _copied_stream(path: Path) -> Path:
 # ---- folders ----
 
 
-def _open_folder(path: Path, split: str | None) -> RowSource:
-    if is_saved_dataset(path):
-        return _open_saved(path, split)
-    for is_of_kind, open_kind in FOLDERS:
-        if is_of_kind(path):
-            return open_kind(path)
-    n_photos = sum(os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES for name in _file_names(path))
-    raise InputError(
-        Setting("path", path),
-        f" is a folder with {n_photos:,} photos and no saved data set; expected {EXPECTED}; or photos with a "
-        f"text file beside each (dog.jpg and dog.txt, one caption per line), or with a {CAPTIONS_FILE}",
-    )
+def _open_folder(path: Path) -> RowSource:
+    """Parquet files that are parts of one table, or photos with texts; folders inside are not read."""
+    files = sorted(name for name in os.listdir(path) if name[0] not in "._" and (path / name).is_file())
+    parts = [path / name for name in files if name.lower().endswith(".parquet")]
+    if parts and len(parts) == len(files):
+        return _open_parquet(path, *parts)
+    photos: dict[str, list[str]] = {}
+    for name in files:
+        stem, suffix = os.path.splitext(name)
+        if suffix.lower() in IMAGE_SUFFIXES:
+            photos.setdefault(stem, []).append(name)
+    texts = {os.path.splitext(name)[0]: path / name for name in files if name.lower().endswith(".txt")}
+    if not photos.keys() & texts:
+        raise InputError(
+            Setting("path", path),
+            f" is a folder with {len(photos):,} photos and no saved data set; expected {EXPECTED}; or photos "
+            "with a text file beside each (dog.jpg and dog.txt, one caption per line)",
+        )
+    return _open_photos(path, photos, texts)
 
 
-def is_saved_dataset(folder: Path) -> bool:
-    """Whether `datasets` saved a data set, or one with splits, in a folder."""
-    return (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file()
+def _open_photos(path: Path, photos: dict[str, list[str]], texts: dict[str, Path]) -> RowSource:
+    rows: list[dict[str, str | None]] = []
+    places: list[str] = []
+    faults: dict[int, InputError] = {}
+    for stem, (photo, *others) in photos.items():
+        if others:
+            raise InputError(
+                Setting("path", path),
+                f": {photo} and {others[0]} share one text file, {stem}.txt; rename one of the photos",
+            )
+        if stem not in texts:
+            problem = f"there is no {stem}.txt beside it, which holds its captions"
+            faults[len(rows)] = InputError(problem, field="candidate")
+            rows.append({"image": photo, "caption": None})
+            places.append(str(path / photo))
+            continue
+        lines = [(number, line.strip()) for number, line in text_lines(texts[stem]) if line.strip()]
+        for number, caption in lines or [(1, "")]:
+            rows.append({"image": photo, "caption": caption})
+            places.append(f"{texts[stem]}, line {number}")
+    unread = [text.name for stem, text in texts.items() if stem not in photos]
+    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
+    return rows_in_memory(rows, places, path, faults=faults, notes=notes)
 
 
 def _open_saved(path: Path, split: str | None) -> RowSource:
@@ -144,25 +170,8 @@ def _open_saved(path: Path, split: str | None) -> RowSource:
         for first in range(0, n_rows, size):
             yield part[first : min(first + size, n_rows)].cast(kinds)
 
-    row_bytes = dataset.data.nbytes / max(dataset.data.num_rows, 1)
-    return RowSource(path, schema.names, n_rows, tables=tables, arrow_schema=schema, row_bytes=row_bytes)
-
-
-def parquet_parts(folder: Path) -> list[Path]:
-    """The files of a folder that holds Parquet files alone, in the order of their names; else none."""
-    names = [name for name in _names(folder) if name[0] != "_"]
-    is_parquet = all(name.lower().endswith(".parquet") for name in names)
-    return [folder / name for name in names] if is_parquet else []
-
-
-def _names(folder: Path) -> list[str]:
-    """Names in a folder, sorted; hidden ones left out."""
-    return sorted(name for name in os.listdir(folder) if name[0] != ".")
-
-
-def _file_names(folder: Path) -> list[str]:
-    """Those of files, and of links to files."""
-    return [name for name in _names(folder) if (folder / name).is_file()]
+    read = read_tables(tables, dataset.data.nbytes / max(dataset.data.num_rows, 1))
+    return RowSource(path, schema.names, n_rows, read, arrow_schema=schema)
 
 
 def _open_parquet(path: Path, *parts: Path) -> RowSource:
@@ -198,50 +207,9 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
         except (pa.ArrowException, OSError) as error:
             raise InputError(f"{part} cannot be read to its end: {error}") from None
 
-    row_bytes = n_bytes / max(n_rows, 1)
-    return RowSource(path, schema.names, n_rows, tables=tables, arrow_schema=schema, row_bytes=row_bytes)
-
-
-def _has_captions(folder: Path) -> bool:
-    names = [os.path.splitext(name) for name in _file_names(folder)]
-    texts = {stem for stem, suffix in names if suffix.lower() == ".txt"}
-    photos = {stem for stem, suffix in names if suffix.lower() in IMAGE_SUFFIXES}
-    return not texts.isdisjoint(photos) or (folder / CAPTIONS_FILE).is_file()
-
-
-def _open_photos(path: Path) -> RowSource:
-    """Photos with a text file beside each, or with one file of captions; folders inside are not read."""
-    names = _file_names(path)
-    photos = [name for name in names if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES]
-    texts = {os.path.splitext(name)[0]: name for name in names if name.lower().endswith(".txt")}
-    if CAPTIONS_FILE in names:
-        if any(os.path.splitext(name)[0] in texts for name in photos):
-            raise InputError(Setting("path", path), f" has text files and a {CAPTIONS_FILE}; expected one")
-        return open_rows(path / CAPTIONS_FILE)
-    rows: list[dict[str, str | None]] = []
-    places: list[str] = []
-    faults: dict[int, InputError] = {}
-    owners: dict[str, str] = {}
-    for photo in photos:
-        stem = os.path.splitext(photo)[0]
-        if owners.setdefault(stem, photo) != photo:
-            raise InputError(
-                Setting("path", path),
-                f": {owners[stem]} and {photo} share one text file, {stem}.txt; rename one of the photos",
-            )
-        if stem not in texts:
-            problem = f"there is no {stem}.txt beside it, which holds its captions"
-            faults[len(rows)] = InputError(problem, field="candidate")
-            rows.append({"image": photo, "caption": None})
-            places.append(str(path / photo))
-            continue
-        lines = [(number, line.strip()) for number, line in text_lines(path / texts[stem]) if line.strip()]
-        for number, caption in lines or [(1, "")]:
-            rows.append({"image": photo, "caption": caption})
-            places.append(f"{path / texts[stem]}, line {number}")
-    unread = [name for stem, name in texts.items() if stem not in owners]
-    notes = [f"{name} in {path} is not read: there is no photo of the same name" for name in unread[:1]]
-    return rows_in_memory(rows, places, path, faults=faults, notes=notes)
+    return RowSource(
+        path, schema.names, n_rows, read_tables(tables, n_bytes / max(n_rows, 1)), arrow_schema=schema
+    )
 
 
 # ---- text ----
@@ -257,7 +225,7 @@ def _text_source(
         n_rows += 1
         names.update(dict.fromkeys(row))
     folder = path.parent if file == path else Path()
-    return RowSource(path, [*names], n_rows, read, cells_are_text=cells_are_text, folder=folder)
+    return RowSource(path, [*names], n_rows, read_dicts(read), cells_are_text=cells_are_text, folder=folder)
 
 
 def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -> Iterator[tuple[int, str]]:
@@ -349,15 +317,6 @@ def read_json(path: Path, file: Path | None = None) -> Any:
     return _decoded("".join(lines), str(path))
 
 
-def decode_json(text: str) -> Any:
-    """The value of a JSON text in which no object has a name twice.
-
-    Raises:
-        ValueError, RecursionError: It is none; also for a number of 5,000 digits, or 5,000 levels.
-    """
-    return _DECODER.decode(text)
-
-
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     row = dict(pairs)
     if len(row) != len(pairs):
@@ -366,7 +325,8 @@ def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return row
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_unrepeated)
+decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeated).decode
+"""The value of a JSON text in which no object has a name twice; ValueError or RecursionError: it is none."""
 
 
 def _decoded(text: str, place: str) -> Any:
@@ -387,12 +347,11 @@ def with_formula(cell: str) -> str:
 
 def _open_csv(path: Path, file: Path) -> RowSource:
     first = next((line for _, line in text_lines(path, file=file)), "")
-    delimiter = ";" if ";" in first and "," not in first else ","
+    return _open_table(path, file, ";" if ";" in first and "," not in first else ",")
+
+
+def _open_table(path: Path, file: Path, delimiter: str = "\t") -> RowSource:
     return _text_source(path, file, lambda: _table_rows(path, file, delimiter), cells_are_text=True)
-
-
-def _open_tsv(path: Path, file: Path) -> RowSource:
-    return _text_source(path, file, lambda: _table_rows(path, file, "\t"), cells_are_text=True)
 
 
 def _table_rows(path: Path, file: Path, delimiter: str) -> _Rows:
@@ -454,11 +413,6 @@ FORMATS = (
     Format("jsonl", (".jsonl", ".ndjson"), (b"{", b"["), _open_json),
     Format("json", (".json",), (), _open_json),
     Format("csv", (".csv",), (), _open_csv),
-    Format("tsv", (".tsv",), (), _open_tsv),
+    Format("tsv", (".tsv",), (), _open_table),
     Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
-)
-# for a folder: whether it is of this kind, and the function that opens it
-FOLDERS: tuple[tuple[Callable[[Path], Any], Callable[[Path], RowSource]], ...] = (
-    (parquet_parts, lambda path: _open_parquet(path, *parquet_parts(path))),
-    (_has_captions, _open_photos),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ class Chunk:
         return self.table.num_rows if self.rows is None else len(self.rows)
 
     def values(self, column: str) -> list[Any]:
-        """A column as Python values, text that is not UTF-8 as bytes; None where a row lacks it."""
+        """A column as Python values, None where a row lacks it; what Python cannot hold comes as bytes."""
         if self.rows is None:
             return _python_values(self.table.column(column))
         return [row.get(column) for row in self.rows]
@@ -49,9 +49,8 @@ class Chunk:
         """The rows as dicts."""
         if self.rows is not None:
             return self.rows
-        names = self.table.column_names
-        columns = [_python_values(column) for column in self.table.columns]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        columns = map(_python_values, self.table.columns)
+        return [dict(zip(self.table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def arrow(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table of a schema that has the columns of `RowSource.schema`."""
@@ -62,6 +61,18 @@ class Chunk:
         arrays = [pa.array(self.values(field.name), field.type, from_pandas=True) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
+    def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, pa.DataType]) -> Chunk:
+        """The chunk with new columns after its own; `types` are those that an Arrow table gets."""
+        import pyarrow as pa
+
+        if self.rows is not None:
+            new = ({name: cells[row] for name, cells in columns.items()} for row in range(len(self)))
+            return replace(self, rows=[{**row, **more} for row, more in zip(self.rows, new, strict=True)])
+        table = self.table
+        for name, cells in columns.items():
+            table = table.append_column(name, pa.array(cells, types[name]))
+        return replace(self, table=table)
+
 
 def _python_values(column: pa.ChunkedArray) -> list[Any]:
     try:
@@ -71,25 +82,39 @@ def _python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _python_value(cell: Any) -> Any:
-    """A cell as a Python value, as text where Python has none: the year 2,900,000."""
-    import pyarrow as pa
-
+    """A cell as a Python value; bytes where there is none: the year 2,900,000, text that is not UTF-8."""
     try:
         return cell.as_py()
     except Exception:
-        if isinstance(cell, pa.DictionaryScalar):
-            return _python_value(cell.value)
-    kind = cell.type
-    if pa.types.is_struct(kind):
-        return {field.name: _python_value(cell[index]) for index, field in enumerate(kind)}
-    if pa.types.is_nested(kind):
-        return [_python_value(item) for item in cell.values]
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return bytes(cell.as_buffer())
-    try:
-        return str(cell.cast(pa.string()))
-    except (pa.ArrowException, ValueError, OverflowError):
-        return f"a value of type {kind}"
+        return bytes(cell.as_buffer()) if hasattr(cell, "as_buffer") else f"a {cell.type} value".encode()
+
+
+Read = Callable[[int, Sequence[str] | None], Iterator[Chunk]]
+
+
+def read_dicts(rows: Callable[[], Iterable[tuple[int | None, dict[str, Any]]]]) -> Read:
+    """Function that reads chunks of rows; `rows` gives line, or None, and cells of each, from the first."""
+
+    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+        start, left = 0, iter(rows())
+        while batch := list(itertools.islice(left, size)):
+            lines = [line for line, _ in batch if line is not None]
+            yield Chunk(start, lines or None, [row for _, row in batch])
+            start += len(batch)
+
+    return read
+
+
+def read_tables(tables: Callable[[int, list[str] | None], Iterator[pa.Table]], row_bytes: float) -> Read:
+    """Function that reads chunks of Arrow tables, in which a row takes so many bytes."""
+
+    def read(size: int, columns: Sequence[str] | None) -> Iterator[Chunk]:
+        start, size = 0, max(1, min(size, int(CHUNK_BYTES / max(row_bytes, 1))))
+        for table in tables(size, None if columns is None else [*columns]):
+            yield Chunk(start, None, table=table)
+            start += table.num_rows
+
+    return read
 
 
 class RowSource:
@@ -99,11 +124,9 @@ class RowSource:
         path: Path of the file.
         columns: Names of the columns, in the order in which they first appear.
         n_rows: Number of rows.
-        rows: Function that reads line (None where a file has no lines) and cells of each row, from the first.
-        tables: Instead of `rows`, for rows that are Arrow tables already: function from a number of rows and
-            names of columns (None: all) to the tables.
-        arrow_schema: Schema of the tables.
-        row_bytes: Bytes that a row of the tables takes.
+        chunks: Function that reads the rows in order, at most so many at a time, with the columns that are
+            named, or all.
+        arrow_schema: Schema, if the chunks are Arrow tables.
         cells_are_text: Whether every value is text, as in CSV.
         notes: Sentences about the whole that somebody who scores the rows should know.
         faults: Number of a row → what is known to be wrong with it, whatever is read of it.
@@ -119,40 +142,26 @@ class RowSource:
         path: Path,
         columns: Sequence[str],
         n_rows: int,
-        rows: Callable[[], Iterator[tuple[int | None, dict[str, Any]]]] | None = None,
+        chunks: Read,
         *,
-        tables: Callable[[int, list[str] | None], Iterator[pa.Table]] | None = None,
         arrow_schema: pa.Schema | None = None,
-        row_bytes: float = 1,
         cells_are_text: bool = False,
         notes: Sequence[str] = (),
         faults: Mapping[int, InputError] | None = None,
         places: Sequence[str] = (),
         folder: Path | None = None,
     ):
-        self.path, self.columns, self.n_rows, self.rows = path, [*columns], n_rows, rows
-        self.tables, self.arrow_schema, self.row_bytes = tables, arrow_schema, row_bytes
-        self.cells_are_text, self.notes, self.faults = cells_are_text, tuple(notes), faults or {}
-        self.places, self.folder = places, path.parent if folder is None else folder
+        self.path, self.columns, self.n_rows, self._chunks = path, [*columns], n_rows, chunks
+        self.arrow_schema, self.cells_are_text, self.notes = arrow_schema, cells_are_text, tuple(notes)
+        self.faults, self.places = faults or {}, places
+        self.folder = path.parent if folder is None else folder
         if not n_rows:
             raise InputError(f"{path} has no rows")
         check_names_differ(path, self.columns)
 
     def chunks(self, size: int, columns: Sequence[str] | None = None) -> Iterator[Chunk]:
         """The rows in order, at most `size` at a time; `columns` names those that are needed (None: all)."""
-        start = 0
-        if self.tables is not None:
-            size = max(1, min(size, int(CHUNK_BYTES / max(self.row_bytes, 1))))
-            for table in self.tables(size, None if columns is None else [*columns]):
-                yield Chunk(start, None, table=table)
-                start += table.num_rows
-            return
-        assert self.rows is not None
-        rows = self.rows()
-        while batch := list(itertools.islice(rows, size)):
-            lines = [line for line, _ in batch if line is not None]
-            yield Chunk(start, lines or None, [row for _, row in batch])
-            start += len(batch)
+        return self._chunks(size, columns)
 
     def schema(self) -> pa.Schema:
         """Arrow types of the columns; of Python objects, by reading all of them.
@@ -175,8 +184,8 @@ class RowSource:
             except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
                 raise InputError(
                     Setting("path", self.path),
-                    f": the column {name!r:.60} holds values that one column of Parquet or of a data set "
-                    f"cannot hold ({error}); write a .jsonl file instead",
+                    f": the column {name!r:.60} holds values that one column of Parquet cannot hold "
+                    f"({error}); write a .jsonl file instead",
                 ) from None
         return pa.schema(list(kinds.items()))
 
@@ -193,12 +202,11 @@ class RowSource:
 
     def place(self, chunk: Chunk, row: int) -> str:
         """How messages name a row of a chunk."""
+        number, line = chunk.start + row, None if chunk.lines is None else chunk.lines[row]
         if self.places:
-            return self.places[chunk.start + row]
-        number = f"row {chunk.start + row} counted from 0"
-        if chunk.lines is None:
-            return f"{self.path}, {number}"
-        return f"{self.path}, line {chunk.lines[row]} ({number})"
+            return self.places[number]
+        more = "" if line is None else f" (row {number} counted from 0)"
+        return f"{self.path}, {self.short_place(number, line)}{more}"
 
     def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
         """An error of a row, with the row's place before the message."""
@@ -210,9 +218,8 @@ def rows_in_memory(
     rows: Sequence[dict[str, Any]], places: Sequence[str], path: Path = Path(), **more: Any
 ) -> RowSource:
     """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
-    return RowSource(
-        path, [*rows[0]], len(rows), lambda: ((None, row) for row in rows), places=places, folder=path, **more
-    )
+    read = read_dicts(lambda: ((None, row) for row in rows))
+    return RowSource(path, [*rows[0]], len(rows), read, places=places, folder=path, **more)
 
 
 class LazySequence(Sequence):
@@ -247,16 +254,8 @@ def check_names_are_free(source: RowSource, columns: Sequence[str]) -> None:
         )
 
 
-def extended_schema(
-    schema: pa.Schema, types: Mapping[str, pa.DataType], like: Mapping[str, str] | None = None
-) -> pa.Schema:
-    """A schema with new columns at its end, in Arrow's fields and in the features that `datasets` notes.
-
-    Args:
-        schema: Schema to extend.
-        types: Type of each new column.
-        like: Existing columns whose features new columns copy.
-    """
+def extended_schema(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> pa.Schema:
+    """A schema with new columns at its end, in Arrow's fields and in the features that `datasets` notes."""
     import pyarrow as pa
 
     for name, kind in types.items():
@@ -264,16 +263,12 @@ def extended_schema(
     metadata = dict(schema.metadata or {})
     try:
         noted = json.loads(metadata.get(b"huggingface", "{}"))
-        features = noted["info"]["features"]
-    except (ValueError, KeyError, TypeError, RecursionError):  # none, or not those of `datasets`
-        return schema
-    if isinstance(features, dict):
         for name, kind in types.items():
-            features[name] = {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
+            feature: dict[str, Any] = {"dtype": str(kind).replace("double", "float64"), "_type": "Value"}
             if pa.types.is_list(kind):
                 item = {"dtype": str(kind.value_type), "_type": "Value"}
-                features[name] = {"feature": item, "_type": "Sequence"}  # every version of datasets knows it
-            if like and name in like:
-                features[name] = features[like[name]]
-        metadata[b"huggingface"] = json.dumps(noted).encode()
-    return schema.with_metadata(metadata or None)
+                feature = {"feature": item, "_type": "Sequence"}  # every version of datasets knows it
+            noted["info"]["features"][name] = feature
+    except (ValueError, KeyError, TypeError, RecursionError):  # none, or not those of `datasets`
+        return schema
+    return schema.with_metadata({**metadata, b"huggingface": json.dumps(noted).encode()})

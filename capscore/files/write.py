@@ -1,8 +1,8 @@
 """Writes files that have their name only once they are whole: any file, and rows with new columns.
 
-Rows go to JSONL, JSON, CSV, TSV and Parquet files and to saved data sets. In CSV and TSV, a text that a
-spreadsheet would run as a formula (it begins with = + - @, a tab or a line break, and is no number) gets an
-apostrophe in front, which reading takes away: `=1+1` is written `'=1+1`, and `'=1+1` is written `''=1+1`.
+Rows go to JSONL, JSON, CSV, TSV and Parquet files. In CSV and TSV, a text that a spreadsheet would run as a
+formula (it begins with = + - @, a tab or a line break, and is no number) gets an apostrophe in front, which
+reading takes away: `=1+1` is written `'=1+1`, and `'=1+1` is written `''=1+1`.
 """
 
 from __future__ import annotations
@@ -12,25 +12,21 @@ import json
 import math
 import os
 import re
-import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from ..errors import InputError, ResultWriteError, Setting
 from .read import FORMATS, FORMULA_SIGNS
 from .row_source import Chunk, RowSource, extended_schema
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 # suffix → kind of file that can be written
 _KINDS = {suffix: known.name for known in FORMATS for suffix in known.suffixes}
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
-_DATA_FILE = "data-00000-of-00001.arrow"
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")
 
@@ -103,30 +99,26 @@ class Writer:
         self._table: Any = None
         try:
             with self._errors_named():
-                self._begin(source, columns)
+                self._file = open(self._partial, "xb")
+                if self._kind == "parquet":
+                    self._begin_parquet(source, columns)
+                elif self._kind in _DELIMITERS:
+                    self._file.write(self._as_table([{name: name for name in self._header}]))
+                elif self._kind == "json":
+                    self._file.write(b"[")
         except BaseException:
             self.stop()
             raise
 
-    def _begin(self, source: RowSource, columns: Mapping[str, type]) -> None:
-        if self._kind not in ("parquet", "dataset"):
-            self._file = open(self._partial, "xb")
-            header = {name: name for name in self._header}
-            self._file.write(self._as_table([header]) if self._kind in _DELIMITERS else b"")
-            self._file.write(b"[" if self._kind == "json" else b"")
-            return
+    def _begin_parquet(self, source: RowSource, columns: Mapping[str, type]) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         arrow = {float: pa.float64(), str: pa.string(), bool: pa.bool_()}
-        types = {name: arrow[kind] for name, kind in columns.items()}
         self._before = source.schema()
-        self._after = extended_schema(self._before, types)
-        if self._kind == "dataset":
-            self._partial.mkdir()
-        self._file = open(self._partial / _DATA_FILE if self._kind == "dataset" else self._partial, "xb")
-        make: Any = pa.ipc.new_stream if self._kind == "dataset" else pq.ParquetWriter
-        self._table = make(self._file, self._after)
+        self._types = {name: arrow[kind] for name, kind in columns.items()}
+        self._after = extended_schema(self._before, self._types)
+        self._table = pq.ParquetWriter(self._file, self._after)
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
         """Add the rows of a chunk, each with its values of the new columns.
@@ -136,30 +128,20 @@ class Writer:
         """
         with self._errors_named():
             if self._table is not None:
-                self._write_arrow(chunk, columns)
+                before = replace(chunk, rows=None, table=chunk.arrow(self._before))
+                cells = {name: list(map(_storable, values)) for name, values in columns.items()}
+                table = before.with_columns(cells, self._types).table
+                self._table.write_table(table.cast(self._after), table.num_rows)
                 return
-            rows = [
-                {**row, **{name: values[index] for name, values in columns.items()}}
-                for index, row in enumerate(chunk.dicts())
-            ]
+            rows = replace(chunk, rows=chunk.dicts(), table=None).with_columns(columns, {}).dicts()
             if self._kind == "jsonl":
                 self._file.write(b"".join(json_bytes(row) + b"\n" for row in rows))
             elif self._kind == "json":
-                before = b"\n" if self._is_first else b",\n"
-                self._file.write(before + b",\n".join(map(json_bytes, rows)))
+                before_row = b"\n" if self._is_first else b",\n"
+                self._file.write(before_row + b",\n".join(map(json_bytes, rows)))
             else:
                 self._file.write(self._as_table(rows))
             self._is_first = False
-
-    def _write_arrow(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        import pyarrow as pa
-
-        arrays = [
-            pa.array(map(_storable, cells), self._after.field(name).type, size=len(cells))
-            for name, cells in columns.items()
-        ]
-        table = pa.Table.from_arrays([*chunk.arrow(self._before).columns, *arrays], schema=self._after)
-        self._table.write_table(table, table.num_rows)
 
     def _as_table(self, rows: Sequence[Mapping[str, Any]]) -> bytes:
         delimiter = _DELIMITERS[self._kind]
@@ -172,41 +154,32 @@ class Writer:
         """Close the file and give it its name, replacing any file of that name, and write the summary.
 
         Args:
-            about: What the numbers depend on, JSON-ready; kept in the file if its kind has room for it.
+            about: What the numbers depend on, JSON-ready; kept in a Parquet file.
             summary: Content of the file at `summary_path`.
 
         Raises:
             ResultWriteError: The result cannot be written; no file has its name.
         """
-        described = json.dumps(about, ensure_ascii=False) if about else ""
         with self._errors_named(), whole_file(summary_path(self.path), "summary") as file:
             if self._kind == "json":
                 self._file.write(b"\n]\n")
-            if self._kind == "parquet" and about:
-                self._table.add_key_value_metadata({"capscore": described})
             if self._table is not None:
+                self._table.add_key_value_metadata({"capscore": json.dumps(about, ensure_ascii=False)})
                 self._table.close()
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
-            if self._kind == "dataset":
-                _describe_data_set(self._partial, self._after, described)
             # a file's name may hold bytes that are not text
             file.write(summary.encode("utf-8", "backslashreplace"))
             file.flush()
-            _replace(self._partial, self.path)
+            os.replace(self._partial, self.path)
 
     def stop(self) -> None:
         """Remove what was written; after `finish`, nothing."""
-        with suppress(Exception):  # no room even for the last bytes
-            if self._table is not None:
-                self._table.close()
-        with suppress(Exception):
-            self._file.close()
-        if self._partial.is_dir():
-            shutil.rmtree(self._partial, ignore_errors=True)
-        else:
-            self._partial.unlink(missing_ok=True)
+        for opened in (self._table, getattr(self, "_file", None)):
+            with suppress(Exception):  # no room even for the last bytes
+                opened.close()  # type: ignore[union-attr]
+        self._partial.unlink(missing_ok=True)
 
     @contextmanager
     def _errors_named(self) -> Iterator[None]:
@@ -223,58 +196,20 @@ class Writer:
             ) from error
 
 
-def _replace(new: Path, path: Path) -> None:
-    """Give a file or folder its name; a folder that had it is removed once the new one is there."""
-    if not path.is_dir():
-        os.replace(new, path)
-        return
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-        old = Path(folder, path.name)
-        os.rename(path, old)
-        try:
-            os.rename(new, path)
-        except OSError:
-            os.rename(old, path)
-            raise
-
-
-def _describe_data_set(folder: Path, schema: pa.Schema, description: str) -> None:
-    """Write the files that `save_to_disk` writes beside the data."""
-    import datasets
-
-    features = datasets.Features.from_arrow_schema(schema)
-    datasets.DatasetInfo(description=description, features=features).write_to_directory(str(folder))
-    state: dict[str, Any] = {
-        "_data_files": [{"filename": _DATA_FILE}],
-        "_fingerprint": uuid.uuid4().hex[:16],
-        **dict.fromkeys(("_format_columns", "_format_type", "_split")),
-        "_format_kwargs": {},
-        "_output_all_columns": False,
-    }
-    (folder / "state.json").write_text(json.dumps(state, indent=2), encoding="utf-8")
-
-
 def _storable(value: Any) -> Any:
     """A new value; half a surrogate pair, as a path in an error may hold, as its escape."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def output_kind(path: Path) -> str:
-    """The kind of result that a name asks for: by its suffix, and a data set's folder where there is none.
+    """The kind of result that the suffix of a name asks for.
 
     Raises:
         InputError: Nothing can be written for the suffix.
     """
-    suffix = path.suffix.lower()
-    if suffix in _KINDS:
-        return _KINDS[suffix]
-    if not suffix or path.is_dir():
-        return "dataset"
-    raise InputError(
-        Setting("output", path),
-        f": {suffix} files cannot be written; expected {', '.join(_KINDS)}, or a name without a suffix for a "
-        "saved data set",
-    )
+    if path.suffix.lower() in _KINDS:
+        return _KINDS[path.suffix.lower()]
+    raise InputError(Setting("output", path), f": expected a name that ends in {', '.join(_KINDS)}")
 
 
 def summary_path(path: Path) -> Path:
@@ -301,9 +236,8 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
     given, kind = Setting("output", Path(output)), output_kind(Path(output))
     try:
         target = Path(os.path.realpath(Path(output).expanduser()))
+        target.parent.mkdir(parents=True, exist_ok=True)
         exists = target.exists()
-        if not exists:
-            target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=target.parent) as probe:
             probe.write(b"capscore")
     except (OSError, ValueError, RuntimeError) as error:  # also a name that is too long
@@ -311,26 +245,13 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         raise InputError(Setting("output", str(output)[:80]), f" cannot be written: {reason}") from None
     if target == Path(os.path.realpath(source.path)):
         raise InputError(given, " is the input; the result needs a name of its own")
-    is_result = target.is_file()
-    if kind == "dataset":
-        is_result = target.is_dir() and ((target / "state.json").is_file() or not os.listdir(target))
-    if exists and not is_result:
+    if exists and not target.is_file():
         raise InputError(f"{target} exists and is not a result of this kind; choose another ", given)
     for path in (target, summary_path(target)):
         if path.exists() and not force:
             raise InputError(given, f": {path} exists; ", Setting("force", True), " overwrites it")
-    if kind not in ("parquet", "dataset"):
+    if kind != "parquet":
         refuse_bytes(source, given, target.suffix)
-    elif kind == "dataset":
-        schema = source.schema().remove_metadata()
-        import datasets
-
-        try:
-            datasets.Features.from_arrow_schema(schema)
-        except Exception as error:  # ValueError for most types, others for nested ones
-            raise InputError(
-                given, f": no data set can hold the columns ({error}); write a .parquet or .jsonl file"
-            ) from None
     return target
 
 
@@ -341,7 +262,7 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
             raise InputError(
                 given,
                 f": the column {field.name!r} of {source.path} holds bytes (images?), which {kind} cannot; "
-                "write a .parquet file, or a data set (a name without a suffix)",
+                "write a .parquet file",
             )
 
 

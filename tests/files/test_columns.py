@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,6 +10,8 @@ from capscore.errors import ImageError, InputError
 from capscore.files.columns import ColumnNames, find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
+
+from ..cli.conftest import write_jsonl
 
 
 def inputs_of(path, **options):
@@ -27,40 +27,28 @@ def test_familiar_columns():
     assert find_columns(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
     assert find_columns(["image_id", "caption"]).image == "image_id", "where nothing else is"
     assert find_columns(["image_id", "caption", "img"]).image == "img"
-
-
-def test_numbered_references_are_in_the_order_of_their_numbers():
     many = "9" * 5_000  # more digits than Python converts
     names = ["img", "hyp", "reference10", f"reference_{many}", "reference2", "reference1"]
     found = find_columns(names, with_references=True).references
     assert found == ("reference1", "reference2", "reference10", f"reference_{many}")
 
 
+BASE = ["image", "caption"]
+
+
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
-        (
-            ["image", "caption", "hyp"],
-            {},
-            "candidate_column: the columns caption and hyp could each be meant",
-        ),
-        (["image", "img", "caption"], {}, "image_column: .*image and img could each be meant; choose one"),
-        (["image", "caption", "refs", "reference_1"], {}, "refs and reference_1 could each be meant"),
-        (
-            ["image", "captions"],
-            {},
-            "candidate_column: .*found 'image', 'captions'; expected one named caption",
-        ),
-        (["image", "caption"], {}, "references_column: .*, or reference_1, reference_2"),
-        (
-            ["image", "caption"],
-            {"candidate": "captoin"},
-            "candidate_column='captoin': there is no such column",
-        ),
+        ([*BASE, "hyp"], {}, "candidate_column: the columns caption and hyp could each be meant"),
+        ([*BASE, "img"], {}, "image_column: .*image and img could each be meant; choose one"),
+        ([*BASE, "refs", "reference_1"], {}, "refs and reference_1 could each be meant"),
+        (["image", "captions"], {}, "candidate_column: .*'captions'; expected one named caption"),
+        (BASE, {}, "references_column: .*, or reference_1, reference_2"),
+        (BASE, {"candidate": "captoin"}, "candidate_column='captoin': there is no such column"),
         ([f"c{number}" for number in range(100_000)], {}, "and 99980 more"),
         (["9" * 5_000], {}, "image_column"),
     ],
-)
+)  # fmt: skip
 def test_columns_that_are_missing_or_could_be_two(columns, options, message):
     with pytest.raises(InputError, match=message) as caught:
         find_columns(columns, with_references=True, **options)
@@ -69,22 +57,19 @@ def test_columns_that_are_missing_or_could_be_two(columns, options, message):
 
 def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):
     rows = [{"caption": "x", "reference_2": "y"}, {"caption": "x", "reference_1": "z"}, {"caption": "x"}]
-    (tmp_path / "p.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    inputs = inputs_of(tmp_path / "p.jsonl", with_images=False, with_references=True)
+    options = {"with_images": False, "with_references": True}
+    inputs = inputs_of(write_jsonl(tmp_path / "p.jsonl", rows), **options)
     assert list(inputs.problems) == [2]
     assert inputs.problems[2].message.startswith("the row has no 'reference_1'; it has")
     (tmp_path / "b.csv").write_text("caption,reference_1,reference_2,language\nc,a,,de\nc,a,b,\n")
-    inputs = inputs_of(tmp_path / "b.csv", with_images=False, with_references=True)
+    inputs = inputs_of(tmp_path / "b.csv", **options)
     assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
 
 
-@pytest.mark.parametrize(
-    "cell", ["a bare text", "[" + "1" * 5_000 + "]", "[" * 100_000, '["a"', "[1e999", '{"a": 1}']
-)
+@pytest.mark.parametrize("cell", ["a bare text", "[" + "1" * 5_000 + "]", "[" * 100_000, '{"a": 1}'])
 def test_references_in_cells_of_text_are_json_lists(tmp_path, cell):
     quoted = cell.replace('"', '""')
-    text = f'caption,references\nc,"[""a"", ""b""]"\nc,"{quoted}"\nc,\n'
-    (tmp_path / "a.csv").write_text(text)
+    (tmp_path / "a.csv").write_text(f'caption,references\nc,"[""a"", ""b""]"\nc,"{quoted}"\nc,\n')
     inputs = inputs_of(tmp_path / "a.csv", with_images=False, with_references=True)
     assert inputs.references == [["a", "b"], None, None]
     assert list(inputs.problems) == [1] and "expected a JSON list" in str(inputs.problems[1])
@@ -95,7 +80,8 @@ def test_references_in_cells_of_text_are_json_lists(tmp_path, cell):
 
 def test_names_of_images(tmp_path):
     (tmp_path / "deep").mkdir()
-    for name in ("cat.jpg", "7.png", "7.txt", "two.jpg", "two.png", "deep/x.JPG"):
+    files = ["cat.jpg", "7.png", "7.txt", "two.jpg", "two.png", "deep/x.JPG", "COCO_val2014_000000000042.jpg"]
+    for name in [*files, "0000005.png", "5_3.jpg", "009.png", "0009.jpg"]:
         (tmp_path / name).write_bytes(b"x")
     folder = ImageFolder(tmp_path)
     for image, found in (
@@ -104,11 +90,16 @@ def test_names_of_images(tmp_path):
         (7, "7.png"),
         ("deep/x", "deep/x.JPG"),
         (str(tmp_path / "cat.jpg"), "cat.jpg"),
+        (42, "COCO_val2014_000000000042.jpg"),
+        ("42", "COCO_val2014_000000000042.jpg"),
+        (5, "0000005.png"),
     ):
         assert folder.find(image) == tmp_path / found
     assert folder.find(b"bytes") == b"bytes" and folder.find(None) is None
     for image, message in (
         ("two", "'two' could be any of two.jpg, two.png"),
+        (9, r"could be any of 0009\.jpg, 009\.png"),
+        (3, "no such file"),
         ("Cat.JPG", r"no such file: .*Cat.JPG; images names the folder that names start from$"),
         (f"{tmp_path}/gone.png", r"no such file: .*gone.png$"),
         ("other/cat.jpg", "no such file"),
@@ -121,22 +112,6 @@ def test_names_of_images(tmp_path):
     assert ImageFolder(tmp_path, allow_urls=True).find(url) == url
     with pytest.raises(InputError, match="does not exist; expected the folder"):
         ImageFolder(tmp_path / "none")
-
-
-def test_a_number_finds_the_photo_that_coco_names_by_it(tmp_path):
-    for name in ("COCO_val2014_000000000042.jpg", "000000000007.png", "dog1.jpg", "12_3.jpg"):
-        (tmp_path / name).write_bytes(b"x")
-    folder = ImageFolder(tmp_path)
-    assert folder.find(42).name == folder.find("42").name == "COCO_val2014_000000000042.jpg"
-    assert folder.find("7").name == "000000000007.png"
-    for number in (1, 3, "12"):
-        with pytest.raises(ImageError, match="no such file"):
-            folder.find(number)
-    for name in ("42.png", "0042.png", "000042.png"):
-        (tmp_path / name).write_bytes(b"x")
-    assert ImageFolder(tmp_path).find(42).name == "42.png"
-    with pytest.raises(ImageError, match=r"could be any of 000042\.png, 0042\.png"):
-        ImageFolder(tmp_path).find("00042")
 
 
 def test_stored_images_stay_encoded_and_their_paths_are_found(tmp_path):

@@ -16,11 +16,12 @@ from capscore.files.image_folder import pair_captions
 from capscore.files.read import open_rows
 from capscore.files.sizes import ROW_BYTES
 
+from ..test_file_format_laws import read
 
-def rows_of(path, data: bytes | None = None):
-    if data is not None:
-        path.write_bytes(data)
-    return [row for chunk in open_rows(path).chunks(2) for row in chunk.dicts()]
+
+def rows_of(path, data: bytes):
+    path.write_bytes(data)
+    return read(path)
 
 
 def error_of(path, data: bytes) -> str:
@@ -42,13 +43,10 @@ def test_jsonl_lines_are_those_of_the_file_blank_ones_included(tmp_path):
     assert source.place(chunks[1], 0) == f"{path}, line 5 (row 2 counted from 0)"
 
 
-def test_json_is_a_list_or_lines_whatever_its_name(tmp_path):
+def test_json_is_a_list_or_lines_and_tables_have_their_own_delimiter(tmp_path):
     rows = [{"a": 1}, {"a": 2}]
     assert rows_of(tmp_path / "list.jsonl", json.dumps(rows).encode()) == rows
     assert rows_of(tmp_path / "lines.json", b'{"a": 1}\n{"a": 2}\n') == rows
-
-
-def test_tables(tmp_path):
     path = tmp_path / "p.csv"
     path.write_text('image,caption\r\na,"two\r\nlines"\r\n\r\nb,"x, y"\r\n', encoding="utf-8")
     (chunk,) = open_rows(path).chunks(10)
@@ -61,14 +59,7 @@ def test_tables(tmp_path):
 
 
 def test_values_that_are_odd_but_valid(tmp_path):
-    row = {
-        "i": 10**4000,
-        "f": 1e308,
-        "s": "\ud800",
-        "n": "a\0b",
-        "e": "",
-        "l": json.loads("[" * 62 + "]" * 62),
-    }
+    row = {"i": 10**4000, "s": "\ud800", "n": "a\0b", "e": "", "l": json.loads("[" * 62 + "]" * 62)}
     assert rows_of(tmp_path / "a.jsonl", json.dumps(row).encode()) == [row]
     assert rows_of(tmp_path / "b.jsonl", b'{"x": 1e999}') == [{"x": float("inf")}]
 
@@ -80,30 +71,20 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.jsonl", b'{"a": 1}\n"text"\n', "line 2: expected an object"),
         ("a.jsonl", b'{"a": 1}\n{"a": ' + b"[" * 200_000 + b"}\n", "line 2: not valid JSON"),
         ("a.jsonl", b'{"a": 1}\n{"a": ' + b"1" * 4_301 + b"}\n", "line 2: not valid JSON"),
-        ("a.jsonl", b'{"a": 1}\n{"a": "\x00"}\n', "line 2: not valid JSON: Invalid control character"),
-        ("a.jsonl", b'{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: not valid JSON: .*two values for 'a'"),
-        ("a.json", b'[{"a": {"x": 1, "x": 2}}]', "a.json: not valid JSON: .*two values for 'x'"),
-        ("a.json", b'[{"a": 1},\n {"a" 2}]', "not valid JSON.*line 2 column 7"),
+        ("a.jsonl", b'{"a": 1}\n{"a": 1, "a": 2}\n', "one object has two values for 'a'"),
+        ("a.json", b'[{"a": 1},\n {"a" 2}]', "line 2 column 7"),
         ("a.json", b'[{"a": 1}, 3]', "element 1 counted from 0: expected an object"),
         ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
         ("a.tsv", b'image\tcaption\na\t"Stop" sign\n', "line 2: not valid TSV"),
-        ("a.csv", b"image,image\na,b\n", "a.csv': two columns have the name 'image'"),
-        ("a.xlsx", b"PK\x03\x04", "a.xlsx' is a file of an unknown kind"),
-        ("a.parquet", b"PAR1 cut", "a.parquet is not a Parquet file that can be read"),
+        ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
+        ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
+        ("a.xlsx", b"PK\x03\x04", "is a file of an unknown kind"),
+        ("a.parquet", b"PAR1 cut", "is not a Parquet file that can be read"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, name, content, message):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
-        open_rows(path)
-    assert len(str(caught.value)) < 600
-
-
-def test_very_many_columns(tmp_path):
-    names = ",".join(f"c{number}" for number in range(100_000))
-    assert "two columns have the name 'c5'" in error_of(tmp_path / "a.csv", f"{names},c5\n".encode())
+    assert message in error_of(tmp_path / name, content)
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -127,15 +108,11 @@ def test_a_row_beyond_the_limit_is_refused_and_one_at_it_is_taken(
     assert f"longer than {limit / 1000:.1f} KB" in message and "CAPSCORE_MAX_" in message
 
 
-def test_a_quotation_mark_that_is_never_closed_is_named_before_the_file_is_in_memory(tmp_path, monkeypatch):
+def test_a_quotation_mark_that_is_never_closed_and_a_packed_line_of_gigabytes(tmp_path, monkeypatch):
     monkeypatch.setenv(ROW_BYTES.variable, "1000")
     start = b'image,caption\na.jpg,A cat.\nb.jpg,"A dog.\n'
     message = error_of(tmp_path / "a.csv", start + b"c.jpg,A cow.\n" * 100)
     assert "line 3" in message and "longer than 1.0 KB" in message and "quotation mark" in message
-
-
-def test_a_packed_line_of_gigabytes_stays_packed(tmp_path, monkeypatch):
-    monkeypatch.setenv(ROW_BYTES.variable, "100000")
     unpacked = []
 
     class Counted(gzip.GzipFile):
@@ -146,27 +123,17 @@ def test_a_packed_line_of_gigabytes_stays_packed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(gzip, "open", Counted)
     assert "line 1" in error_of(tmp_path / "a.jsonl.gz", gzip.compress(b"x" * 20_000_000))
-    assert 100_000 < sum(unpacked) < 300_000
+    assert 1_000 < sum(unpacked) < 3_000
 
 
-@pytest.mark.parametrize("given", ["0", "-1", "1e9", "many", "9" * 30])
+@pytest.mark.parametrize("given", ["0", "1e9", "9" * 30])
 def test_a_limit_that_is_no_number(tmp_path, monkeypatch, given):
     monkeypatch.setenv(ROW_BYTES.variable, given)
     with pytest.raises(CapscoreError, match=r"CAPSCORE_MAX_ROW_BYTES.*expected a number of bytes"):
         rows_of(tmp_path / "a.jsonl", b'{"caption": "x"}')
 
 
-@pytest.mark.parametrize("damage", [5, 15, -4])
-def test_damaged_gzip(tmp_path, damage):
-    data = bytearray(gzip.compress(b'{"caption": "x"}\n' * 50))
-    data[damage] ^= 0xFF
-    data[-2] ^= 0x01
-    assert "cannot be read after line" in error_of(tmp_path / "a.jsonl.gz", bytes(data))
-
-
-@pytest.mark.parametrize(
-    "name", ["gone.jsonl", "x" * 300 + ".jsonl", "a\0b.jsonl", "\ud800.jsonl", "x" * 5000]
-)
+@pytest.mark.parametrize("name", ["gone.jsonl", "x" * 300 + ".jsonl", "a\0b.jsonl", "\ud800.jsonl"])
 def test_paths_where_no_file_is(tmp_path, name):
     with pytest.raises(InputError, match="path="):
         open_rows(tmp_path / name)
@@ -178,7 +145,7 @@ def test_splits_of_a_saved_data_set(tmp_path):
     datasets.DatasetDict({"train": rows, "test": others}).save_to_disk(tmp_path / "two")
     datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "single")
     (tmp_path / "p.jsonl").write_text('{"a": 1}')
-    assert rows_of(tmp_path / "single") == [{"a": 1}]
+    assert read(tmp_path / "single") == [{"a": 1}]
     (chunk,) = open_rows(tmp_path / "two", split="test").chunks(2)
     assert chunk.dicts() == [{"a": 2}]
     for name, split, message in (
@@ -186,25 +153,19 @@ def test_splits_of_a_saved_data_set(tmp_path):
         ("one", "test", r"has the splits \(none\)"),
         ("two", None, r"split: .*two has the splits train, test; choose one"),
         ("two", "val", r"split='val': .* has the splits train, test"),
-        (".", "test", "goes with a saved data set"),
-        ("gone", "test", "goes with a saved data set"),
     ):
         with pytest.raises(InputError, match=message):
             open_rows(tmp_path / name, split=split)
 
 
-def test_parts_of_a_folder_have_the_same_columns(tmp_path):
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "0.parquet")
+def test_parts_have_the_same_columns_and_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.files.row_source.CHUNK_BYTES", 25_000)
+    table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
+    pq.write_table(table, tmp_path / "0.parquet", compression=None, use_dictionary=False)
+    assert [len(chunk) for chunk in open_rows(tmp_path).chunks(1024)] == [2] * 5
     pq.write_table(pa.table({"b": [1]}), tmp_path / "1.parquet")
     with pytest.raises(InputError, match=r"1\.parquet has other columns than .*0\.parquet"):
         open_rows(tmp_path)
-
-
-def test_rows_with_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.files.row_source.CHUNK_BYTES", 25_000)
-    table = pa.table({"image": [bytes([n]) * 10_000 for n in range(10)], "caption": ["c"] * 10})
-    pq.write_table(table, tmp_path / "a.parquet", compression=None, use_dictionary=False)
-    assert [len(chunk) for chunk in open_rows(tmp_path / "a.parquet").chunks(1024)] == [2] * 5
 
 
 # ---- photos with texts beside them, and photos that are typed ----
@@ -215,10 +176,11 @@ def folder_of(tmp_path, files):
     folder.mkdir()
     for name, content in files.items():
         (folder / name).write_bytes(content)
+    (folder / "dangling.jpg").symlink_to(tmp_path / "nowhere.jpg")  # is no photo
     return folder
 
 
-def test_each_line_of_a_text_beside_a_photo_that_is_not_blank_is_a_row(tmp_path):
+def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
     files = {
         "b.JPG": b"photo",
         "b.txt": b"\xef\xbb\xbfa dog\r\n\r\n  two dogs \n",
@@ -226,41 +188,27 @@ def test_each_line_of_a_text_beside_a_photo_that_is_not_blank_is_a_row(tmp_path)
         "a.txt": "eine Kätze".encode(),
         "c.v2.webp": b"photo",
         "c.v2.TXT": b" \n",
-        "notes.md": b"not read",
-        ".hidden.jpg": b"not read",
+        "d.jpg": b"photo without a text",
+        **{"e.txt": b"text without a photo", "notes.md": b"not read", ".hidden.jpg": b"not read"},
     }
     folder = folder_of(tmp_path, files)
     (folder / "more").mkdir()
     source = open_rows(folder)
     (chunk,) = source.chunks(9)
-    assert [tuple(row.values()) for row in chunk.dicts()] == [
+    rows = [
         ("a.png", "eine Kätze"),
         ("b.JPG", "a dog"),
         ("b.JPG", "two dogs"),
         ("c.v2.webp", ""),
+        ("d.jpg", None),
     ]
-    assert (source.folder, source.notes) == (folder, ())
-    assert source.place(chunk, 2) == f"{folder / 'b.txt'}, line 3"
-
-
-def test_a_photo_without_a_text_is_one_bad_row_and_a_text_without_a_photo_a_note(tmp_path):
-    names = {"a.jpg": b"x", "b.jpg": b"x", "b.txt": b"a dog", "c.txt": b"?", "d.txt": b"?"}
-    folder = folder_of(tmp_path, names)
-    source = open_rows(folder)
-    (chunk,) = source.chunks(5)
+    assert [tuple(row.values()) for row in chunk.dicts()] == rows and source.folder == folder
+    places = [source.place(chunk, row) for row in (2, 4)]
+    assert places == [f"{folder / 'b.txt'}, line 3", str(folder / "d.jpg")]
     ((row, error),) = source.problems(chunk).items()
-    assert row == 0 and "there is no a.txt beside it" in str(error)
-    assert source.place(chunk, 0) == str(folder / "a.jpg")
-    assert "c.txt" in source.notes[0]
-
-
-def test_a_folder_may_hold_one_file_of_captions(tmp_path):
-    rows = [{"image_id": "a", "caption": "a dog"}]
-    folder = folder_of(tmp_path, {"a.jpg": b"x", "captions.json": json.dumps(rows).encode()})
-    assert rows_of(folder) == rows and open_rows(folder).folder == folder
-    (folder / "a.txt").write_text("a dog")
-    with pytest.raises(InputError, match=r"text files and a captions.json"):
-        open_rows(folder)
+    assert row == 4 and "there is no d.txt beside it" in str(error)
+    (note,) = source.notes
+    assert "e.txt" in note
 
 
 @pytest.mark.parametrize(
@@ -274,10 +222,8 @@ def test_a_folder_may_hold_one_file_of_captions(tmp_path):
     ],
 )
 def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, message):
-    folder = folder_of(tmp_path, files)
-    (folder / "dangling.jpg").symlink_to(tmp_path / "nowhere.jpg")  # is no photo
     with pytest.raises(InputError, match=message):
-        open_rows(folder)
+        open_rows(folder_of(tmp_path, files))
 
 
 @pytest.mark.parametrize(
@@ -287,7 +233,6 @@ def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, me
         (["a", "b"], ["x", "y"], [], [{"image": "a", "caption": "x"}, {"image": "b", "caption": "y"}]),
         ([], ["x"], ["r", "s"], [{"caption": "x", "references": ["r", "s"]}]),
         (["a", "b"], ["x"], [], "photo: 2 photos; expected one caption per photo"),
-        (["a", "b"], ["x", "y", "z"], [], "photo: 2 photos"),
         (["a", "b"], ["x", "y"], ["r"], "photo: 2 photos"),
         (["a"], [], [], "caption: at least one is needed"),
     ],

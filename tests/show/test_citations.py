@@ -6,10 +6,8 @@ import json
 import re
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
-import capscore
 from capscore.backbones import registry
 from capscore.cli import app
 from capscore.errors import InputError
@@ -72,8 +70,3 @@ def test_a_result_file_is_cited_as_its_signatures(tmp_path):
     assert CliRunner().invoke(app, ["cite", str(path)]).stdout == run.stdout
     path.write_text("[]")
     assert "is no result file" in CliRunner().invoke(app, ["cite", str(path)]).stderr
-
-
-def test_the_citation_file_is_of_this_version():
-    held = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert held["version"] == capscore.__version__ and held["license"] == "Apache-2.0"
