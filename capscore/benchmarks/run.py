@@ -266,8 +266,7 @@ def run_benchmark(
     Args:
         slug, config, data_dir, split, image_dir: As in `read_benchmark`.
         metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
-            the names in `Scorer.reported` name components of others. A metric asked for by its own name gets
-            the latter as further rows, where the benchmark has ratings of them.
+            "infometic_plus", "infometic_recall" and "infometic_precision" those of `infometic`.
         scores: Name → file of scores that others computed (see `score_table.read_scores`). A name such as
             `mcs@BACKBONE` picks the published figures to compare with.
         options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
@@ -303,7 +302,7 @@ def run_benchmark(
     for name, part in ready.items():
         say(f"{run.name}: {name}")
         with _skipping(run, name, keep_going):
-            run.results.extend(_measure(run, task, part, name, metrics[name], {*metrics, *scores}))
+            run.results.append(_measure(run, task, part, name, metrics[name]))
     run.results.extend(theirs)
     return _compare(run, task) if compare else run
 
@@ -365,47 +364,31 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
 
 
 def _measure(
-    run: BenchmarkRun,
-    task: Task,
-    rows: KeyedRows,
-    name: str,
-    make: Callable[[], Scorer],
-    asked: Collection[str],
-) -> list[MetricResult]:
-    """What the benchmark says about a metric and its components that nobody asked for, from one scoring."""
-    _, sign, suffix = name.partition("@")
+    run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, make: Callable[[], Scorer]
+) -> MetricResult:
+    """What the benchmark says about a metric, or a component of it."""
     metric, component = scored_by(name)
-    wanted = {name: component}
-    for further, part in ({} if component else task.reported(METRICS.get(metric))).items():
-        if f"{further}{sign}{suffix}" not in asked:
-            wanted[f"{further}{sign}{suffix}"] = part
     with heard() as said:
         scorer, start = make(), time.perf_counter()
-        measured = task.measure(rows, scorer, wanted.values(), run.options)
+        measured = task.measure(rows, scorer, component, run.options)
         seconds = time.perf_counter() - start
     backbone = getattr(getattr(scorer, "backbone", None), "name", "")
-    results = []
-    for label, part in wanted.items():
-        plain_name = label.partition("@")[0]
-        known_as = plain_name.replace(metric, scorer.known_as, 1)
-        notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
-        results.append(
-            _beside_published(
-                run,
-                task,
-                (known_as, backbone),
-                notes,
-                metric=label,
-                backbone=backbone,
-                signature=f"{measured.signature}|component:{part}" if part else measured.signature,
-                outcome=measured.outcomes[part],
-                seconds=seconds,
-                warnings=tuple(said) if label == name else (),
-                rows=rows,
-                scores=measured.scores.get(part),
-            )
-        )
-    return results
+    plain_name = name.partition("@")[0]
+    known_as = plain_name.replace(metric, scorer.known_as, 1)
+    return _beside_published(
+        run,
+        task,
+        (known_as, backbone),
+        [] if known_as == plain_name else [f"with these settings it is {known_as}"],
+        metric=name,
+        backbone=backbone,
+        signature=f"{measured.signature}|component:{component}" if component else measured.signature,
+        outcome=measured.outcome,
+        seconds=seconds,
+        warnings=tuple(said),
+        rows=rows,
+        scores=measured.scores,
+    )
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:

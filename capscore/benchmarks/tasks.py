@@ -7,7 +7,7 @@ task as the attribute `task` of its builder (see `capscore.registry.register_ben
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -38,8 +38,6 @@ from .protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
 if TYPE_CHECKING:
     from ..metrics.base import Scorer, Scores
 
-# parts of a caption's quality that people may rate apart; a metric's component of that name gets a row there
-ASPECTS = ("precision", "recall")
 # captions whose regions are held in memory at the same time
 _BLOCK = 4000
 
@@ -84,17 +82,12 @@ class TaskOptions:
 
 
 class Measurement(NamedTuple):
-    """One scoring of a benchmark's rows.
+    """One scoring of a benchmark's rows: its numbers, the signature of the scores, and the (q,) scores of the
+    queries, or None where scores aren't one per query."""
 
-    Attributes:
-        outcomes: Component → its numbers; "" is the score itself.
-        signature: Signature of the scores.
-        scores: Component → (q,) scores of the queries; empty where scores aren't one per query.
-    """
-
-    outcomes: dict[str, ProtocolResult]
+    outcome: ProtocolResult
     signature: str
-    scores: dict[str, np.ndarray]
+    scores: np.ndarray | None
 
 
 @dataclass
@@ -145,11 +138,6 @@ class Queries:
                 queries.owners.append(index)
         return queries
 
-    @property
-    def named_languages(self) -> str:
-        """The languages as a signature writes them: "de+en", or "unstated"."""
-        return "+".join(sorted(set(self.languages) - {""})) or "unstated"
-
     def to_rows(self) -> list[dict[str, Any]]:
         """The queries as rows of a JSONL file, for any metric to score."""
         columns = (self.ids, self.image_ids, self.images, self.candidates, self.references, self.languages)
@@ -162,8 +150,6 @@ class Task:
 
     #: what it asks for, after the benchmark's name, where one score per query is not enough
     asks_for: ClassVar[str] = ""
-    #: which of `ASPECTS` people rated
-    aspects: ClassVar[tuple[str, ...]] = ()
 
     def queries(self, rows: KeyedRows) -> Queries:
         """What is scored: the caption of every row, unless a benchmark asks for more."""
@@ -178,14 +164,11 @@ class Task:
         if self.asks_for:
             raise CapscoreError(f"{slug} {self.asks_for}")
 
-    def measure(
-        self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
-    ) -> Measurement:
-        """Score the rows once, and make the numbers of the score ("") and of each component."""
+    def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
+        """Score the rows, and make the numbers of the score (""), or of a component of it."""
         found = _score(scorer, self.queries(rows), slice(None))
-        scores = {part: found.components[part] if part else found.scores for part in components}
-        outcomes = {part: self.outcome(rows, column, options) for part, column in scores.items()}
-        return Measurement(outcomes, found.signature, scores)
+        scores = found.components[component] if component else found.scores
+        return Measurement(self.outcome(rows, scores, options), found.signature, scores)
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
@@ -193,11 +176,6 @@ class Task:
         The reason continues a sentence that begins with the metric's name.
         """
         return ""
-
-    def reported(self, kind: type[Scorer]) -> dict[str, str]:
-        """Further rows of a metric in the table: name → component."""
-        reported = kind.reported.items()
-        return {name: part for name, part in reported if part not in ASPECTS or part in self.aspects}
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         """(configuration, statistic, settings) under which the published figures list one of our numbers."""
@@ -252,11 +230,8 @@ class RatingTask(Task):
         """The ratings (a number or a list of numbers per row), how they are combined, and the photos."""
         ratings = _column(rows, "ratings" if rows and "ratings" in rows[0][1] else "rating")
         several = bool(ratings) and isinstance(ratings[0], (list, tuple))
-        return {
-            "ratings": ratings,
-            "raters": options.raters if several else None,
-            "images": _column(rows, "image_id"),
-        }
+        raters = options.raters if several else None
+        return {"ratings": ratings, "raters": raters, "images": _column(rows, "image_id")}
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         rated = self._rated(rows, options)
@@ -339,25 +314,21 @@ class HallucinationTask(Task):
         how = {**judged, "images": self.queries(rows).image_ids, **options.sampling}
         return localisation(scores, [wrong for wrong, _ in marked], **how)
 
-    def measure(
-        self, rows: KeyedRows, scorer: Scorer, components: Collection[str], options: TaskOptions
-    ) -> Measurement:
+    def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
         if "words" not in scorer.detail_names:
-            return super().measure(rows, scorer, components, options)
+            return super().measure(rows, scorer, component, options)
         queries = self.queries(rows)
-        columns: dict[str, list[np.ndarray]] = {part: [] for part in components}
+        parts: list[np.ndarray] = []
         words: list[Sequence[Mapping[str, Any]]] = []
         signature = ""
         # a block at a time, and regions are forgotten: those of all captions would fill the memory
         for first in range(0, len(queries), _BLOCK):
             found = _score(scorer, queries, slice(first, first + _BLOCK))
-            for part, parts in columns.items():
-                parts.append(found.components[part] if part else found.scores)
+            parts.append(found.components[component] if component else found.scores)
             words += [detail["words"] if detail is not None else [] for detail in found.details or ()]
             signature = signature or found.signature
-        scores = {part: np.concatenate(parts) for part, parts in columns.items()}
-        outcomes = {part: self.outcome(rows, column, options, words) for part, column in scores.items()}
-        return Measurement(outcomes, signature, scores)
+        scores = np.concatenate(parts)
+        return Measurement(self.outcome(rows, scores, options, words), signature, scores)
 
 
 class LocalisationTask(HallucinationTask):
@@ -377,12 +348,9 @@ class LocalisationTask(HallucinationTask):
     ) -> ProtocolResult:
         pairs = FoilTask().outcome(rows, scores, options)
         found = super().outcome(rows, scores, options, words)
-        return ProtocolResult(
-            (*pairs.statistics, *found.statistics),
-            {**pairs.counts, **found.counts},
-            tuple(dict.fromkeys((*pairs.notes, *found.notes))),
-            pairs.details,
-        )
+        notes = tuple(dict.fromkeys((*pairs.notes, *found.notes)))
+        counts = {**pairs.counts, **found.counts}
+        return ProtocolResult((*pairs.statistics, *found.statistics), counts, notes, pairs.details)
 
 
 class XvnliTask(Task):
@@ -403,13 +371,13 @@ class XvnliTask(Task):
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
-        notes = [f"within a premise: {note}" for note in premise.notes if note not in image.notes]
         ties = {f"{name}_same_premise": n for name, n in premise.details["ties"].items()}
-        return ProtocolResult(
-            (*image.statistics, *again),
-            image.counts,
-            (*image.notes, *notes),
-            {"ties": {**image.details["ties"], **ties}},
+        notes = [f"within a premise: {note}" for note in premise.notes if note not in image.notes]
+        return replace(
+            image,
+            statistics=(*image.statistics, *again),
+            notes=(*image.notes, *notes),
+            details={"ties": {**image.details["ties"], **ties}},
         )
 
 
@@ -417,9 +385,8 @@ class MarvlTask(Task):
     """MaRVL: a caption that is true of some pairs of photos and false of others, in two experiments."""
 
     def queries(self, rows: KeyedRows) -> Queries:
-        return Queries.of(
-            rows, lambda row: [(f"|{side}", row["caption"], f"{side}_") for side in ("left", "right")]
-        )
+        sides = ("left", "right")
+        return Queries.of(rows, lambda row: [(f"|{side}", row["caption"], f"{side}_") for side in sides])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
@@ -428,8 +395,6 @@ class MarvlTask(Task):
 
 class ThumbTask(Task):
     """THumB 1.0: Pearson's r with precision, recall and total, with and without human captions."""
-
-    aspects = ASPECTS
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         _, rating, setting = statistic.split("_", maxsplit=2)
@@ -454,12 +419,7 @@ class TokenTask(Task):
             return ""
         return f"is a score of captions, and {slug} {self.asks_for}"
 
-    def reported(self, kind: type[Scorer]) -> dict[str, str]:
-        return {}  # every component has the same words and regions
-
-    def measure(
-        self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
-    ) -> Measurement:
+    def measure(self, rows: KeyedRows, scorer: Any, component: str, options: TaskOptions) -> Measurement:
         found = _score(scorer, self.queries(rows), slice(None), boxes=_column(rows, "regions"))
         words, details = [], [detail or {} for detail in found.details or ()]
         for number, ((_, row), detail) in enumerate(zip(rows, details, strict=True)):
@@ -477,7 +437,7 @@ class TokenTask(Task):
             missing=options.missing,
         )
         outcome = _without_intervals(result, "shares of words and regions have none", options)
-        return Measurement(dict.fromkeys(components, outcome), found.signature, {})
+        return Measurement(outcome, found.signature, None)
 
 
 class RetrievalTask(Task):
@@ -496,34 +456,31 @@ class RetrievalTask(Task):
         return f"compares captions with references, and {slug} asks which photo belongs to which caption"
 
     def queries(self, rows: KeyedRows) -> Queries:
-        queries = Queries.of(
+        captions = Queries.of(
             rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["references"])]
         )
-        queries.references = [[] for _ in queries.ids]
-        return queries
+        return replace(captions, references=[[] for _ in captions.ids])
 
-    def measure(
-        self, rows: KeyedRows, scorer: Any, components: Collection[str], options: TaskOptions
-    ) -> Measurement:
+    def measure(self, rows: KeyedRows, scorer: Any, component: str, options: TaskOptions) -> Measurement:
         queries, photos = self.queries(rows), _column(rows, "image")
         right: dict[str, Any] = {"text_to_image": queries.owners, "missing": options.missing}
         if hasattr(scorer, "score_matrix"):
             scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
-            found = {part: retrieval(parts[part] if part else scores, **right) for part in components}
+            found = retrieval(parts[component] if component else scores, **right)
         else:
             images = scorer.embedder.images(photos)
             texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)
-            cosines = retrieval(
+            found = retrieval(
                 image_embeddings=images.matrix[images.index],
                 text_embeddings=texts.matrix[texts.index],
                 **right,
             )
-            found = dict.fromkeys(components, cosines)
+        languages = "+".join(sorted({*queries.languages} - {""})) or "unstated"
+        signature = format_signature(scorer.metric, {**scorer.settings, "lang": languages})
         # a photo drawn twice would be a second right answer to its own captions
-        why = "photos cannot be resampled here"
-        outcomes = {part: _without_intervals(result, why, options) for part, result in found.items()}
-        signature = format_signature(scorer.metric, {**scorer.settings, "lang": queries.named_languages})
-        return Measurement(outcomes, signature, {})
+        return Measurement(
+            _without_intervals(found, "photos cannot be resampled here", options), signature, None
+        )
 
 
 def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) -> ProtocolResult:

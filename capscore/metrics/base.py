@@ -331,7 +331,6 @@ class Scorer(ABC):
         detail_names: Keys of `Scores.details`; () for a metric without details.
         detail_columns: Those of the details that are columns of a result too, float or str.
         extra_columns: Further columns that rows may have.
-        reported: Further lines in a benchmark's table: name → component.
     """
 
     metric: ClassVar[str]
@@ -349,7 +348,6 @@ class Scorer(ABC):
     detail_names: ClassVar[tuple[str, ...]] = ()
     detail_columns: ClassVar[Mapping[str, type]] = {}
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
-    reported: ClassVar[dict[str, str]] = {}
 
     def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise"):
         self.check({"empty": empty})

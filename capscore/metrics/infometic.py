@@ -134,11 +134,6 @@ class InfoMetIC(BackboneScorer):
     default_backbone = "embedded"
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
     detail_names = ("fits", "p_fits", "words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
-    reported: ClassVar[dict[str, str]] = {
-        "infometic_plus": "infometic_plus",
-        "infometic_recall": "recall",
-        "infometic_precision": "precision",
-    }
     splits_texts: ClassVar[bool] = True
     extra_columns = (
         ExtraColumn(

@@ -36,6 +36,7 @@ MEASURED = {
     "xvnli": ("en", "ar"),
 }
 METRICS = ("cider", "rouge_l", "bleu_4", "text_score", "mcs")
+COMPONENTS = ("infometic_plus", "infometic_recall", "infometic_precision")
 # those of one photo, of which none can be drawn
 OF_ONE_PHOTO = ("composite_coco", "flickr8k_human_crowdflower", "m_capeval1k_de")
 
@@ -132,9 +133,9 @@ def _(place: Place) -> Any:
     found["no photos"] = place.capscore("benchmark", *where, "-m", "rouge_l", "-m", "mcs", *towers, "--json")
     for slug, config, metrics in (
         ("valse", "existence", ("mcs", "clip_score")),
-        ("xflickrco", "de", ("mcs", "infometic")),
+        ("xflickrco", "de", ("mcs", "infometic", "infometic_plus")),
         ("captokeneval", "default", ("infometic",)),
-        ("thumb", "default", ("infometic", "ref_clip_score", "clip_cider")),
+        ("thumb", "default", ("infometic", *COMPONENTS, "ref_clip_score", "clip_cider")),
     ):
         place.benchmark(slug)
         options = [option for metric in metrics for option in ("--metric", metric)]
