@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,16 +57,13 @@ def write_folder(
     record: Mapping[str, Any],
     dtype: str = "float32",
 ) -> None:
-    """Write a network's weights, then config.json: the record, the dtype and a digest of the weights.
+    """Write a network's weights, as float32 or float16, then config.json: the record, dtype and a digest.
 
-    Args:
-        folder: Folder to write, created if needed; refused if it holds another model. Other files stay.
-        network: Network whose state is written.
-        record: Content of config.json, with the "model_type".
-        dtype: "float32", or "float16" for half the size.
+    The folder is made if needed; other files in it stay.
 
     Raises:
-        CapscoreError: another dtype or model, a weight that is not finite, or a record not ready for JSON.
+        CapscoreError: another dtype, a folder with another model than the record's "model_type", a weight
+            that is not finite, or a record not ready for JSON.
         ResultWriteError: the folder could not be written.
     """
     folder, stored = Path(folder).expanduser(), resolve_dtype(dtype)
@@ -90,28 +88,21 @@ def read_folder(
 
 
 def built(
-    folder: Path, state: Mapping[str, torch.Tensor], sizes: Mapping[str, Any], build: Callable[[], _Network]
+    folder: Path, state: Mapping[str, torch.Tensor], config: Any, build: Callable[[], _Network]
 ) -> _Network:
-    """The network with the weights of a folder, in float32 and eval mode, on the CPU.
+    """The network that `build` makes by a config, with a folder's weights, in float32 and eval mode.
 
-    `sizes` come from config.json; `build` makes a new network of these sizes. Raises BackboneUnavailable if
-    the weights are not those of such a network.
+    Raises BackboneUnavailable if the weights are not those of such a network.
     """
-    refuse_oversized(folder, sizes, sum(tensor.nbytes for tensor in state.values()))
+    refuse_oversized(folder, asdict(config), sum(tensor.nbytes for tensor in state.values()))
     try:
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
             network = build()
     except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
-        raise BackboneUnavailable(
-            f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
-        ) from None
+        said = f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
+        raise BackboneUnavailable(said) from None
     expected = network.state_dict()
-    both = expected.keys() & state.keys()
-    refuse_misfit(
-        folder,
-        missing=expected.keys() - state.keys(),
-        unexpected=state.keys() - expected.keys(),
-        mismatched=(name for name in both if state[name].shape != expected[name].shape),
-    )
+    misshapen = [name for name in expected if name in state and state[name].shape != expected[name].shape]
+    refuse_misfit(folder, expected.keys() - state.keys(), state.keys() - expected.keys(), misshapen)
     network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
     return network.eval()

@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +37,6 @@ MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
 FIT_FEATURES, MENTION_FEATURES, WORD_FEATURES = 8, 10, 11 + len(MARKED_CLASSES)
 # Cosines and unit rows are small; these bring them to the size of the other inputs.
 _COSINE, _LONGER = 5.0, 20.0
-_MAX_SIZE = 8192
-
 # Name of the curves for languages without their own.
 SHARED = "shared"
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
@@ -54,7 +52,7 @@ _NO_NOUN_SHARE = 0.1
 
 @dataclass(frozen=True)
 class MarkNetworkConfig:
-    """Sizes of the network, from 1 to 8,192.
+    """Sizes of the network.
 
     Attributes:
         dim, features: Length of the backbone's embeddings, and channels of its feature map.
@@ -64,9 +62,6 @@ class MarkNetworkConfig:
         things: Channels of the convolution that finds objects.
         named: Width of words and regions where the network tells which word names which region.
         background: Number of photos that a caption's fit is compared with.
-
-    Raises:
-        CapscoreError: a size that is not a whole number in its range.
     """
 
     dim: int = 512
@@ -79,27 +74,29 @@ class MarkNetworkConfig:
     named: int = 96
     background: int = 128
 
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            if type(value) is not int or not 1 <= value <= _MAX_SIZE:
-                raise CapscoreError(Setting(name, value), f": expected a whole number up to {_MAX_SIZE:,}")
+
+class PhotoBatch(NamedTuple):
+    """What the network sees of n photos; embeddings have unit length."""
+
+    cells: Tensor  # (n, h · w, reduced), from `MarkNetwork.reduce`
+    whole: Tensor  # (n, d), of the whole photos
+    windows: Tensor  # (n, k, d), of their windows (`capscore.infometic.regions.windows`)
+    mask: Tensor  # bool (n, k), True for windows, False for padding
 
 
-@dataclass(frozen=True, eq=False)
-class PhotoBatch:
-    """What the network sees of n photos; embeddings have unit length.
+class CaptionBatch(NamedTuple):
+    """n captions of m words, each beside a photo; embeddings have unit length."""
 
-    Attributes:
-        cells: (n, h · w, reduced), from `MarkNetwork.reduce`.
-        whole: (n, d), embeddings of the whole photos.
-        windows: (n, k, d), embeddings of their windows (`capscore.infometic.regions.windows`).
-        mask: bool (n, k), True for windows, False for padding.
-    """
+    texts: Tensor  # (n, d), of the captions
+    words: Tensor  # (n, m, d), of the words alone
+    judged: Tensor  # bool (n, m), False for padding
+    classes: Tensor  # int64 (n, m), indices in `MARKED_CLASSES`
+    logits: Tensor  # (n, m), calibrated, of the words alone
 
-    cells: Tensor
-    whole: Tensor
-    windows: Tensor
-    mask: Tensor
+    @property
+    def nouns(self) -> Tensor:
+        """Which words are nouns, bool (n, m)."""
+        return self.judged & (self.classes == MARKED_CLASSES.index("noun"))
 
 
 class MarkNetwork(nn.Module):
@@ -107,10 +104,6 @@ class MarkNetwork(nn.Module):
 
     A word queries the cells of the photo's feature map and its windows by attention. What they answer, and
     its cosines with the photo and the windows, go through two layers.
-
-    Of n captions of m words and k regions, the methods take embeddings of unit length: `texts` (n, d) of
-    captions, `words` (n, m, d) of words alone, `regions` (n, k, d) and `whole` (n, d) of photos; `classes`
-    (n, m), indices in `MARKED_CLASSES`; bool `judged` (n, m); `logits` (n, m), calibrated, of words alone.
 
     Attributes:
         config: Sizes.
@@ -156,7 +149,7 @@ class MarkNetwork(nn.Module):
         return self.reducer(maps.flatten(2).transpose(1, 2))
 
     def word_logits(self, photos: PhotoBatch, words: Tensor, classes: Tensor) -> Tensor:
-        """How right each word is of its photo, before calibration: (n, m)."""
+        """How right each word (n, m, d) of a class (n, m) is of its photo, before calibration: (n, m)."""
         width = math.sqrt(self.config.hidden)
         cells, longer_words = self._drop(photos.cells), self._drop(words * _LONGER)
         query = self.query(longer_words) + self.word_class(classes)
@@ -194,10 +187,10 @@ class MarkNetwork(nn.Module):
         rows = rows + F.gelu(self.second(self._drop(rows)))
         return self.last(self._drop(rows))[..., 0]
 
-    def fit_features(self, photos: PhotoBatch, texts: Tensor, logits: Tensor, judged: Tensor) -> Tensor:
+    def fit_features(self, photos: PhotoBatch, captions: CaptionBatch) -> Tensor:
         """What tells whether a caption fits its photo, (n, FIT_FEATURES); cells are not read."""
-        cosine = (texts * photos.whole).sum(dim=1)
-        others = texts @ self.background.T
+        texts, _, judged, _, logits = captions
+        cosine, clear = self._clear(photos, texts)
         at_windows = (photos.windows @ texts[:, :, None])[..., 0].masked_fill(~photos.mask, -1.0)
         counts = judged.sum(dim=1)
         limited = logits.clamp(-6.0, 6.0)
@@ -207,7 +200,7 @@ class MarkNetwork(nn.Module):
         return torch.stack(
             [
                 cosine * _COSINE,
-                (cosine - others.mean(dim=1)) / others.std(dim=1).clamp_min(1e-4) / 2.0,
+                clear,
                 _highest(at_windows, 1)[:, 0] * _COSINE,
                 _mean(limited, judged) / 2.0,
                 lowest / 3.0 * has_words,
@@ -218,38 +211,25 @@ class MarkNetwork(nn.Module):
             dim=1,
         )
 
-    def fit_logits(self, features: Tensor) -> Tensor:
-        """`fit_features` (n, FIT_FEATURES) → (n,), how well each caption fits."""
-        return self.fit(features)[:, 0]
-
     def word_features(
-        self,
-        photos: PhotoBatch,
-        texts: Tensor,
-        without: Tensor,
-        logits: Tensor,
-        judged: Tensor,
-        classes: Tensor,
-        in_windows: Tensor,
+        self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor
     ) -> Tensor:
         """What tells whether a word is right in its caption, (n, m, WORD_FEATURES).
 
         `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
         from `best_window_logits`.
         """
+        texts, _, judged, classes, logits = captions
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
         mean = (limited.sum(dim=1, keepdim=True) - limited) / others.clamp_min(1.0)
-        cosine = (texts * photos.whole).sum(dim=1, keepdim=True)
+        cosine, clear = (part[:, None] for part in self._clear(photos, texts))
         gain = (cosine - (without @ photos.whole[:, :, None])[..., 0]) * judged
         other_gain = (gain.sum(dim=1, keepdim=True) - gain) / others.clamp_min(1.0)
         padding = ~photos.mask[:, None]
         windows = photos.windows.transpose(1, 2)
         best = (texts[:, None] @ windows).masked_fill(padding, -1.0).amax(dim=2)
         best_without = (without @ windows).masked_fill(padding, -1.0).amax(dim=2)
-        background = texts @ self.background.T
-        deviation = background.std(dim=1, keepdim=True).clamp_min(1e-4)
-        clear = (cosine - background.mean(dim=1, keepdim=True)) / deviation
         numbers = [
             limited / 2.0,
             mean / 2.0,
@@ -259,16 +239,24 @@ class MarkNetwork(nn.Module):
             (gain - other_gain) * _LONGER,
             (best - best_without) * judged * _LONGER,
             cosine.expand_as(gain) * _COSINE,
-            clear.expand_as(gain) / 2.0,
+            clear.expand_as(gain),
             torch.log1p(others) / 2.0,
             in_windows.clamp(-6.0, 6.0) / 2.0,
         ]
         kinds = F.one_hot(classes, len(MARKED_CLASSES)).to(texts.dtype)
         return torch.cat([torch.stack(numbers, dim=2), kinds], dim=2)
 
+    def fit_logits(self, features: Tensor) -> Tensor:
+        """`fit_features` (…, FIT_FEATURES) → how well each caption fits, (…)."""
+        return self.fit(features)[..., 0]
+
     def in_caption_logits(self, features: Tensor) -> Tensor:
         """`word_features` (…, WORD_FEATURES) → how right each word is in its caption, (…)."""
         return features[..., 0] * 2.0 + self.in_caption(features)[..., 0]
+
+    def mention_logits(self, features: Tensor) -> Tensor:
+        """`mention_features` (…, MENTION_FEATURES) → how likely each region is mentioned, (…)."""
+        return self.mention(features)[..., 0]
 
     def naming_logits(self, words: Tensor, regions: Tensor, whole: Tensor) -> Tensor:
         """How likely each word names what each region shows, (n, m, k)."""
@@ -286,24 +274,17 @@ class MarkNetwork(nn.Module):
         return logits.amax(dim=2) if logits.shape[2] else logits.new_full(logits.shape[:2], -6.0)
 
     def mention_features(
-        self,
-        regions: Tensor,
-        shares: Tensor,
-        whole: Tensor,
-        texts: Tensor,
-        words: Tensor,
-        judged: Tensor,
-        nouns: Tensor,
-        naming: Tensor,
+        self, regions: Tensor, shares: Tensor, whole: Tensor, captions: CaptionBatch, naming: Tensor
     ) -> Tensor:
         """What tells whether captions mention regions, (n, k, MENTION_FEATURES).
 
-        `shares` (n, k, 4) are the regions' boxes as shares of the photo's sides, bool `nouns` (n, m) says
-        which words are nouns, `naming` (n, m, k) are the `naming_logits` of words and regions.
+        `regions` (n, k, d) and `whole` (n, d) are embeddings of regions and photos, `shares` (n, k, 4) the
+        boxes as shares of the photo's sides, `naming` (n, m, k) the `naming_logits` of words and regions.
         """
+        texts, words, judged, *_ = captions
         cosines = regions @ words.transpose(1, 2)
         usual = (words @ whole[:, :, None])[..., 0]
-        no_word, no_noun = ~judged[:, None], ~(nouns & judged)[:, None]
+        no_word, no_noun = ~judged[:, None], ~captions.nouns[:, None]
         of_nouns = _highest(cosines.masked_fill(no_noun, -1.0), 2)
         named = naming.transpose(1, 2).clamp(-6.0, 6.0)
         return torch.stack(
@@ -322,10 +303,6 @@ class MarkNetwork(nn.Module):
             dim=2,
         )
 
-    def mention_logits(self, features: Tensor) -> Tensor:
-        """`mention_features` (n, k, MENTION_FEATURES) → (n, k), how likely each region is mentioned."""
-        return self.mention(features)[..., 0]
-
     def object_boxes(self, cells: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
         """Cells (n, h · w, reduced) → logits of confidence (n, h · w), and boxes (n, h · w, 4) as shares.
 
@@ -339,6 +316,11 @@ class MarkNetwork(nn.Module):
         centres = torch.stack([(column + 0.5) / width, (row + 0.5) / height], dim=2).flatten(0, 1)
         reach = found[:, 1:].clamp(-8.0, 2.0).exp().transpose(1, 2)
         return found[:, 0], torch.cat([centres - reach[..., :2], centres + reach[..., 2:]], dim=2)
+
+    def _clear(self, photos: PhotoBatch, texts: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosine of each caption with its photo, and how far it is above those with other photos, (n,)."""
+        cosine, others = (texts * photos.whole).sum(dim=1), texts @ self.background.T
+        return cosine, (cosine - others.mean(dim=1)) / others.std(dim=1).clamp_min(1e-4) / 2.0
 
     def _drop(self, rows: Tensor) -> Tensor:
         return F.dropout(rows, self.dropout, self.training)
@@ -459,10 +441,8 @@ class MarkCalibration:
     def check_backbone(self, backbone: Backbone) -> None:
         """Raise CapscoreError unless the calibration is for this backbone."""
         if backbone.revision != self.backbone_revision:
-            made_for, now = (
-                f"{self.backbone}@{self.backbone_revision}",
-                f"{backbone.name}@{backbone.revision}",
-            )
+            made_for = f"{self.backbone}@{self.backbone_revision}"
+            now = f"{backbone.name}@{backbone.revision}"
             raise CapscoreError(f"the mark calibration is for the backbone {made_for}, not for {now}")
 
 
@@ -494,11 +474,8 @@ def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLik
         "model_type": MODEL_TYPE,
         "format": _FORMAT,
         "sizes": asdict(calibration.network.config),
-        "backbone": calibration.backbone,
-        "backbone_revision": calibration.backbone_revision,
         "calibration": {name: _plain(getattr(calibration, name)) for name in _CURVES},
-        "nouns": {language: list(nouns) for language, nouns in calibration.nouns.items()},
-        "notes": calibration.notes,
+        **{name: getattr(calibration, name) for name in ("backbone", "backbone_revision", "nouns", "notes")},
     }
     write_folder(folder, calibration.network, record, "float16")
 
@@ -514,10 +491,9 @@ def load_mark_calibration(
     folder = Path(folder).expanduser()
     content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
     try:
-        config = MarkNetworkConfig(**content["sizes"])
-        curves = content["calibration"]
+        config, curves = MarkNetworkConfig(**content["sizes"]), content["calibration"]
         calibration = MarkCalibration(
-            network=built(folder, state, asdict(config), lambda: MarkNetwork(config)),
+            network=built(folder, state, config, lambda: MarkNetwork(config)),
             **{name: _read_curves(curves[name]) for name in _CURVES},
             nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
             backbone=str(content["backbone"]),
@@ -527,9 +503,8 @@ def load_mark_calibration(
         )
         _ = calibration.words[SHARED], calibration.fits[SHARED]  # a KeyError if one is missing
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BackboneUnavailable(
-            f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"
-        ) from None
+        said = f"{folder / CONFIG} is not that of a mark calibration: {error!r:.200}"
+        raise BackboneUnavailable(said) from None
     if backbone is not None:
         calibration.check_backbone(backbone)
         calibration.network.to(backbone.device)

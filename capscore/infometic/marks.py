@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +17,10 @@ import torch
 
 from ..text.languages import language_code
 from .alignment import padded
-from .mark_calibration import MARKED_CLASSES, MarkCalibration, PhotoBatch, word_rate
+from .mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCalibration, PhotoBatch, word_rate
 from .words import CaptionWord, without_word
 
-# Photos whose words are judged at once, rows whose regions are, and photos whose regions are named.
+# Photos that are judged at once, with at most so many rows each; photos whose regions are named at once.
 _PHOTOS, _ROWS, _NAMED_PHOTOS = 16, 256, 32
 # Of right captions, this share of the rate of false alarms may be said not to fit.
 _FIT_SHARE = 0.4
@@ -66,15 +66,14 @@ class MarkedRow:
 
 
 class RowMarks(NamedTuple):
-    """Marks of a row.
+    """Marks of a row; probabilities and `fits` are None as published.
 
     Attributes:
-        fits, p_fits: Whether the caption as a whole fits the photo, and how likely; None as published.
-        p_correct: For each word a probability; None for a word that is not judged, and as published.
+        fits, p_fits: Whether the caption as a whole fits the photo, and how likely.
+        p_correct: For each word a probability; None for a word that is not judged.
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
-        p_mentioned, mentioned: For each region how likely the caption mentions it (None as published), and
-            whether it does.
+        p_mentioned, mentioned: For each region how likely the caption mentions it, and whether it does.
     """
 
     fits: bool | None
@@ -106,33 +105,28 @@ def published_marks(
     )
 
 
-@dataclass(eq=False)
-class RowFeatures:
+class RowFeatures(NamedTuple):
     """What is known of a row; the network's small layers are trained on these numbers.
 
     Attributes:
         row: The row.
         numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
-        texts, rests: int64 (m,), numbers of the words, and of the caption without each of them, among the
-            embedded texts.
-        alone, in_windows: float32 (m,), calibrated logits of the words alone, NaN for a class without a
-            curve; and the words' highest logits of naming a window.
+        alone: float32 (m,), calibrated logits of the words alone, NaN for a class without a curve.
         words, fit, mention: float32 (m, …), (…) and (k, …), from `MarkNetwork.word_features`, `fit_features`
             and `mention_features`.
+        logits: (m,), () and (k,), what the network's layers make of the three.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
 
     row: MarkedRow
     numbers: list[int]
     classes: np.ndarray
-    texts: np.ndarray
-    rests: np.ndarray
-    alone: np.ndarray = field(init=False)
-    in_windows: np.ndarray = field(init=False)
-    words: np.ndarray = field(init=False)
-    fit: np.ndarray = field(init=False)
-    mention: np.ndarray = field(init=False)
-    nearest: np.ndarray = field(init=False)
+    alone: np.ndarray
+    words: np.ndarray
+    fit: np.ndarray
+    mention: np.ndarray
+    logits: tuple[np.ndarray, np.ndarray, np.ndarray]
+    nearest: np.ndarray
 
 
 def mark_rows(
@@ -143,36 +137,14 @@ def mark_rows(
     `embed` gives the unit embeddings (m, d) of m distinct texts. `false_alarms` is the rate of right nouns
     that may be called wrong; other words, long captions and captions as a whole have a lower one.
     """
-    features = row_features(calibration, rows, embed)
-    if not features:
-        return []
-    network = calibration.network
-
-    def logits(layer: Callable[[torch.Tensor], torch.Tensor], parts: list[np.ndarray]) -> list[np.ndarray]:
-        joined = torch.from_numpy(np.concatenate(parts)).to(network.background.device)
-        with torch.inference_mode():
-            values = layer(joined).double().cpu().numpy()
-        return np.split(values, np.cumsum([len(part) for part in parts])[:-1])
-
-    fits = logits(network.fit_logits, [row.fit[None] for row in features])
-    words = logits(network.in_caption_logits, [row.words for row in features])
-    mentions = logits(network.mention_logits, [row.mention for row in features])
-    columns = zip(features, fits, words, mentions, strict=True)
-    return [_row_marks(calibration, false_alarms, *parts) for parts in columns]
+    return [_row_marks(calibration, false_alarms, row) for row in row_features(calibration, rows, embed)]
 
 
-def _row_marks(
-    calibration: MarkCalibration,
-    false_alarms: float,
-    features: RowFeatures,
-    fit: np.ndarray,
-    words: np.ndarray,
-    mentions: np.ndarray,
-) -> RowMarks:
-    row = features.row
+def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowFeatures) -> RowMarks:
+    row, (words, fit, mentions) = features.row, features.logits
     code = language_code(row.language) if row.language else "en"
     curve = calibration.caption_curve(code)
-    p_fits = float(curve.probabilities(fit)[0])
+    p_fits = float(curve.probabilities(fit))
     fits = p_fits >= curve.threshold(false_alarms * _FIT_SHARE)
     p_mentioned = calibration.mentions.probabilities(mentions)
     p_correct: list[float | None] = [None] * len(row.words)
@@ -193,114 +165,110 @@ def _row_marks(
     return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned.tolist(), mentioned)
 
 
+class _Judged(NamedTuple):
+    """A row with the indices of its m judged words.
+
+    `keys` (m,) tell words of a photo apart: index of the text · number of classes + class. `rests` (m,) are
+    indices of the caption without each word.
+    """
+
+    row: MarkedRow
+    numbers: list[int]
+    keys: np.ndarray
+    rests: np.ndarray
+
+
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
-    """What is known of rows; arguments as for `mark_rows`."""
+    """What is known of rows; arguments as for `mark_rows`. Each distinct word of a photo is judged once."""
     index: dict[str, int] = {}
-
-    def numbers_of(texts: list[str]) -> np.ndarray:
-        return np.array([index.setdefault(text, len(index)) for text in texts], np.int64)
-
-    features = []
+    by_photo: dict[int, list[int]] = defaultdict(list)
+    items = []
     for row in rows:
         judged = [
             (number, word)
             for number, word in enumerate(row.words)
             if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read_to
         ]
-        features.append(
-            RowFeatures(
-                row,
-                [number for number, _ in judged],
-                np.array([MARKED_CLASSES.index(word.word_class) for _, word in judged], np.int64),
-                numbers_of([word.text.lower() for _, word in judged]),
-                numbers_of([without_word(row.text, word.start, word.end) for _, word in judged]),
-            )
-        )
+        texts = [index.setdefault(word.text.lower(), len(index)) for _, word in judged]
+        keys = [
+            text * len(MARKED_CLASSES) + MARKED_CLASSES.index(word.word_class)
+            for text, (_, word) in zip(texts, judged, strict=True)
+        ]
+        without = (without_word(row.text, word.start, word.end) for _, word in judged)
+        rests = [index.setdefault(text, len(index)) for text in without]
+        by_photo[id(row.features)].append(len(items))
+        numbers = [number for number, _ in judged]
+        items.append(_Judged(row, numbers, np.array(keys, np.int64), np.array(rests, np.int64)))
     vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
     if index:
         vectors = np.asarray(embed(list(index)), np.float32)
-    _judge_alone(calibration, features, vectors)
-    # rows of like length share a batch
-    order = sorted(features, key=lambda found: (len(found.numbers), len(found.row.regions)))
-    for start in range(0, len(order), _ROWS):
-        _add_features(calibration, order[start : start + _ROWS], vectors)
-    return features
-
-
-def _judge_alone(calibration: MarkCalibration, features: Sequence[RowFeatures], vectors: np.ndarray) -> None:
-    """Fill in `alone` and `in_windows`; each distinct word of a photo is judged once."""
-    by_photo: dict[int, list[RowFeatures]] = defaultdict(list)
-    for found in features:
-        found.alone = found.in_windows = np.zeros(len(found.numbers), np.float32)
-        if found.numbers:
-            by_photo[id(found.row.features)].append(found)
-    n_classes = len(MARKED_CLASSES)
-    photos = []
-    for group in by_photo.values():
-        pairs = np.concatenate([found.texts * n_classes + found.classes for found in group])
-        photos.append((group, *np.unique(pairs, return_inverse=True)))
-    photos.sort(key=lambda photo: len(photo[1]))  # those with like numbers of words share a batch
-    network = calibration.network
-    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
-    table = np.array([(curve.scale, curve.bias) if curve else (np.nan,) * 2 for curve in curves], np.float32)
+    # photos with like numbers of words share a batch
+    photos = [own[start : start + _ROWS] for own in by_photo.values() for start in range(0, len(own), _ROWS)]
+    photos.sort(key=lambda own: sum(len(items[number].keys) for number in own))
+    found: dict[int, RowFeatures] = {}
     for start in range(0, len(photos), _PHOTOS):
-        batch = photos[start : start + _PHOTOS]
-        seen = _photo_batch(calibration, [group[0].row for group, _, _ in batch], with_cells=True)
-        texts, _ = padded([vectors[pairs // n_classes] for _, pairs, _ in batch], seen.whole.device)
-        kinds, _ = padded([pairs % n_classes for _, pairs, _ in batch], seen.whole.device)
-        with torch.inference_mode():
-            both = network.word_logits(seen, texts, kinds), network.best_window_logits(seen, texts)
-        columns = [values.float().cpu().numpy() for values in both]
-        for (group, _, back), alone, in_windows in zip(batch, *columns, strict=True):
-            ends = np.cumsum([len(found.numbers) for found in group])[:-1]
-            for found, indices in zip(group, np.split(back, ends), strict=True):
-                scale, bias = table[found.classes].T
-                found.alone, found.in_windows = scale * alone[indices] + bias, in_windows[indices]
+        part = photos[start : start + _PHOTOS]
+        batch = _features(calibration, [[items[number] for number in own] for own in part], vectors)
+        found.update(zip((number for own in part for number in own), batch, strict=True))
+    return [found[number] for number in range(len(items))]
 
 
-def _photo_batch(
-    calibration: MarkCalibration, rows: Sequence[MarkedRow], *, with_cells: bool = False
-) -> PhotoBatch:
-    device = calibration.network.background.device
-    windows, mask = padded([row.features.windows for row in rows], device, min_length=1)
-    cells, _ = padded([row.features.cells[: None if with_cells else 0] for row in rows], device)
-    whole = torch.from_numpy(np.stack([row.photo for row in rows])).to(device)
-    return PhotoBatch(cells, whole, windows, mask)
+def _features(
+    calibration: MarkCalibration, photos: Sequence[Sequence[_Judged]], vectors: np.ndarray
+) -> list[RowFeatures]:
+    """The features of the rows of some photos, one photo after the other."""
+    network, n_classes = calibration.network, len(MARKED_CLASSES)
+    device = network.background.device
+    items = [item for own in photos for item in own]
+    rows, firsts = [item.row for item in items], [own[0].row for own in photos]
+    of_photo = np.repeat(np.arange(len(photos)), [len(own) for own in photos])
+    distinct = [np.unique(np.concatenate([item.keys for item in own])) for own in photos]
+    places = (np.searchsorted(distinct[n], item.keys) for n, item in zip(of_photo, items, strict=True))
 
-
-def _add_features(calibration: MarkCalibration, batch: Sequence[RowFeatures], vectors: np.ndarray) -> None:
-    """Fill in what is left of the features of a batch of rows."""
-    network, rows = calibration.network, [found.row for found in batch]
-    photos = _photo_batch(calibration, rows)
-    device = photos.whole.device
-    captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
-    texts, mask = padded([vectors[found.texts] for found in batch], device)
-    regions, present = padded([row.regions for row in rows], device)
-    rests, kinds, logits, in_windows, shares = (
+    cells, _ = padded([row.features.cells for row in firsts], device)
+    windows, mask = padded([row.features.windows for row in firsts], device, min_length=1)
+    whole = torch.from_numpy(np.stack([row.photo for row in firsts])).to(device)
+    seen = PhotoBatch(cells, whole, windows, mask)
+    texts, kinds, shares, rests = (
         padded(parts, device)[0]
         for parts in (
-            [vectors[found.rests] for found in batch],
-            [found.classes for found in batch],
-            [np.nan_to_num(found.alone) for found in batch],
-            [found.in_windows for found in batch],
+            [vectors[keys // n_classes] for keys in distinct],
+            [keys % n_classes for keys in distinct],
             [row.shares for row in rows],
+            [vectors[item.rests] for item in items],
         )
     )
-    nouns = mask & (kinds == MARKED_CLASSES.index("noun"))
+    at, judged = padded(list(places), device)
+    texts_of_rows = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
+    regions, present = padded([row.regions for row in rows], device)
+    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
+    scales = torch.tensor([(curve.scale, curve.bias) if curve else (math.nan,) * 2 for curve in curves])
+    own = torch.from_numpy(of_photo).to(device)
     with torch.inference_mode():
-        fit = network.fit_features(photos, captions, logits, mask)
-        in_caption = network.word_features(photos, captions, rests, logits, mask, kinds, in_windows)
-        naming = network.naming_logits(texts, regions, photos.whole)
-        mention = network.mention_features(
-            regions, shares, photos.whole, captions, texts, mask, nouns, naming
+        scale, bias = scales.to(device)[kinds].unbind(dim=2)
+        alone = scale * network.word_logits(seen, texts, kinds) + bias
+        in_windows = network.best_window_logits(seen, texts)
+        alone, in_windows, words, kinds = (
+            part[own[:, None], at] for part in (alone, in_windows, texts, kinds)
         )
+        captions = CaptionBatch(texts_of_rows, words, judged, kinds, alone.nan_to_num())
+        row_photos = PhotoBatch(cells[:0], whole[own], windows[own], mask[own])
+        fit = network.fit_features(row_photos, captions)
+        of_words = network.word_features(row_photos, captions, rests, in_windows)
+        naming = network.naming_logits(words, regions, whole[own])
+        mention = network.mention_features(regions, shares, whole[own], captions, naming)
         naming = naming.masked_fill(~present[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
-    columns = zip(*(part.cpu().numpy() for part in (in_caption, fit, mention, nearest)), strict=True)
-    for found, (words, fits, mentions, near) in zip(batch, columns, strict=True):
-        n_words, n_regions = len(found.numbers), len(found.row.regions)
-        found.words, found.fit, found.mention = words[:n_words], fits, mentions[:n_regions]
-        found.nearest = near[:n_words]
+        logits = network.in_caption_logits(of_words), network.fit_logits(fit), network.mention_logits(mention)
+    columns = (part.cpu().numpy() for part in (kinds, alone, of_words, fit, mention, *logits, nearest))
+    found = []
+    for item, *parts in zip(items, *columns, strict=True):
+        n, k = len(item.numbers), len(item.row.regions)
+        kind, own, word, caption, region, *(of_word, of_caption, of_region), near = parts
+        judged = of_word[:n], of_caption, of_region[:k]
+        known = kind[:n], own[:n], word[:n], caption, region[:k], judged, near[:n]
+        found.append(RowFeatures(item.row, item.numbers, *known))
+    return found
 
 
 class RegionNames:

@@ -493,7 +493,7 @@ class InfoMetIC(Aligner):
             raise BackboneUnavailable(f"{folder / CONFIG}: ", *error.parts) from None
         if backbone is not None:
             config.check_backbone(backbone)
-        model = built(folder, state, asdict(config), lambda: cls(config))
+        model = built(folder, state, config, lambda: cls(config))
         model.name, model.notes = name, content["notes"]
         model.loaded_fingerprint = model.fingerprint()
         model.revision = commit or f"w{model.loaded_fingerprint[:8]}"

@@ -22,7 +22,7 @@ from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError
 from capscore.files.write import whole_file
 from capscore.images.boxes import overlaps
-from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkCurve, MarkNetwork
+from capscore.infometic.mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCurve, MarkNetwork
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
 from weights.making.mark_calibration.draws import PhotoWords, padded
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
@@ -298,9 +298,8 @@ def _mentions(
         with torch.inference_mode():
             shown = torch.from_numpy(regions)
             naming = network.naming_logits(words, shown, whole)
-            found = network.mention_features(
-                shown, torch.from_numpy(shares), whole, texts, words, there, classes == noun, naming
-            )
+            spoken = CaptionBatch(texts, words, there, classes, torch.zeros(classes.shape))
+            found = network.mention_features(shown, torch.from_numpy(shares), whole, spoken, naming)
         for place, row in enumerate(rows):
             nouns = features.embeddings[row.words[row.classes == noun]].astype(np.float32)
             label = window_labels(shares[place], boxes[row.photo], likeness(nouns, names))
