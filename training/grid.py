@@ -4,7 +4,7 @@
         --out runs/grid --lambda_1_values 0.1 0.5 --lambda_2_values 0.05 --lambda_3_values 0.05
 
 In: the settings of `training.pr_mcs` and three lists. Out: a folder per run, `grid.json`, and a table. The
-same command continues an interrupted search; finished runs are not repeated.
+same command continues an interrupted search; finished runs are not trained again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
-from training.engine.checkpoints import MAY_CHANGE
+from capscore.show.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
-from training.engine.config import parse, read_settings
+from training.engine.config import parse
 from training.engine.processes import is_main_process, say
-from training.engine.recipe import RESULT, SETTINGS
-from training.pr_mcs import Settings, data_digests, train
+from training.pr_mcs import Settings, train
 
 TABLE = "grid.json"
-# Settings in which a finished run may differ from the requested one: how it is watched, and what its card
-# says.
-_SAME_RUN = frozenset((*MAY_CHANGE, "name", "license", "data_license", "stored_dtype")) - {
-    "epochs",
-    "max_steps",
+# Columns of the table → number of a run, and what it is multiplied by.
+_COLUMNS = {
+    "drop %": ("drop_average", 100),
+    "original, % of base": ("original_of_base", 100),
+    "agreement with base": ("agreement_with_base", 1),
+    "text→image R@1 %": ("text_to_image_r@1", 100),
 }
 
 
@@ -60,10 +60,9 @@ class GridSettings(Settings):
         super().__post_init__()
         for name in ("lambda_1_values", "lambda_2_values", "lambda_3_values"):
             values = getattr(self, name)
-            if not values or not all(0 <= value < math.inf for value in values):
-                raise CapscoreError(Setting(name, values), ": expected one or more weights of at least 0")
-            if len(set(values)) != len(values):
-                raise CapscoreError(Setting(name, values), ": a weight is named twice")
+            right = bool(values) and all(0 <= value < math.inf for value in values)
+            if not right or len(set(values)) != len(values):
+                raise CapscoreError(Setting(name, values), ": expected weights of at least 0, each once")
         if not self.validation_share and self.few_shot is None:
             raise CapscoreError(
                 Setting("validation_share", 0), ": a search needs captions to measure its runs on"
@@ -81,8 +80,7 @@ class GridSettings(Settings):
     def runs(self) -> list[Settings]:
         """The settings of each run; the first list varies slowest."""
         made = []
-        lists = (self.lambda_1_values, self.lambda_2_values, self.lambda_3_values)
-        for one, two, three in product(*lists):
+        for one, two, three in product(self.lambda_1_values, self.lambda_2_values, self.lambda_3_values):
             own: dict[str, Any] = {known.name: getattr(self, known.name) for known in fields(Settings)}
             own |= {"lambda_1": one, "lambda_2": two, "lambda_3": three}
             own["out"] = str(Path(self.out) / f"l1_{one:g}-l2_{two:g}-l3_{three:g}")
@@ -90,27 +88,23 @@ class GridSettings(Settings):
         return made
 
 
-@dataclass(frozen=True)
+@dataclass
 class GridRun:
     """A run of a search.
 
     Attributes:
         folder: Name of its folder within the folder of the search.
-        lambda_1, lambda_2, lambda_3: Weights of the run.
+        lambdas: Weights of the run.
         numbers: Numbers of `RobustnessCheck`; {} for a run that is not finished.
         problem: Why there are no numbers, "" if there are.
-        counts: Whether the rule allows the run.
         picked: Whether the rule picks the run.
     """
 
     folder: str
-    lambda_1: float
-    lambda_2: float
-    lambda_3: float
-    numbers: dict[str, float | None]
-    problem: str
-    counts: bool
-    picked: bool
+    lambdas: tuple[float, float, float]
+    numbers: Mapping[str, float | None]
+    problem: str = ""
+    picked: bool = False
 
 
 def search(settings: GridSettings) -> list[GridRun]:
@@ -121,142 +115,77 @@ def search(settings: GridSettings) -> list[GridRun]:
     Raises:
         CapscoreError: bad settings or data; a folder that holds a run with other settings or data.
     """
-    out = Path(settings.out).expanduser()
-    digests = data_digests(settings)
+    table: list[GridRun] = []
+    base: Mapping[str, float | None] = {}
     runs = settings.runs()
-    found: list[tuple[dict[str, float | None], str]] = []
-    base: dict[str, float | None] = {}
     for number, own in enumerate(runs, start=1):
-        done = _finished(own, digests)
-        if done is None:
-            say(f"run {number} of {len(runs)}: {Path(own.out).name}")
-            try:
-                trained = train(own)
-            except CapscoreError as error:
-                if not any(Path(own.out).expanduser().glob("stopped-*.txt")):
-                    raise  # not the loss: data or settings are wrong for all runs
-                found.append(({}, str(error).partition("\n")[0]))
-                continue
-            if not trained.run.finished:
-                found.append(({}, "not finished: the same command continues"))
-                continue
-            done = {"this": trained.evaluation, "base": trained.base}
-        else:
-            say(f"run {number} of {len(runs)}: {Path(own.out).name} is finished")
-        found.append((done["this"], ""))
-        base = base or done["base"]
-    table = picked(settings, runs, found)
+        out = Path(own.out).expanduser()
+        say(f"run {number} of {len(runs)}: {out.name}")
+        row = GridRun(out.name, (own.lambda_1, own.lambda_2, own.lambda_3), {})
+        table.append(row)
+        try:
+            trained = train(own)
+        except CapscoreError as error:
+            if not any(out.glob("stopped-*.txt")):
+                raise  # not the loss: data or settings are wrong for all runs
+            row.problem = str(error).partition("\n")[0]
+            continue
+        if not trained.run.finished:
+            row.problem = "not finished: the same command continues"
+            continue
+        row.numbers, base = trained.numbers["this"], base or trained.numbers["base"]
+    best = pick(settings, [row.numbers for row in table])
+    if best is not None:
+        table[best].picked = True
     if is_main_process():
-        content = {"rule": settings.rule, "base": base, "runs": [asdict(run) for run in table]}
-        write_text(
-            out / TABLE, json.dumps(content, indent=2, ensure_ascii=False) + "\n", "table of the search"
-        )
+        content = {"rule": settings.rule, "base": base, "runs": [asdict(row) for row in table]}
+        text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        write_text(Path(settings.out).expanduser() / TABLE, text, "table of the search")
     return table
 
 
-def picked(
-    settings: GridSettings,
-    runs: Sequence[Settings],
-    found: Sequence[tuple[Mapping[str, float | None], str]],
-) -> list[GridRun]:
-    """Apply the rule: runs with their numbers or problems → the table.
+def pick(settings: GridSettings, runs: Sequence[Mapping[str, float | None]]) -> int | None:
+    """Apply the rule: numbers of the runs → the index of the best one, None where none passes.
 
-    Args:
-        settings: Limits of the rule.
-        runs: Settings of the n runs.
-        found: For each run its numbers by name, and a problem or "".
+    >>> limits = GridSettings(out="grid", base="embedded", data=["captions.jsonl"])
+    >>> few = {"original_of_base": 0.8, "agreement_with_base": 1.0, "drop_average": -0.9}
+    >>> pick(limits, [few, {**few, "original_of_base": 0.95, "drop_average": -0.4}, {}])
+    1
     """
-
-    candidates: dict[int, tuple[float, float]] = {}  # row → drop, and agreement with its sign turned
-    for row, (numbers, _) in enumerate(found):
+    passing: dict[int, tuple[float, float]] = {}  # drop, and agreement with its sign turned
+    for index, numbers in enumerate(runs):
         needed = [numbers.get(name) for name in ("original_of_base", "agreement_with_base", "drop_average")]
         original, agreement, drop = (math.nan if number is None else number for number in needed)
-        passes = original >= settings.min_original and agreement >= settings.min_agreement
-        if passes and all(map(math.isfinite, (original, agreement, drop))):
-            candidates[row] = drop, -agreement
-    best = min(candidates, key=lambda row: candidates[row], default=None)
-    return [
-        GridRun(
-            folder=Path(own.out).name,
-            lambda_1=own.lambda_1,
-            lambda_2=own.lambda_2,
-            lambda_3=own.lambda_3,
-            numbers={
-                name: None if value is None or not math.isfinite(value) else value
-                for name, value in numbers.items()
-            },
-            problem=problem,
-            counts=row in candidates,
-            picked=row == best,
-        )
-        for row, (own, (numbers, problem)) in enumerate(zip(runs, found, strict=True))
-    ]
+        if original >= settings.min_original and agreement >= settings.min_agreement and math.isfinite(drop):
+            passing[index] = drop, -agreement
+    return min(passing, key=lambda index: passing[index], default=None)
 
 
-def _finished(own: Settings, digests: Mapping[str, str]) -> dict[str, Any] | None:
-    """The result of a finished run; None if the run is not finished.
-
-    Raises:
-        CapscoreError: the folder holds a run with other settings, or on other data.
-    """
-    path = Path(own.out).expanduser() / RESULT
-    if not path.is_file():
-        return None
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-        before = read_settings(path.parent / SETTINGS)
-        data = result["data"]
-        _ = result["this"], result["base"]
-    except (OSError, ValueError, KeyError, TypeError, CapscoreError) as error:
-        raise CapscoreError(f"{path.parent} holds a run that cannot be read: {error}; remove it") from error
-    now = asdict(own)
-    differ = [
-        f"{name}={before.get(name)!r}, but {now[name]!r} was given"
-        for name in now
-        if name not in _SAME_RUN and before.get(name) != now[name]
-    ]
-    differ += [f"{name} has changed since" for name, digest in digests.items() if data.get(name) != digest]
-    if differ:
-        raise CapscoreError(f"{path.parent} holds a run with {'; '.join(differ)}. Give another folder as out")
-    return result
-
-
-def show(settings: GridSettings, table: Sequence[GridRun]) -> None:
-    """Print the table, with drops and shares in percent."""
-    from rich.console import Console
-    from rich.table import Table
-
-    names = {
-        "drop_average": "drop %",
-        "original_of_base": "original, % of base",
-        "agreement_with_base": "agreement with base",
-        "text_to_image_r@1": "text→image R@1 %",
-    }
-    view = Table("", "λ1", "λ2", "λ3", *names.values(), title="Search over the loss weights")
+def report(settings: GridSettings, table: Sequence[GridRun]) -> Report:
+    """The table of a search, with drops and shares in percent, the rule and the problems."""
+    rows = []
     for run in table:
         cells = []
-        for name in names:
+        for name, factor in _COLUMNS.values():
             number = run.numbers.get(name)
-            scale = 1 if name == "agreement_with_base" else 100
-            cells.append("–" if number is None else f"{scale * number:.{3 if scale == 1 else 1}f}")
-        mark = "→" if run.picked else "" if run.counts else "×"
-        view.add_row(mark, f"{run.lambda_1:g}", f"{run.lambda_2:g}", f"{run.lambda_3:g}", *cells)
-    console = Console()
-    console.print(view)
-    for run in table:
-        if run.problem:
-            console.print(f"{run.folder}: {run.problem}", highlight=False, markup=False, soft_wrap=True)
-    console.print(settings.rule, highlight=False, soft_wrap=True)
+            cells.append(fixed(None if number is None else factor * number, 1 if factor == 100 else 3))
+        rows.append(["→" if run.picked else "", *(f"{value:g}" for value in run.lambdas), *cells])
+    remarks = [f"{run.folder}: {run.problem}" for run in table if run.problem]
     if not any(run.picked for run in table):
-        console.print("No run satisfies the rule (×), so none is picked.")
+        remarks.append("No run satisfies the rule, so none is picked.")
+    headings = ("picked", "λ1", "λ2", "λ3", *_COLUMNS)
+    shown = Table(headings, rows, "Search over the loss weights", left=4)
+    return Report("", [shown, settings.rule, *remarks])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
+    from rich.console import Console
+
     settings = parse(GridSettings, argv, "Search the weights of PR-MCS's losses over a grid.")
     table = search(settings)
     if is_main_process():
-        show(settings, table)
+        report(settings, table).print(Console())
 
 
 if __name__ == "__main__":

@@ -11,9 +11,8 @@ the features, which are computed once. The same command continues an interrupted
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import numpy as np
@@ -25,30 +24,34 @@ from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, Setting
-from capscore.infometic.folders import CONFIG, WEIGHTS
-from capscore.infometic.network import INFO_CLIP, MODEL_TYPE, InfoMetIC, InfoMetICConfig, load_aligner
+from capscore.infometic.network import INFO_CLIP, InfoMetIC, InfoMetICConfig, load_aligner
 from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare
-from training.data.rows import ALIGNED, Row
+from training.data.rows import ALIGNED
 from training.data.source import Source
-from training.data.split import Split
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
 from training.engine.loop_settings import require
 from training.engine.processes import device, is_main_process, main_process_first, say
-from training.engine.recipe import NOT_IN_WEIGHTS, Trained, finite, own_settings, run_recipe, write_run
+from training.engine.recipe import (
+    NOT_IN_WEIGHTS,
+    Trained,
+    own_settings,
+    run_folder,
+    run_recipe,
+    write_run,
+)
 
+RECIPE = "infometic"
 FEATURES = "features"
 # Settings that do not make a run what it is; the features have a digest of their own.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
 _COUNTS = {
     "n_texts_cut": "texts with more pieces than the network reads, cut",
     "n_not_polluted": "captions without a word that could be polluted",
-    "n_regions_cut": "region texts beyond n_regions, left out",
-    "n_images_without_region": "images in which no region was found",
     "n_without_found_region": "captions that mention only what no region shows, not used for vision",
 }
 
@@ -62,9 +65,6 @@ class Settings(AlignmentLossSettings, FeatureOptions):
     phrase.
 
     Attributes:
-        data: Files of captions (`training.data.rows.file_rows`), or benchmarks such as
-            "benchmark:flickr30k_entities:train", which has boxes. If a file of the same name with
-            .sources.json behind it lists the origins of the captions, the card cites them.
         features: Folder of the features; None for one in `out`.
         untouched: Share of the rows of a text batch that keep their caption, all of whose words are right;
             not in the paper.
@@ -131,13 +131,11 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         return InfoMetICConfig(dim=dim, **{name: getattr(self, name) for name in same})
 
 
-def train(settings: Settings, *, command: str = "") -> Trained:
+def train(settings: Settings) -> Trained:
     """Run the recipe: read, compute features, split, train, measure, save.
 
     Args:
         settings: Settings of the run.
-        command: Command on the card that trains the network again; "" for one with the run's own settings
-            file.
 
     Returns:
         The outcome; its numbers are those of `AlignmentCheck`, compared with InfoCLIP, the baseline without
@@ -145,14 +143,13 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     Raises:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
-        BackboneUnavailable: the backbone or a detector is not available.
+        BackboneUnavailable: the backbone is not available.
     """
-    out = Path(settings.out).expanduser()
-    _refuse_other_model(out)
+    out = run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = [Source(spec, settings, ALIGNED) for spec in settings.data]
     with main_process_first():  # the others find the features
-        data = _features(settings, sources, Embedder(backbone, cache=EmbeddingCache(None)))
+        data = _features(settings, out, sources, Embedder(backbone, cache=EmbeddingCache(None)))
     split = settings.split(data)
     batches = AlignmentBatches(
         data,
@@ -174,83 +171,59 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        model = InfoMetIC(settings.network(backbone.dim).on(backbone))
-    training = np.ascontiguousarray(split.training).tobytes()
-    result = run(
-        model.train(),
-        batches,
-        AlignmentLoss(data, settings),
-        settings,
-        evaluate=None if check is None else lambda _, step: check(model),
-        identity={
-            **own_settings(settings, _NO_IDENTITY),
-            "base_fingerprint": backbone.fingerprint,
-            "features_digest": data.digest,
-            "training_pairs": xxhash.xxh3_128_hexdigest(training),
-        },
-    )
+        model = InfoMetIC(settings.network(backbone.dim).on(backbone)).train()
+    identity = {
+        **own_settings(settings, _NO_IDENTITY),
+        "base_fingerprint": backbone.fingerprint,
+        "features_digest": data.digest,
+        "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
+    }
+    evaluate = None if check is None else lambda _, step: check(model)
+    loss = AlignmentLoss(data, settings)
+    result = run(model, batches, loss, settings, evaluate=evaluate, identity=identity)
     model.eval()
     evaluation = result.evaluation
     if settings.false_alarms is not None and check is not None and result.finished:
         set_sharpness(model, check, settings.false_alarms)
         evaluation = check(model)
-    trained = Trained(out, result, evaluation, base, len(split.training), len(split.validation))
+    trained = Trained(out, result, evaluation, base, split, n_measured)
     if result.finished and is_main_process():
-        _save(settings, trained, model, data, split, sources, n_measured, command)
+        _save(settings, trained, model, data, sources)
     return trained
 
 
-def _features(settings: Settings, sources: Sequence[Source], embedder: Embedder) -> AlignmentData:
+def _features(settings: Settings, out: Path, sources: Sequence[Source], embedder: Embedder) -> AlignmentData:
     """The features of all rows, computed once."""
     rows = [row for source in sources for row in source.rows()]
     # which captions can be polluted, and which regions are found, is known only afterwards
-    if "vision" in settings.tasks and not any(map(_may_mention, rows)):
+    mentions = any(row.mentioned is not None and (row.boxes or row.region_texts) for row in rows)
+    if "vision" in settings.tasks and not mentions:
         raise InputError(WITHOUT["vision"], field="tasks")
-    out = Path(settings.out).expanduser()
     folder = Path(settings.features).expanduser() if settings.features else out / FEATURES
-    reads_words = settings.context_width is not None
-    return prepare(rows, embedder, settings, folder, word_context=reads_words, say=say)
-
-
-def _may_mention(row: Row) -> bool:
-    return row.mentioned is not None and bool(row.boxes or row.region_texts)
+    return prepare(rows, embedder, settings, folder, word_context=settings.context_width is not None)
 
 
 def _save(
-    settings: Settings,
-    trained: Trained,
-    model: InfoMetIC,
-    data: AlignmentData,
-    split: Split,
-    sources: Sequence[Source],
-    n_measured: int,
-    command: str,
+    settings: Settings, trained: Trained, model: InfoMetIC, data: AlignmentData, sources: Sequence[Source]
 ) -> None:
     """Write the weights, the card and the result."""
-    languages = sorted(set(data.pair_language[split.training].tolist()))
-    numbers = finite({"this": trained.evaluation, "info_clip": trained.base})
+    languages = sorted(set(data.pair_language[trained.split.training].tolist()))
     notes = {
-        "recipe": "infometic",
+        "recipe": RECIPE,
         "languages": languages,
         "regions": settings.regions,
         "steps": trained.run.step,
-        "validation": numbers,
+        "validation": trained.numbers,
     }
     model.save_pretrained(trained.folder, dtype=settings.stored_dtype, notes=notes)
     write_run(
         settings,
         trained,
-        recipe="infometic",
-        command=command,
+        RECIPE,
         languages=languages,
-        shown={name: value for name, value in asdict(settings).items() if name != "features"},
         sources=sources,
-        split=split,
-        images="photos",
-        n_measured=n_measured,
-        missing="words_right",
         limitations=[f"{sentence}." for sentence in _limitations(data)],
-        summary={"features": data.digest, "counts": data.counts, **numbers},
+        more={"features": data.digest, "counts": data.counts},
     )
 
 
@@ -258,21 +231,9 @@ def _limitations(data: AlignmentData) -> list[str]:
     return [f"{_COUNTS[name]}: {count:,}" for name, count in sorted(data.counts.items()) if count]
 
 
-def _refuse_other_model(out: Path) -> None:
-    """Raise before the work starts where the folder has the weights of something else."""
-    if not (out / WEIGHTS).is_file():
-        return
-    try:
-        kind = json.loads((out / CONFIG).read_text(encoding="utf-8"))["model_type"]
-    except (OSError, ValueError, KeyError, TypeError):
-        kind = None
-    if kind != MODEL_TYPE:
-        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    run_recipe("training.infometic", Settings, train, argv, "Train InfoMetIC's network.")
+    run_recipe(Settings, train, argv, "Train InfoMetIC's network.")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,6 @@ import xxhash
 from capscore import load_backbone
 from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.backbones.checkpoint import folder_kind
 from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
@@ -28,7 +27,7 @@ from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS, P
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.rows import CAPTIONS
-from training.data.source import BENCHMARK, Source
+from training.data.source import Source
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
@@ -40,14 +39,14 @@ from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
     Trained,
-    file_digests,
-    finite,
     own_settings,
+    run_folder,
     run_recipe,
     write_run,
 )
 from training.engine.robustness_check import RobustnessCheck
 
+RECIPE = "pr_mcs"
 # Settings that do not make a run what it is.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {"evaluate_captions"}
 
@@ -60,9 +59,6 @@ class Settings(RecipeSettings):
     batch size, weight decay, schedule, clipping and the scale of the logits.
 
     Attributes:
-        data: Files of captions (`training.data.rows.file_rows`), or benchmarks such as
-            "benchmark:multi30k/de:train". If a file of the same name with .sources.json behind it lists the
-            origins of the captions, the card cites them.
         few_shot: Number of captions to train on, with all others for validation; None to split by
             `validation_share`.
         lambda_1, lambda_2, lambda_3, margin: Weights and margin of the loss
@@ -72,10 +68,7 @@ class Settings(RecipeSettings):
         logit_scale: Factor of the cosines in the contrastive loss; None for that of the base.
         shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
         kinds: Perturbations to draw from.
-        kind_shares: Relative frequency of each of the kinds; empty for equal frequencies, as published.
-        draws: "one" perturbation per caption and step, or "all".
-        p, shared_draws, removal, order: Options of the perturbations.
-        dropout: Whether the text tower's dropout is active in training.
+        p, order: Options of the perturbations.
         evaluate_captions: Largest number of validation captions to measure.
     """
 
@@ -91,13 +84,8 @@ class Settings(RecipeSettings):
     logit_scale: float | None = None
     shared_negatives: bool = True
     kinds: list[str] = field(default_factory=lambda: list(KINDS))
-    kind_shares: list[float] = field(default_factory=list)
-    draws: Literal["one", "all"] = "one"
     p: float = P
-    shared_draws: bool = True
-    removal: Literal["keep", "drop"] = "keep"
     order: Literal["published", "every"] = "published"
-    dropout: bool = True
     evaluate_captions: int = 2000
 
     def __post_init__(self) -> None:
@@ -118,8 +106,7 @@ class Settings(RecipeSettings):
     @property
     def noise(self) -> Noise:
         """How captions are perturbed."""
-        kinds, shares = tuple(self.kinds), tuple(self.kind_shares)
-        return Noise(kinds, self.draws, self.p, self.shared_draws, self.removal, shares, self.order)
+        return Noise(tuple(self.kinds), self.p, self.order)
 
     @property
     def weights(self) -> LossWeights:
@@ -127,18 +114,12 @@ class Settings(RecipeSettings):
         lambdas = (self.lambda_1, self.lambda_2, self.lambda_3)
         return LossWeights(self.clip_weight, *lambdas, margin=self.margin, keep_close=self.keep_close)
 
-    @property
-    def sources(self) -> list[Source]:
-        """The files and benchmarks of the data."""
-        return [Source(spec, self, CAPTIONS) for spec in self.data]
 
-
-def train(settings: Settings, *, command: str = "") -> Trained:
+def train(settings: Settings) -> Trained:
     """Run the recipe: read, split, train, measure, save.
 
     Args:
         settings: Settings of the run.
-        command: Command on the card that trains the tower again; "" for one with the run's own settings file.
 
     Returns:
         The outcome; its numbers are those of `RobustnessCheck`, compared with the base.
@@ -147,19 +128,18 @@ def train(settings: Settings, *, command: str = "") -> Trained:
         CapscoreError, InputError: malformed data or settings; a loss that is not finite names its batch.
         BackboneUnavailable: the base is not available.
     """
-    out = Path(settings.out).expanduser()
-    if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
-        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+    out = run_folder(settings)
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
-    sources = settings.sources
+    sources = [Source(spec, settings, CAPTIONS) for spec in settings.data]
     with main_process_first():  # the others find the embeddings in the cache
         captions, before = _read(settings, sources, backbone)
-    split = settings.split(captions, settings.few_shot)
-    noise, seed = settings.noise, settings.seed
-    batches = TripleBatches(captions, split.training, batch_size=settings.batch_size, noise=noise, seed=seed)
+    split, noise = settings.split(captions, settings.few_shot), settings.noise
+    batches = TripleBatches(
+        captions, split.training, batch_size=settings.batch_size, noise=noise, seed=settings.seed
+    )
     check = None
     if len(split.validation) and is_main_process():
-        most = settings.evaluate_captions
+        most, seed = settings.evaluate_captions, settings.seed
         check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
     n_measured = check.n if check else 0
     replaced = f", {captions.n_stand_ins:,} of them replaced by texts" if captions.n_stand_ins else ""
@@ -167,31 +147,26 @@ def train(settings: Settings, *, command: str = "") -> Trained:
 
     network = backbone.text_network()
     network.requires_grad_(True)
-    network.train(settings.dropout)
+    network.train()
     scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
     shared = settings.shared_negatives
-    result = run(
-        network,
-        batches,
-        TripleLoss(
-            backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
-        ),
-        settings,
-        evaluate=None if check is None else lambda model, step: check(backbone),
-        identity={
-            **own_settings(settings, _NO_IDENTITY),
-            "base_fingerprint": backbone.fingerprint,
-            "training_data": _digest(captions, split),
-            "nouns": batches.noun_finders,
-        },
+    loss = TripleLoss(
+        backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
     )
+    identity = {
+        **own_settings(settings, _NO_IDENTITY),
+        "base_fingerprint": backbone.fingerprint,
+        "training_data": _digest(captions, split),
+        "nouns": batches.noun_finders,
+    }
+    evaluate = None if check is None else lambda model, step: check(backbone)
+    result = run(network, batches, loss, settings, evaluate=evaluate, identity=identity)
     network.eval()
     base = {} if check is None else check.base_numbers
-    n_training, n_validation = len(split.training), len(split.validation)
-    trained = Trained(out, result, result.evaluation, base, n_training, n_validation)
+    trained = Trained(out, result, result.evaluation, base, split, n_measured)
     if result.finished and is_main_process():
-        shown = {**asdict(settings), "logit_scale": scale, "nouns": batches.noun_finders}
-        _save(settings, trained, backbone, captions, split, sources, shown, n_measured, command)
+        shown = {"logit_scale": scale, "nouns": batches.noun_finders}
+        _save(settings, trained, backbone, captions, sources, shown)
     return trained
 
 
@@ -214,66 +189,36 @@ def _save(
     trained: Trained,
     backbone: Backbone,
     captions: Captions,
-    split: Split,
     sources: Sequence[Source],
     shown: dict[str, object],
-    n_measured: int,
-    command: str,
 ) -> None:
     """Write the weights, the card and the result."""
-    languages = sorted({captions.languages[row] for row in split.training.tolist()})
-    numbers = finite({"this": trained.evaluation, "base": trained.base})
-    notes = {"loss": asdict(settings.weights), "noise": asdict(settings.noise), "validation": numbers}
+    languages = sorted({captions.languages[row] for row in trained.split.training.tolist()})
+    weights, noise = asdict(settings.weights), asdict(settings.noise)
     tuned.save_tuned(
         backbone,
         trained.folder,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),
         base_spec=settings.base,
-        recipe="pr_mcs",
+        recipe=RECIPE,
         languages=languages,
-        notes=notes,
+        notes={"loss": weights, "noise": noise, "validation": trained.numbers},
         dtype=settings.stored_dtype,
     )
-    write_run(
-        settings,
-        trained,
-        recipe="pr_mcs",
-        command=command,
-        languages=languages,
-        shown=shown,
-        sources=sources,
-        split=split,
-        images="images",
-        n_measured=n_measured,
-        missing="drop_average",
-        no_shares=("original",),
-        limitations=_limitations(settings, captions),
-        summary={"data": data_digests(settings), **numbers},
-    )
-
-
-def _limitations(settings: Settings, captions: Captions) -> list[str]:
-    found = []
+    limitations = []
     if captions.n_stand_ins:
-        found.append(
+        limitations.append(
             f"{captions.n_stand_ins:,} of the {len(captions.keys):,} images were not available: another "
             "caption of the photo stood in for each, through the base's own text tower."
         )
     if settings.order == "every" and "substitution" in settings.kinds:
-        found.append(
+        limitations.append(
             "A substitution moved every object of its caption, in training and in the results above. As "
             "published, some of three or more may stay, which is harder to notice."
         )
-    return found
-
-
-def data_digests(settings: Settings) -> dict[str, str]:
-    """Digest of each file of the data; benchmarks and folders have none.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
-    return file_digests([spec for spec in settings.data if not spec.startswith(BENCHMARK)])
+    write_run(
+        settings, trained, RECIPE, languages=languages, sources=sources, shown=shown, limitations=limitations
+    )
 
 
 def _digest(captions: Captions, split: Split) -> str:
@@ -287,7 +232,7 @@ def _digest(captions: Captions, split: Split) -> str:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    run_recipe("training.pr_mcs", Settings, train, argv, "Fine-tune a text tower for PR-MCS.")
+    run_recipe(Settings, train, argv, "Fine-tune a text tower for PR-MCS.")
 
 
 if __name__ == "__main__":

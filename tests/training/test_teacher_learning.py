@@ -17,11 +17,13 @@ from capscore.backbones.text_towers import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
+from training.engine import student_losses
 from training.engine import teacher_embeddings as teacher_embeddings_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
+from training.engine.student_losses import Example, evaluation, examples_of, squared_distance
 from training.engine.teacher_embeddings import teacher_embeddings
-from training.teacher_learning import Example, Examples, TeacherLearning, evaluation, mse_loss, train
+from training.teacher_learning import TeacherLearning, train
 
 from ..backbones.tiny_kinds import make_student
 from ..toy import ColourBackbone
@@ -170,29 +172,24 @@ class Table(torch.nn.Module):
         self.rows = torch.nn.Parameter(torch.tensor(rows))
 
 
-def test_the_loss_is_the_papers_or_torchs(monkeypatch):
+def test_the_loss_is_the_papers(monkeypatch):
     teacher = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
     rows = [Example("a", "de", 2), Example("b", "de", 0)]
-
-    def embed(model, texts):
-        return model.rows[["ab".index(text) for text in texts]], np.array([True, False])
-
-    monkeypatch.setattr(teacher_learning, "_embed", embed)
+    monkeypatch.setattr(
+        student_losses, "embed", lambda model, texts: model.rows[["ab".index(text) for text in texts]]
+    )
     model = Table([[1.0, 0.0], [2.0, 2.0]])
-    # (0.4² + 0.8²) and (1² + 2²), their mean; half of that per number; cosines 0.6 and 1/√2
-    gather = gather_rows(2, 0, 1)
-    got = mse_loss(teacher, "sum")(model, rows, gather)
+    # (0.4² + 0.8²) and (1² + 2²), their mean; cosines 0.6 and 1/√2
+    got = squared_distance(teacher)(model, rows, gather_rows(2, 0, 1))
     assert got["loss"].item() == pytest.approx((0.8 + 5.0) / 2)
     assert got["cosine"].item() == pytest.approx((0.6 + 0.5**0.5) / 2)
-    assert got["truncated"].item() == 0.5
-    assert mse_loss(teacher, "mean")(model, rows, gather)["loss"].item() == pytest.approx((0.8 + 5.0) / 4)
 
 
 def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypatch):
     teacher = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
     student = {"a": [3, 1, 0], "b": [3, 1, 0], "c": [0, 0, 2], "d": [1, 1, 1], "e": [0, 5, 0], "f": [0, 0, 0]}
     monkeypatch.setattr(
-        teacher_learning, "_embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
+        student_losses, "embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
     )
     # German: sentences 0, 1, 2. a is nearest to its own; b to another, its own comes second; c is right.
     # Of French there are 1 and 2 alone: e is right, d is as near to both, and a tie is a miss.
@@ -211,18 +208,17 @@ def test_examples_are_pairs_and_then_english(tmp_path):
         [write(tmp_path / "t.jsonl", [("one", "eins"), ("two", "zwei"), ("one", "ein")])]
     )
     pairs = [("eins", "de", 5), ("zwei", "de", 3), ("ein", "de", 5)]
-    numbers = np.array([5, 3])
-    both = Examples(text, numbers, with_english=True)
-    assert list(both) == [*pairs, ("one", "en", 5), ("two", "en", 3)] and len(both) == 5
-    assert list(Examples(text, numbers, with_english=False)) == pairs
+    numbers = {"one": 5, "two": 3}
+    assert examples_of(text, numbers, with_english=True) == [*pairs, ("one", "en", 5), ("two", "en", 3)]
+    assert examples_of(text, numbers, with_english=False) == pairs
 
 
 def test_texts_of_any_length_are_embedded_in_their_own_order(tmp_path):
     student = make_student(tmp_path, "bert").eval()
     texts = ["a dog runs on the beach", "cat", "two cats sleep"]
     with torch.no_grad():
-        found = teacher_learning._embed_sorted(student, texts)
-        alone = [teacher_learning._embed(student, [text])[0][0].numpy() for text in texts]
+        found = student_losses.embed_sorted(student, texts)
+        alone = [student_losses.embed(student, [text])[0].numpy() for text in texts]
     np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
@@ -258,7 +254,7 @@ def test_the_teachers_file_is_made_once_and_goes_on_where_it_was_broken_off(tmp_
 
 def test_the_config_holds_the_papers_numbers():
     settings = parse(TeacherLearning, ["--config", str(CONFIG), "--data", "x.jsonl"], "")
-    assert (settings.epochs, settings.reduction) == (5, "sum")
+    assert settings.epochs == 5
     assert settings.languages == ["de", "es", "fr", "ja"]
     assert settings.teacher == "RN50x4-quickgelu/openai"
     assert settings.student == "distilbert-base-multilingual-cased"
@@ -268,7 +264,7 @@ def test_the_config_holds_the_papers_numbers():
 @pytest.mark.parametrize(
     "changes, said",
     [
-        ({"data": []}, "no data: give --data"),
+        ({"data": []}, "no data"),
         ({"width": 10, "heads": 3}, "width=10 is not a multiple of heads=3"),
         ({"layers": 0}, "layers=0"),
         ({"tokenizer": "t", "student": "bert"}, "tokenizer='t' is for student='scratch'"),

@@ -122,5 +122,5 @@ class AlignmentBatches:
             choices = self._hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
         elif task == "text" and chance.random() >= self.untouched:
-            text, other = int(chance.choice(data.polluted_texts(pair))), text
+            text, other = int(chance.choice(data.polluted[pair])), text
         return AlignmentItem(task, position, pair, int(data.pair_image[pair]), text, other, data.texts[text])

@@ -17,10 +17,9 @@ from capscore.errors import CapscoreError
 from capscore.infometic.alignment import WordContext
 from capscore.infometic.words import spread
 
-# Files of the features, and their format.
+# Files of the features.
 VECTORS, PIECES, ADDED = "vectors.npy", "pieces.npy", "added.npy"
 INDEX, TEXTS, ABOUT = "index.npz", "texts.jsonl", "about.json"
-FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +60,7 @@ class TextBatch:
     """Texts as `Aligner.encode_texts` takes them, with the labels of their words.
 
     Attributes:
-        global_: (b, d), embeddings of the texts.
-        tokens: (b, l, d), embeddings of their pieces.
-        mask: bool (b, l), True for a piece.
+        global_, tokens, mask: (b, d), (b, l, d), bool (b, l), of texts and their pieces.
         shares: (b, l, w), share of each piece that lies in each semantic word.
         labels: (b, w), 1 for right, 0 for wrong.
         counted: bool (b, w), True for a semantic word of which a piece is seen.
@@ -89,9 +86,8 @@ class AlignmentData:
         added: float16 (…, d), what each word of `words` adds to its text; a memory map. None if not wanted.
         texts: t captions, including polluted ones.
         image_vector: int64 (u,), row of `vectors`.
-        regions: For each image rows of `vectors`.
-        boxes: For each image the boxes (m, 4) of its regions, in shares of the image; all 0 for a region
-            without a place.
+        regions, boxes: For each image rows of `vectors`, and boxes (m, 4) in shares of the image; all 0 for a
+            region without a place.
         text_vector: int64 (t,), row of `vectors`.
         pieces: For each text rows of `piece_vectors`.
         words: For each text the labels, 1 for right and 0 for wrong, of the semantic words of which a piece
@@ -102,7 +98,7 @@ class AlignmentData:
         pair_language: n languages.
         labels: For each pair 1 for its image's regions, and the null region, that the caption mentions, else
             0; empty where it is unknown what the caption mentions.
-        polluted: For each pair numbers of texts.
+        polluted: For each pair numbers of texts; the wrong word of each is seen.
         image: int64 (n,), number of each pair's photo.
         keys: Content key of each photo.
         names: Names by which a list may refer to a pair.
@@ -152,14 +148,14 @@ class AlignmentData:
     def text_batch(self, numbers: Sequence[int], device: str = "cpu", *, length: int = 0) -> TextBatch:
         """Texts by their numbers, padded to the most pieces among them, or to `length` if that is more."""
         n, dim = len(numbers), self.vectors.shape[1]
-        length = max(length, *(self.length(number) for number in numbers), 0)
+        length = max(length, *(self.pieces.length(number) for number in numbers), 0)
         width = max((self.words.length(number) for number in numbers), default=0)
         tokens, mask = np.zeros((n, length, dim), np.float32), np.zeros((n, length), dtype=bool)
         shares = np.zeros((n, length, width), np.float32)
         labels, counted = np.zeros((n, width), np.float32), np.zeros((n, width), dtype=bool)
         added, weight = np.zeros((n, length, dim), np.float32), np.zeros((n, length), np.float32)
         for row, number in enumerate(numbers):
-            n_pieces, n_words = self.length(number), self.words.length(number)
+            n_pieces, n_words = self.pieces.length(number), self.words.length(number)
             tokens[row, :n_pieces], mask[row, :n_pieces] = self.piece_vectors[self.pieces[number]], True
             labels[row, :n_words], counted[row, :n_words] = self.words[number], True
             piece, word, share = self.shares[number].T
@@ -174,10 +170,6 @@ class AlignmentData:
         global_, tokens_, mask_, shares_, labels_, counted_ = tensors[:6]
         return TextBatch(global_, tokens_, mask_, shares_, labels_, counted_, context)
 
-    def length(self, text: int) -> int:
-        """Number of pieces of a text."""
-        return self.pieces.length(text)
-
     def region_labels(self, pairs: Sequence[int], most: int, device: str = "cpu") -> Tensor:
         """Labels of the regions of pairs and, last, of the null region: (b, most + 1)."""
         labels = np.zeros((len(pairs), most + 1), np.float32)
@@ -185,10 +177,6 @@ class AlignmentData:
             own = self.labels[pair]
             labels[row, : len(own) - 1], labels[row, -1] = own[:-1], own[-1]
         return torch.from_numpy(labels).to(device)
-
-    def polluted_texts(self, pair: int) -> np.ndarray:
-        """Numbers of a pair's polluted captions; the wrong word of each is seen."""
-        return self.polluted[pair]
 
     def with_region_labels(self) -> np.ndarray:
         """bool (n,): the pairs for which it is known what the caption mentions."""
@@ -229,12 +217,11 @@ def store_features(
     np.savez(folder / INDEX, **stored)
     with open(folder / TEXTS, "w", encoding="utf-8") as file:
         file.writelines(json.dumps(line) + "\n" for line in (*texts, *names))
-    text = json.dumps({"format": FORMAT, **about}, indent=2) + "\n"
-    (folder / ABOUT).write_text(text, encoding="utf-8")
+    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def load_features(folder: str | Path) -> AlignmentData:
-    """Read what `training.data.alignment_features.prepare` stored.
+    """Read what `training.data.alignment_features.prepare` stored in a folder.
 
     Raises:
         CapscoreError: there are no features, or a file is damaged.
@@ -264,13 +251,3 @@ def load_features(folder: str | Path) -> AlignmentData:
             f"the features in {folder} cannot be read ({type(error).__name__}: {error}); remove the folder, "
             "and the same command computes them again"
         ) from error
-
-
-def stored_digest(folder: Path) -> str | None:
-    """Digest of the features in a folder; "" for damaged ones, None without any."""
-    if not folder.exists():
-        return None
-    try:
-        return str(json.loads((folder / ABOUT).read_text(encoding="utf-8"))["digest"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

@@ -59,18 +59,17 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
         InputError: there are no rows, a row is malformed or names no image, or several texts stand in.
         MissingExtraError: the package that finds the nouns of a language is not installed.
     """
-    asked: set[str] = set()
-    n_rows = 0
+    languages: dict[str, bool] = {}  # whether there are captions without annotated objects
     for row in rows:
-        n_rows += 1
         if len(row.stand_in) > 1:
             raise InputError(f"{row.where}, stand_in: it is a list of {len(row.stand_in)}; expected one text")
-        if nouns and row.objects is None and row.language not in asked:
-            asked.add(row.language)
-            with contextlib.suppress(InputError):  # without a finder, other perturbations are used
-                noun_finder(row.language)
-    if not n_rows:
+        languages[row.language] = languages.get(row.language, False) or row.objects is None
+    if not languages:
         raise InputError("there are no captions to train on")
+    for language, needed in languages.items():
+        if nouns and needed:
+            with contextlib.suppress(InputError):  # without a finder, other perturbations are used
+                noun_finder(language)
 
 
 def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None) -> Captions:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from capscore.errors import InputError
 
 # Ending of the file beside a file of captions that says where they come from.
 SOURCES = ".sources.json"
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,8 @@ class Origin:
         beside = Path(f"{Path(path).expanduser()}{SOURCES}")
         if beside.is_file():
             try:
-                self.held_out, self._parts = _parsed(json.loads(beside.read_text(encoding="utf-8")))
+                content = json.loads(beside.read_text(encoding="utf-8"))
+                self.held_out, self._parts = content.get("held_out", ""), _parts(content)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 raise InputError(
                     f"{beside} does not say where the captions come from ({type(error).__name__}: {error}); "
@@ -73,21 +71,17 @@ class Origin:
         """The origins of the captions, for the card."""
         return self._parts or [DataSource(*self._alone, rows=self.n)]
 
-    def counted(self, rows: Iterable[T]) -> Iterator[T]:
-        """The same rows; afterwards `n` is their number."""
-        self.n = 0
-        for row in rows:
-            self.n += 1
-            yield row
 
-
-def _parsed(said: dict[str, Any]) -> tuple[str, list[DataSource]]:
-    """What was held out, and the origins; an exception of any kind for a malformed file."""
-    held_out, parts = said.get("held_out", ""), said["sources"]
-    if not isinstance(held_out, str) or not isinstance(parts, list) or not parts:
-        raise ValueError(f"held_out is {held_out!r:.60}, sources is {parts!r:.60}")
-    for part in parts:
-        for name, value in part.items():
-            if not isinstance(value, (int, type(None)) if name == "rows" else str):
-                raise TypeError(f"{name} is {value!r:.60}")
-    return held_out, [DataSource(**part) for part in parts]
+def _parts(content: dict[str, Any]) -> list[DataSource]:
+    """The origins of a file; an exception of any kind for a malformed one."""
+    parts = [DataSource(**part) for part in content["sources"]]
+    texts = [
+        content.get("held_out", ""),
+        *(text for part in parts for text in (part.name, part.license, part.url)),
+    ]
+    counts = [part.rows for part in parts]
+    if not parts or not all(isinstance(text, str) for text in texts):
+        raise TypeError("a name, licence or address is no text, or there is no source")
+    if not all(isinstance(count, int | None) for count in counts):
+        raise TypeError(f"rows are {counts!r:.60}")
+    return parts

@@ -5,9 +5,8 @@ In: rows with an image or texts that stand in for it. Out: `Pictures`, and the n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,9 +25,9 @@ from training.data.stored_rows import StoredRows
 # What of an image stays the same in training, and is computed once: its embedding, where the image tower is
 # not trained; its feature map, where only what follows the map is; nothing but the file.
 Fixed = Literal["embedding", "map", "pixels"]
-_CHUNK = 1024
 _AT_ONCE = 32
 _TEXTS_AT_ONCE = 64
+_THREADS = 8
 
 
 class Pictures:
@@ -61,32 +60,23 @@ class Pictures:
     def n_stand_ins(self) -> int:
         return len(self._stand_ins)
 
-    def add(self, rows: Iterable[Row]) -> list[int]:
+    def add(self, rows: Sequence[Row]) -> list[int]:
         """Take in the pictures of rows; returns the number of each row's picture.
 
         Raises:
             ImageError: an image cannot be read; names its row.
         """
-        numbers: list[int] = []
-        source = iter(rows)
-        with ThreadPoolExecutor(8) as pool:
-            while chunk := list(islice(source, _CHUNK)):
-                keys = list(pool.map(_key, chunk))
-                new: dict[int, Row] = {}
-                for row, key in zip(chunk, keys, strict=True):
-                    number = self._numbers.setdefault(key, len(self.keys))
-                    if number == len(self.keys):
-                        self.keys.append(key)
-                        new[number] = row
-                numbers += [self._numbers[key] for key in keys]
-                self._add_images({number: row for number, row in new.items() if not row.stand_in}, pool)
-                self._add_stand_ins({number: row for number, row in new.items() if row.stand_in})
-        return numbers
-
-    def finish(self) -> None:
-        """Call once after the last `add`."""
-        if self._stored is not None:
-            self._matrix = self._stored.finish()
+        with ThreadPoolExecutor(_THREADS) as pool:
+            keys = list(pool.map(_key, rows))
+            new: dict[int, Row] = {}
+            for row, key in zip(rows, keys, strict=True):
+                number = self._numbers.setdefault(key, len(self.keys))
+                if number == len(self.keys):
+                    self.keys.append(key)
+                    new[number] = row
+            self._add_images({number: row for number, row in new.items() if not row.stand_in}, pool)
+        self._add_stand_ins({number: row for number, row in new.items() if row.stand_in})
+        return [self._numbers[key] for key in keys]
 
     def embed(self, numbers: Sequence[int]) -> torch.Tensor:
         """Embeddings (n, d) of pictures as the backbone is now, with gradients where it is trained.
@@ -95,8 +85,8 @@ class Pictures:
         """
         distinct = list(dict.fromkeys(numbers))
         shown = [number for number in distinct if number not in self._stand_ins]
-        parts = [self._embed_images(shown)] if shown else []
         texts = [number for number in distinct if number in self._stand_ins]
+        parts = [self._embed_images(shown)] if shown else []
         if texts:
             stacked = torch.stack([self._stand_ins[number] for number in texts])
             parts.append(stacked.to(self.backbone.device))
@@ -106,9 +96,11 @@ class Pictures:
 
     def _embed_images(self, numbers: Sequence[int]) -> torch.Tensor:
         if self.fixed == "pixels":
-            with ThreadPoolExecutor(8) as pool:
+            with ThreadPoolExecutor(_THREADS) as pool:
                 return self.backbone.embed_pixels(list(pool.map(self._pixels, numbers)))
-        assert self._matrix is not None, "finish() comes before embed()"
+        assert self._stored is not None, "images have been added"
+        if self._matrix is None:
+            self._matrix = self._stored.finish()
         read = np.array(self._matrix[[self._stored_row[number] for number in numbers]], dtype=np.float32)
         stored = torch.from_numpy(read.reshape(-1, *self._shape)).to(self.backbone.device)
         return stored if self.fixed == "embedding" else self.backbone.embed_maps(stored)
@@ -126,8 +118,6 @@ class Pictures:
 
     def _add_images(self, rows: dict[int, Row], pool: ThreadPoolExecutor) -> None:
         """Open each image once, so that one that cannot be read ends a run in its first minutes."""
-        if not rows:
-            return
         self._images |= {number: row.image for number, row in rows.items()}
 
         def read(number: int) -> torch.Tensor:
@@ -150,7 +140,7 @@ class Pictures:
             rows = self.backbone.encode_pixels(pixels)
         else:
             rows = self.backbone.feature_maps(pixels).cpu().numpy()
-        self._shape = rows.shape[1:]
+        self._shape, self._matrix = rows.shape[1:], None
         if self._stored is None:
             # a map is a thousand times larger than an embedding
             dtype = np.float32 if self.fixed == "embedding" else np.float16

@@ -12,24 +12,16 @@ from training.data.batches import ShuffledBatches
 
 
 class ShownRow(NamedTuple):
-    """A row of a contrastive batch: an image and one of its captions.
-
-    Attributes:
-        picture: Number of the image.
-        caption: The caption.
-    """
+    """A row of a contrastive batch: an image, by its number, and one of its captions."""
 
     picture: int
     caption: str
 
 
 class PearsonRow(NamedTuple):
-    """A row of a Pearson batch: a caption and its rating.
+    """A row of a Pearson batch: an image, by its number, a caption and its rating.
 
-    Attributes:
-        picture: Number of the image.
-        caption: The caption.
-        rating: Its rating, of its file's mean 0 and variance 1, which r does not depend on.
+    Ratings are scaled to mean 0 and variance 1 in each file, which r does not depend on.
     """
 
     picture: int
@@ -44,9 +36,7 @@ class ContrastiveBatches:
     captions in, then the caption. So a language with few captions per image counts as much as one with many.
 
     Args:
-        pictures: Number of each caption's image.
-        captions: The captions.
-        languages: Language of each.
+        pictures, captions, languages: Number of the image, text and language of each caption.
         batch_size: Most images per batch.
         seed: Seed for orders and draws.
 
@@ -71,10 +61,9 @@ class ContrastiveBatches:
                 f"contrastive batches need 2 images or more; the training captions show {len(grouped)}",
                 field="data",
             )
-        self._grouped = list(grouped.items())
+        self._grouped, self.seed = list(grouped.items()), seed
         self._order = ShuffledBatches(range(len(grouped)), batch_size, seed)
         self.steps_per_epoch = self._order.steps_per_epoch
-        self.seed = seed
 
     def batch(self, epoch: int, step: int) -> list[ShownRow]:
         """The rows of a step, counted from 0 in each epoch."""
@@ -118,26 +107,23 @@ class PearsonBatches:
         if batch_size < 2:
             raise InputError(f"a batch of {batch_size} ratings has no correlation; expected at least 2")
         self.seed = seed
-        self._rows: list[list[PearsonRow]] = []
-        self._batches: list[ShuffledBatches] = []
-        for number, (pictures, captions, given) in enumerate(sources):
+        self._files: list[tuple[list[PearsonRow], ShuffledBatches]] = []
+        for number, (pictures, captions, given) in enumerate(sources, start=1):
             ratings = np.asarray(given, dtype=np.float64)
-            if len(ratings) < 2 or (ratings == ratings[0]).all():
+            if len(set(given)) < 2:
                 raise InputError(
-                    f"the training rows of file {number + 1} of the ratings have {len(ratings):,} ratings"
-                    + (f", all of them {ratings[0]:g}" if len(ratings) > 1 else "")
-                    + ": nothing can be learned from ratings that do not differ",
+                    f"the {len(ratings):,} training rows of file {number} of the ratings have "
+                    f"{len(set(given))} different ratings: nothing can be learned from them",
                     field="ratings",
                 )
             scaled = (ratings - ratings.mean()) / ratings.std()
-            self._rows.append(list(map(PearsonRow, pictures, captions, scaled.tolist())))
             shuffled = ShuffledBatches(range(len(ratings)), batch_size, seed)
             # a remainder of one row would have no correlation: a file's batches differ by at most one row
             shuffled.steps_per_epoch = max(1, min(shuffled.steps_per_epoch, len(ratings) // 2))
-            self._batches.append(shuffled)
+            self._files.append((list(map(PearsonRow, pictures, captions, scaled.tolist())), shuffled))
         self._steps = [
-            (source, step)
-            for source, shuffled in enumerate(self._batches)
+            (file, step)
+            for file, (_, shuffled) in enumerate(self._files)
             for step in range(shuffled.steps_per_epoch)
         ]
         self.steps_per_epoch = len(self._steps)
@@ -145,12 +131,12 @@ class PearsonBatches:
     def batch(self, epoch: int, step: int) -> list[PearsonRow]:
         """The rows of a step, counted from 0 in each epoch; the files' batches come in random order."""
         order = np.random.default_rng([self.seed, epoch, 2]).permutation(len(self._steps))
-        source, step_of_source = self._steps[order[step]]
-        rows = self._rows[source]
-        chosen = self._batches[source].batch(epoch, step_of_source)
-        ratings = {rows[number].rating for number in chosen}
+        file, step_of_file = self._steps[order[step]]
+        rows, shuffled = self._files[file]
+        chosen = [rows[number] for number in shuffled.batch(epoch, step_of_file)]
+        ratings = {row.rating for row in chosen}
         if len(ratings) == 1:
-            others = [number for number, row in enumerate(rows) if row.rating not in ratings]
-            chance = np.random.default_rng([self.seed, epoch, 3, source, step_of_source])
-            chosen = [others[chance.integers(len(others))], *chosen[1:]]
-        return [rows[number] for number in chosen]
+            others = [row for row in rows if row.rating not in ratings]
+            chance = np.random.default_rng([self.seed, epoch, 3, file, step_of_file])
+            chosen[0] = others[chance.integers(len(others))]
+        return chosen

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,20 +23,7 @@ from capscore.text.languages import language_code
 # Cells that a recipe reads besides caption, language, image and stand-in.
 CAPTIONS: tuple[str, ...] = ("objects",)
 RATED: tuple[str, ...] = ("rating",)
-ALIGNED: tuple[str, ...] = ("boxes", "region_texts", "mentioned", "photo")
-
-
-class RegionText(NamedTuple):
-    """A text that stands for a region.
-
-    Attributes:
-        text: What the region shows, such as a noun phrase.
-        box: Its box (left, top, right, bottom) in shares of the image's width and height; None without a
-            place.
-    """
-
-    text: str
-    box: tuple[float, float, float, float] | None = None
+ALIGNED: tuple[str, ...] = ("boxes", "region_texts", "mentioned")
 
 
 @dataclass(frozen=True)
@@ -55,8 +42,6 @@ class Row:
         boxes: Boxes (left, top, right, bottom) in pixels; None where none are given.
         region_texts: Texts that stand for regions, instead of boxes.
         mentioned: Numbers of the boxes, or of the region texts, that the caption mentions; None if unknown.
-        photo: Name shared by the rows of one photo where their images differ, so that a split keeps them
-            together; "" for the image itself.
         names: Names by which a list may refer to the row or its image: its id, the image's name, and that
             name without folder and without suffix.
         where: Name of the row in errors.
@@ -69,9 +54,8 @@ class Row:
     objects: tuple[Object, ...] | None = None
     rating: float = math.nan
     boxes: tuple[tuple[float, ...], ...] | None = None
-    region_texts: tuple[RegionText, ...] = ()
+    region_texts: tuple[str, ...] = ()
     mentioned: tuple[int, ...] | None = None
-    photo: str = ""
     names: tuple[str, ...] = ()
     where: str = ""
 
@@ -82,72 +66,56 @@ def file_rows(
     *,
     images: str | Path | None = None,
     language: str | None = None,
-    image_column: str | None = None,
-    candidate_column: str | None = None,
-    language_column: str | None = None,
-    rating_column: str | None = None,
 ) -> Iterator[Row]:
     """The captions of a file: JSONL, JSON, CSV, TSV, Parquet, or a saved data set.
 
     A row has a caption, an image or a `stand_in` (a text, or a list of texts), a language (or `language`
     gives it), optionally an `id`, and what `cells` names: `objects`, a list of texts or of (start, end); a
-    rating, a number or a list with one per person; `boxes` in pixels, or `region_texts`, each a text or
-    {"text": …, "box": shares or null}; `mentioned`, the numbers of the regions that the caption mentions;
-    `photo`. In CSV, lists are JSON. The file is read in chunks, so that photos stored in it are never all in
-    memory.
+    rating, a number or a list with one per person; `boxes` in pixels, or `region_texts`; `mentioned`, the
+    numbers of the regions that the caption mentions. In CSV, lists are JSON. The file is read in chunks, so
+    that photos stored in it are never all in memory.
 
     Args:
         path: File, as `capscore.files.read.open_rows` takes it.
         cells: Attributes of `Row` to read.
         images: Folder that relative image names start from; None for the folder of the file.
         language: Language of rows that state none.
-        image_column, candidate_column, language_column, rating_column: Names of the columns where they are
-            unfamiliar.
 
     Raises:
-        InputError: a row is malformed, or an image that it names is missing; names the line.
-        InputError: There is no such file, folder or column.
+        InputError: there is no such file or column, a row is malformed, or an image that it names is missing;
+            names the line.
     """
     source = open_rows(path)
-    has_images = image_column or any(name in source.columns for name in FAMILIAR["image"])
-    columns = find_columns(
-        source.columns,
-        image=image_column,
-        candidate=candidate_column,
-        language=language_column,
-        with_images=bool(has_images or "stand_in" not in source.columns),
-    )
+    has_images = any(name in source.columns for name in FAMILIAR["image"])
+    columns = find_columns(source.columns, with_images=has_images or "stand_in" not in source.columns)
     default = None if language is None else language_code(language)
     folder = ImageFolder(Path(images) if images is not None else source.folder)
-    read = {name: name for name in ("stand_in", *cells)}
-    if rating_column and "rating" in read:
-        read["rating"] = rating_column
+    read = ("stand_in", *cells)
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, folder)
         values = {
             name: chunk.values(name) if name in source.columns else [None] * len(chunk)
-            for name in (*read.values(), "id", columns.image)
+            for name in (*read, "id", columns.image)
         }
         for index in range(len(chunk)):
             try:
-                parsed = {
-                    name: _parsed(values[column][index], name, source.cells_are_text)
-                    for name, column in read.items()
-                }
+                parsed = {name: _parsed(values[name][index], name, source.cells_are_text) for name in read}
                 problem = inputs.problems.get(index)
                 if problem is not None and not (parsed["stand_in"] and problem.field == "image"):
                     raise problem
+                image = inputs.images[index] if inputs.images and not problem else None
                 row = Row(
                     caption=checked_text(inputs.candidates[index], "caption"),
                     language=_language(inputs.languages[index] if inputs.languages else None, default),
-                    image=None if inputs.images is None or problem else inputs.images[index],
+                    image=None if isinstance(image, str) and not image else image,
                     names=_names(values[columns.image][index], values["id"][index]),
                     where=source.place(chunk, index),
                     **{name: value for name, value in parsed.items() if value is not None},
                 )
-                yield _checked(row)
+                _check_parts(row)
             except InputError as error:
                 raise source.at(error, chunk, index) from None
+            yield row
 
 
 def benchmark_rows(
@@ -258,11 +226,10 @@ def _names(image: Any, row_id: Any) -> tuple[str, ...]:
 # --------------------------------------------------------------------- cells
 
 
-def _checked(row: Row) -> Row:
-    """The row, if its parts go together; an image that is "" is None."""
-    image = None if isinstance(row.image, str) and not row.image else row.image
-    if (image is None) == (not row.stand_in):
-        has = "neither an image nor" if image is None else "both an image and"
+def _check_parts(row: Row) -> None:
+    """Raise if the parts of a row do not go together."""
+    if (row.image is None) == (not row.stand_in):
+        has = "neither an image nor" if row.image is None else "both an image and"
         raise InputError(f"the row has {has} a stand_in; expected one of them")
     if row.boxes is not None and (row.region_texts or row.stand_in):
         what = "region_texts" if row.region_texts else "a stand_in"
@@ -273,101 +240,67 @@ def _checked(row: Row) -> Row:
             f"{list(row.mentioned)}; expected numbers of its {n} boxes or region_texts, from 0",
             field="mentioned",
         )
-    return row if image is row.image else replace(row, image=image)
+
+
+class _Cell(NamedTuple):
+    """What a cell holds: a list, whose entries are of a kind, and what becomes of an entry."""
+
+    expected: str
+    fits: Callable[[Any], bool]
+    convert: Callable[[Any], Any]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_box(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 4 and all(map(_is_number, value))
+
+
+_CELLS = {
+    "stand_in": _Cell("a text that is not blank, or a list of them", _is_text, str),
+    "rating": _Cell("a finite number, or a list with one per person", _is_number, float),
+    "objects": _Cell(
+        "a list of texts, or of (start, end) places",
+        lambda value: isinstance(value, (str, list, tuple)),
+        lambda value: value if isinstance(value, str) else tuple(value),
+    ),
+    "boxes": _Cell(
+        "a list of [left, top, right, bottom] in pixels", _is_box, lambda value: tuple(map(float, value))
+    ),
+    "region_texts": _Cell("a list of texts that are not blank", _is_text, str),
+    "mentioned": _Cell("a list of numbers of boxes or region_texts, from 0", _is_index, int),
+}
 
 
 def _parsed(cell: Any, name: str, is_text: bool) -> Any:
     """A cell → an attribute of `Row`, None for an empty one; raises InputError."""
-    if cell is None or (isinstance(cell, str) and not cell.strip()):
-        if name == "rating":
-            raise InputError("there is no rating; expected a number, or a list of numbers", field=name)
+    if (cell is None or (isinstance(cell, str) and not cell.strip())) and name != "rating":
         return None
-    if is_text and name != "photo" and (name != "stand_in" or cell.lstrip().startswith("[")):
+    known, content = _CELLS[name], cell
+    if is_text and (name != "stand_in" or cell.lstrip().startswith("[")):
         try:
-            cell = json.loads(cell)
-        except (ValueError, RecursionError):
-            what = "a number, or a JSON list of numbers" if name == "rating" else "a JSON list"
-            raise InputError(f"{cell!r:.60}; expected {what}", field=name) from None
-    return _CELLS[name](cell)
-
-
-def _stand_in(cell: Any) -> tuple[str, ...]:
-    texts = cell if isinstance(cell, (list, tuple)) else [cell]
-    return tuple(checked_text(text, "stand_in") for text in texts)
-
-
-def _listed(cell: Any, field: str, expected: str) -> Sequence[Any]:
-    if not isinstance(cell, (list, tuple)):
-        raise InputError(f"{cell!r:.60}; expected a list of {expected}", field=field)
-    return cell
-
-
-def _objects(cell: Any) -> tuple[Object, ...]:
-    expected = "texts, or of (start, end) places"
-    things = _listed(cell, "objects", expected)
-    if not all(isinstance(thing, (str, list, tuple)) for thing in things):
-        raise InputError(f"{cell!r:.60}; expected a list of {expected}", field="objects")
-    return tuple(tuple(thing) if isinstance(thing, list) else thing for thing in things)
-
-
-def _rating(cell: Any) -> float:
-    """The rating of a row; the mean of a list."""
-    numbers = list(cell) if isinstance(cell, (list, tuple)) else [cell]
-    right = [isinstance(n, (int, float)) and not isinstance(n, bool) and math.isfinite(n) for n in numbers]
-    if not numbers or not all(right):
-        raise InputError(
-            f"{cell!r:.60} is no rating; expected a finite number, or a list with one per person",
-            field="rating",
-        )
-    return math.fsum(numbers) / len(numbers)
-
-
-def _box(box: Any, field: str, expected: str) -> tuple[float, ...]:
-    right = isinstance(box, (list, tuple)) and len(box) == 4
-    if not right or any(isinstance(edge, bool) or not isinstance(edge, (int, float)) for edge in box):
-        raise InputError(f"{box!r:.60}; expected [left, top, right, bottom] in {expected}", field=field)
-    return tuple(map(float, box))
-
-
-def _boxes(cell: Any) -> tuple[tuple[float, ...], ...]:
-    listed = _listed(cell, "boxes", "[left, top, right, bottom] in pixels")
-    return tuple(_box(box, "boxes", "pixels") for box in listed)
-
-
-def _region_texts(cell: Any) -> tuple[RegionText, ...]:
-    found = []
-    for index, entry in enumerate(_listed(cell, "region_texts", "texts")):
-        field, shares = f"region_texts[{index}]", "shares of the image's width and height, from 0 to 1"
-        region = entry if isinstance(entry, dict) else {"text": entry}
-        if not set(region) <= {"text", "box"}:
-            raise InputError(f"it has {', '.join(region)}; expected text and box", field=field)
-        text, box = checked_text(region.get("text"), field), None
-        if region.get("box") is not None:
-            left, top, right, bottom = _box(region["box"], field, shares)
-            if not (0 <= left < right <= 1 and 0 <= top < bottom <= 1):
-                raise InputError(
-                    f"{region['box']}; expected [left, top, right, bottom] in {shares}", field=field
-                )
-            box = (left, top, right, bottom)
-        found.append(RegionText(text, box))
-    return tuple(found)
-
-
-def _mentioned(cell: Any) -> tuple[int, ...]:
-    numbers = _listed(cell, "mentioned", "numbers")
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
-        raise InputError(
-            f"{cell!r:.60}; expected numbers of boxes or region_texts, from 0", field="mentioned"
-        )
-    return tuple(sorted(set(numbers)))
-
-
-_CELLS: dict[str, Callable[[Any], Any]] = {
-    "stand_in": _stand_in,
-    "photo": str,
-    "rating": _rating,
-    "objects": _objects,
-    "boxes": _boxes,
-    "region_texts": _region_texts,
-    "mentioned": _mentioned,
-}
+            content = json.loads(cell)
+        except (ValueError, RecursionError, TypeError):
+            raise InputError(f"{cell!r:.60}; expected {known.expected}, as JSON", field=name) from None
+    if name in ("stand_in", "rating") and not isinstance(content, (list, tuple)):
+        content = [content]
+    if not isinstance(content, (list, tuple)) or not all(map(known.fits, content)):
+        raise InputError(f"{cell!r:.60}; expected {known.expected}", field=name)
+    values = tuple(map(known.convert, content))
+    if name == "mentioned":
+        return tuple(sorted(set(values)))
+    if name != "rating":
+        return values
+    if not values:
+        raise InputError(f"{cell!r:.60}; expected {known.expected}", field=name)
+    return math.fsum(values) / len(values)

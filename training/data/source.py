@@ -22,16 +22,12 @@ class SourceSettings:
         language: Language of captions that state none.
         data_license: Licence of the captions.
         data_dir: Folder of the benchmarks' files, or of folders named as the benchmarks.
-        image_column, candidate_column, language_column: Names of columns, where they are unfamiliar.
     """
 
     image_dir: str | None = None
     language: str | None = None
     data_license: str = "unknown"
     data_dir: str | None = None
-    image_column: str | None = None
-    candidate_column: str | None = None
-    language_column: str | None = None
 
 
 class Source(Origin):
@@ -42,43 +38,30 @@ class Source(Origin):
             "benchmark:SLUG/CONFIG:SPLIT".
         settings: Where captions and their images come from.
         cells: Attributes of rows to read from a file.
-        rating_column: Column of the ratings.
     """
 
-    def __init__(
-        self,
-        spec: str,
-        settings: SourceSettings,
-        cells: Collection[str],
-        *,
-        rating_column: str = "rating",
-    ):
-        self.spec, self.settings, self.cells, self.rating_column = spec, settings, cells, rating_column
-        self.is_benchmark = spec.startswith(BENCHMARK)
-        name = spec.removeprefix(BENCHMARK) if self.is_benchmark else Path(spec).name
+    def __init__(self, spec: str, settings: SourceSettings, cells: Collection[str]):
+        self.spec, self.settings, self.cells = spec, settings, cells
+        name = spec.removeprefix(BENCHMARK) if spec.startswith(BENCHMARK) else Path(spec).name
         super().__init__(spec, name, settings.data_license)
 
     def rows(self) -> Iterator[Row]:
         """The captions; afterwards `n` is their number. Errors are those of the readers."""
-        yield from self.counted(self._read())
+        self.n = 0
+        for row in self._read():
+            self.n += 1
+            yield row
 
     def _read(self) -> Iterator[Row]:
         given = self.settings
-        if not self.is_benchmark:
-            return file_rows(
-                Path(self.spec).expanduser(),
-                self.cells,
-                images=given.image_dir,
-                language=given.language,
-                image_column=given.image_column,
-                candidate_column=given.candidate_column,
-                language_column=given.language_column,
-                rating_column=self.rating_column,
-            )
+        if not self.spec.startswith(BENCHMARK):
+            file = Path(self.spec).expanduser()
+            return file_rows(file, self.cells, images=given.image_dir, language=given.language)
         path, _, split = self.spec.removeprefix(BENCHMARK).partition(":")
         slug, _, config = path.partition("/")
-        data_dir = given.data_dir
-        if data_dir is not None and (Path(data_dir).expanduser() / slug).is_dir():
-            data_dir = str(Path(data_dir).expanduser() / slug)
-        image_dir, split_name = given.image_dir, split or None
-        return benchmark_rows(slug, config or None, split=split_name, data_dir=data_dir, image_dir=image_dir)
+        data_dir = None if given.data_dir is None else Path(given.data_dir).expanduser()
+        if data_dir is not None and (data_dir / slug).is_dir():
+            data_dir = data_dir / slug
+        return benchmark_rows(
+            slug, config or None, split=split or None, data_dir=data_dir, image_dir=given.image_dir
+        )

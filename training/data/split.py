@@ -30,8 +30,7 @@ class Split:
     """Numbers of the captions to train on and to validate on; no image has captions in both parts.
 
     Attributes:
-        training: int64, numbers of the training captions, in the order of the data.
-        validation: int64, numbers of the validation captions, in the order of the data.
+        training, validation: int64, in the order of the data.
         n_held_out: Number of captions, in neither part, of images that a list holds out.
         n_left_out: In few-shot mode, number of captions that share an image with training and did not fit.
     """
@@ -78,14 +77,12 @@ def split_by_image(
         InputError: nothing would be left to train on, there are fewer captions than `few_shot`, or a setting
             is out of range.
     """
+    share = Setting("validation_share", validation_share)
     if not 0 <= validation_share < 1:
-        raise InputError(
-            Setting("validation_share", validation_share), ": expected a share from 0 to below 1"
-        )
+        raise InputError(share, ": expected a share from 0 to below 1")
     if few_shot is not None and few_shot < 1:
         raise InputError(Setting("few_shot", few_shot), ": expected a number of captions, at least 1")
-    image, n_images = captions.image, len(captions.keys)
-    wanted = set(hold_out)
+    image, n_images, wanted = captions.image, len(captions.keys), set(hold_out)
     named = [not wanted.isdisjoint(names) for names in captions.names]
     held = np.isin(np.arange(n_images), image[np.flatnonzero(named)])
     free = np.flatnonzero(~held)
@@ -99,14 +96,11 @@ def split_by_image(
     if few_shot is not None:
         return _few_shot(image, order, n_images, few_shot, n_held_out)
     n_validation = round(validation_share * len(order))
-    if validation_share and not n_validation and len(order) > 1:
-        n_validation = 1
+    if validation_share and len(order) > 1:
+        n_validation = max(n_validation, 1)
     if n_validation == len(order):
-        raise InputError(
-            Setting("validation_share", validation_share),
-            f" of {counted(len(order), 'image')} puts all captions in the validation split: nothing is left "
-            "to train on",
-        )
+        images = counted(len(order), "image")
+        raise InputError(share, f" of {images} puts all captions in validation: nothing is left to train on")
     validates = np.isin(image, order[:n_validation])
     return Split(np.flatnonzero(~validates & ~held[image]), np.flatnonzero(validates), n_held_out)
 
@@ -120,10 +114,10 @@ def _few_shot(image: np.ndarray, order: np.ndarray, n_images: int, few_shot: int
     training, rest = rows[:few_shot], rows[few_shot:]
     shared = np.isin(image[rest], image[training])
     if len(training) < few_shot or shared.all():
+        captions = counted(len(rows), "caption")
         raise InputError(
             Setting("few_shot", few_shot),
-            f": {counted(len(rows), 'caption')} are not enough to train on that many and to validate on "
-            "others",
+            f": {captions} are too few to train on that many and to validate",
         )
     return Split(np.sort(training), np.sort(rest[~shared]), n_held_out, int(shared.sum()))
 
@@ -137,8 +131,7 @@ def read_names(path: str | Path) -> frozenset[str]:
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"the list {path} cannot be read: {reason}", field="hold_out") from None
+        raise InputError(f"the list {path} cannot be read: {error}", field="hold_out") from None
     names = frozenset(line.strip() for line in text.splitlines() if line.strip())
     if not names:
         raise InputError(f"the list {path} is empty; expected one id or image name per line")

@@ -14,11 +14,9 @@ from functools import cache
 
 import numpy as np
 
-from capscore.errors import InputError, Setting
-from capscore.infometic.words import CaptionWord, caption_words
+from capscore.infometic.words import CaptionWord
 from capscore.text.languages import language_code
 
-MOST = 300
 # Number of most similar words that may replace a word; the very first, SAME, are too often synonyms.
 LIKE, SAME = 24, 1
 CORRECT, WRONG, EXCLUDED = 1, 0, -1
@@ -44,54 +42,37 @@ class Polluted:
     Attributes:
         caption: The caption with the wrong word.
         words: Its words, in order, with their places.
-        labels: Label of each word: `WRONG` (0) for the wrong word, `CORRECT` (1) for the other semantic
-            words, `EXCLUDED` (-1) for the rest.
+        labels: Label of each word (`word_labels`).
         replaced: Number of the wrong word.
-        original: The word that it replaced.
     """
 
     caption: str
     words: tuple[CaptionWord, ...]
     labels: tuple[int, ...]
     replaced: int
-    original: str
 
 
-def frequent_words(
-    captions: Sequence[str],
-    language: str,
-    *,
-    most: int = MOST,
-    words: Sequence[Sequence[CaptionWord]] | None = None,
-) -> dict[str, list[str]]:
+def frequent_words(captions: Sequence[Sequence[CaptionWord]], *, most: int = 300) -> dict[str, list[str]]:
     """The words of captions by class, the most frequent first.
 
     Upper and lower case are one word, spelled in its most frequent form within captions.
 
     Args:
-        captions: Captions (n).
-        language: Their language.
+        captions: Words of captions of one language, as `capscore.infometic.words.caption_words` finds them.
         most: Most words per class.
-        words: Words of the captions, as `capscore.infometic.words.caption_words` finds them, if known.
 
     Returns:
         Class ("noun", "verb", "adjective", "adverb", "number") → its words. Equally frequent words are in
         alphabetical order.
 
-    Raises:
-        InputError: `most` is below 1, or the language has no tagger.
-        MissingExtraError: the tagger of the language is not installed.
-
-    >>> frequent_words(["Two dogs run.", "A cat and two dogs run."], "en")["noun"]
+    >>> from capscore.infometic.words import caption_words
+    >>> frequent_words(caption_words(["Two dogs run.", "A cat and two dogs run."], "en"))["noun"]
     ['dogs', 'cat']
     """
-    if most < 1:
-        raise InputError(Setting("most", most), ": expected at least 1 word per class")
-    found = caption_words(captions, language) if words is None else words
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     spellings: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    for listed in found:
-        for number, word in enumerate(listed):
+    for words in captions:
+        for number, word in enumerate(words):
             if word.semantic:
                 kind, folded = word.word_class, word.text.casefold()
                 counts[kind][folded] += 1
@@ -133,16 +114,16 @@ def like_words(
         np.fill_diagonal(cosines, -np.inf)
         order = np.argsort(-cosines, axis=1, kind="stable")[:, SAME : len(words) - 1][:, :most]
         found[kind] = {
-            word.casefold(): [words[place] for place in places]
-            for word, places in zip(words, order.tolist(), strict=True)
+            word.casefold(): [words[index] for index in similar]
+            for word, similar in zip(words, order.tolist(), strict=True)
         }
     return found
 
 
-def word_labels(words: Sequence[CaptionWord], wrong: Collection[int] = ()) -> tuple[int, ...]:
-    """Label of each word: `WRONG` for numbers in `wrong`, `CORRECT` for semantic words, else `EXCLUDED`."""
+def word_labels(words: Sequence[CaptionWord], wrong: int | None = None) -> tuple[int, ...]:
+    """Label of each word: `WRONG` for number `wrong`, `CORRECT` for semantic words, else `EXCLUDED`."""
     return tuple(
-        WRONG if number in wrong else CORRECT if word.semantic else EXCLUDED
+        WRONG if number == wrong else CORRECT if word.semantic else EXCLUDED
         for number, word in enumerate(words)
     )
 
@@ -150,11 +131,11 @@ def word_labels(words: Sequence[CaptionWord], wrong: Collection[int] = ()) -> tu
 def pollute(
     caption: str,
     language: str,
+    words: Sequence[CaptionWord],
     frequent: Mapping[str, Sequence[str]],
     rng: np.random.Generator,
     *,
     avoid: Collection[str] = frozenset(),
-    words: Sequence[CaptionWord] | None = None,
     like: Mapping[str, Mapping[str, Sequence[str]]] | None = None,
 ) -> Polluted | None:
     """Replace one semantic word of a caption by a frequent word of its class.
@@ -165,34 +146,32 @@ def pollute(
     Args:
         caption: The caption.
         language: Its language.
+        words: Its words, as `capscore.infometic.words.caption_words` finds them.
         frequent: Result of `frequent_words`.
         rng: Random generator.
         avoid: Words, in lower case, that would be right: those of the image's other captions.
-        words: Words of the caption, as `capscore.infometic.words.caption_words` finds them, if known.
         like: Result of `like_words`, to draw the replacement from the most similar words.
 
     Returns:
         The caption with its labels; None where no semantic word can be replaced.
 
-    Raises:
-        InputError, MissingExtraError: errors of `frequent_words`.
-
-    >>> drawn = pollute("A dog sleeps.", "en", {"noun": ["dog", "cat"]}, np.random.default_rng(0))
-    >>> drawn.caption, drawn.original, drawn.labels
-    ('A cat sleeps.', 'dog', (-1, 0, 1))
+    >>> from capscore.infometic.words import caption_words
+    >>> (words,) = caption_words(["A dog sleeps."], "en")
+    >>> drawn = pollute("A dog sleeps.", "en", words, {"noun": ["dog", "cat"]}, np.random.default_rng(0))
+    >>> drawn.caption, drawn.labels
+    ('A cat sleeps.', (-1, 0, 1))
     """
-    listed = list(caption_words([caption], language)[0] if words is None else words)
     code = language_code(language)
-    taken = {word.text.casefold() for word in listed} | set(avoid)
-    semantic = [number for number, word in enumerate(listed) if word.semantic]
+    taken = {word.text.casefold() for word in words} | set(avoid)
+    semantic = [number for number, word in enumerate(words) if word.semantic]
     for number in rng.permutation(semantic).tolist():
-        word = listed[number]
+        word = words[number]
         kind = word.word_class
         similar = (like or {}).get(kind, {}).get(word.text.casefold(), frequent.get(kind, ()))
         choices = [other for other in similar if other.casefold() not in taken]
         same_form = [other for other in choices if _form(other, kind, code) == _form(word.text, kind, code)]
         if pool := same_form or choices:
-            return _replaced(caption, listed, number, pool[int(rng.integers(len(pool)))])
+            return _replaced(caption, list(words), number, pool[int(rng.integers(len(pool)))])
     return None
 
 
@@ -213,7 +192,6 @@ def _replaced(caption: str, words: list[CaptionWord], number: int, new: str) -> 
     return Polluted(
         caption=caption[: old.start] + new + caption[old.end :],
         words=(*words[:number], old._replace(text=new, end=old.end + moved), *behind),
-        labels=word_labels(words, (number,)),
+        labels=word_labels(words, number),
         replaced=number,
-        original=old.text,
     )

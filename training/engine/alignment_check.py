@@ -104,7 +104,7 @@ class AlignmentCheck:
             add("regions_right", (mentioned == labels)[batch.mask[rows]])
         rows = np.flatnonzero(self._polluted[pairs])
         if len(rows):
-            texts, found, alpha = scored([data.polluted_texts(pair)[0] for pair in pairs[rows]], rows)
+            texts, found, alpha = scored([data.polluted[pair][0] for pair in pairs[rows]], rows)
             add("words_right", ((alpha > beta) == (texts.labels > 0))[texts.counted])
             lowest = alpha.masked_fill(~texts.counted, torch.inf).argmin(dim=1, keepdim=True)
             add("planted_found", (texts.labels.gather(1, lowest) == 0).float())

@@ -192,7 +192,7 @@ class AlignmentLoss:
             return torch.tensor(list(values), device=at)
 
         settings = self.settings
-        longest = int(gather(column(self.data.length(row.text) for row in rows)).max())
+        longest = int(gather(column(self.data.pieces.length(row.text) for row in rows)).max())
         _, own = self._texts(model, [row.text for row in rows], at, longest)
         # each process scores its own images with the texts of all
         parts: dict[str, Any] = {part.name: getattr(own, part.name) for part in fields(States)}

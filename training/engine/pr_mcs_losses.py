@@ -210,7 +210,7 @@ class TripleLoss:
     def __call__(self, model: nn.Module, rows: Sequence[Triple], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
         n, texts = len(rows), [row.caption for row in rows]
-        noisy = [text for row in rows for text in row.perturbed]
+        noisy = [row.perturbed for row in rows]
         # an empty place holds a caption, which `changed` excludes
         embedded = self.texts([*texts, *(texts[0] if text is None else text for text in noisy)])
         at = embedded.device

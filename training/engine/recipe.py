@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import shlex
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
-import xxhash
 import yaml
 
 from capscore.benchmarks.protocols.results import counted
-from capscore.errors import CapscoreError, InputError, Setting
+from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from training.data.origin import Origin
 from training.data.source import SourceSettings
@@ -26,15 +23,15 @@ from training.engine.loop import RunResult
 from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
+from training.engine.training_log import LOG
 
 RESULT = "result.json"
 SETTINGS = "settings.yaml"
+WEIGHTS = "model.safetensors"
 # Settings that change what a card says, or where things are, but not the weights.
 NOT_IN_WEIGHTS = frozenset(
     ("data", "data_dir", "image_dir", "hold_out", "name", "license", "data_license", "stored_dtype")
 )
-
-Numbers = Mapping[str, float]
 
 
 @dataclass
@@ -97,38 +94,59 @@ class Trained:
         run: How far the run has come.
         evaluation: Last numbers on the validation captions; {} without any.
         base: The same numbers for what the weights are compared with.
-        n_training: Number of captions trained on.
-        n_validation: Number of captions left for validation.
+        split: Captions trained on, and captions for validation.
+        n_measured: Number of captions that are measured, 0 without validation.
     """
 
     folder: Path
     run: RunResult
     evaluation: dict[str, float]
     base: dict[str, float]
-    n_training: int
-    n_validation: int
+    split: Split
+    n_measured: int
+
+    @property
+    def n_training(self) -> int:
+        """Number of captions trained on."""
+        return len(self.split.training)
+
+    @property
+    def n_validation(self) -> int:
+        """Number of captions left for validation."""
+        return len(self.split.validation)
+
+    @property
+    def numbers(self) -> dict[str, dict[str, float | None]]:
+        """The numbers of "this" and of the "base", ready for JSON: None for one that is not finite."""
+        return {
+            which: {name: value if math.isfinite(value) else None for name, value in part.items()}
+            for which, part in (("this", self.evaluation), ("base", self.base))
+        }
+
+
+def run_folder(settings: LoopSettings) -> Path:
+    """The folder of a run; a CapscoreError where it has weights that no run wrote into it."""
+    out = Path(settings.out).expanduser()
+    if (out / WEIGHTS).is_file() and not (out / LOG).is_file():
+        raise CapscoreError(f"{out} has the weights of another model: give another folder as out")
+    return out
 
 
 def run_recipe(
-    module: str,
     settings: type[SettingsType],
-    train: Callable[..., Trained],
+    train: Callable[[SettingsType], Trained],
     argv: Sequence[str] | None,
     description: str,
 ) -> None:
     """Run a recipe's command, and say on stderr how it ended.
 
     Args:
-        module: Name of the recipe's module, for the command on the card.
         settings: Class of its settings.
-        train: The recipe: (settings, command=…) → outcome.
+        train: The recipe.
         argv: Command line without the program's name; None for the command line of this process.
         description: What the command does, for `--help`.
     """
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    trained = train(
-        parse(settings, arguments, description), command=f"python -m {module} {shlex.join(arguments)}"
-    )
+    trained = train(parse(settings, argv, description))
     say(f"saved to {trained.folder}" if trained.run.finished else "not finished: the same command continues")
 
 
@@ -138,31 +156,10 @@ def own_settings(settings: LoopSettings, besides: Collection[str]) -> dict[str, 
     return {name: value for name, value in asdict(settings).items() if name not in others}
 
 
-def file_digests(paths: Sequence[str]) -> dict[str, str]:
-    """Digest of each file of the data; folders have none.
-
-    Raises:
-        InputError: a file cannot be read.
-    """
-    digests = {}
-    for given in paths:
-        path = Path(given).expanduser()
-        if path.is_dir():
-            continue
-        digest = xxhash.xxh3_128()
-        try:
-            with open(path, "rb") as file:
-                while block := file.read(2**20):
-                    digest.update(block)
-        except OSError as error:
-            raise InputError(f"{given} cannot be read: {error.strerror or error}", field="data") from None
-        digests[given] = digest.hexdigest()
-    return digests
-
-
-def finite(numbers: Mapping[str, Numbers]) -> dict[str, dict[str, float | None]]:
-    """Named groups of numbers, ready for JSON: None for a number that is not finite."""
-    return {which: {name: _or_none(value) for name, value in part.items()} for which, part in numbers.items()}
+def shown_settings(settings: LoopSettings, **measured: Any) -> dict[str, Any]:
+    """A run's settings for its card, with what the run found where a setting leaves it open."""
+    shown = {**asdict(settings), **measured}
+    return {name: value for name, value in shown.items() if name not in ("out", "name")}
 
 
 def write_settings(folder: Path, settings: LoopSettings) -> None:
@@ -171,97 +168,82 @@ def write_settings(folder: Path, settings: LoopSettings) -> None:
     write_text(folder / SETTINGS, text, "settings")
 
 
+def command_of(recipe: str) -> str:
+    """The command that trains the weights again from the settings beside them."""
+    return f"python -m training.{recipe} --config {SETTINGS}"
+
+
+def compute_of(run: RunResult) -> str:
+    """The machine and time of a run, for its card."""
+    return f"{torch.device(device()).type}, {run.seconds / 60:.1f} minutes"
+
+
 def write_run(
     settings: RecipeSettings,
     trained: Trained,
-    *,
     recipe: str,
-    command: str,
+    *,
     languages: Sequence[str],
-    shown: Mapping[str, Any],
     sources: Sequence[Origin],
-    split: Split,
-    images: str,
-    n_measured: int,
-    missing: str,
-    no_shares: Collection[str] = (),
+    shown: Mapping[str, Any] | None = None,
     limitations: Sequence[str] = (),
     not_measured: Sequence[str] = ("Agreement with human ratings.",),
-    summary: Mapping[str, Any],
+    more: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the settings, the card and the result of a finished run into its folder.
 
     Args:
         settings: Settings of the run.
         trained: Its outcome.
-        recipe: Name of the recipe on the card.
-        command: Command that trains the weights again; "" for one with the run's own settings file.
+        recipe: Name of the recipe.
         languages: Languages of the training captions.
-        shown: Settings for the card.
         sources: Origins of the captions.
-        split: Split of the captions.
-        images: What the card calls the images.
-        n_measured: Number of validation captions that were measured, 0 without validation.
-        missing: Number that a reader would look for, for the card without validation.
-        no_shares: Names of the numbers that are no shares.
-        limitations: Sentences for the card.
-        not_measured: Sentences for the card on what was not measured.
-        summary: Further entries of `RESULT`.
+        shown: What the card says of settings that the run itself decided.
+        limitations, not_measured: Sentences for the card.
+        more: Further entries of `RESULT`.
     """
-    out = trained.folder
-    command = command or f"python -m training.{recipe} --config {SETTINGS}"
+    out, split, numbers = trained.folder, trained.split, trained.numbers
     write_settings(out, settings)
-    results = [Result("validation split", missing, None)]
-    if n_measured:
-        results = [
-            Result(
-                data="validation split",
-                metric=name,
-                metric_name=name.replace("_", " "),
-                value=_or_none(value),
-                base_value=_or_none(trained.base[name]),
-                unit="" if name in no_shares else "share",
-                command=command,
-                rows=n_measured,
-            )
-            for name, value in trained.evaluation.items()
-        ]
+    results = [
+        Result(
+            data="validation split",
+            metric=name,
+            metric_name=name.replace("_", " "),
+            value=value,
+            base_value=numbers["base"][name],
+            command=command_of(recipe),
+            rows=trained.n_measured,
+        )
+        for name, value in numbers["this"].items()
+    ]
+    held_out = [source.held_out for source in sources if source.held_out]
+    if trained.n_validation:
+        n = counted(trained.n_validation, "caption")
+        held_out.append(f"{n} of images that no training caption has, for the validation below")
+    if split.n_held_out:
+        held_out.append(f"{counted(split.n_held_out, 'caption')} of images on a list, for nothing here")
     card = ModelCard(
         name=settings.name or out.resolve().name,
         recipe=recipe,
         base=settings.base,
         languages=languages,
         license=settings.license,
-        command=command,
-        settings={name: value for name, value in shown.items() if name not in ("out", "name")},
+        command=command_of(recipe),
+        settings=shown_settings(settings, **(shown or {})),
         data=[part for source in sources for part in source.described()],
-        held_out=_held_out(split, sources, images),
+        held_out="; ".join(held_out) or "nothing",
         results=results,
         not_measured=not_measured,
         limitations=limitations,
-        compute=f"{torch.device(device()).type}, {trained.run.seconds / 60:.1f} minutes",
+        compute=compute_of(trained.run),
     )
     write_card(out, card)
     result = {
         "step": trained.run.step,
+        "best_step": trained.run.best_step,
         "n_training": trained.n_training,
         "n_validation": trained.n_validation,
-        **summary,
+        **(more or {}),
+        **numbers,
     }
     write_text(out / RESULT, json.dumps(result, indent=2, ensure_ascii=False) + "\n", "result")
-
-
-def _held_out(split: Split, sources: Sequence[Origin], images: str) -> str:
-    own = "nothing"
-    if len(split.validation):
-        own = (
-            f"{counted(len(split.validation), 'caption')} of {images} that no training caption has, for the "
-            "validation below"
-        )
-    if split.n_held_out:
-        own += f"; {counted(split.n_held_out, 'caption')} of {images} on a list, for nothing here"
-    return "; ".join([*(source.held_out for source in sources if source.held_out), own])
-
-
-def _or_none(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -26,7 +26,7 @@ class RobustnessCheck:
     Args:
         captions: The data.
         rows: Numbers of the validation captions, such as `Split.validation`.
-        noise: How the run perturbs captions; its `draws` is ignored.
+        noise: How the run perturbs captions.
         base: Tower before training.
         most: Most captions to measure, drawn at random.
         seed: Seed of that draw and of the perturbations.

@@ -6,73 +6,82 @@ In: a backbone and what was asked for. Out: the module for `training.engine.loop
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Literal
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm  # noqa: PLC2701
 
+from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import EmbeddedBackbone
+from capscore.backbones.embedded.backbone import EmbeddedBackbone, save_image_tower
+from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
+from training.data.pictures import Fixed
+from training.engine.loop_settings import require
 
 TowerChoice = Literal["both", "image", "text"]
 # Factors that a loss of cosines does not use.
 _NOT_TRAINED = ("logit_scale", "logit_bias")
 
 
-@dataclass(frozen=True)
-class LoraOptions:
-    """LoRA (Hu et al. 2022): two small matrices beside each linear layer are trained, and added to it at the
-    end.
+@dataclass
+class PartSettings:
+    """Which part of a backbone is trained.
 
     Attributes:
-        rank: Rank of the product of the two matrices.
-        alpha: The product counts alpha / rank.
-        dropout: Dropout before the first matrix.
+        towers: Towers to train: "both", "image" or "text".
+        layers: Patterns of names of the parameters to train, such as "*.resblocks.11.*", or of linear layers
+            with LoRA; [] for all of the towers.
+        lora_rank: Rank of LoRA (Hu et al. 2022): two small matrices beside each linear layer are trained, and
+            added to it at the end. None trains the layers themselves.
+        lora_alpha: The product of the two matrices counts lora_alpha / lora_rank.
+        lora_dropout: Dropout before the first matrix.
+        gradient_checkpointing: Whether activations are computed twice instead of kept.
     """
 
-    rank: int
-    alpha: float
-    dropout: float
+    towers: TowerChoice = "both"
+    layers: list[str] = field(default_factory=list)
+    lora_rank: int | None = None
+    lora_alpha: float = 16.0
+    lora_dropout: float = 0.0
+    gradient_checkpointing: bool = False
+
+    def __post_init__(self) -> None:
+        rank = self.lora_rank
+        require(rank is None or rank >= 1, "lora_rank", rank, "at least 1, or nothing (null)")
+        require(0 < self.lora_alpha < float("inf"), "lora_alpha", self.lora_alpha, "a number above 0")
+        require(0 <= self.lora_dropout < 1, "lora_dropout", self.lora_dropout, "a share from 0 to below 1")
 
 
 class TrainedPart:
-    """The part of a backbone that is trained.
+    """The part of a backbone that is trained, and its weights afterwards.
 
     Args:
         backbone: Backbone, changed in place: parameters are frozen or not, LoRA is added.
-        towers: Towers to train.
-        layers: Patterns of names of parameters ("*.layers.11.*"), or of linear layers with LoRA; () for all.
-        lora: LoRA instead of the parameters themselves; None for none.
+        settings: Which part.
         seed: Seed of LoRA's first matrices.
 
     Attributes:
         network: Module to train.
-        saved: Network that the weights belong to, as `capscore.backbones.tuned.save_tuned` takes it.
-        trains_images: Whether embeddings of images change.
-        behind_map: Whether only what follows the image tower's feature map is trained.
+        fixed: What of an image stays the same, as `training.data.pictures.Pictures` takes it.
 
     Raises:
-        CapscoreError: the backbone has no such part, or a pattern fits no name.
+        CapscoreError: the backbone has no such part, a pattern fits no name, or no part of the network offers
+            gradient checkpointing.
         MissingExtraError: LoRA without the package peft.
     """
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        *,
-        towers: TowerChoice = "both",
-        layers: Sequence[str] = (),
-        lora: LoraOptions | None = None,
-        seed: int = 0,
-    ):
+    def __init__(self, backbone: Backbone, settings: PartSettings, *, seed: int = 0):
+        towers, layers = settings.towers, settings.layers
         eye = isinstance(backbone, EmbeddedBackbone)
         # the text side of an eye is part of it
         whole = towers != "text" or eye
-        self.saved: Literal["text", "both"] = "both" if whole else "text"
+        self._backbone, self._origin = backbone, f"{backbone.name}@{backbone.revision}"
+        self._saved: Literal["text", "both"] = "both" if whole else "text"
         self.network: nn.Module = backbone.network() if whole else backbone.text_network()
         own = {
             id(parameter)
@@ -87,26 +96,29 @@ class TrainedPart:
         }
         self._lora: Any = None
         self.network.requires_grad_(False)
-        if lora is None:
+        if settings.lora_rank is None:
             for name in _chosen(layers, sorted(self._names), "parameter"):
                 self.network.get_parameter(name).requires_grad_(True)
         else:
-            self._add_lora(lora, layers, seed)
+            self._add_lora(settings, seed)
         trained = [name for name, parameter in self.network.named_parameters() if parameter.requires_grad]
-        self.trains_images = any(_plain(name) not in text for name in trained)
-        self.behind_map = eye and not any(name.startswith("trunk.") for name in trained)
+        self.fixed: Fixed = "embedding"
+        if any(_plain(name) not in text for name in trained):
+            self.fixed = "pixels" if not eye or any(name.startswith("trunk.") for name in trained) else "map"
+        if settings.gradient_checkpointing:
+            self._checkpoint_gradients(backbone.name)
 
-    def _add_lora(self, lora: LoraOptions, layers: Sequence[str], seed: int) -> None:
+    def _add_lora(self, settings: PartSettings, seed: int) -> None:
         try:
             import peft
         except ImportError:
             raise MissingExtraError("peft", "training", "LoRA") from None
         import torch
 
-        chosen = _chosen(layers, sorted(_linear_layers(self.network, self._names)), "linear layer")
+        chosen = _chosen(settings.layers, sorted(_linear_layers(self.network, self._names)), "linear layer")
         # peft declares a whole number and takes any
-        options: dict[str, Any] = {"lora_alpha": lora.alpha, "lora_dropout": lora.dropout}
-        config = peft.LoraConfig(r=lora.rank, target_modules=list(chosen), **options)
+        options: dict[str, Any] = {"lora_alpha": settings.lora_alpha, "lora_dropout": settings.lora_dropout}
+        config = peft.LoraConfig(r=settings.lora_rank or 1, target_modules=chosen, **options)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self._lora = peft.LoraModel(self.network, config, "default")
@@ -116,22 +128,14 @@ class TrainedPart:
         """Number of trained numbers."""
         return sum(parameter.numel() for parameter in self.network.parameters() if parameter.requires_grad)
 
-    def train(self, dropout: bool) -> None:
+    def train(self) -> None:
         """Set the mode for training; batch norms keep their statistics, which processes do not share."""
-        self.network.train(dropout)
+        self.network.train()
         for module in self.network.modules():
             if isinstance(module, BatchNorm):
                 module.eval()
 
-    def checkpoint_gradients(self, name: str) -> None:
-        """Compute activations twice instead of keeping them.
-
-        Args:
-            name: Name of the backbone, for the error.
-
-        Raises:
-            CapscoreError: no part of the network offers it.
-        """
+    def _checkpoint_gradients(self, name: str) -> None:
         offered = False
         module: Any
         for module in self.network.modules():
@@ -152,6 +156,43 @@ class TrainedPart:
         if self._lora is not None:
             self._lora.merge_and_unload()
             self._lora = None
+
+    def save(
+        self, folder: Path, base: str, *, recipe: str, notes: Mapping[str, Any], dtype: str, w: float = 1.0
+    ) -> None:
+        """Write the weights.
+
+        Args:
+            folder: Folder of the weights.
+            base: Backbone that training began from, as `capscore.load_backbone` takes it.
+            recipe, notes: Recipe, and what else the weights remember.
+            dtype: Type of the stored numbers; of an image tower it is its own.
+            w: What the factor w of an image tower is multiplied by.
+        """
+        backbone = self._backbone
+        if isinstance(backbone, EmbeddedBackbone):
+            save_image_tower(
+                backbone.image,
+                folder,
+                w=w * (backbone.w or 1.0),
+                logit_scale=backbone.logit_scale,
+                languages=backbone.languages,
+                recipe=recipe,
+                rated_from=self._origin,
+                notes=notes,
+            )
+            return
+        tuned.save_tuned(
+            backbone,
+            folder,
+            base=load_backbone(base, device="cpu", dtype="float32"),
+            base_spec=base,
+            recipe=recipe,
+            notes=notes,
+            dtype=dtype,
+            towers=self._saved,
+            rated_from=self._origin,
+        )
 
 
 def _plain(name: str) -> str:

@@ -16,8 +16,7 @@ from PIL import Image
 from capscore.errors import InputError
 from tests.photos import encode
 from tests.toy import GREEN, RED
-from training.data.rated_rows import check_rated
-from training.data.rows import ALIGNED, CAPTIONS, RATED, RegionText, benchmark_rows, file_rows
+from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows
 from training.data.source import Source, SourceSettings
 from training.data.split import read_names
 
@@ -76,26 +75,15 @@ def test_texts_may_stand_in_where_there_is_no_image(photos):
     ]
 
 
-def test_ratings_and_unfamiliar_columns(photos):
-    odd = {"photo": "red.png", "words": "x", "tongue": "de", "stars": [1, 4, 4]}
-    columns = dict(image_column="photo", candidate_column="words", language_column="tongue")
-    path = write_lines(photos / "o.jsonl", [odd, {**odd, "stars": 2}])
-    rows = list(file_rows(path, RATED, **columns, rating_column="stars"))
-    assert [(row.caption, row.language, row.rating) for row in rows] == [("x", "de", 3.0), ("x", "de", 2.0)]
-    assert math.isnan(next(file_rows(path, CAPTIONS, **columns)).rating)
-
-
-def test_regions_of_a_row(tmp_path):
-    row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0], "photo": 7}
-    row["region_texts"] = ["a", {"text": "b", "box": [0, 0, 0.5, 1]}]
-    (read,) = file_rows(write_lines(tmp_path / "a.jsonl", [row]), ALIGNED)
-    assert (read.stand_in, read.mentioned, read.photo) == (("y", "z"), (0, 1), "7")
-    assert read.region_texts == (RegionText("a"), RegionText("b", (0.0, 0.0, 0.5, 1.0)))
-    (tmp_path / "a.csv").write_text(
-        'caption,language,stand_in,region_texts,mentioned\nx,en,y,"[""a"", ""b""]",[0]\n'
-    )
-    (read,) = file_rows(tmp_path / "a.csv", ALIGNED)
-    assert (read.stand_in, read.region_texts[1].text, read.mentioned) == (("y",), "b", (0,))
+def test_ratings_are_means_and_regions_are_texts(photos):
+    rated = {"image": "red.png", "caption": "x", "language": "de", "rating": [1, 4, 4]}
+    path = write_lines(photos / "o.jsonl", [rated, {**rated, "rating": 2}])
+    assert [row.rating for row in file_rows(path, RATED)] == [3.0, 2.0]
+    assert math.isnan(next(file_rows(path, CAPTIONS)).rating)
+    row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0, 1]}
+    path = write_lines(photos / "a.jsonl", [{**row, "region_texts": ["a", "b"]}])
+    (read,) = file_rows(path, ALIGNED)
+    assert (read.stand_in, read.region_texts, read.mentioned) == (("y", "z"), ("a", "b"), (0, 1))
 
 
 TEXTS = {"image": None, "stand_in": "y"}
@@ -110,26 +98,23 @@ TEXTS = {"image": None, "stand_in": "y"}
         ({"image": "reed.png"}, r"image: no such file: .*reed\.png"),
         ({"stand_in": "y"}, "both an image and a stand_in"),
         ({"image": ""}, "neither an image nor a stand_in"),
-        ({"image": None, "stand_in": 4}, "stand_in: 4 is a int"),
-        ({"image": None, "stand_in": ["y", " "]}, "stand_in: it is blank"),
+        ({"image": None, "stand_in": 4}, "stand_in: 4; expected a text"),
+        ({"image": None, "stand_in": ["y", " "]}, r"stand_in: \['y', ' '\]; expected"),
         ({"language": "klingonese"}, "language: .*klingonese"),
         ({"language": None}, "states no language"),
         ({"objects": "kite"}, "objects: 'kite'; expected a list"),
         ({"objects": [4]}, r"objects: \[4\]; expected a list"),
-        ({"rating": "good"}, "rating: 'good' is no rating"),
-        ({"rating": None}, "rating: there is no rating"),
-        ({"rating": True}, "rating: True is no rating"),
-        ({"rating": [1, "x"]}, r"rating: \[1, 'x'\] is no rating"),
-        ({"rating": []}, r"rating: \[\] is no rating"),
-        ({"rating": float("inf")}, "rating: inf is no rating"),
+        ({"rating": "good"}, "rating: 'good'; expected a finite number"),
+        ({"rating": None}, "rating: None; expected a finite number"),
+        ({"rating": True}, "rating: True; "),
+        ({"rating": [1, "x"]}, r"rating: \[1, 'x'\]; "),
+        ({"rating": []}, r"rating: \[\]; "),
+        ({"rating": float("inf")}, "rating: inf; "),
         ({**TEXTS, "boxes": [[0, 0, 1, 1]]}, "boxes in pixels and a stand_in"),
         ({"boxes": [[0, 0, 1, 1]], "region_texts": ["a"]}, "boxes in pixels and region_texts"),
-        ({"boxes": "0 0 1 1"}, r"boxes: '0 0 1 1'; expected a list"),
-        ({"boxes": [[0, 0, True, 1]]}, r"boxes: \[0, 0, True, 1\]; expected \[left"),
-        ({"boxes": [[0, 0, 1]]}, r"boxes: \[0, 0, 1\]; expected \[left"),
-        ({"region_texts": [{"txt": "a"}]}, r"region_texts\[0\]: it has txt"),
-        ({"region_texts": ["b", {"text": "a", "box": [0, 0, 20, 9]}]}, r"region_texts\[1\]: .* in shares"),
-        ({"region_texts": [{"text": "a", "box": [0.5, 0, 0.5, 1]}]}, r"region_texts\[0\]: .* in shares"),
+        ({"boxes": [[0, 0, True, 1]]}, r"boxes: \[\[0, 0, True, 1\]\]; expected a list of \[left"),
+        ({"boxes": [[0, 0, 1]]}, r"boxes: \[\[0, 0, 1\]\]; expected"),
+        ({"region_texts": ["a", ""]}, r"region_texts: \['a', ''\]; expected a list of texts"),
         ({"region_texts": ["a"], "mentioned": [0, 1]}, r"mentioned: \[0, 1\]; expected .* its 1 boxes"),
         ({"mentioned": [True]}, r"mentioned: \[True\]"),
         ({"mentioned": [-1]}, r"mentioned: \[-1\]"),
@@ -146,7 +131,7 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
 
 def test_lists_of_csv_are_json(photos):
     (photos / "r.csv").write_text("image,caption,language,boxes\nred.png,x,en,0 0 1 1\n")
-    with pytest.raises(InputError, match=r"line 2 .*boxes: '0 0 1 1'; expected a JSON list"):
+    with pytest.raises(InputError, match=r"line 2 .*boxes: '0 0 1 1'; expected a list of .* as JSON"):
         list(file_rows(photos / "r.csv", ALIGNED))
 
 
@@ -248,13 +233,10 @@ def test_origins_stand_beside_the_captions(photos):
     [
         '{"sources": [{"name": "A',
         "[]",
-        "{}",
         '{"sources": []}',
-        '{"sources": ["A"]}',
         '{"sources": [{"name": "A"}]}',
         '{"sources": [{"name": "A", "license": "CC0", "rows": "6"}]}',
         '{"sources": [{"name": 1, "license": "CC0"}]}',
-        '{"sources": [{"name": "A", "licence": "CC0"}]}',
         '{"held_out": 3, "sources": [{"name": "A", "license": "CC0"}]}',
     ],
 )
@@ -262,10 +244,3 @@ def test_damaged_origins_are_named(tmp_path, text):
     (tmp_path / "c.jsonl.sources.json").write_text(text)
     with pytest.raises(InputError, match=r"c\.jsonl\.sources\.json does not say where"):
         source(tmp_path / "c.jsonl")
-
-
-def test_ratings_that_are_all_equal_teach_nothing(photos):
-    row = {"image": "red.png", "caption": "x", "language": "en", "rating": 3}
-    path = write_lines(photos / "equal.jsonl", [row, row])
-    with pytest.raises(InputError, match=r"equal\.jsonl: all 2 ratings are 3"):
-        check_rated(source(path, RATED))
