@@ -1,10 +1,14 @@
-"""Metrics in evaluation harnesses; those that are not installed are skipped by name.
+"""Metrics in evaluation harnesses: `make test-harnesses` installs each; one that is not installed is skipped.
 
 That documents become the mean score of the library is one of the laws of metrics.
 """
 
 from __future__ import annotations
 
+from argparse import Namespace
+from pathlib import Path
+
+import datasets
 import numpy as np
 import pytest
 from PIL import Image
@@ -28,46 +32,69 @@ def expected() -> float:
     return float(capscore.load("mcs", **OPTIONS).score(captions, photos, language="en").mean)
 
 
-def test_with_lm_evaluation_harness(tmp_path):
-    """A task of its own, whose model is a list of answers."""
+def task_settings(folder: Path, metric: HarnessMetric) -> dict:
+    """A task of its own, in the form that lm-evaluation-harness and lmms-eval share."""
+    rows = [{"number": number, "answers": row["answers"]} for number, row in enumerate(DOCUMENTS)]
+    datasets.Dataset.from_list(rows).to_json(folder / "rows.jsonl")
+    return {
+        "task": "captions",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(folder / "rows.jsonl")}},
+        "test_split": "test",
+        "output_type": "generate_until",
+        "generation_kwargs": {"until": ["\n"]},
+        "process_results": metric.process_results,
+        "metric_list": [{"metric": "rouge_l", "aggregation": metric.aggregation, "higher_is_better": True}],
+    }
+
+
+@pytest.fixture
+def settings(tmp_path):
+    metric = HarnessMetric("rouge_l", image=None, references=lambda row: row["answers"], language="en")
+    return task_settings(tmp_path, metric)
+
+
+def refuse(*_: object) -> None:
+    raise NotImplementedError
+
+
+def test_with_lm_evaluation_harness(settings):
+    """The model is a list of answers."""
     lm_eval = pytest.importorskip("lm_eval", reason="lm_eval is not installed")
-    import datasets
-    from lm_eval.api.instance import Instance
     from lm_eval.api.model import LM
     from lm_eval.api.task import ConfigurableTask
 
     class Answers(LM):
-        def generate_until(self, requests: list[Instance], **_: object) -> list[str]:
+        loglikelihood = loglikelihood_rolling = refuse
+
+        def generate_until(self, requests, **_):
             return [ANSWERS[request.doc["number"]] for request in requests]
 
-        def loglikelihood(self, requests, **_):
-            raise NotImplementedError
-
-        def loglikelihood_rolling(self, requests, **_):
-            raise NotImplementedError
-
-    rows = datasets.Dataset.from_list(
-        [{"number": number, "answers": one["answers"]} for number, one in enumerate(DOCUMENTS)]
-    )
-    rows.to_json(tmp_path / "rows.jsonl")
-    metric = HarnessMetric("rouge_l", image=None, references=lambda row: row["answers"], language="en")
-    task = ConfigurableTask(
-        config={
-            "task": "captions",
-            "dataset_path": "json",
-            "dataset_kwargs": {"data_files": {"test": str(tmp_path / "rows.jsonl")}},
-            "test_split": "test",
-            "output_type": "generate_until",
-            "doc_to_text": "Describe.",
-            "doc_to_target": "",
-            "generation_kwargs": {"until": ["\n"]},
-            "process_results": metric.process_results,
-            "metric_list": [
-                {"metric": "rouge_l", "aggregation": metric.aggregation, "higher_is_better": True}
-            ],
-        }
-    )
+    task = ConfigurableTask(config={**settings, "doc_to_text": "Describe.", "doc_to_target": ""})
     found = lm_eval.evaluate(lm=Answers(), task_dict={"captions": task}, bootstrap_iters=0)
+    assert found["results"]["captions"]["rouge_l,none"] == pytest.approx(0.5, abs=1e-6)
+
+
+def test_with_lmms_eval(settings):
+    pytest.importorskip("lmms_eval", reason="lmms_eval is not installed")
+    from lmms_eval.api.model import lmms
+    from lmms_eval.api.task import ConfigurableTask
+    from lmms_eval.evaluator import evaluate
+
+    class Answers(lmms):
+        loglikelihood = generate_until_multi_round = refuse
+
+        def generate_until(self, requests):
+            return [ANSWERS[request.args[3]] for request in requests]
+
+    asked = {
+        "doc_to_visual": lambda row: [],
+        "doc_to_text": lambda row: "Describe.",
+        "doc_to_target": "answers",
+    }
+    task = ConfigurableTask(config={**settings, **asked})
+    options = Namespace(process_with_media=False)
+    found = evaluate(lm=Answers(), task_dict={"captions": task}, bootstrap_iters=0, cli_args=options)
     assert found["results"]["captions"]["rouge_l,none"] == pytest.approx(0.5, abs=1e-6)
 
 
