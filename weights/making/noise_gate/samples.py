@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,27 +22,6 @@ from weights.making.noise_gate import styles
 from weights.making.noise_gate.styles import Styled, as_written
 from weights.making.noise_gate.texts import MarkedText, Span
 
-# Parts of captions, and how often each is drawn; a caption without such a part stays whole.
-PARTS: Mapping[str, float] = {
-    "whole": 0.52,
-    "noun phrase": 0.17,
-    "two noun phrases": 0.10,
-    "fragment": 0.08,
-    "shortened": 0.05,
-    "joined": 0.08,
-}
-# Ways of writing, and how often each is drawn.
-WRITTEN: Mapping[str, float] = {
-    "as written": 0.44,
-    "lower": 0.10,
-    "bare": 0.04,
-    "lower bare": 0.17,
-    "spaced": 0.05,
-    "title": 0.04,
-    "upper": 0.04,
-    "unstopped": 0.08,
-    "in blanks": 0.04,
-}
 # Kinds of damage, the harder to notice the more often.
 KIND_SHARES: Mapping[str, float] = {
     "repetition": 0.11,
@@ -51,21 +30,13 @@ KIND_SHARES: Mapping[str, float] = {
     "jumble": 0.17,
     "substitution": 0.42,
 }
-# Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
-FINISHED, DATED = 0.4, 0.02
-# Share of joined texts that list noun phrases: "old man, beard, hat".
-LISTED = 0.35
-_BETWEEN = (" ", ", ", ". ", " ")
-_BETWEEN_LISTED = (", ", ", ", ". ", "; ")
-_BETWEEN_UNSPACED = ("", "，", "。", "、")
 # Batches that are drawn together and sorted by length, so that little is padded.
 _TOGETHER = 16
 _BLANK = "\u2581"
 # The share of a score that is kept falls with the share s of words that are touched, as (1 − s) to the power:
-# one word of ten takes about half of it, four of ten take nearly all.
-POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0}
-# Of a substitution, s is the share of the objects that moved, each of which says what the caption is about.
-_SUBSTITUTION_POWER = 1.5
+# one word of ten takes about half of it, four of ten take nearly all. Of a substitution, s is the share of
+# the objects that moved, each of which says what the caption is about.
+POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0, "substitution": 1.5}
 # Share of damaged texts with the paper's own draws.
 _PUBLISHED = 0.4
 
@@ -80,7 +51,16 @@ class Sample:
     touched: list[int]  # for each token 1 where noise touched it, 0 elsewhere, −1 where that is not known
     taken: float  # share of the score that noise should take, 0 for a right text
     found: int  # number of its kind of noise in `FOUND`
-    style: str  # part and way of writing, for tables
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A damaged text, or a right one."""
+
+    text: str
+    touched: tuple[Span, ...] = ()  # places where noise is, or where a word is missing
+    taken: float = 0.0  # share of the score that the noise should take, from 0 to 1
+    kind: str = FOUND[0]
 
 
 class SampleBatches:
@@ -138,7 +118,7 @@ class SampleBatches:
         languages = draw.choice(len(self._languages), size=n // 2, p=self._shares)
         spots = draw.random((n // 2, 3))
         chance = random.Random(int(draw.integers(2**62)))
-        made: list[_Made] = []
+        made: list[tuple[str, Damaged]] = []
         for row, which in enumerate(languages.tolist()):
             language = self._languages[which]
             weights = self._cumulated[language]
@@ -146,63 +126,99 @@ class SampleBatches:
                 self.texts[language][int(np.searchsorted(weights, spot * weights[-1], side="right"))]
                 for spot in spots[row]
             ]
-            made.extend(draw_pair(chosen, chance))
+            made += [(language, text) for text in draw_pair(chosen, chance)]
         samples = self._samples(made)
         samples.sort(key=lambda sample: len(sample.ids))
         batches = [samples[start : start + self.batch_size] for start in range(0, n, self.batch_size)]
         return [batches[place] for place in draw.permutation(_TOGETHER)]
 
-    def _samples(self, made: Sequence[_Made]) -> list[Sample]:
-        tokenized = tokens_with_marks(
-            self._tokenizer, [row.text for row in made], [row.touched for row in made]
-        )
-        most, samples = LONGEST + 2, []
-        for row, (ids, marks) in zip(made, tokenized, strict=True):
-            about = row.taken, FOUND.index(row.kind), row.style
-            samples.append(Sample(row.text, row.language, ids[:most], marks[:most], *about))
-        return samples
+    def _samples(self, made: Sequence[tuple[str, Damaged]]) -> list[Sample]:
+        texts, touched = [row.text for _, row in made], [row.touched for _, row in made]
+        tokenized = tokens_with_marks(self._tokenizer, texts, touched)
+        most = LONGEST + 2
+        return [
+            Sample(row.text, language, ids[:most], marks[:most], row.taken, FOUND.index(row.kind))
+            for (language, row), (ids, marks) in zip(made, tokenized, strict=True)
+        ]
 
 
-class _Made(NamedTuple):
-    """A sample before it is tokenized."""
-
-    text: str
-    language: str
-    touched: tuple[Span, ...]  # places in the text
-    taken: float
-    kind: str
-    style: str
+# ------------------------------------------------------------------ styles
 
 
-def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Made, _Made]:
+def _whole(text: MarkedText, chance: random.Random) -> Styled:
+    return as_written(text)
+
+
+def _joined(text: MarkedText, chance: random.Random) -> Styled:
+    """The first of several texts in one: the caption, or one of its noun phrases in a list of such."""
+    return as_written(text)
+
+
+def _same(text: Styled) -> Styled:
+    return text
+
+
+def _lower_bare(text: Styled) -> Styled | None:
+    lowered = styles.lower(text)
+    return None if lowered is None else styles.bare(lowered)
+
+
+# Parts of captions, and how often each is drawn; a caption without such a part stays whole.
+PARTS: Mapping[Callable[[MarkedText, random.Random], Styled | None], float] = {
+    _whole: 0.52,
+    styles.noun_phrase: 0.17,
+    styles.two_noun_phrases: 0.10,
+    styles.fragment: 0.08,
+    styles.shortened: 0.05,
+    _joined: 0.08,
+}
+# Ways of writing, and how often each is drawn.
+WAYS: Mapping[Callable[..., Styled | None], float] = {
+    _same: 0.44,
+    styles.lower: 0.10,
+    styles.bare: 0.04,
+    _lower_bare: 0.17,
+    styles.spaced: 0.05,
+    styles.title: 0.04,
+    styles.upper: 0.04,
+    styles.unstopped: 0.08,
+    styles.in_blanks: 0.04,
+}
+# Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
+FINISHED, DATED = 0.4, 0.02
+# Share of joined texts that list noun phrases: "old man, beard, hat".
+LISTED = 0.35
+_BETWEEN = (" ", ", ", ". ", " ")
+_BETWEEN_LISTED = (", ", ", ", ". ", "; ")
+_BETWEEN_UNSPACED = ("", "，", "。", "、")
+
+
+def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Damaged, Damaged]:
     """Captions of one language → a text in a drawn style, right and damaged.
 
     The first caption is the sample; the others are joined to it where the drawn style asks for it. A text
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
-    part, way = _drawn(PARTS, chance), _drawn(WRITTEN, chance)
-    text = _PARTS[part](chosen[0], chance) if part in _PARTS else as_written(chosen[0])
+    part, way = _drawn(PARTS, chance), _drawn(WAYS, chance)
+    text = part(chosen[0], chance)
     if text is None:
-        part, text = "whole", as_written(chosen[0])
-    if part in _PARTS:
+        text = as_written(chosen[0])
+    elif part not in (_whole, _joined):
         end = chance.random()
         if end < FINISHED:
             text = styles.finished(text, chance) or text
         elif end < FINISHED + DATED:
             text = styles.dated(text, chance) or text
-    listed = part == "joined" and chance.random() < LISTED
+    listed = part is _joined and chance.random() < LISTED
     if listed:
         text = styles.noun_phrase(chosen[0], chance) or text
     written = _written(text, way, chance)
     if written is None:
-        way, written = "as written", text
-    kind, found = _damage(written, chance)
-    style = f"{part}, {way}"
-    if part != "joined" or len(chosen) < 2:
-        right = _Made(written.text, written.language, (), 0.0, "none", style)
-        if found is None:
-            return right, right
-        return right, _Made(found.text, written.language, found.touched, found.taken, kind, style)
+        way, written = _same, text
+    damage = _damage(written, chance)
+    right = Damaged(written.text)
+    if part is not _joined or len(chosen) < 2:
+        return right, damage or right
     whole = [
         (styles.noun_phrase(other, chance) if listed else None) or as_written(other) for other in chosen[1:]
     ]
@@ -212,65 +228,38 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[_Mad
     spaced = _BETWEEN_LISTED if listed else _BETWEEN
     between = chance.choice(_BETWEEN_UNSPACED if written.language in ("ja", "zh") else spaced)
     index = chance.randrange(len(others) + 1)
+    # the whole loses the share of its damaged part
+    share = len(written.words) / (len(written.words) + sum(len(other.words) for other in others))
 
-    def joined(damage: Damaged | None) -> _Made:
-        """Several texts in one, of which one may be damaged: the whole loses that one's share."""
+    def joined(own: Damaged) -> Damaged:
         parts = [other.text.rstrip() for other in others]
-        parts.insert(index, written.text if damage is None else damage.text)
+        parts.insert(index, own.text)
         if between.strip():
             parts = [*(part.rstrip(" .。") for part in parts[:-1]), parts[-1]]
-        if damage is None:
-            return _Made(between.join(parts), written.language, (), 0.0, "none", style)
         before = sum(len(part) + len(between) for part in parts[:index])
-        touched = tuple((start + before, end + before) for start, end in damage.touched)
-        n_words = len(written.words) + sum(len(other.words) for other in others)
-        taken = damage.taken * len(written.words) / n_words
-        return _Made(between.join(parts), written.language, touched, taken, kind, style)
+        touched = tuple((start + before, end + before) for start, end in own.touched)
+        return Damaged(between.join(parts), touched, own.taken * share, own.kind)
 
-    return joined(None), joined(found)
+    return joined(right), joined(damage or right)
 
 
-def _damage(text: Styled, chance: random.Random) -> tuple[str, Damaged | None]:
+def _written(text: Styled, way: Callable[..., Styled | None], chance: random.Random) -> Styled | None:
+    return styles.in_blanks(text, chance) if way is styles.in_blanks else way(text)
+
+
+def _damage(text: Styled, chance: random.Random) -> Damaged | None:
     """A random kind of damage; another where it cannot damage the text."""
     left = dict(KIND_SHARES)
     while left:
         kind = _drawn(left, chance)
         found = damaged(text, kind, chance)
         if found is not None and found.text != text.text:
-            return kind, found
+            return found
         del left[kind]
-    return "none", None
+    return None
 
 
-# Part → how it is taken from a caption; None where the caption has no such part.
-_PARTS: Mapping[str, Callable[[MarkedText, random.Random], Styled | None]] = {
-    "noun phrase": styles.noun_phrase,
-    "two noun phrases": styles.two_noun_phrases,
-    "fragment": styles.fragment,
-    "shortened": styles.shortened,
-}
-_WAYS: Mapping[str, Callable[[Styled], Styled | None]] = {
-    "lower": styles.lower,
-    "bare": styles.bare,
-    "spaced": styles.spaced,
-    "title": styles.title,
-    "upper": styles.upper,
-    "unstopped": styles.unstopped,
-}
-
-
-def _written(text: Styled, way: str, chance: random.Random) -> Styled | None:
-    if way == "as written":
-        return text
-    if way == "in blanks":
-        return styles.in_blanks(text, chance)
-    if way == "lower bare":
-        lowered = styles.lower(text)
-        return None if lowered is None else styles.bare(lowered)
-    return _WAYS[way](text)
-
-
-def _drawn(shares: Mapping[str, float], chance: random.Random) -> str:
+def _drawn(shares: Mapping[Any, float], chance: random.Random) -> Any:
     spot = chance.random() * sum(shares.values())
     for name, share in shares.items():
         spot -= share
@@ -314,15 +303,6 @@ def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]
 # ------------------------------------------------------------------ damage
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
-    """A damaged text."""
-
-    text: str
-    touched: tuple[Span, ...]  # places where noise is, or where a word is missing
-    taken: float  # share of the score that the noise should take, from 0 to 1
-
-
 def damaged(text: Styled, kind: str, chance: random.Random) -> Damaged | None:
     """Damage a well-formed text by a random degree of a kind of `KINDS`; None where this cannot damage it."""
     p = P if chance.random() < _PUBLISHED else chance.uniform(0.05, 0.9)
@@ -347,8 +327,11 @@ def taken_of(kind: str, share: float) -> float:
     >>> round(taken_of("repetition", 0.1), 2), round(taken_of("repetition", 0.4), 2)
     (0.47, 0.95)
     """
-    power = _SUBSTITUTION_POWER if kind == "substitution" else POWERS[kind]
-    return 1 - (1 - share) ** power
+    return 1 - (1 - share) ** POWERS[kind]
+
+
+def _damaged(text: str, touched: Sequence[Span], kind: str, share: float) -> Damaged:
+    return Damaged(text, tuple(touched), taken_of(kind, share), kind)
 
 
 def _put(
@@ -374,7 +357,7 @@ def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged | None:
         for word, is_drawn in zip(words, drawn, strict=True)
     ]
     written, touched = _put(text, text.words, new, drawn)
-    return Damaged(written, tuple(touched), taken_of(kind, sum(drawn) / len(drawn)))
+    return _damaged(written, touched, kind, sum(drawn) / len(drawn))
 
 
 def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged | None:
@@ -397,7 +380,7 @@ def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged |
                 touched.append((max(len(written) - len(gap) - 1, 0), len(written) + end - start))
         written += text.text[start:end]
     share = sum(number not in text.openers for number in gone) / max(n - len(text.openers), 1)
-    return Damaged(written, tuple(touched), taken_of("removal", share))
+    return _damaged(written, touched, "removal", share)
 
 
 def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
@@ -417,7 +400,7 @@ def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
     displaced = sum(old != word for old, word in zip(words, new, strict=True))
     # a text whose two halves changed places has moved every word, and yet reads well
     share = (displaced / n + min(sum(parted) / (n - 1), 1.0)) / 2
-    return Damaged(written, tuple(touched), taken_of("jumble", share))
+    return _damaged(written, touched, "jumble", share)
 
 
 def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | None:
@@ -434,7 +417,7 @@ def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | Non
         changed = [folded[order[number]] != folded[number] for number in range(n)]
         if any(changed):
             written, touched = _put(text, text.objects, [names[number] for number in order], changed)
-            return Damaged(written, tuple(touched), taken_of("substitution", sum(changed) / n))
+            return _damaged(written, touched, "substitution", sum(changed) / n)
     return None
 
 
