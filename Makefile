@@ -182,7 +182,7 @@ train-embedded-published: $(VENV)/.installed ## train PR-MCS as published: DATA=
 		echo "make train-embedded-published DATA=<folder with multi30k, flickr8k, xflickrco>" \
 			"PHOTOS=<folder of Flickr8k's photos>, after make train-embedded"; exit 2; }
 	$(BIN)/python -m weights.making.infometic --data $(DATA) --captions $(TRAINING)/captions.jsonl \
-		--photos $(PHOTOS) --windows 1 --beginnings 0 --out $(TRAINING)/pictured.jsonl \
+		--photos $(PHOTOS) --beginnings 0 --out $(TRAINING)/pictured.jsonl \
 		--most en:30000 de:10000 fr:10000 cs:10000 ar:10000 es:5000 ja:5000
 	$(OFFLINE) $(BIN)/python -m training.pr_mcs --config training/configs/pr_mcs.yaml --base $(PR_MCS_BASE) \
 		--logit_scale 30 --data $(TRAINING)/pictured.jsonl --image_dir $(PHOTOS) \

@@ -14,7 +14,6 @@ and counts.
 from __future__ import annotations
 
 import random
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,8 +28,8 @@ from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import generate
-from weights.making.held_out import TESTED, held_out_photos
-from weights.making.jsonl import require_settings, write_lines, write_sources
+from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
+from weights.making.jsonl import write_lines, write_sources
 from weights.making.package_texts import SOURCES, TEST, read_texts
 
 MULTI30K = ("en", "de", "fr", "cs")
@@ -39,7 +38,6 @@ XFLICKRCO = {
     "ja": ("train_1500", "train_200x5"),
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
-_COCO = re.compile(r"COCO_(?:train|val|test)20\d\d_(\d+)")
 # Sources whose ids begin with the file of a photo.
 _OF_FILES = (
     "coco-cn-extension",
@@ -81,15 +79,14 @@ class Settings:
         out: File to write.
         package_texts: Number of texts of the packages per language, as language:number.
         grammar: Number of captions of the grammar per language.
-        seed: Seed for all random draws.
 
     Raises:
-        InputError: a setting is missing or out of range.
+        InputError: a setting is out of range.
     """
 
-    data: str = ""
-    texts: str = ""
-    out: str = ""
+    data: str
+    texts: str
+    out: str
     package_texts: list[str] = field(
         default_factory=lambda: (
             "en:40000 de:30000 fr:30000 cs:24000 ja:60000 es:60000 zh:68000 ru:50000 pt:200000 it:80000 "
@@ -102,10 +99,8 @@ class Settings:
             "pl:4000 tr:8000 ar:3000 ko:3500"
         ).split()
     )
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        require_settings(self, "data", "texts", "out")
         for name in ("package_texts", "grammar"):
             language_counts(getattr(self, name), name)
 
@@ -120,39 +115,26 @@ class Text(NamedTuple):
     nouns: tuple[tuple[int, int], ...] | None = None
 
 
-def short_name(image: str | int) -> str:
-    """An image's id without the suffix and secret that data sets spell differently.
-
-    >>> short_name("1000268201_693b08cb0e.jpg"), short_name(1000268201)
-    ('1000268201', '1000268201')
-    >>> short_name("COCO_val2014_000000398076.jpg#657409"), short_name(398076)
-    ('398076', '398076')
-    """
-    coco = _COCO.match(str(image))
-    return str(int(coco.group(1))) if coco else str(image).split("_")[0].split(".")[0]
+def held_out(data: Path) -> Collection[Photo]:
+    """Photos of the sets `TESTED`: no training caption of any language describes them."""
+    return held_out_photos(data, sets=TESTED).sets
 
 
-def held_out(data: Path) -> frozenset[str]:
-    """Photos of the sets `TESTED`, by `short_name`: no training caption of any language describes them."""
-    return frozenset(str(photo.number) for photo in held_out_photos(data, sets=TESTED).sets)
-
-
-def photo_captions(data: Path, held: Collection[str]) -> Iterator[Text]:
+def photo_captions(data: Path, held: Collection[Photo]) -> Iterator[Text]:
     """Captions of photos in the training splits, without photos that are held out."""
-    found = list(training_captions(data))
-    english: dict[str, list[str]] = defaultdict(list)
-    for _, image, language, caption in found:
+    found = [(source, photo_of(image), *rest) for source, image, *rest in training_captions(data)]
+    english: dict[Photo | None, list[str]] = defaultdict(list)
+    for _, photo, language, caption in found:
         if language == "en":
-            english[short_name(image)].append(caption)
+            english[photo].append(caption)
     seen = set()
-    for source, image, language, caption in found:
-        photo = short_name(image)
-        if photo in held or (language, caption) in seen:
+    for source, photo, language, caption in found:
+        if photo is None or photo in held or (language, caption) in seen:
             continue
         seen.add((language, caption))
         # a caption does not stand in for its own photo, if there is another
         stand_in = next((text for text in english[photo] if text != caption), caption)
-        yield Text(caption, language, f"{source}/{photo}", stand_in)
+        yield Text(caption, language, f"{source}/{photo.number}", stand_in)
 
 
 def training_captions(
@@ -178,13 +160,13 @@ def training_captions(
 def package_captions(
     folder: Path,
     counts: dict[str, int],
-    photos: Mapping[str, str],
-    held: Collection[str],
+    photos: Sequence[Photo | None],
+    held: Collection[Photo],
     chance: random.Random,
 ) -> Iterator[Text]:
     """Random texts of `package_texts`: some names of emoji, then descriptions of pictures, then sentences.
 
-    `photos` maps row numbers in Multi30k's validation split to its photos, for Dutch descriptions.
+    `photos` are those of Multi30k's validation split, for Dutch descriptions.
     """
     english: dict[str, str] = {}
     for row in _rows(folder, "en"):
@@ -207,20 +189,20 @@ def package_captions(
             yield Text(row["text"], language, f"{row['source']}/{row['id']}", stand_in)
 
 
-def _described(row_id: str, photos: Mapping[str, str]) -> str:
-    """The photo that a text of the packages describes; "" for none."""
+def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
+    """The photo that a text of the packages describes; None for none."""
     source, _, name = row_id.partition("/")
     if source in _OF_FILES:
-        return short_name(name)
+        return photo_of(name)
     if source == "jsts":
-        return name.partition("-")[0]  # COCO's number, as short_name has it
-    return photos[name.split("-")[1]] if source == "dutch-descriptions" else ""
+        return Photo("coco", int(name.partition("-")[0]))
+    return photos[int(name.split("-")[1])] if source == "dutch-descriptions" else None
 
 
-def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
+def grammar_captions(counts: dict[str, int]) -> Iterator[Text]:
     """Captions of the grammar, each with its English version."""
     languages = sorted({"en", *counts})
-    for number, scene in enumerate(generate(max(counts.values(), default=0), languages, seed)):
+    for number, scene in enumerate(generate(max(counts.values(), default=0), languages)):
         for language, most in counts.items():
             if number < most:
                 caption = scene[language]
@@ -229,7 +211,7 @@ def grammar_captions(counts: dict[str, int], seed: int) -> Iterator[Text]:
 
 def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of captions."""
-    data, chance = Path(settings.data), random.Random(settings.seed)
+    data, chance = Path(settings.data), random.Random(0)
     packages = language_counts(settings.package_texts, "package_texts")
     grammar = language_counts(settings.grammar, "grammar")
     photos: dict[str, list[Text]] = defaultdict(list)
@@ -241,9 +223,9 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
         chance.shuffle(found)
         texts += found
     validation = _references("multi30k", "en", "validation", data)
-    numbered = {str(number): short_name(image) for number, (image, _) in enumerate(validation)}
+    numbered = [photo_of(image) for image, _ in validation]
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
-    texts += grammar_captions(grammar, settings.seed)
+    texts += grammar_captions(grammar)
     nouns = _nouns(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -23,7 +23,6 @@ from typing import Literal, NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos
 from capscore.benchmarks.data.load import load_benchmark
-from capscore.errors import InputError
 
 _COCO = re.compile(r"COCO_(train|val|test)(20\d\d)_(\d+)", re.IGNORECASE)
 # COCO's names since 2017; the folder tells the split
@@ -90,14 +89,11 @@ def coco_split(name: str) -> str:
     return {"val": "val2014", "test": "test2017"}.get(coco[1] or "", "") if coco else ""
 
 
-class HeldOutSet(NamedTuple):
-    """A set of photos that is measured on: name, and folder of the official files → photos' file names."""
-
-    name: str
-    read: Callable[[Path], Iterable[str]]
+# Folder of the official files → names of a set's photos.
+Names = Callable[[Path], Iterable[str]]
 
 
-def _list(file: str) -> Callable[[Path], Iterable[str]]:
+def _list(file: str) -> Names:
     return lambda data: listed_photos(AnnotationSource(data / "flickr8k" / file))
 
 
@@ -105,38 +101,37 @@ def _images(data: Path) -> Iterable[str]:
     return (path.name for path in (data / "flickr8k" / "images").glob("*.jpg"))
 
 
-def _benchmark(slug: str, config: str | None, *splits: str) -> Callable[[Path], Iterable[str]]:
+def _benchmark(slug: str, config: str | None, *splits: str) -> Names:
     def read(data: Path) -> Iterator[str]:
         for split in splits:
-            yield from load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)[
-                "image_id"
-            ]
+            rows = load_benchmark(slug, config, split=split, data_dir=data / slug, images=False)
+            yield from rows["image_id"]
 
     return read
 
 
 # What is measured on by everything that ships.
-TESTED = (
-    HeldOutSet("Multi30k, test splits", _benchmark("multi30k", "en", *MULTI30K_TESTS)),
-    HeldOutSet("xFlickr&CO, test split", _benchmark("xflickrco", "en", "test")),
-    HeldOutSet("Flickr8k, test split", _list("Flickr_8k.testImages.txt")),
-    HeldOutSet("Flickr8k-Expert", _list("ExpertAnnotations.txt")),
-    HeldOutSet("Flickr8k-CF", _list("CrowdFlowerAnnotations.txt")),
-    HeldOutSet("the photos in flickr8k/images", _images),
-)
+TESTED: Mapping[str, Names] = {
+    "Multi30k, test splits": _benchmark("multi30k", "en", *MULTI30K_TESTS),
+    "xFlickr&CO, test split": _benchmark("xflickrco", "en", "test"),
+    "Flickr8k, test split": _list("Flickr_8k.testImages.txt"),
+    "Flickr8k-Expert": _list("ExpertAnnotations.txt"),
+    "Flickr8k-CF": _list("CrowdFlowerAnnotations.txt"),
+    "the photos in flickr8k/images": _images,
+}
 # With these, every set of rated or tested photos whose numbers are known.
-SETS = (
-    *TESTED,
-    HeldOutSet("Flickr8k, development split", _list("Flickr_8k.devImages.txt")),
-    HeldOutSet("Multi30k, validation split", _benchmark("multi30k", "en", "validation")),
-    HeldOutSet("Composite", _benchmark("composite", "all", "test")),
-    HeldOutSet("VICR", _benchmark("vicr", None, "train", "validation", "test")),
-    HeldOutSet("THumB", _benchmark("thumb", None, "test")),
-    HeldOutSet("CapEval1k", _benchmark("capeval1k", None, "test")),
-    HeldOutSet("Pascal-50S", _benchmark("pascal50s", None, "test")),
-    HeldOutSet("VALSE", _benchmark("valse", None, "test")),
-    HeldOutSet("XVNLI", _benchmark("xvnli", "en", "test")),
-)
+SETS: Mapping[str, Names] = {
+    **TESTED,
+    "Flickr8k, development split": _list("Flickr_8k.devImages.txt"),
+    "Multi30k, validation split": _benchmark("multi30k", "en", "validation"),
+    "Composite": _benchmark("composite", "all", "test"),
+    "VICR": _benchmark("vicr", None, "train", "validation", "test"),
+    "THumB": _benchmark("thumb", None, "test"),
+    "CapEval1k": _benchmark("capeval1k", None, "test"),
+    "Pascal-50S": _benchmark("pascal50s", None, "test"),
+    "VALSE": _benchmark("valse", None, "test"),
+    "XVNLI": _benchmark("xvnli", "en", "test"),
+}
 
 
 @dataclass(frozen=True)
@@ -167,19 +162,10 @@ class HeldOut:
             return ""
         return "nothing shows that it is in COCO train2014, not in val2014"
 
-    def refuse(self, photo: Photo, name: str, source: str, row: int) -> None:
-        """Raise InputError if the photo of a training row of a source is held out; names photo and sets."""
-        if reason := self.reason(photo, name):
-            said = f"{photo} ({name}) may not be trained on: {reason}. Remove the row"
-            raise InputError(said, row=row, field=source)
-
-    def counts(self) -> dict[str, int]:
-        """Number of photos per set, in the order of the sets."""
-        return dict(Counter(name for names in self.sets.values() for name in names))
-
     def statement(self) -> str:
         """What was held out, for a card."""
-        listed = ", ".join(f"{name} ({n:,})" for name, n in self.counts().items() if name != VAL2014)
+        counts = Counter(name for names in self.sets.values() for name in names if name != VAL2014)
+        listed = ", ".join(f"{name} ({n:,})" for name, n in counts.items())
         return (
             "every photo, by its number, in whatever data set or language it turns up, of these sets: "
             f"{listed}; and all of {VAL2014}: a photo of COCO was taken only where a file name or COCO's own "
@@ -187,7 +173,7 @@ class HeldOut:
         )
 
 
-def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOutSet] = SETS) -> HeldOut:
+def held_out_photos(data: Path, names: Iterable[str] = (), sets: Mapping[str, Names] = SETS) -> HeldOut:
     """Read which photos are held out.
 
     Args:
@@ -205,11 +191,11 @@ def held_out_photos(data: Path, names: Iterable[str] = (), sets: Sequence[HeldOu
         elif split:
             found.setdefault(photo, {})[f"COCO {split}"] = None
 
-    for part in sets:
-        for name in part.read(data):
+    for title, read in sets.items():
+        for name in read(data):
             photo = photo_of(name)
             if photo is not None:  # a benchmark may have photos of other collections
-                found.setdefault(photo, {})[part.name] = None
+                found.setdefault(photo, {})[title] = None
                 learn_split(name, photo)
     for name in names:
         if (photo := photo_of(name)) is not None:

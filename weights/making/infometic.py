@@ -4,10 +4,9 @@
 
 In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
 `training.infometic` of image, caption, language, `boxes` (some windows of the photo, the same for all its
-captions) and `id`. Some captions have a second row with
-their beginning, which says less about the photo. Photos that are used in measurements are left out
-(`weights.making.captions.HELD_OUT`). For the card, `rows.jsonl.sources.json` lists the origins of the rows
-with licences and counts.
+captions) and `id`. Some captions have a second row with their beginning, which says less about the photo.
+Photos that are used in measurements are left out (`weights.making.captions.HELD_OUT`). For the card,
+`rows.jsonl.sources.json` lists the origins of the rows with licences and counts.
 """
 
 from __future__ import annotations
@@ -25,11 +24,14 @@ from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
-from weights.making.captions import HELD_OUT, describe, held_out, short_name
-from weights.making.jsonl import read_lines, require_settings, with_texts, write_lines, write_sources
+from weights.making.captions import HELD_OUT, describe, held_out
+from weights.making.held_out import Photo, photo_of
+from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
+# Photos take longer to embed than all captions: the first by name, and windows of each.
+MAX_PHOTOS, WINDOWS = 3800, 6
 # Languages without prepositions or similar words: a beginning may end anywhere.
 _NO_PREPOSITIONS = ("ja", "zh")
 
@@ -44,35 +46,25 @@ class Settings:
         photos: Folder of Flickr8k's photos.
         out: File to write.
         most: Most captions per language, as language:number; languages that are not named have none.
-        most_photos: Most photos, the first by name; they take longer to embed than all captions.
-        windows: Number of windows per photo.
         beginnings: Share of the captions whose beginning is a row as well.
-        seed: Seed for all random draws.
 
     Raises:
-        InputError: a setting is missing or out of range.
+        InputError: a setting is out of range.
     """
 
-    data: str = ""
-    captions: str = ""
-    photos: str = ""
-    out: str = ""
+    data: str
+    captions: str
+    photos: str
+    out: str
     most: list[str] = field(
         default_factory=lambda: (
             "en:14000 zh:7000 de:5000 fr:5000 pt:5000 ar:3000 cs:2000 ja:1000 es:500".split()
         )
     )
-    most_photos: int = 3800
-    windows: int = 6
     beginnings: float = 0.2
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        require_settings(self, "data", "captions", "photos", "out")
         language_counts(self.most, "most")
-        for name in ("windows", "most_photos"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{getattr(self, name)!r}: expected at least 1", field=name)
         if not 0 <= self.beginnings <= 1:
             raise InputError(f"{self.beginnings!r}: expected a share from 0 to 1", field="beginnings")
 
@@ -86,27 +78,27 @@ class PhotoCaption(NamedTuple):
     photo: str
 
 
-def photo_files(folder: Path) -> dict[str, Path]:
-    """The photos of a folder by `short_name`."""
-    files = {short_name(path.name): path for path in sorted(folder.glob("*.jpg"))}
+def photo_files(folder: Path) -> dict[Photo, Path]:
+    """The photos of a folder whose names have a number."""
+    files = {photo: path for path in sorted(folder.glob("*.jpg")) if (photo := photo_of(path.name))}
     if not files:
         raise InputError(f"{folder} has no photo (*.jpg); expected those of Flickr8k", field="photos")
     return files
 
 
 def captions_of_photos(
-    rows: Iterable[Mapping[str, Any]], files: Mapping[str, Path]
+    rows: Iterable[Mapping[str, Any]], files: Mapping[Photo, Path]
 ) -> Iterator[PhotoCaption]:
     """The rows of `weights.making.captions` that caption one of the photos; each caption once."""
     seen = set()
     for row in rows:
         caption = row["caption"]
         source = row["id"].partition("/")[0]
-        path = files.get(short_name(row["id"].rpartition("/")[2].partition("#")[0]))
+        photo = photo_of(row["id"].rpartition("/")[2])
         key = (row["language"], caption.casefold())
-        if source in OF_PHOTOS and path is not None and key not in seen:
+        if source in OF_PHOTOS and photo in files and key not in seen:
             seen.add(key)
-            yield PhotoCaption(caption, row["language"], source, path.name)
+            yield PhotoCaption(caption, row["language"], source, files[photo].name)
 
 
 def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance: random.Random) -> str:
@@ -132,26 +124,26 @@ def beginning(caption: str, language: str, words: Sequence[CaptionWord], chance:
     return caption[: words[chance.choice(ends) - 1].end] if ends else ""
 
 
-def photo_windows(path: Path, most: int, seed: int) -> list[list[float]]:
-    """Some windows of a photo, drawn by its name and the seed; never the whole photo."""
+def photo_windows(path: Path) -> list[list[float]]:
+    """Some windows of a photo, drawn by its name; never the whole photo."""
     try:
         boxes = windows(load_image(path).size)[1:]
     except ImageError as error:
         raise InputError(error.message, field="photos") from None
-    chosen = random.Random(f"{seed} {path.name}").sample(range(len(boxes)), min(most, len(boxes)))
+    chosen = random.Random(f"0 {path.name}").sample(range(len(boxes)), min(WINDOWS, len(boxes)))
     return boxes[sorted(chosen)].tolist()
 
 
-def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
-    """Write the file; returns (language, source) → number of rows."""
-    chance = random.Random(settings.seed)
+def write_rows(settings: Settings) -> dict[str, Counter[str]]:
+    """Write the file; returns language → source → number of rows."""
+    chance = random.Random(0)
     files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
     files = {name: path for name, path in files.items() if name not in held}
-    found: dict[str, list[PhotoCaption]] = defaultdict(list)
     cells = ("id", "language", "caption")
     rows = read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
     captions = list(captions_of_photos(rows, files))
-    kept = set(sorted({caption.photo for caption in captions})[: settings.most_photos])
+    found: dict[str, list[PhotoCaption]] = defaultdict(list)
+    kept = set(sorted({caption.photo for caption in captions})[:MAX_PHOTOS])
     for caption in captions:
         if caption.photo in kept:
             found[caption.language].append(caption)
@@ -165,32 +157,29 @@ def write_rows(settings: Settings) -> Counter[tuple[str, str]]:
         )
     everything = [*chosen, *_beginnings(chosen, settings.beginnings, chance)]
     chance.shuffle(everything)
-    boxes = {
-        photo: photo_windows(Path(settings.photos) / photo, settings.windows, settings.seed)
-        for photo in dict.fromkeys(caption.photo for caption in everything)
-    }
+    photos = dict.fromkeys(caption.photo for caption in everything)
+    boxes = {photo: photo_windows(Path(settings.photos) / photo) for photo in photos}
     lines = [
         {
             "image": item.photo,
             "caption": item.caption,
             "language": item.language,
             "boxes": boxes[item.photo],
-            "id": f"{item.source}/{short_name(item.photo)}",
+            "id": f"{item.source}/{photo_of(item.photo).number}",
         }
         for item in everything
     ]
     write_lines(settings.out, lines)
-    counts = Counter((item.language, item.source) for item in everything)
-    of_language: dict[str, Counter[str]] = defaultdict(Counter)
-    for (language, source), n in counts.items():
-        of_language[language][source] += n
-    photos = {
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in everything:
+        counts[item.language][item.source] += 1
+    flickr8k = {
         "name": "Flickr8k, photos of the training and validation splits",
         "license": "for research only",
         "url": "https://doi.org/10.1613/jair.3994",
         "rows": len(boxes),
     }
-    write_sources(settings.out, [photos, *describe(of_language)], HELD_OUT)
+    write_sources(settings.out, [flickr8k, *describe(counts)], HELD_OUT)
     return counts
 
 
@@ -210,8 +199,8 @@ def _beginnings(chosen: Sequence[PhotoCaption], share: float, chance: random.Ran
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
     counts = write_rows(parse(Settings, argv, __doc__ or ""))
-    for (language, source), n in sorted(counts.items()):
-        print(f"{language} {source}  {n:,}")
+    for language, sources in sorted(counts.items()):
+        print(f"{language}: {', '.join(f'{name} {n:,}' for name, n in sources.most_common())}")
 
 
 if __name__ == "__main__":

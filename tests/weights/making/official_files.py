@@ -22,7 +22,7 @@ from tests.datasets_scripts.official import (
     write_lines,
     xvnli,
 )
-from weights.making.captions import short_name
+from weights.making.held_out import photo_of
 
 SAYS = {
     "en": "A dog lies beside sign {}.",
@@ -81,7 +81,7 @@ def write_captions(folder: Path) -> Path:
         write_lines(folder / "multi30k" / "image_splits" / f"{split}.txt", photos)
         for language in ("en", "de", "fr", "cs"):
             if language != "cs" or "2017" not in split:
-                captions = "".join(f"{SAYS[language].format(short_name(photo))}\n" for photo in photos)
+                captions = "".join(f"{SAYS[language].format(photo_of(photo).number)}\n" for photo in photos)
                 path = folder / "multi30k" / f"{split}.{language}.gz"
                 path.write_bytes(gzip.compress(captions.encode()))
     flickr8k = folder / "flickr8k"
@@ -94,7 +94,8 @@ def write_captions(folder: Path) -> Path:
     (flickr8k / "images" / "702_ee.jpg").write_bytes(b"")
     # 710 is of the development split; one name in the official file is odd like the last
     photos = [
-        (photo, short_name(photo)) for photo in (*FLICKR8K_TRAIN, "703_ff.jpg", "710_hh.jpg", "222_ii.jpg.1")
+        (photo, photo_of(photo).number)
+        for photo in (*FLICKR8K_TRAIN, "703_ff.jpg", "710_hh.jpg", "222_ii.jpg.1")
     ]
     tokens = (
         (f"{photo}#0\tA brown dog rests near sign {n} .", f"{photo}#1\t{SAYS['en'].format(n)}")
@@ -104,7 +105,7 @@ def write_captions(folder: Path) -> Path:
 
     def rows(language, photos, forms=1):
         for photo in photos:
-            texts = [SAYS[language].format(short_name(photo)) + "!" * form for form in range(forms)]
+            texts = [SAYS[language].format(photo_of(photo).number) + "!" * form for form in range(forms)]
             yield {"sentences": texts, "id": photo, "img_path": photo}
 
     for language in ("en", "de", "ja", "es", "ru", "tr", "zh"):

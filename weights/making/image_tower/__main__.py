@@ -48,12 +48,9 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
     out = Path(settings.out).expanduser()
     rows, held = rows_of(settings)
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
-    for source in sorted({source for source, _ in (*rows.counts, *rows.left_out)}):
-        n, left = (
-            sum(n for (item, _), n in counts.items() if item == source)
-            for counts in (rows.counts, rows.left_out)
-        )
-        say(f"  {source}: {n:,} captions, {left:,} left out")
+    for source in sorted({*rows.left_out, *(source for source, _ in rows.counts)}):
+        n = sum(n for (item, _), n in rows.counts.items() if item == source)
+        say(f"  {source}: {n:,} captions, {rows.left_out[source]:,} left out")
     encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
     if not isinstance(encoder, SentenceEncoderBackbone):
         raise CapscoreError(

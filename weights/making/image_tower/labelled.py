@@ -80,7 +80,7 @@ def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Pho
     source = AnnotationSource(path)
     photo_of_file: dict[str, Photo] = {}
     captions = []
-    for number, row in enumerate(source.jsonl()):
+    for row in source.jsonl():
         file = row.identifier("file")
         if file not in photo_of_file:
             if not (photos / file).is_file():
@@ -89,7 +89,7 @@ def labelled_captions(path: Path, photos: Path) -> tuple[list[Caption], dict[Pho
             digest = content_key(photos / file).rpartition(":")[2]
             photo_of_file[file] = Photo(LABELLED, int(digest[:15], 16))
         text, language = stated_caption(row)
-        captions.append(Caption(photo_of_file[file], file, language, text, path.name, number))
+        captions.append(Caption(photo_of_file[file], file, language, text, path.name))
     files: dict[Photo, str] = {}
     for file, photo in photo_of_file.items():
         files.setdefault(photo, file)

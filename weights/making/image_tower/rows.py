@@ -4,8 +4,7 @@ Captions of one photo come together by its number: Flickr8k's in English, Flickr
 Multi30k's and xFlickr&CO's, and those of COCO's photos. Photos whose pixels are not there give rows of
 captions alone, for the text side.
 
-Official files have photos that are held out among their rows: these are left out and counted. A file of
-captions that somebody made for the training should have none: there, one is an error that names it.
+Photos that are held out are left out of every source, and counted.
 """
 
 from __future__ import annotations
@@ -43,9 +42,6 @@ class Caption(NamedTuple):
     language: str
     text: str
     source: str
-    # 0-based row in a file that was made for the training, where a photo that is held out is an error; None
-    # for an official source, where it is left out
-    row: int | None = None
 
 
 class PhotoRow(NamedTuple):
@@ -65,7 +61,7 @@ class TrainingRows:
     photos: list[PhotoRow]  # with pixels
     texts: list[PhotoRow]  # without pixels, two captions or more
     counts: Counter[tuple[str, str]]  # (source, language) of captions
-    left_out: Counter[tuple[str, str]]  # (source, reason) of captions of photos that are held out
+    left_out: Counter[str]  # source of captions of photos that are held out
 
     @property
     def languages(self) -> list[str]:
@@ -167,10 +163,10 @@ def coco_captions(path: Path) -> Iterator[Caption]:
                 text = annotation.caption("caption")
                 yield Caption(photo, image.identifier("file_name"), "en", text, COCO)
         return
-    for number, row in enumerate(source.jsonl()):
+    for row in source.jsonl():
         photo = Photo("coco", row.integer("photo"))
         text, language = stated_caption(row)
-        yield Caption(photo, f"photo {photo.number}", language, text, path.name, number)
+        yield Caption(photo, f"photo {photo.number}", language, text, path.name)
 
 
 def stated_caption(row: Row) -> tuple[str, str]:
@@ -187,19 +183,15 @@ def training_rows(
 ) -> TrainingRows:
     """Captions and photos → rows, without what is held out.
 
-    Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption, or a file made
-    for the training has one of a photo held out.
+    Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption.
     """
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}
-    left_out: Counter[tuple[str, str]] = Counter()
+    left_out: Counter[str] = Counter()
     for caption in captions:
-        photo = caption.photo
-        if reason := held.reason(photo, caption.name):
-            if caption.row is not None and photo in held.sets:
-                held.refuse(photo, caption.name, caption.source, caption.row)
-            left_out[caption.source, reason] += 1
+        if held.reason(caption.photo, caption.name):
+            left_out[caption.source] += 1
         else:
-            of_language = found.setdefault(photo, {}).setdefault(caption.language, {})
+            of_language = found.setdefault(caption.photo, {}).setdefault(caption.language, {})
             of_language.setdefault(caption.text.casefold(), caption)
     seen, texts = [], []
     for photo, own in sorted(found.items()):

