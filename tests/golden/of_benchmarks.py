@@ -81,6 +81,17 @@ for _slug in sorted(benchmark_slugs()):
         return found
 
 
+for _slug in sorted(benchmark_slugs()):
+
+    @case(f"benchmarks/check_{_slug}")
+    def _(place: Place, slug: str = _slug) -> Any:
+        """What `data check` finds, for the configurations that the tiny files have."""
+        official = place.benchmark(slug)
+        configs = list(dict.fromkeys(config for config, _ in official.ROWS))[:3]
+        options = [option for config in configs for option in ("--config", config)]
+        return place.capscore("data", "check", slug, "--data-dir", slug, *options, "--json")
+
+
 for _slug, _configs in MEASURED.items():
     for _config in _configs:
 
