@@ -27,6 +27,7 @@ from training.engine.model_card import RECIPES, read_card
 from training.engine.recipe import RecipeSettings
 
 from .backbones.loopback_hub import logged_in
+from .backbones.tiny_transformers import write_encoder
 from .laws import every
 from .training.caption_file import write_captions
 from .training.rated_files import write_lines, write_rated
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 class Tried:
     """How a recipe is tried: its settings, where its weights are, how they load."""
 
-    files: Callable[[Path], dict[str, list[str]]]
+    files: Callable[[Path], dict[str, Any]]
     options: dict[str, Any] = field(default_factory=dict)
     base: str = "base"
     settings: str = "Settings"
@@ -55,10 +56,11 @@ def rated(folder: Path) -> dict[str, list[str]]:
     return {"data": [str(shown)], "ratings": [str(ratings)]}
 
 
-def parallel(folder: Path) -> dict[str, list[str]]:
+def parallel(folder: Path) -> dict[str, Any]:
     words = {"dog": "Hund", "cat": "Katze", "boy": "Junge", "girl": "Mädchen"}
     rows = [{"en": f"a {a} and a {b}", "de": f"{words[a]} und {words[b]}"} for a in words for b in words]
-    return {"data": [str(write_lines(folder / "rows.jsonl", rows))]}
+    student = write_encoder(folder / "encoder")
+    return {"data": [str(write_lines(folder / "rows.jsonl", rows))], "student": student}
 
 
 def regions(folder: Path) -> dict[str, list[str]]:
@@ -86,7 +88,7 @@ TRIED = {
     ),
     "teacher_learning": Tried(
         parallel,
-        {"student": "scratch", "layers": 1, "width": 16, "heads": 2, "vocabulary": 60, "batch_size": 8},
+        {"batch_size": 8},
         base="teacher",
         settings="TeacherLearning",
         weights="student",

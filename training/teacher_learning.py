@@ -2,10 +2,9 @@
 
     python -m training.teacher_learning --config training/configs/teacher_learning.yaml
 
-In: parallel text, the text tower of any backbone as teacher, and as student an encoder of transformers, or
-the size of a new one. Out, in the folder of the run: `student/` with a card, which `capscore.load("mcs",
-backbone=…)` takes and which works with the teacher's image tower; log and checkpoints; `teacher/` with the
-teacher's embeddings.
+In: parallel text, the text tower of any backbone as teacher, and an encoder of transformers as student. Out,
+in the folder of the run: `student/` with a card, which `capscore.load("mcs", backbone=…)` takes and which
+works with the teacher's image tower; log and checkpoints; `teacher/` with the teacher's embeddings.
 
 The method is that of Kim et al. 2023 (§3.1 and Appendix A), after Carlsson et al. 2022: student s, teacher t,
 N sentences, L = 1/N Σ (t − s)². The teacher is not changed.
@@ -28,7 +27,7 @@ from training.engine.loop import RunResult, run
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import command_of, compute_of, own_settings, shown_settings, write_settings
-from training.engine.student import SCRATCH, StudentSettings, make_student
+from training.engine.student import StudentSettings, make_student
 from training.engine.student_losses import evaluation, examples_of, squared_distance
 from training.engine.teacher_embeddings import teacher_embeddings
 
@@ -117,7 +116,7 @@ def train(settings: TeacherLearning) -> RunResult:
     del teacher
     english = settings.with_english
     learned = [*languages, ENGLISH] if english else languages
-    student = make_student(settings, text, dim=dim, teacher=name, languages=learned).train()
+    student = make_student(settings, dim=dim, teacher=name, languages=learned).train()
     rows = ShuffledBatches(
         examples_of(text, number, with_english=english), settings.batch_size, settings.seed
     )
@@ -175,7 +174,7 @@ def _write_card(
     card = ModelCard(
         name=settings.name or folder.resolve().parent.name,
         recipe=RECIPE,
-        base="a new encoder" if settings.student == SCRATCH else settings.student,
+        base=settings.student,
         languages=sorted(student.languages or ()),
         license=settings.license,
         command=command_of(RECIPE),

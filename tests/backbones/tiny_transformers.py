@@ -345,6 +345,15 @@ def tiny_encoder(folder: Path, kind: str = "xlm-roberta") -> nn.Module:
     return randomise(AutoModel.from_config(AutoConfig.for_model(kind, **settings)))
 
 
+def write_encoder(folder: Path, kind: str = "xlm-roberta") -> str:
+    """An untrained encoder with its tokenizer, as the Hub has them; returns the folder."""
+    encoder = tiny_encoder(folder, kind)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        type(encoder)(encoder.config).save_pretrained(folder)
+    return str(folder)
+
+
 def write_multilingual_clip(folder: Path, *, dim: int = DIM, pickled: bool = True) -> Path:
     """An M-CLIP text tower; `pickled` as the published ones are. Its tiny encoder's config is beside it."""
     from safetensors.torch import save_file
