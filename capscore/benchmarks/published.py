@@ -70,6 +70,12 @@ class Published:
         """The value in capscore's unit: percentages divided by 100, all others unchanged."""
         return round(self.value / 100, 8) if self.unit == "percent" else self.value
 
+    def to_dict(self) -> dict[str, Any]:
+        """What stands beside a measured value, ready for JSON."""
+        names = ("kind", "metric", "backbone", "setting", "note")
+        own = {name: getattr(self, name) for name in names}
+        return {"value": self.measured_unit, **own, "source": self.citation}
+
 
 @dataclass(frozen=True)
 class Source:

@@ -77,19 +77,9 @@ class MetricResult:
         """Ready for JSON."""
         statistics = []
         for name, value, interval, n in self.outcome.statistics:
-            published = [
-                {
-                    "value": entry.measured_unit,
-                    "difference": None if value is None else value - entry.measured_unit,
-                    "kind": entry.kind,
-                    "metric": entry.metric,
-                    "backbone": entry.backbone,
-                    "setting": entry.setting,
-                    "source": entry.citation,
-                    "note": entry.note,
-                }
-                for entry in self.published.get(name, [])
-            ]
+            published = [entry.to_dict() for entry in self.published.get(name, [])]
+            for entry in published:
+                entry["difference"] = None if value is None else value - entry["value"]
             ends = None if interval is None else list(interval)
             statistics.append(
                 {"name": name, "measured": value, "interval": ends, "n": n, "published": published}

@@ -23,7 +23,6 @@ from ..metrics.base import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
-from .protocols.results import notes_by_config
 from .run import heard, images_for, read_benchmark, scored_by
 from .tasks import TaskOptions, check_captioned
 
@@ -171,7 +170,7 @@ def run_systems(
         languages.append(_Language(code, run.name, _common_photos(code, run.name, rows, read, common_rows)))
         n, n_all = len(languages[-1].photos), len({row["image_id"] for _, row in rows})
         notes += [f"{code}: {n:,} of {n_all:,} photos, those that all have"] if n < n_all else []
-    notes = [*notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes]
+    notes = [*_notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes]
     measured: dict[str, dict[str, SystemComparison]] = {}
     signatures: dict[str, str] = {}
     for name, make in metrics.items():
@@ -374,3 +373,11 @@ def _joined(signatures: Sequence[str]) -> str:
         values = list(dict.fromkeys(settings.get(key, "none") for _, settings in read))
         joined[key] = values[0] if len(values) == 1 else "+".join(values) if key == "lang" else "var"
     return format_signature(read[0][0], joined)
+
+
+def _notes_by_config(notes: Sequence[tuple[str, str]]) -> list[str]:
+    """Notes of configurations, those that say the same of several as one: "x (de, fr, test) is short"."""
+    found: dict[str, list[str]] = {}
+    for config, note in notes:
+        found.setdefault(note.replace(f"({config},", "({},"), []).append(config)
+    return [note.replace("({},", f"({', '.join(configs)},") for note, configs in found.items()]

@@ -81,7 +81,6 @@ def _(place: Place) -> Any:
     found = marvl(left, right, labels, captions, ids, bootstrap=100)
     return {
         "caption": told(found),
-        "irregular": found.details["irregular"],
         "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
     }
 

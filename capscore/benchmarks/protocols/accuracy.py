@@ -6,14 +6,13 @@ never a win; ties are counted apart.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import InputError
-from ...statistics.bootstrap import Sampling, bootstrap_intervals
+from ...statistics.bootstrap import Sampling
 from ...statistics.columns import (
     Column,
     flag_column,
@@ -24,7 +23,7 @@ from ...statistics.columns import (
     present_rows,
     units_of,
 )
-from .results import ProtocolResult, Statistic, counted, ends
+from .results import ProtocolResult, Statistic, counted, estimates
 
 # two correct human captions; two human captions, one of another photo; human and machine; two machines
 PASCAL50S_CATEGORIES = ("HC", "HI", "HM", "MM")
@@ -41,6 +40,7 @@ VALSE_PHENOMENA = {
 }
 VALSE_PIECES = tuple(piece for pieces in VALSE_PHENOMENA.values() for piece in pieces)
 XVNLI_LABELS = ("entailment", "neutral", "contradiction")
+_EXPERIMENTS = {f"experiment_{number}": f"accuracy_{number}" for number in (1, 2, 3)}
 # the label in SNLI and its descendants where annotators did not agree
 UNLABELLED = "-"
 
@@ -222,7 +222,7 @@ def xvnli(
     total = int((2 * e * c + e * u + u * c + e * u * c).sum())
     numbers = _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept])
     sampling = (bootstrap, confidence, seed)
-    rows, ties, notes = _accuracies(numbers, _experiments(3), "image", sampling)
+    rows, ties, notes = _accuracies(numbers, _EXPERIMENTS, "image", sampling)
     compared = sum(row.n for row in rows)
     return ProtocolResult(
         tuple(rows),
@@ -267,8 +267,7 @@ def marvl(
     Returns:
         "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
         higher score of the true row's photos is above the lower score of the false row's. "accuracy_2": share
-        of groups in which that holds for all four. Details: "irregular", ids and numbers of true and false
-        rows of other groups; "ties", as in `pairwise_by_category`.
+        of groups in which that holds for all four. Details: "ties", as in `pairwise_by_category`.
 
     >>> result = marvl(
     ...     [0.9, 0.2, 0.4, 0.8, 0.5],
@@ -277,8 +276,8 @@ def marvl(
     ...     ["ein Hund", "ein Hund", "ein Hund", "ein Hund", "eine Katze"],
     ...     ["de-0", "de-1", "de-2", "de-3", "de-4"],
     ... )
-    >>> result.table(), result.details["irregular"]
-    ([('accuracy 1', 0.75, 4), ('accuracy 2', 0.0, 1)], [{'ids': ['de-4'], 'n_true': 1, 'n_false': 0}])
+    >>> result.table(), result.counts["irregular groups"]
+    ([('accuracy 1', 0.75, 4), ('accuracy 2', 0.0, 1)], 1)
     """
     left = number_column(left_scores, "left_scores")
     n = len(left)
@@ -289,42 +288,32 @@ def marvl(
     if len(names) < n:
         twice = int((np.bincount(codes) > 1).argmax())
         raise InputError(f"the id {names[twice]!r} occurs twice", field="ids")
-    numbers_of_ids = [re.search(r"[0-9]{1,18}$", str(names[code])) for code in codes]
-    order = np.lexsort((codes, np.array([int(number[0]) if number else 0 for number in numbers_of_ids])))
     present = present_rows(missing, left_scores=left, right_scores=right)
     n_true = np.bincount(group, weights=label).astype(np.int64)
     n_false = np.bincount(group) - n_true
     regular = (n_true == 2) & (n_false == 2)
 
-    by_label = order[np.lexsort((label[order], group[order]))]  # false, false, true, true
+    by_label = np.lexsort((label, group))  # false, false, true, true
     fours = by_label[regular[group[by_label]]].reshape(-1, 4)
     best, worst = np.maximum(left, right)[fours[:, 2:]], np.minimum(left, right)[fours[:, :2]]
     better, worse = np.broadcast_arrays(best[:, :, None], worst[:, None, :])
     numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
     sampling = (bootstrap, confidence, seed)
-    rows, ties, notes = _accuracies(numbers, _experiments(2), "group", sampling)
-    irregular: dict[int, dict[str, Any]] = {}
-    for row in order[~regular[group[order]]].tolist():
-        code = int(group[row])
-        counts = {"n_true": int(n_true[code]), "n_false": int(n_false[code])}
-        irregular.setdefault(code, {"ids": [], **counts})["ids"].append(names[codes[row]])
-    if irregular:
-        groups = counted(len(irregular), "group")
-        notes.insert(0, f"{groups} left out: not two true and two false rows; see `irregular` for their ids")
+    rows, ties, notes = _accuracies(numbers, dict([*_EXPERIMENTS.items()][:2]), "group", sampling)
+    n_irregular = int((~regular).sum())
+    if n_irregular:
+        what = counted(n_irregular, "group")
+        notes.insert(0, f"{what} left out: not two true and two false rows")
     lost = 5 * len(fours) - sum(row.n for row in rows)
     return ProtocolResult(
         tuple(rows),
-        {"rows": n, "groups": len(fours), "irregular groups": len(irregular), "left out": lost},
+        {"rows": n, "groups": len(fours), "irregular groups": n_irregular, "left out": lost},
         (*left_out(present, "rows"), *notes),
-        {"irregular": list(irregular.values()), "ties": ties},
+        {"ties": ties},
     )
 
 
 # ---- shares of wins ----
-
-
-def _experiments(n: int) -> dict[str, str]:
-    return {f"experiment_{number}": f"accuracy_{number}" for number in range(1, n + 1)}
 
 
 def _accuracies(
@@ -341,18 +330,17 @@ def _accuracies(
 
     labels = [*names, *(["the mean"] if n_mean else [])]
     size = {"n_units": numbers.shape[1], "n_rows": numbers[0].size}
-    intervals, notes = bootstrap_intervals(shares, labels, unit=unit, sampling=sampling, **size)
+    found, notes = estimates(shares, labels, unit=unit, sampling=sampling, **size)
     rows, ties = [], {}
-    for (label, name), (n, wins, tied) in zip(names.items(), numbers.sum(axis=1).T.tolist(), strict=True):
-        rows.append(Statistic(name, wins / n if n else None, ends(intervals.get(label)), n))
+    for (label, name), (n, _, tied) in zip(names.items(), numbers.sum(axis=1).T.tolist(), strict=True):
+        rows.append(Statistic(name, *found[label], n))
         ties[name] = tied
         if not n:
             notes.append(f"{label} has nothing to compare: no accuracy, and no mean over all")
         if tied and label != _POOLED:
             notes.append(f"{counted(tied, 'tie')} of scores in {label}, not counted as a win")
     if n_mean:
-        mean = _mean([row.value for row in rows[:n_mean]])
-        rows.append(Statistic("accuracy_mean", mean, ends(intervals.get("the mean")), rows[-1].n))
+        rows.append(Statistic("accuracy_mean", *found["the mean"], rows[-1].n))
     return rows, ties, notes
 
 

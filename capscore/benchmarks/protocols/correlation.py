@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
-from ...statistics.bootstrap import bootstrap_intervals
 from ...statistics.columns import (
     Column,
     group_codes,
     left_out,
-    means_by,
     number_column,
     present_rows,
     units_of,
 )
 from ...statistics.correlation import Correlations
-from .results import ProtocolResult, Statistic, ends
+from .results import ProtocolResult, Statistic, estimates
 
 RATINGS = ("precision", "recall", "total")
 
@@ -53,8 +47,7 @@ def thumb(
 
     Returns:
         "pearson_<rating>_without_human" (over the machines' captions), then "pearson_<rating>_with_human";
-        None where a side is constant. Details: "systems", name → "n" and mean "score", "precision", "recall",
-        "total".
+        None where a side is constant.
 
     >>> result = thumb(
     ...     scores=[0.1, 0.2, 0.4, 0.9],
@@ -63,8 +56,8 @@ def thumb(
     ...     total=[2, 3, 4, 5],
     ...     systems=["Up-Down", "Up-Down", "VinVL", "Human"],
     ... )
-    >>> round(result.value("pearson_total_without_human"), 3), result.details["systems"]["Up-Down"]["recall"]
-    (0.982, 2.5)
+    >>> round(result.value("pearson_total_without_human"), 3)
+    0.982
     """
     values = number_column(scores, "scores")
     n = len(values)
@@ -85,42 +78,25 @@ def thumb(
     def correlated(weights: np.ndarray) -> np.ndarray:
         return np.array([pair.values(["pearson"], weights)["pearson"] for pair in pairs.values()])
 
-    n_units = int(units.max(initial=-1)) + 1
-    found = correlated(np.ones((n_units, 1)))[:, 0].tolist() if pairs else []
-    r = {key: None if math.isnan(value) else value for key, value in zip(pairs, found, strict=True)}
-    size = {"n_units": n_units, "n_rows": len(pairs) * len(units)}
+    size = {"n_units": int(units.max(initial=-1)) + 1, "n_rows": len(pairs) * len(units)}
     sampling = (bootstrap, confidence, seed)
-    intervals, notes = bootstrap_intervals(correlated, list(pairs), unit=unit, sampling=sampling, **size)
+    found, notes = estimates(correlated, list(pairs), unit=unit, sampling=sampling, **size)
     statistics = []
     for subset, kept in subsets.items():
-        keys = {name: f"{name} {subset}" for name in RATINGS}
+        r = {f"{name} {subset}": found.get(f"{name} {subset}", (None, None)) for name in RATINGS}
         statistics += [
-            Statistic(f"pearson_{name}_{subset}", r.get(key), ends(intervals.get(key)), int(kept.sum()))
-            for name, key in keys.items()
+            Statistic(f"pearson_{key.replace(' ', '_')}", *pair, int(kept.sum())) for key, pair in r.items()
         ]
-        if undefined := [key for key in keys.values() if r.get(key) is None]:
+        if undefined := [key for key, (value, _) in r.items() if value is None]:
             notes.append(
                 f"no correlation of {', '.join(undefined)}: a side is constant, or there are no rows"
             )
     if machine.all():
         notes.append(f"no caption is by the system {human!r}: correlations with and without it are the same")
-    by_system = _means({"score": values, **ratings}, codes, names, present)
-    counts = {"captions": len(units), "human captions": int((~machine).sum()), "systems": len(by_system)}
+    n_systems, n_human = len(np.unique(codes[present])), int((~machine).sum())
+    counts = {"captions": len(units), "human captions": n_human, "systems": n_systems}
     return ProtocolResult(
         tuple(statistics),
         {**counts, "left out": int((~present).sum())},
         (*left_out(present, "captions"), *notes),
-        {"systems": by_system},
     )
-
-
-def _means(
-    columns: Mapping[str, np.ndarray], codes: np.ndarray, names: Sequence[Any], present: np.ndarray
-) -> dict[str, dict[str, Any]]:
-    """Number of captions and mean of each column, for each system that has any."""
-    means = {name: means_by(column[present], codes[present]).tolist() for name, column in columns.items()}
-    scored, sizes = np.unique(codes[present], return_counts=True)
-    return {
-        str(names[code]): {"n": int(size), **{name: column[index] for name, column in means.items()}}
-        for index, (code, size) in enumerate(zip(scored, sizes, strict=True))
-    }

@@ -51,8 +51,8 @@ def retrieval(
 
     Returns:
         "image_to_text_r@<k>" (all texts of an image are right, and the best one counts), then
-        "text_to_image_r@<k>". Details by direction: "at" and "chance" (k → share, and the same for answers in
-        random order; None without queries), "n_queries", "n_candidates", "n_tied".
+        "text_to_image_r@<k>". Details by direction: "at" (k → share, None without queries), "n_queries",
+        "n_candidates", "n_tied".
 
     >>> similarity = np.array([[0.9, 0.3, 0.2], [0.1, 0.3, 0.4]])
     >>> result = retrieval(similarity, text_to_image=[0, 1, 1], ks=(1, 2))
@@ -78,12 +78,10 @@ def retrieval(
     ranks, n_missing = _ranks(slices, best, right, own, tie, missing)
     sizes = np.bincount(own, minlength=n_images)
     image_asks, text_asks = np.isfinite(best), ~np.isnan(right)
-    ks, n_texts = sorted({int(k) for k in ks}), len(own)
-    of_images = {k: 1 - _miss_all(n_texts, sizes[image_asks], k) for k in ks}
-    of_texts = {k: np.full(int(text_asks.sum()), min(k / n_images, 1.0)) for k in ks}
+    ks = sorted({int(k) for k in ks})
     parts = {
-        "image_to_text": _direction(ranks[0][:, image_asks], n_texts, of_images),
-        "text_to_image": _direction(ranks[1][:, text_asks], n_images, of_texts),
+        "image_to_text": _direction(ranks[0][:, image_asks], len(own), ks),
+        "text_to_image": _direction(ranks[1][:, text_asks], n_images, ks),
     }
     return ProtocolResult(
         tuple(
@@ -207,19 +205,12 @@ def _ranks(
     return (of_images, of_texts), n_missing
 
 
-def _direction(ranks: np.ndarray, n_candidates: int, chance: dict[int, np.ndarray]) -> dict[str, Any]:
+def _direction(ranks: np.ndarray, n_candidates: int, ks: Sequence[int]) -> dict[str, Any]:
     rank, above = ranks
     n = len(rank)
     return {
-        "at": {k: int((rank < k).sum()) / n if n else None for k in chance},
-        "chance": {k: float(np.sort(share).mean()) if n else None for k, share in chance.items()},
+        "at": {k: int((rank < k).sum()) / n if n else None for k in ks},
         "n_queries": n,
         "n_candidates": n_candidates,
         "n_tied": int((rank > above).sum()),
     }
-
-
-def _miss_all(n: int, right: np.ndarray, k: int) -> np.ndarray:
-    """Probability that none of the right answers is among k drawn from n."""
-    drawn = np.arange(min(k, n))
-    return np.prod(np.clip(n - right[:, None] - drawn, 0, None) / (n - drawn), axis=1)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ...statistics.bootstrap import Interval
+import numpy as np
+
+from ...statistics.bootstrap import Interval, Sampling, bootstrap_intervals
 
 
 class Statistic(NamedTuple):
@@ -55,6 +57,36 @@ def ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
+def estimates(
+    values: Callable[[np.ndarray], np.ndarray],
+    names: Sequence[str],
+    *,
+    unit: str,
+    n_units: int,
+    n_rows: int,
+    sampling: Sampling,
+) -> tuple[dict[str, tuple[float | None, tuple[float, float] | None]], list[str]]:
+    """Statistics with their bootstrap intervals.
+
+    Args:
+        values: Function from weights of the units, (n_units, b), to the statistics, (names, b); NaN where one
+            is undefined.
+        names: What notes call the statistics.
+        unit, n_units, n_rows, sampling: As in `bootstrap_intervals`.
+
+    Returns:
+        Name → value and ends of the interval, None where undefined; notes on the intervals.
+    """
+    point = values(np.ones((n_units, 1)))[:, 0].tolist() if names else []
+    size = {"n_units": n_units, "n_rows": n_rows}
+    intervals, notes = bootstrap_intervals(values, list(names), unit=unit, sampling=sampling, **size)
+    found = {
+        name: (value, ends(intervals.get(name))) if value == value else (None, None)
+        for name, value in zip(names, point, strict=True)
+    }
+    return found, notes
+
+
 def counted(n: int, what: str, plural: str | None = None) -> str:
     """A number with its noun, for notes.
 
@@ -62,15 +94,3 @@ def counted(n: int, what: str, plural: str | None = None) -> str:
     ('1 pair', '2 pairs', '1,164 queries')
     """
     return f"{n:,} {what if n == 1 else plural or what + 's'}"
-
-
-def notes_by_config(notes: Sequence[tuple[str, str]]) -> list[str]:
-    """Notes of configurations, those that say the same of several as one.
-
-    >>> notes_by_config([("de", "x (de, test) is short"), ("fr", "x (fr, test) is short"), ("fr", "late")])
-    ['x (de, fr, test) is short', 'late']
-    """
-    found: dict[str, list[str]] = {}
-    for config, note in notes:
-        found.setdefault(note.replace(f"({config},", "({},"), []).append(config)
-    return [note.replace("({},", f"({', '.join(configs)},") for note, configs in found.items()]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...statistics.bootstrap import bootstrap_intervals
 from ...statistics.columns import (
     MISSING,
     Column,
@@ -26,7 +25,7 @@ from ...statistics.columns import (
     ragged,
     units_of,
 )
-from .results import ProtocolResult, Statistic, counted, ends
+from .results import ProtocolResult, Statistic, counted, estimates
 
 # weights of the units, (units, b) → a number for each weighting, (b,)
 _OfWeights = Callable[[np.ndarray], np.ndarray]
@@ -76,10 +75,13 @@ def captokeneval(
     (boxes, mentioned), box_owners = ragged(
         n, {"region_scores": region_scores}, {"region_labels": region_labels}
     )
-    words = scores, labels, counts, owners
-    regions = boxes, mentioned, np.full(len(boxes), True), box_owners
-    text, text_missing = _token_accuracy("word_scores", *words, threshold, missing)
-    vision, vision_missing = _token_accuracy("region_scores", *regions, threshold, missing)
+    every = np.full(len(boxes), True)
+    text, text_missing = _token_accuracy(
+        "word_scores", scores, (scores > threshold) == labels, counts, owners, missing
+    )
+    vision, vision_missing = _token_accuracy(
+        "region_scores", boxes, (boxes > threshold) == mentioned, every, box_owners, missing
+    )
     notes = []
     for part, lost, what in ((text, text_missing, "semantic word"), (vision, vision_missing, "region")):
         if lost:
@@ -99,19 +101,18 @@ def captokeneval(
 def _token_accuracy(
     field: str,
     scores: np.ndarray,
-    labels: np.ndarray,
+    is_right: np.ndarray,
     counts: np.ndarray,
     owners: np.ndarray,
-    beta: float,
     missing: str,
 ) -> tuple[dict[str, Any], int]:
-    """Share of words or regions on the right side of the threshold, and how many have no score."""
+    """Share of words or regions that are right, of those that count; and how many have no score."""
     gaps = counts & np.isnan(scores)
     if missing == "raise" and gaps.any():
         raise InputError(*MISSING, row=int(owners[gaps.argmax()]), field=field)
     kept = counts & ~gaps
     n = np.bincount(owners[kept])
-    right = np.bincount(owners[kept], weights=((scores > beta) == labels)[kept])
+    right = np.bincount(owners[kept], weights=is_right[kept])
     shares = right[n > 0] / n[n > 0]
     total, total_right = int(n.sum()), int(right.sum())
     accuracy = {
@@ -129,30 +130,24 @@ def scores_of_tokens(
 ) -> list[float | None]:
     """Scores of a metric's words → scores of a benchmark's tokens of the same caption.
 
-    The score of a token is the sum of the scores of all words that share a character with it. A token that
-    spans several words thus gets the score that it would have as one word, and a word passes its score to
-    every token in it: if T-shirt is one wrong word, the tokens T, - and shirt are all wrong.
+    The score of a token is the sum of the scores of all words that share a character with it: a token that
+    spans several words gets the score that it would have as one word, and a word passes its score to every
+    token in it.
 
     Args:
         caption: Text of the caption.
         tokens: Tokens in their order. Only blanks and punctuation may lie between them; case is ignored.
-        words: Words with "start" and "end" (offsets of characters in the caption) and "score", which may be
-            None; the other keys of `Scores.details` may be present.
+        words: Words as in `Scores.details`: "start" and "end" (characters of the caption), and "score".
 
     Returns:
-        One score per token; None if no word shares a character with it (such as punctuation), or if such a
-        word has no score.
+        One score per token; None if no word shares a character with it, or if such a word has no score.
 
     Raises:
         InputError: the tokens do not make up the caption; the message names the first that does not fit.
 
-    >>> words = [
-    ...     {"text": "ice", "start": 2, "end": 5, "score": 0.25},
-    ...     {"text": "cream", "start": 6, "end": 11, "score": 0.5},
-    ...     {"text": "man's", "start": 12, "end": 17, "score": 0.125},
-    ... ]
-    >>> scores_of_tokens("a ice-cream man's.", ["a", "ice-cream", "man", "'s", "."], words)
-    [None, 0.75, 0.125, 0.125, None]
+    >>> words = [{"start": 2, "end": 5, "score": 0.25}, {"start": 6, "end": 11, "score": 0.5}]
+    >>> scores_of_tokens("a ice-cream.", ["a", "ice-cream", "."], words)
+    [None, 0.75, None]
     """
     scores: list[float | None] = []
     end = 0
@@ -240,9 +235,9 @@ def localisation(
     n_of = {name: n_foils + n_right for name in STATISTICS[1:3]}
     numbers: dict[str, _OfWeights] = {}
     if n_foils and n_right:
-        found, looked_for = scores[kept], wrong[kept]
-        numbers["average_precision_right"] = _average_precision(found, ~looked_for, units[kept])
-        numbers["average_precision_foil"] = _average_precision(-found, looked_for, units[kept])
+        ranked, is_foil = scores[kept], wrong[kept]
+        numbers["average_precision_right"] = _average_precision(ranked, ~is_foil, units[kept])
+        numbers["average_precision_foil"] = _average_precision(-ranked, is_foil, units[kept])
     else:
         notes.append("no average precision: it needs foils and right captions")
     if words is None:
@@ -258,19 +253,12 @@ def localisation(
         with np.errstate(invalid="ignore"):  # NaN where a sample has nothing to look for
             return np.vstack([number(weights) for number in numbers.values()])
 
-    n_units = int(units.max()) + 1
-    point = values(np.ones((n_units, 1)))[:, 0].tolist() if numbers else []
-    defined = {name: value for name, value in zip(numbers, point, strict=True) if value == value}
-    size = {"n_units": n_units, "n_rows": max(n, counts.get("judged words", 0))}
+    size = {"n_units": int(units.max()) + 1, "n_rows": max(n, counts.get("judged words", 0))}
     sampling = (bootstrap, confidence, seed)
-    intervals, sampled = bootstrap_intervals(values, list(numbers), unit=unit, sampling=sampling, **size)
+    found, sampled = estimates(values, list(numbers), unit=unit, sampling=sampling, **size)
     return ProtocolResult(
         tuple(
-            Statistic(
-                name, defined.get(name), ends(intervals.get(name) if name in defined else None), n_of[name]
-            )
-            for name in STATISTICS
-            if name in n_of
+            Statistic(name, *found.get(name, (None, None)), n_of[name]) for name in STATISTICS if name in n_of
         ),
         {**counts, "left out": int((~kept).sum())},
         (*notes, *sampled),
@@ -373,13 +361,10 @@ def _auc(numbers: np.ndarray, wanted: np.ndarray, units: np.ndarray) -> _OfWeigh
 
 
 def doubts_of(details: Sequence[Sequence[Mapping[str, Any]]]) -> list[list[float | None]]:
-    """How much a metric doubts each word of each caption: its details → `word_doubts` of `localisation`.
+    """How much a metric doubts each word of each caption: lists "words" of `Scores.details` → `word_doubts`.
 
     A word's doubt is 1 − p_correct where the metric says how likely its words are right, otherwise the
     negated score. Words that are not semantic, and words that were cut off, are not judged.
-
-    Args:
-        details: The list "words" of each caption, as in `Scores.details`.
 
     >>> word = {"text": "dog", "semantic": True, "score": 0.25, "start": 2, "end": 5}
     >>> doubts_of([[word, {**word, "semantic": False}]]), doubts_of([[{**word, "p_correct": 0.75}]])

@@ -21,10 +21,10 @@ from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.backbone_scorer import row_cosines
 from ...metrics.signature import format_signature
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
-from ...statistics.bootstrap import bootstrap_intervals, check_sampling
+from ...statistics.bootstrap import check_sampling
 from ...statistics.columns import plain
 from ..protocols.recall import retrieval
-from ..protocols.results import Statistic, counted, ends
+from ..protocols.results import Statistic, counted, estimates
 from ..published import Published, find
 from ..run import heard
 from .captions import CaptionSet
@@ -121,21 +121,15 @@ class MetricRobustness:
                     "measured": value,
                     "interval": plain(interval),
                     "n": n,
-                    "published": _published_entry(self.published.get(name)),
+                    "published": figure and figure.to_dict(),
                 }
                 for name, value, interval, n in self.statistics.values()
+                for figure in [self.published.get(name)]
             ],
             "notes": list(self.notes),
             "warnings": list(self.warnings),
             "seconds": round(self.seconds, 3),
         }
-
-
-def _published_entry(figure: Published | None) -> dict[str, Any] | None:
-    if figure is None:
-        return None
-    names = {"metric": figure.metric, "kind": figure.kind, "source": figure.citation, "note": figure.note}
-    return {"value": figure.measured_unit, **names}
 
 
 @dataclass(frozen=True)
@@ -300,11 +294,11 @@ def _measure(
         )
     scores = by_kind.pop("")
     original = float(scores.mean())
-    intervals, notes = _intervals(scores, by_kind, captions.image_ids, options)
+    means_and_drops, notes = _means_and_drops(scores, by_kind, captions.image_ids, options)
     share = 1.0 if first is None and original else original / first if first else None
     statistics = [
         Statistic("mean_original", original, None, n),
-        *_means_and_drops(original, by_kind),
+        *means_and_drops,
         Statistic("original_of_first", share, None, n),
         *_retrieval(scorer, captions, embedder),
     ]
@@ -316,7 +310,7 @@ def _measure(
         metric=name,
         backbone=scorer.backbone.name,
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed)}),
-        statistics={item.name: item._replace(interval=intervals.get(item.name)) for item in statistics},
+        statistics={item.name: item for item in statistics},
         published=_published(captions, name.partition("@")[0]),
         notes=tuple(notes),
         warnings=tuple(said),
@@ -336,33 +330,22 @@ def _perturbation_settings(perturbed: Mapping[str, Perturbed]) -> dict[str, obje
     return settings
 
 
-def _means_and_drops(original: float, perturbed: Mapping[str, np.ndarray]) -> list[Statistic]:
-    """Mean and drop under each kind, and their plain means over the published and over the other kinds."""
-    found = []
-    for suffix, is_published in (("", True), ("_unseen", False)):
-        means = {kind: float(perturbed[kind].mean()) for kind in perturbed if (kind in KINDS) == is_published}
-        drops = {kind: (mean - original) / original if original else None for kind, mean in means.items()}
-        for prefix, values in (("mean", means), ("drop", drops)) if means else ():
-            counts = {kind: len(perturbed[kind]) for kind in values}
-            found += [Statistic(f"{prefix}_{kind}", values[kind], None, counts[kind]) for kind in values]
-            mean = None if None in values.values() else float(np.mean([*values.values()]))
-            found.append(Statistic(f"{prefix}_average{suffix}", mean, None, sum(counts.values())))
-    return found
-
-
-def _intervals(
+def _means_and_drops(
     original: np.ndarray,
     perturbed: Mapping[str, np.ndarray],
     photos: Sequence[str],
     options: RobustnessOptions,
-) -> tuple[dict[str, tuple[float, float] | None], list[str]]:
-    """Percentile intervals of drops; photos are drawn with all their original and perturbed captions."""
+) -> tuple[list[Statistic], list[str]]:
+    """Mean and drop under each kind, and their plain means over the published and over the other kinds.
+
+    Drops have intervals: photos are drawn with all their original and perturbed captions.
+    """
     index = {name: number for number, name in enumerate(dict.fromkeys(photos))}
     unit = np.array([index[name] for name in photos])
     before, *rest = (np.bincount(unit, weights=column) for column in (original, *perturbed.values()))
     after = np.stack(rest)
-    is_published = np.array([kind in KINDS for kind in perturbed])
-    groups = {"drop_average": is_published, "drop_average_unseen": ~is_published}
+    published = np.array([kind in KINDS for kind in perturbed])
+    groups = {"average": published, "average_unseen": ~published}
     groups = {name: group for name, group in groups.items() if group.any()}
 
     def drops(drawn: np.ndarray) -> np.ndarray:
@@ -371,15 +354,20 @@ def _intervals(
             found = np.where(base > 0, (after @ drawn) / base - 1, np.nan)
         return np.vstack([found, *(found[group].mean(axis=0) for group in groups.values())])
 
-    intervals, notes = bootstrap_intervals(
-        drops,
-        [*(f"drop_{kind}" for kind in perturbed), *groups],
-        unit="image",
-        sampling=(options.bootstrap, CONFIDENCE, options.seed),
-        n_units=len(index),
-        n_rows=len(perturbed) * len(index),
+    n, names = len(original), [*perturbed, *groups]
+    size = {"n_units": len(index), "n_rows": len(perturbed) * len(index)}
+    sampling = (options.bootstrap, CONFIDENCE, options.seed)
+    found, notes = estimates(
+        drops, [f"drop_{name}" for name in names], unit="image", sampling=sampling, **size
     )
-    return {name: ends(interval) for name, interval in intervals.items()}, notes
+    means = np.array([column.mean() for column in perturbed.values()])
+    of_names = [*means.tolist(), *(float(means[group].mean()) for group in groups.values())]
+    counts = [n] * len(perturbed) + [n * int(group.sum()) for group in groups.values()]
+    statistics = []
+    for name, mean, count in zip(names, of_names, counts, strict=True):
+        statistics.append(Statistic(f"mean_{name}", mean, None, count))
+        statistics.append(Statistic(f"drop_{name}", *found[f"drop_{name}"], count))
+    return statistics, notes
 
 
 def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None) -> list[Statistic]:

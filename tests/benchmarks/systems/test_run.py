@@ -13,7 +13,7 @@ from capscore.benchmarks.systems import read_captions, run_systems
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.statistics.bootstrap import multiplicities
 
-from ...metrics.formulas.test_cider import naive
+from ...metrics.formulas.test_formulas import naive_cider
 from ...toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
@@ -44,7 +44,7 @@ def test_cider_per_language_with_all_references(folder, tmp_path):
             (caption.lower(), [text.lower() for text in references[config]])
             for caption, references in zip(CAPTIONS["small"][config], REFERENCES.values(), strict=True)
         ]
-        assert part.means["small"] == pytest.approx(np.mean(naive(rows)), abs=1e-9)
+        assert part.means["small"] == pytest.approx(np.mean(naive_cider(rows)), abs=1e-9)
         differences = {row.system: row.difference for row in part.differences}
         expected = {name: MEANS[code][name] - MEANS[code]["small"] for name in ("large", "other")}
         assert differences == pytest.approx(expected, abs=1e-6)
@@ -108,7 +108,7 @@ def test_photos_and_languages_in_common(folder, tmp_path):
     rows = [
         (row["caption"].lower(), [text.lower() for text in REFERENCES[row["image_id"]]["de"]]) for row in part
     ]
-    assert german.means["large"] == pytest.approx(np.mean(naive(rows)), abs=1e-9)
+    assert german.means["large"] == pytest.approx(np.mean(naive_cider(rows)), abs=1e-9)
     assert "de: 3 of 4 photos, those that all have" in found.notes
 
 
