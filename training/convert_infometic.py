@@ -1,6 +1,7 @@
 """Convert a checkpoint of InfoMetIC's public code (Hu et al. 2023) into weights that capscore loads.
 
-    python -m training.convert_infometic best_model.pth runs/released --backbone ViT-B-32-quickgelu/openai
+    python -m training.convert_infometic --checkpoint best_model.pth --out runs/released \
+        --backbone ViT-B-32-quickgelu/openai
 
 In: a file with a state dict of the public code's model, alone or under "model" or "state_dict", its names
 with or without "module." before them. Out: a folder for `capscore.load("infometic", weights=folder)`, with a
@@ -13,47 +14,38 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import torch
-import typer
 from torch import Tensor
 
 from capscore.backbones.base import Backbone, as_read
 from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
-from capscore.cli.terminal import as_command, say
 from capscore.errors import CapscoreError, InputError, ResultWriteError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.origin import DataSource
+from training.engine.config import main as run_as_command
+from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
 
 # Backbone of the published checkpoint.
 PUBLISHED = "ViT-B-32-quickgelu/openai"
-HEADS = 16
-_WRAPPED_IN = ("model", "state_dict")
-_PARALLEL = "module."
 _CLIP = "clip_backbone."
 _CLIP_TOKENS = "token_embedding.weight"
-# Names of the public code → ours; a "*" is the number of a layer. Its matrices stand on the right of a
-# product, ours (`nn.Linear`) on the left, so that some are transposed.
+# Names of the public code → ours. Its matrices stand on the right of a product, ours (`nn.Linear`) on the
+# left, so that some are transposed.
 _STACKS = {"image_encoder": "image_layers", "text_encoder": "text_layers", "fusion_encoder": "inter_layers"}
 _LAYER = {
-    "attn.in_proj_weight": "attention_in.weight",
-    "attn.in_proj_bias": "attention_in.bias",
-    "attn.out_proj.weight": "attention_out.weight",
-    "attn.out_proj.bias": "attention_out.bias",
-    "ln_1.weight": "attention_norm.weight",
-    "ln_1.bias": "attention_norm.bias",
-    "ln_2.weight": "mlp_norm.weight",
-    "ln_2.bias": "mlp_norm.bias",
-    "mlp.c_fc.weight": "mlp_in.weight",
-    "mlp.c_fc.bias": "mlp_in.bias",
-    "mlp.c_proj.weight": "mlp_out.weight",
-    "mlp.c_proj.bias": "mlp_out.bias",
+    "attn.in_proj_": "attention_in.",
+    "attn.out_proj.": "attention_out.",
+    "ln_1.": "attention_norm.",
+    "ln_2.": "mlp_norm.",
+    "mlp.c_fc.": "mlp_in.",
+    "mlp.c_proj.": "mlp_out.",
 }
 _SINGLE = {"ln.weight": "norms.all.weight", "ln.bias": "norms.all.bias", "logit_scale": "log_scale"}
 _TRANSPOSED = {
@@ -69,23 +61,28 @@ _DATA = (
 )
 
 
-def convert(
-    checkpoint: str | Path,
-    out: str | Path,
-    *,
-    backbone: str = "",
-    heads: int = HEADS,
-    license: str = "unknown",
-) -> InfoMetIC:
-    """Write the network of a public checkpoint as a folder.
+@dataclass
+class Settings:
+    """Settings of the conversion.
 
-    Args:
-        checkpoint: File that the public code saved.
-        out: Folder to write; it must be missing or empty.
+    Attributes:
+        checkpoint: File that the public code saved, such as best_model.pth.
+        out: Folder to write; missing or empty.
         backbone: Backbone whose features the network reads, as `capscore.load_backbone` takes it; the weights
-            then refuse any other. "" records none.
-        heads: Number of attention heads, which the tensors do not tell.
+            then refuse any other. "" records none. The published checkpoint is for ViT-B-32-quickgelu/openai.
         license: Licence of the weights for the card.
+    """
+
+    checkpoint: str
+    out: str
+    backbone: str = ""
+    license: str = "unknown"
+
+
+def convert(
+    checkpoint: str | Path, out: str | Path, *, backbone: str = "", license: str = "unknown"
+) -> InfoMetIC:
+    """Write the network of a public checkpoint as a folder; arguments are those of `Settings`.
 
     Returns:
         The network, as the folder has it.
@@ -100,10 +97,13 @@ def convert(
     source, target = Path(checkpoint).expanduser(), Path(out).expanduser()
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} already holds something: give a new folder", field="out")
-    network, clip = _parts(_read(source), source)
-    config = _config(network, source, heads)
+    found = _read(source)
+    network = {name: tensor for name, tensor in found.items() if not name.startswith(_CLIP)}
+    config = _config(network, source)
     if backbone:
-        config = _on(config, load_backbone(backbone, device="cpu", dtype="float32"), clip, source)
+        loaded = load_backbone(backbone, device="cpu", dtype="float32")
+        _check_backbone(config, loaded, found.get(_CLIP + _CLIP_TOKENS), source)
+        config = config.on(loaded)
     with torch.random.fork_rng(devices=[]):
         model = InfoMetIC(config)
     _load(model, network, source)
@@ -123,95 +123,71 @@ def convert(
     return InfoMetIC.from_pretrained(target)
 
 
-def _read(path: Path) -> Mapping[str, Any]:
-    """The names and values of a checkpoint; no code in the file runs."""
+def _read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint by name; no code in the file runs."""
     if not path.is_file():
         raise InputError(f"there is no file {path}", field="checkpoint")
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
     except Exception:  # torch's own message advises to load the file anyway
         raise CapscoreError(
             f"{path} cannot be read safely as a checkpoint: it is damaged, or holds more than tensors"
         ) from None
-    for name in _WRAPPED_IN:
-        if isinstance(found, Mapping) and isinstance(found.get(name), Mapping):
-            found = found[name]
+    for wrapped_in in ("model", "state_dict"):
+        if isinstance(found, Mapping) and isinstance(found.get(wrapped_in), Mapping):
+            found = found[wrapped_in]
     if not isinstance(found, Mapping) or not found:
         raise CapscoreError(f"{path} holds {type(found).__name__}: expected names with their tensors")
-    return found
-
-
-def _parts(found: Mapping[str, Any], path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The network's tensors and CLIP's, without the prefixes of their names."""
-    network: dict[str, Tensor] = {}
-    clip: dict[str, Tensor] = {}
     for name, value in found.items():
         if not isinstance(name, str) or not isinstance(value, Tensor) or not value.is_floating_point():
             raise CapscoreError(f"{path}: {name!r} should be a tensor of numbers, not {type(value).__name__}")
-        plain = name.removeprefix(_PARALLEL)
-        (clip if plain.startswith(_CLIP) else network)[plain.removeprefix(_CLIP)] = value.float()
-    return network, clip
+    return {name.removeprefix("module."): tensor.float() for name, tensor in found.items()}
 
 
-def _config(network: Mapping[str, Tensor], path: Path, heads: int) -> InfoMetICConfig:
+def _config(network: Mapping[str, Tensor], path: Path) -> InfoMetICConfig:
     norm = network.get("ln.weight")
     if norm is None or norm.ndim != 1:
         few = ", ".join(list(network)[:3]) or "nothing else"
-        raise CapscoreError(
-            f"{path} is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight (it has "
-            f"{few})"
-        )
-    layers = {stack: {_layer(name) for name in network if name.startswith(stack)} for stack in _STACKS}
-    depths = {stack: len(numbers - {None}) for stack, numbers in layers.items()}
+        what = "is not a checkpoint of InfoMetIC's public code: it has no vector ln.weight"
+        raise CapscoreError(f"{path} {what} (it has {few})")
+    layers = {found.groups() for name in network if (found := re.match(r"(\w+)\.resblocks\.(\d+)\.", name))}
+    depths = {stack: sum(own == stack for own, _ in layers) for stack in _STACKS}
+    intra = max(depths["image_encoder"], depths["text_encoder"])
     config = InfoMetICConfig(
-        dim=len(norm),
-        heads=heads,
-        intra_layers=max(depths["image_encoder"], depths["text_encoder"]),
-        inter_layers=depths["fusion_encoder"],
+        dim=len(norm), heads=16, intra_layers=intra, inter_layers=depths["fusion_encoder"]
     )
     return config.released()
 
 
-def _layer(name: str) -> str | None:
-    """The number of the layer that a tensor of the public code belongs to."""
-    found = re.match(r"\w+\.resblocks\.(\d+)\.", name)
-    return found and found[1]
-
-
-def _on(
-    config: InfoMetICConfig, backbone: Backbone, clip: Mapping[str, Tensor], path: Path
-) -> InfoMetICConfig:
-    """The config for a backbone, if it can be the one that the checkpoint was trained with."""
+def _check_backbone(config: InfoMetICConfig, backbone: Backbone, theirs: Tensor | None, path: Path) -> None:
+    """Raise unless a backbone can be the one that the checkpoint was trained with."""
     if backbone.dim != config.dim:
         raise CapscoreError(
             f"{path} reads features of length {config.dim}; those of {backbone.name} have {backbone.dim}",
         )
     as_read(backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
-    theirs = clip.get(_CLIP_TOKENS)
     if theirs is not None:
         state = backbone.text_network().state_dict()
         ours = [tensor.float().cpu() for name, tensor in state.items() if name.endswith(_CLIP_TOKENS)]
+        same = bool(ours) and ours[0].shape == theirs.shape
         # the public code keeps CLIP in half precision
-        same = (
-            ours and ours[0].shape == theirs.shape and torch.allclose(ours[0], theirs, rtol=2e-3, atol=1e-4)
-        )
-        if not same:
+        if not same or not torch.allclose(ours[0], theirs, rtol=2e-3, atol=1e-4):
             raise CapscoreError(
                 f"{path} was trained with another CLIP than {backbone.name}: their tables of tokens differ"
             )
-    return config.on(backbone)
 
 
 def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
     """Give the model the tensors, exactly those that it has."""
     renamed = {}
     for name, tensor in network.items():
+        ours = {**_SINGLE, **_TRANSPOSED}.get(name, name)
         stack, _, rest = name.partition(".resblocks.")
         layer, _, part = rest.partition(".")
-        ours = {**_SINGLE, **_TRANSPOSED}.get(name)
-        if ours is None and stack in _STACKS and part in _LAYER:
-            ours = f"{_STACKS[stack]}.{layer}.{_LAYER[part]}"
-        renamed[ours or name] = tensor.mT if name in _TRANSPOSED and tensor.ndim > 1 else tensor
+        for theirs, own in _LAYER.items():
+            if stack in _STACKS and part in (f"{theirs}weight", f"{theirs}bias"):
+                ours = f"{_STACKS[stack]}.{layer}.{own}{part.removeprefix(theirs)}"
+        renamed[ours] = tensor.mT if name in _TRANSPOSED and tensor.ndim > 1 else tensor
     try:
         model.load_state_dict(renamed)
     except RuntimeError as error:
@@ -224,9 +200,8 @@ def _load(model: InfoMetIC, network: Mapping[str, Tensor], path: Path) -> None:
 
 def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, license: str) -> ModelCard:
     plain = asdict(replace(config, backbone="", backbone_revision="", backbone_fingerprint=""))
-    command = ["python", "-m", "training.convert_infometic", source.name, target.name]
-    command += ["--backbone", backbone] if backbone else []
-    command += ["--heads", str(config.heads)] if config.heads != HEADS else []
+    command = ["python", "-m", "training.convert_infometic", "--checkpoint", source.name]
+    command += ["--out", target.name, *(["--backbone", backbone] if backbone else [])]
     limitations = [
         "These weights were not trained here: they are a checkpoint of the public code "
         "(github.com/HAWLYQ/InfoMetIC), whose scores they give. The data are those of its paper."
@@ -247,36 +222,15 @@ def _card(target: Path, source: Path, config: InfoMetICConfig, backbone: str, li
     )
 
 
-app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-
-
-@app.command(help="Convert a checkpoint of InfoMetIC's public code into a folder that capscore loads.")
-@as_command
-def main_command(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="File that the public code saved, such as best_model.pth.")
-    ],
-    out: Annotated[Path, typer.Argument(help="Folder to write; missing or empty.")],
-    backbone: Annotated[
-        str,
-        typer.Option(
-            help=f"Backbone to bind the weights to; the published ones are for {PUBLISHED}. Default: none.",
-            show_default=False,
-        ),
-    ] = "",
-    heads: Annotated[int, typer.Option(help="Number of attention heads.", min=1)] = HEADS,
-    license: Annotated[str, typer.Option(help="Licence of the weights, for the card.")] = "unknown",
-) -> None:
-    model = convert(checkpoint, out, backbone=backbone, heads=heads, license=license)
-    config = model.config
-    say(
-        f"saved to {out}: {config.intra_layers} layers of each modality, {config.inter_layers} of both, "
-        f"vectors of {config.dim}"
-    )
-    if not backbone:
-        say(f"note: no backbone is recorded; --backbone {PUBLISHED} makes the weights refuse any other")
-    say(f"load it: capscore.load('infometic', backbone={config.backbone or PUBLISHED!r}, weights='{out}')")
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command; see the top of this file."""
+    given = parse(Settings, argv, "Convert a checkpoint of InfoMetIC's public code.")
+    config = convert(given.checkpoint, given.out, backbone=given.backbone, license=given.license).config
+    layers = f"{config.intra_layers} layers of each modality, {config.inter_layers} of both"
+    print(f"saved to {given.out}: {layers}, vectors of {config.dim}")
+    if not given.backbone:
+        print(f"no backbone is recorded; --backbone {PUBLISHED} makes the weights refuse any other")
 
 
 if __name__ == "__main__":
-    app()
+    run_as_command(main)

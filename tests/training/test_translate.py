@@ -12,7 +12,9 @@ import torch
 
 from capscore.errors import CapscoreError, InputError
 from training import translate as recipe
-from training.translate import Settings, Translator, choose, find_language, load_language_check, main
+from training.engine import translator as models
+from training.engine.translator import Translator, choose, find_language, load_language_check, load_quality
+from training.translate import Settings, main
 
 from .tiny_translator import TEXTS, tiny_m2m100, tiny_nllb
 
@@ -48,9 +50,9 @@ def simple(monkeypatch):
     def share_of_length(sources, translations):
         return np.array([len(b) / len(a) for a, b in zip(sources, translations, strict=True)])
 
-    monkeypatch.setattr(recipe, "load_quality", lambda settings: share_of_length)
+    monkeypatch.setattr(models, "load_quality", lambda settings: share_of_length)
     even = {0: "de", 1: "en"}  # a language that a test can tell itself
-    monkeypatch.setattr(recipe, "load_language_check", lambda languages: lambda text: even[len(text) % 2])
+    monkeypatch.setattr(models, "load_language_check", lambda languages: lambda text: even[len(text) % 2])
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def test_cosine_under_a_backbone(m2m100, embedded_free):
     expected = np.einsum(
         "nd,nd->n", embedded_free.encode_texts(texts), embedded_free.encode_texts(translations)
     )
-    found = recipe.load_quality(settings(m2m100))(texts, translations)
+    found = load_quality(settings(m2m100))(texts, translations)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert found[0] > found[1]
 
@@ -162,15 +164,15 @@ def test_cometkiwi_by_its_own_command_under_another_python(m2m100, tmp_path):
     (packages / "comet" / "cli").mkdir(parents=True)
     (packages / "comet" / "cli" / "score.py").write_text(COMET)
     python = str(tmp_path / "comet" / "bin" / "python")
-    quality = recipe.load_quality(settings(m2m100, quality="cometkiwi:org/kiwi", quality_python=python))
+    quality = load_quality(settings(m2m100, quality="cometkiwi:org/kiwi", quality_python=python))
     np.testing.assert_allclose(quality(["abc", "ä\n", "abc"], ["x", "xyz中", "abc"]), [0.25, 0.8, 0.5])
     assert quality([], []).shape == (0,)
-    gated = recipe.load_quality(settings(m2m100, quality="cometkiwi:org/gated", quality_python=python))
+    gated = load_quality(settings(m2m100, quality="cometkiwi:org/gated", quality_python=python))
     with pytest.raises(CapscoreError, match=r"ended with exit code 1: Model 'org/gated' not supported"):
         gated(["abc"], ["x"])
     for wrong in ("bleu", "cometkiwi"):
         with pytest.raises(CapscoreError, match=f"quality='{wrong}': expected cosine:BACKBONE, or cometk"):
-            recipe.load_quality(settings(m2m100, quality=wrong))
+            load_quality(settings(m2m100, quality=wrong))
 
 
 def test_rows_are_carried_along_and_the_best_is_kept(captions, m2m100):
