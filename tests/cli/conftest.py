@@ -56,7 +56,7 @@ def write_jsonl(path, rows):
 
 
 def json_lines(text):
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n") if line]
 
 
 def read_jsonl(path):

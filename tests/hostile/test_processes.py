@@ -55,24 +55,14 @@ def wait_until(true, process: Process) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in (signal.SIGINT, signal.SIGTERM)),
-        signal.SIGKILL,
-    ],
-)
-def test_a_run_that_was_stopped_is_taken_up_again(rows, tmp_path, number):
+def test_a_run_that_was_killed_is_taken_up_again(rows, tmp_path):
     common = ("score", rows, "--cache-dir", tmp_path / "cache")
     assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
     stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.1)
     wait_until(lambda: list(tmp_path.glob("cache/*")) and list(tmp_path.glob(".*.partial")), stopped)
-    stopped.send_signal(number)
-    code, _ = end(stopped)
-    assert code == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}[number]
+    stopped.send_signal(signal.SIGKILL)
+    assert end(stopped)[0] == -signal.SIGKILL
     assert not (tmp_path / "out.jsonl").exists() and not (tmp_path / "out.summary.json").exists()
-    assert number == signal.SIGKILL or not list(tmp_path.glob(".*.partial"))
-
     code, errors = end(begin(*common, "-o", tmp_path / "out.jsonl"))
     assert code == 0, errors
     assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
@@ -93,45 +83,13 @@ def test_eight_writers_of_one_cache_and_one_result(rows, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-@pytest.fixture
-def read_only():
-    """Makes a folder, and all in it, read-only until the test ends."""
-    changed = []
-
-    def forbid(folder: Path) -> None:
-        for path in (*folder.rglob("*"), folder):
-            changed.append((path, path.stat().st_mode))
-            path.chmod(0o555 if path.is_dir() else 0o444)
-
-    yield forbid
-    for path, mode in reversed(changed):
-        path.chmod(mode)
-
-
-@pytest.mark.parametrize("filled", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_cache_that_cannot_be_written(rows, tmp_path, read_only, filled):
+def test_a_cache_that_cannot_be_written(rows, tmp_path):
     cache = tmp_path / "cache"
-    cache.mkdir()
-    if filled:
-        assert end(begin("score", rows, "--cache-dir", cache))[0] == 0
-    read_only(cache)
-    before = sorted(path.name for path in cache.iterdir())
+    cache.mkdir(mode=0o555)
     code, errors = end(
         begin("score", rows, "--cache-dir", cache, "-o", tmp_path / "out.jsonl", before=WITHOUT_PRIVILEGES)
     )
     assert code == 0, errors
     assert scores(tmp_path / "out.jsonl") == pytest.approx(expected(), abs=1e-6)
-    assert sorted(path.name for path in cache.iterdir()) == before
-    if not filled:
-        assert errors.count("warning") == 1 and str(cache) in errors, errors
-
-
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_written(rows, tmp_path, read_only):
-    (tmp_path / "results").mkdir()
-    read_only(tmp_path / "results")
-    given = ("score", rows, "-o", tmp_path / "results" / "out.jsonl", "--no-cache")
-    code, errors = end(begin(*given, before=WITHOUT_PRIVILEGES))
-    assert code in (1, 2)
-    assert [line for line in errors.splitlines() if line.startswith("capscore: error: ")], errors
-    assert not list((tmp_path / "results").iterdir())
+    assert not list(cache.iterdir())
+    assert errors.count("warning") == 1 and str(cache) in errors, errors

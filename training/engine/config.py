@@ -80,7 +80,12 @@ def read_settings(path: str | Path) -> dict[Any, Any]:
             holds something else than a mapping.
     """
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8-sig")
+        file = Path(path).expanduser()
+        if file.exists() and not file.is_file():  # a device never ends
+            raise OptionError(f"the config {str(path)!r} is not a file")
+        text = file.read_text(encoding="utf-8-sig")
+    except OptionError:
+        raise
     except (OSError, RuntimeError, ValueError) as error:  # also no such user's folder, and a damaged text
         reason = error.strerror if isinstance(error, OSError) else error
         raise OptionError(f"the config {str(path)!r} cannot be read: {reason}") from None

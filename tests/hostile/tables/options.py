@@ -19,20 +19,16 @@ _SCORED = "".join(
 )
 
 _INPUTS = [
-    ("empty", ""),
     ("a device", "/dev/zero"),
     ("lone surrogate", "{}/\ud800.jsonl"),
     ("escape sequences", "{}/\x1b[31mred\x1b]0;x\a.jsonl"),
     ("home of nobody", "~nobody-of-that-name/in.jsonl"),
     ("markup", "{}/[bold]in[/].jsonl"),
-    ("dash", "--"),
     ("web address", "http://127.0.0.1:1/in.jsonl"),
 ]
 _OUTPUTS = [
-    ("a full device", "/dev/full"),
     ("nul", "{}/a\0b.jsonl"),
     ("the folder", "{}"),
-    ("empty", ""),
     ("a kernel's folder", "/proc/out.jsonl"),
 ]
 _COMMANDS = [
@@ -46,7 +42,6 @@ _COMMANDS = [
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
 ]
 _COMPARED = [
-    ("harmless", _SCORED, scored(words=["rouge_l"])),
     ("score is a text", _SCORED.replace("0.25", '"high"'), refused()),
     ("score is NaN", _SCORED.replace("0.25", "NaN"), refused()),
     ("score of 5,000 digits", _SCORED.replace("0.25", "9" * 5_000), refused()),
@@ -76,14 +71,14 @@ _SETTINGS = [
     ("JSON", '{"learning_rate": 0.5}', GOOD),
     ("aliases in aliases", _BOMB, refused("line 2", "alias")),
     ("100,000 brackets", "out: " + "[" * 100_000, refused("is not YAML")),
-    ("python object", "out: !!python/object/apply:os.system [id]\n", refused("line 1", "python/object")),
+    ("python object", "out: !!python/object/apply:os.system [id]\n", refused("python/object")),
     ("number of 5,000 digits", f"epochs: {'9' * 5_000}\n", refused("settings.yaml")),
     ("not a number", "learning_rate: .nan\n", refused("learning_rate")),
     ("negative", "learning_rate: -1\n", refused("learning_rate")),
     ("name of a method", "__init__: 1\n", refused("unknown setting __init__")),
     ("name with escape sequences", '"\\e[31mout": 1\n', refused("unknown setting")),
     ("two documents", f"{_RATE}---\n{_RATE}", refused("is not YAML")),
-    ("UTF-16", _RATE.encode("utf-16"), refused("UTF-8")),
+    ("UTF-16", _RATE.encode("utf-16"), refused("utf-8")),
     ("line, 5,000 digits", ["--epochs", "9" * 5_000], refused("--epochs")),
     ("line, digits of another script", ["--epochs", "٣"], scored(5e-5)),
     ("line, escape sequences in a name", ["--\x1b[31mred"], refused("unknown setting")),
@@ -102,20 +97,13 @@ def _upload(name, content):
 
 # gradio itself refuses paths that are neither uploads nor examples: tests/show/test_app.py asks its server
 _APP = [
-    ("photo: not an image", ("mcs", 0, _upload("x.png", b"text")), refused("'x.png' is not an image")),
-    (
-        "photo: larger than it may be",
-        ("mcs", 0, _upload("x.png", bytes(20 * 2**20 + 1))),
-        refused("20 MB at most"),
-    ),
+    ("photo: too large", ("mcs", 0, _upload("x.png", bytes(20 * 2**20 + 1))), refused("20 MB at most")),
     ("photo: name with markup", ("mcs", 0, _upload("<b>x.png", b"text")), refused("&lt;b&gt;x.png")),
-    ("captions: number", ("mcs", 1, 7), refused("expected a text, got a int")),
     ("captions: 20,001 letters", ("mcs", 1, "r" * 20_001), refused("20,001 characters")),
     ("captions: lone surrogate", ("mcs", 1, "red \ud800"), refused("surrogate")),
     ("captions: script", ("mcs", 1, "<script>alert(1)</script>"), scored(words=["&lt;script&gt;"])),
     ("captions: 100 lines", ("mcs", 1, "red\n" * 100), scored(words=["2.500"])),
     ("language: markup", ("infometic", 2, "<b>"), refused("&lt;b&gt;")),
-    ("references: 20,001 letters", ("cider", 2, "r" * 20_001), refused("characters")),
 ]
 
 CASES = [

@@ -62,7 +62,7 @@ _REFERENCES = [
     ("blank reference after a good one", ["a b", " \t "], refused("row 0", "reference 1", "empty")),
     ("no visible character", ["a b", "\u200b"], refused("row 0", "reference 1", "visible")),
     ("surrogate", ["a b", "c \ud800"], refused("row 0", "reference 1", "surrogate")),
-    ("generator", lambda folder: (text for text in ["c", "a b"]), ONE),
+    ("generator", lambda: (text for text in ["c", "a b"]), ONE),
     ("set", {"a b"}, ONE),
     ("reference of 50,000 words", ["c " * 50_000], ZERO),
     # "b", "a", "b", "b": of four words two are in the candidate, so R = 1/2; (1 + 1.44) R / (R + 1.44)
