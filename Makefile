@@ -122,11 +122,10 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/texts $(if $(PACKAGES),--from $(PACKAGES))
 	$(BIN)/python -m weights.making.captions --data $(DATA) --texts $(TRAINING)/texts \
 		--out $(TRAINING)/captions.jsonl
-	$(BIN)/python -m weights.making.noise_gate.texts --captions $(TRAINING)/captions.jsonl --out $(TRAINING)/marked.jsonl
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
-		--texts $(TRAINING)/marked.jsonl --out $(TRAINING)/first
+		--texts $(TRAINING)/captions.jsonl --out $(TRAINING)/first
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_second.yaml \
-		--start $(TRAINING)/first --texts $(TRAINING)/marked.jsonl --out $(TRAINING)/embedded-pr-mcs
+		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
 define train_image_tower

@@ -5,10 +5,10 @@
 
 In: a folder with the official files of Multi30k, Flickr8k and XFlickrCO, the folder of
 `weights.making.package_texts`, and this project's grammar. Out: JSONL rows of caption, language, `objects`
-(the places of its nouns), `stand_in` (a text whose embedding replaces the photo's: another English caption of
-the photo where there is one) and `id` (`source/image`). Captions that are used in measurements are left out:
-see `held_out`. For the card, `captions.jsonl.sources.json` lists the origins of the captions with licences
-and counts.
+(the places of its nouns), `words` (places) with their `classes`, `stand_in` (a text whose embedding replaces
+the photo's: another English caption of the photo where there is one) and `id` (`source/image`). Captions that
+are used in measurements are left out: see `held_out`. For the card, `captions.jsonl.sources.json` lists the
+origins of the captions with licences and counts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.data.load import load_benchmark
-from capscore.perturbations import find_nouns
 from capscore.text.segmentation import words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
+from weights.making.noise_gate.texts import MarkedText, marked
 from weights.making.package_texts import SOURCES, TEST, read_texts
 
 MULTI30K = ("en", "de", "fr", "cs")
@@ -65,6 +65,7 @@ HELD_OUT = (
 )
 # Number of words of a caption; shorter ones say too little to be perturbed, longer ones take too much time.
 MIN_WORDS, MAX_WORDS = 3, 30
+_CHUNK = 2000
 # Most emoji names per language: they are short and similar.
 MAX_EMOJI_NAMES = 600
 
@@ -226,23 +227,25 @@ def write_captions(settings: Settings) -> dict[str, Counter[str]]:
     numbered = [photo_of(image) for image, _ in validation]
     texts += package_captions(Path(settings.texts), packages, numbered, held, chance)
     texts += grammar_captions(grammar)
-    nouns = _nouns(texts)
+    marks = _marks(texts)
     chance.shuffle(texts)
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for text in texts:
         counts[text.language][text.image.partition("/")[0]] += 1
 
-    rows = (
-        {
+    def row(text: Text) -> dict[str, Any]:
+        found = marks[text.language, text.caption]
+        return {
             "caption": text.caption,
             "language": text.language,
             "stand_in": text.stand_in,
-            "objects": nouns[text.language, text.caption] if text.nouns is None else text.nouns,
+            "objects": found.objects if text.nouns is None else text.nouns,
+            "words": found.words,
+            "classes": found.classes,
             "id": text.image,
         }
-        for text in texts
-    )
-    write_lines(settings.out, rows)
+
+    write_lines(settings.out, map(row, texts))
     write_sources(settings.out, describe(counts), HELD_OUT)
     return counts
 
@@ -263,15 +266,18 @@ def describe(counts: Mapping[str, Counter[str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _nouns(texts: Iterable[Text]) -> dict[tuple[str, str], list[tuple[int, int]]]:
-    unknown: dict[str, dict[str, None]] = defaultdict(dict)
+def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
+    """(language, caption) → its words and nouns."""
+    captions: dict[str, dict[str, tuple[tuple[int, int], ...] | None]] = defaultdict(dict)
     for text in texts:
-        if text.nouns is None:
-            unknown[text.language][text.caption] = None
+        captions[text.language].setdefault(text.caption, text.nouns)
     return {
-        (language, caption): places
-        for language, captions in unknown.items()
-        for caption, places in zip(captions, find_nouns(list(captions), language), strict=True)
+        (language, found.text): found
+        for language, own in captions.items()
+        for start in range(0, len(own), _CHUNK)
+        for found in marked(
+            list(own)[start : start + _CHUNK], language, list(own.values())[start : start + _CHUNK]
+        )
     }
 
 

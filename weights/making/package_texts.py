@@ -41,24 +41,16 @@ from training.engine.config import main as run_as_command
 from weights.making.caption_grammar import LANGUAGES
 from weights.making.jsonl import read_lines, with_texts
 
-# Tatoeba's codes (ISO 639-3) and the labels of the lines in the wanted language: "zho" also has Wu and
-# Cantonese, "ara" dialects, and several have single lines in another script
-_TATOEBA = {
-    "ar": ("ara", {"ara"}),
-    "cs": ("ces", {"ces"}),
-    "de": ("deu", {"deu"}),
-    "en": ("eng", {"eng"}),
-    "es": ("spa", {"spa"}),
-    "fr": ("fra", {"fra"}),
-    "it": ("ita", {"ita"}),
-    "ja": ("jpn", {"jpn_Hani", "jpn_Hira", "jpn_Kana"}),
-    "ko": ("kor", {"kor", "kor_Hang"}),
-    "nl": ("nld", {"nld"}),
-    "pl": ("pol", {"pol"}),
-    "pt": ("por", {"por"}),
-    "ru": ("rus", {"rus"}),
-    "tr": ("tur", {"tur"}),
-    "zh": ("zho", {"cmn_Hans", "cmn_Hant"}),
+# Tatoeba's codes of the languages (ISO 639-3), in the order of `LANGUAGES`.
+_CODES = dict(
+    zip("ara ces deu eng spa fra ita jpn kor nld pol por rus tur zho".split(), LANGUAGES, strict=True)
+)
+# Labels of Tatoeba's lines that are in the wanted language, where these are not its code: "zho" also
+# has Wu and Cantonese, "ara" dialects, and several have single lines in another script.
+_LABELS = {
+    "jpn": {"jpn_Hani", "jpn_Hira", "jpn_Kana"},
+    "kor": {"kor", "kor_Hang"},
+    "zho": {"cmn_Hans", "cmn_Hant"},
 }
 # Tux Paint adds the region to these languages
 _STAMP_LANGUAGES = {"pt": "pt_BR", "zh": "zh_CN"}
@@ -134,7 +126,7 @@ def _jsts(files: Files, languages: Sequence[str]) -> Iterator[Text]:
 
 
 def _digest(sentence: tuple[str, str]) -> str:
-    return hashlib.sha1("\t".join(sentence).encode("utf-8"), usedforsecurity=False).hexdigest()[:16]
+    return hashlib.sha1("\t".join(sentence).encode(), usedforsecurity=False).hexdigest()[:16]
 
 
 def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
@@ -143,21 +135,16 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
     A sentence without either gets its own id, which its translations take over. All 15 languages are always
     read, so that an id does not depend on the wanted languages.
     """
-    language_of = {code: language for language, (code, _) in _TATOEBA.items()}
     pairs: dict[str, list[str]] = {}
-    # pairs with English first, so that others can take over their ids, and English first in each
+    # English first in each pair
     for path in sorted(files, key=lambda path: not path.endswith(".eng")):
         if not path.endswith(".labels"):
             pairs.setdefault(path.rpartition(".")[0], []).append(path)
+    # pairs with English first, so that others can take over their ids
     ordered = sorted(pairs.items(), key=lambda pair: (not pair[1][0].endswith(".eng"), pair[0]))
-    lines = (
-        line
-        for _, paths in ordered
-        for line in _sides(files, [p for p in paths if p.rpartition(".")[2] in language_of], language_of)
-    )
     # (language, text) → (id, translations between it and the sentence that the id is made of)
     ids: dict[tuple[str, str], tuple[str, int]] = {}
-    for line in lines:
+    for line in (line for _, paths in ordered for line in _sides(files, paths)):
         ids.update((side, (_digest(side), 0)) for side in line if side[0] == "en" and side not in ids)
         # meanings drift from translation to translation, so an id is passed on at most twice
         held = [ids[side] for side in line if side in ids and ids[side][1] < 2]
@@ -169,24 +156,20 @@ def _tatoeba(files: Files, languages: Sequence[str]) -> Iterator[Text]:
             yield key, language, text
 
 
-def _sides(
-    files: Files, paths: Sequence[str], language_of: Mapping[str, str]
-) -> Iterator[list[tuple[str, str]]]:
+def _sides(files: Files, paths: Sequence[str]) -> Iterator[list[tuple[str, str]]]:
     """(language, text) of each file, line by line; lines of another language are left out."""
     columns = []
     for path in paths:
         code = path.rpartition(".")[2]
+        if (language := _CODES.get(code)) is None:
+            continue
         lines = _lines(files[path])
         labels = _lines(files[f"{path}.labels"]) if f"{path}.labels" in files else [code] * len(lines)
         if len(labels) != len(lines) or (columns and len(columns[0]) != len(lines)):
             raise CapscoreError(f"tatoeba: {path} is not line-aligned with its labels and its translation")
-        language, accepted = language_of[code], _TATOEBA[language_of[code]][1]
-        columns.append(
-            [
-                (language, _clean(line)) if label in accepted else None
-                for line, label in zip(lines, labels, strict=True)
-            ]
-        )
+        accepted = _LABELS.get(code, {code})
+        sides = zip(lines, labels, strict=True)
+        columns.append([(language, _clean(line)) if label in accepted else None for line, label in sides])
     for row in zip(*columns, strict=True):
         if line := [side for side in row if side is not None and side[1]]:
             yield line

@@ -210,6 +210,9 @@ def test_the_file_has_what_was_asked_for_and_nothing_that_is_held_out(made):
         assert all(noun == noun.strip() != "" for noun in found)
         nouns.setdefault((row["language"], row["id"]), found)
     assert nouns["de", "multi30k/111"] == ("Hund", "Schild") and nouns["ja", "xflickrco/111"][0] == "犬"
+    (german,) = (row for row in rows if (row["language"], row["id"]) == ("de", "multi30k/111"))
+    words = [german["caption"][start:end] for start, end in german["words"]]
+    assert words == german["caption"].split() and german["classes"] == "anvana"
 
 
 def test_the_same_sources_are_the_same_file_to_the_byte(made, written, tmp_path):

@@ -1,11 +1,10 @@
 """Captions → the noise gate of PR-MCS behind an embedded backbone: `embedded-pr-mcs`.
 
     python -m weights.making.captions --data DATA --texts texts --out captions.jsonl
-    python -m weights.making.noise_gate.texts --captions captions.jsonl --out marked.jsonl
     python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
-        --texts marked.jsonl --out runs/noise_gate
+        --texts captions.jsonl --out runs/noise_gate
 
-In: captions with their words (`weights.making.noise_gate.texts`) and a backbone. Out: a folder that
+In: captions with their words and a backbone. Out: a folder that
 `capscore.load("pr_mcs", backbone=folder)` takes, with a card, the log and the checkpoints of the run. Only
 it is trained: embeddings of right captions are those of the backbone. The same command continues an
 interrupted run.
@@ -147,13 +146,12 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
     """
     training, validation = [], []
     digest = hashlib.sha256()
-    for path in settings.texts:
-        for text in read_texts(path):
-            digest.update(f"{text.source}\t{text.text}\n".encode())
-            known = photo_of(text.source.rpartition("/")[2])
-            photo = text.source if known is None else str(known)
-            spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
-            (validation if spot < settings.validation_share else training).append(text)
+    for text in read_texts(settings.texts):
+        digest.update(f"{text.source}\t{text.text}\n".encode())
+        known = photo_of(text.source.rpartition("/")[2])
+        photo = text.source if known is None else str(known)
+        spot = int.from_bytes(hashlib.sha256(photo.encode()).digest()[:4], "big") / 2**32
+        (validation if spot < settings.validation_share else training).append(text)
     known = {text.source.partition("/")[0] for text in (*training, *validation)}
     if unknown := [name for name in settings.source_shares if name not in known]:
         raise InputError(

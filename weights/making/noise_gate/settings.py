@@ -16,7 +16,7 @@ class NoiseGateSettings(LoopSettings):
 
     Attributes:
         base: Backbone that gets the noise gate; its text network is that of the embedded backbones.
-        texts: Files of `weights.making.noise_gate.texts`.
+        texts: Files of `weights.making.captions`.
         languages: How often each language is drawn, as language:number.
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
         steps: Steps of the run.
@@ -51,7 +51,7 @@ class NoiseGateSettings(LoopSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.texts:
-            raise CapscoreError("texts is missing: files of weights.making.noise_gate.texts")
+            raise CapscoreError("texts is missing: files of weights.making.captions")
         if not self.languages:
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
         _ = self.language_shares, self.source_shares

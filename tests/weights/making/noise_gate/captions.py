@@ -35,15 +35,20 @@ def marked_captions() -> list[texts.MarkedText]:
 
 
 def write_marked(folder: Path) -> Path:
-    """The captions with their words, as the command writes them; two of one photo."""
-    rows = (
-        {"caption": caption, "language": language, "id": f"own/{number}"}
-        for language, of_language in CAPTIONS.items()
-        for number, caption in enumerate(of_language)
-    )
+    """The captions as `weights.making.captions` writes them; two of one photo."""
+    rows = [
+        {
+            "caption": text.text,
+            "language": text.language,
+            "words": text.words,
+            "classes": text.classes,
+            "objects": text.objects,
+            "id": f"own/{number % 6}",
+        }
+        for number, text in enumerate(marked_captions())
+    ]
     captions = write_jsonl(folder / "captions.jsonl", rows)
     write_sources(
         captions, [{"name": "own captions", "license": "Apache-2.0", "rows": 12}], "photos of the test"
     )
-    texts.main(["--captions", str(captions), "--out", str(folder / "marked.jsonl")])
-    return folder / "marked.jsonl"
+    return captions

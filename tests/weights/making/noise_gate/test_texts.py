@@ -1,4 +1,4 @@
-"""Captions → rows with their words, written and read again."""
+"""Captions → their words, and rows of captions that are read again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,7 @@ import pytest
 
 from capscore import InputError
 from tests.datasets_scripts.official import write_jsonl
-from weights.making.noise_gate.texts import (
-    LONGEST,
-    MarkedText,
-    Settings,
-    main,
-    marked,
-    read_texts,
-    write_texts,
-)
+from weights.making.noise_gate.texts import LONGEST, MarkedText, marked, read_texts
 
 
 @pytest.mark.parametrize(
@@ -33,43 +25,31 @@ def test_words_classes_and_objects(caption, language, words, classes, objects):
     assert [text.text[start:end] for start, end in text.objects] == objects.split()
 
 
-def test_the_command_writes_each_caption_of_a_language_once_and_no_long_ones(tmp_path):
-    rows = [
-        {"caption": "A dog runs.", "language": "en", "id": "one/1", "objects": [[7, 10]]},
-        {"caption": "Ein Hund rennt.", "language": "de", "id": "one/1"},
-        {"caption": "A dog runs.", "language": "en", "id": "two/7"},
-        {"caption": "dog " * (LONGEST // 4 - 1) + "dogs", "language": "en", "id": "one/3"},
-        {"caption": "dog " * (LONGEST // 4) + "d", "language": "en", "id": "one/2"},
-    ]
-    captions, out = write_jsonl(tmp_path / "captions.jsonl", rows), tmp_path / "new" / "marked.jsonl"
-    main(["--captions", str(captions), "--out", str(out)])
-    *others, longest = read_texts(out)
-    assert len(longest.text) == LONGEST and others == [
-        MarkedText("Ein Hund rennt.", "de", ((0, 3), (4, 8), (9, 15)), "anv", ((4, 8),), "one/1"),
-        MarkedText("A dog runs.", "en", ((0, 1), (2, 5), (6, 11)), "anv", ((7, 10),), "one/1"),
+def test_each_caption_of_a_language_is_read_once_and_no_long_ones(tmp_path):
+    def row(caption, language="en", source="one/1"):
+        known = {"words": [[0, 1]], "classes": "n", "objects": [[0, 1]]}
+        return {"caption": caption, "language": language, "id": source, **known}
+
+    rows = [row("A dog."), row("A dog.", "de"), row("A dog.", source="two/7"), row("d" * LONGEST)]
+    path = write_jsonl(tmp_path / "captions.jsonl", [*rows, row("d" * (LONGEST + 1))])
+    assert read_texts([str(path)]) == [
+        MarkedText(caption, language, ((0, 1),), "n", ((0, 1),), "one/1")
+        for caption, language in (("A dog.", "de"), ("A dog.", "en"), ("d" * LONGEST, "en"))
     ]
 
 
-@pytest.mark.parametrize(
-    "row", [[], {"caption": "A dog runs."}, {"caption": "A", "language": None, "id": "1"}]
-)
-def test_a_row_that_is_no_caption_is_named(tmp_path, row):
-    good = {"caption": "A dog runs.", "language": "en", "id": "one/1"}
-    captions = write_jsonl(tmp_path / "captions.jsonl", [good, row])
-    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row of captions"):
-        write_texts(Settings([str(captions)], str(tmp_path / "marked.jsonl")))
-    assert [path.name for path in tmp_path.iterdir()] == ["captions.jsonl"]
+GOOD = {"caption": "A dog.", "language": "en", "words": [[0, 1]], "classes": "a", "objects": [], "id": "o/1"}
 
 
-@pytest.mark.parametrize("row", [3, ["a dog", "en"], ["a dog", "en", [0, 1, 2], "an", [], "o"]])
-def test_a_row_of_another_form_is_named(tmp_path, row):
-    path = write_jsonl(tmp_path / "marked.jsonl", [["a dog", "en", [0, 1, 2, 5], "an", [2, 5], "one/1"], row])
-    with pytest.raises(InputError, match=r"marked\.jsonl, line 2: expected a row of noise_gate"):
-        list(read_texts(path))
+@pytest.mark.parametrize("change", [{"words": [[0, 1, 2]]}, {"language": None}, {"objects": 3}, None])
+def test_a_row_of_another_form_is_named(tmp_path, change):
+    path = write_jsonl(tmp_path / "captions.jsonl", [GOOD, [] if change is None else {**GOOD, **change}])
+    with pytest.raises(InputError, match=r"captions\.jsonl, line 2: expected a row of weights"):
+        read_texts([str(path)])
 
 
 def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "rows.jsonl").write_bytes(b"\xff\xfe{}")
     for name, message in (("rows.jsonl", "is not UTF-8"), ("gone.jsonl", "cannot be read: No such file")):
         with pytest.raises(InputError, match=message):
-            list(read_texts(tmp_path / name))
+            read_texts([str(tmp_path / name)])
