@@ -19,17 +19,6 @@ from capscore.errors import CapscoreError, InputError
 from weights.making.caption_scenes import FOLDER, Scene, Scenes, concepts, read_grammar
 
 LANGUAGES = ("ar", "cs", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "tr", "zh")
-CATEGORIES = (
-    "subjects",
-    "clothing",
-    "companions",
-    "times",
-    "places",
-    "things",
-    "holders",
-    "views",
-    "actions",
-)
 
 # Share of captions without an initial capital, and without a full stop.
 LOWER_CASE, NO_STOP = 0.15, 0.4
@@ -94,11 +83,10 @@ def load(language: str) -> Grammar:
 
 class _Phrase(NamedTuple):
     text: str
-    agreement: str | None
+    agreement: str  # "" without any
 
 
 _Piece = tuple[str, tuple[tuple[int, int], ...]]
-_NOTHING: _Piece = ("", ())
 
 
 class Grammar:
@@ -107,13 +95,12 @@ class Grammar:
     def __init__(self, language: str, data: dict[str, Any]):
         self._salt = crc32(language.encode())
         self._agreement: list[str] = data["agreement"]
-        self._verb_forms: list[str] = data["verb_forms"]
         self._verbs: dict[str, Any] = data["verbs"]
         self._forms = {
             "things": data.get("thing_forms", [""]),
             "subjects": data.get("subject_forms", [""]),
             "places": data.get("place_forms", [""]),
-            "actions": self._verb_forms,
+            "actions": data["verb_forms"],
         }
         self._object_form: str = data.get("object_form", self._forms["things"][0])
         self._words: dict[str, str] = data.get("words", {})
@@ -121,27 +108,128 @@ class Grammar:
         self._stop: str = data.get("stop", ".")
         self._capitals: dict[str, str] = data.get("capitals", {})
         self._joins: list[tuple[str, str]] = [tuple(pair) for pair in data.get("joins", [])]
-        self._phrases = {category: self._read_category(category, data[category]) for category in CATEGORIES}
+        self._phrases = {name: self._read_category(name, data[name]) for name in set(_CATEGORY.values())}
         self._templates = data["templates"]
-        self._compiled: dict[tuple[str, frozenset[str]], tuple[list[float], list[_Template]]] = {}
-        self._pieces: dict[Any, _Piece] = {}
+        self._suitable = cache(self._suitable_templates)
 
     def _read_category(self, category: str, entries: dict[str, str | list[str]]) -> dict[str, list[_Phrase]]:
-        missing = set(concepts()[category]) ^ set(entries)
-        if missing:
+        if missing := set(concepts()[category]) ^ set(entries):
             raise CapscoreError(f"{category}: missing or unknown {sorted(missing)}")
-        read: dict[str, list[_Phrase]] = {}
-        for concept, given in entries.items():
-            for text in [given] if isinstance(given, str) else given:
-                key, colon, rest = text.partition(":")
-                has_key = category in ("subjects", "things") or (
-                    category == "actions" and colon and key in self._forms["places"]
-                )
-                phrase = _Phrase(rest.strip(), key) if has_key else _Phrase(text.strip(), None)
-                read.setdefault(concept, []).append(phrase)
-        return read
 
-    def _expand(self, text: str, category: str, form: int, agreement: str) -> str:
+        def phrase(text: str) -> _Phrase:
+            key, colon, rest = text.partition(":")
+            place_of_action = category == "actions" and colon and key in self._forms["places"]
+            has_key = category in ("subjects", "things") or place_of_action
+            return _Phrase(rest.strip(), key) if has_key else _Phrase(text.strip(), "")
+
+        return {
+            concept: [phrase(text) for text in ([given] if isinstance(given, str) else given)]
+            for concept, given in entries.items()
+        }
+
+    def say(self, scene: Scene) -> Caption:
+        """A scene's caption."""
+        state = (scene.style * 0x9E3779B97F4A7C15 + self._salt * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 29
+        state = state * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
+        state ^= state >> 32
+        draw, case, stop = ((state >> shift & 0xFFFF) / 0x10000 for shift in (0, 16, 32))
+        wording = state >> 48
+
+        phrases: dict[str, _Phrase] = {}
+        for number, (slot, concept) in enumerate(scene.slots.items()):
+            choices = self._phrases[_CATEGORY[slot]][concept]
+            phrases[slot] = choices[(wording >> number) % len(choices)]
+        weights, templates = self._suitable(scene.kind, frozenset(scene.slots))
+        template = templates[bisect(weights, draw * weights[-1])] if len(templates) > 1 else templates[0]
+        text, nouns = self._joined([piece for part in template for piece in self._said(*part, phrases)])
+        if case >= LOWER_CASE:
+            text = self._capitals.get(text[0], text[0].upper()) + text[1:]
+        return Caption(f"{text}{self._stop}" if stop >= NO_STOP else text, nouns)
+
+    def _suitable_templates(self, kind: str, present: frozenset[str]) -> tuple[list[float], list[_Template]]:
+        """Templates that say all of these slots: cumulated weights and the templates."""
+        # things are said by their holder or their action
+        inside = {"O", "Q"} if "H" in present else {"O"} if "A" in present else set()
+        found = []
+        for text, weight in self._templates[kind].items():
+            template = _compile(text)
+            needed = {name for items, optional in template if not optional for name in _slots(items)}
+            said = {name for items, _ in template for name in _slots(items, inserted=True)}
+            if needed <= present and present - inside <= said:
+                found.append((weight, template))
+        if not found:
+            raise CapscoreError(f"templates, {kind}: none says {sorted(present)}")
+        weights, templates = zip(*found, strict=True)
+        return list(accumulate(weights)), list(templates)
+
+    def _said(self, part: Sequence[str | _Slot], optional: bool, phrases: dict[str, _Phrase]) -> list[_Piece]:
+        """The pieces of a part of a template; none of an optional one with an empty slot."""
+        said: list[_Piece] = []
+        for item in part:
+            piece = (item, ()) if isinstance(item, str) else self._piece(item, phrases)
+            if not piece[0]:
+                if not optional:
+                    raise CapscoreError(f"templates: a slot for {item} stays empty")
+                return []
+            said.append(piece)
+        return said
+
+    def _joined(self, pieces: Sequence[_Piece]) -> _Piece:
+        """Pieces in one, with the language's joins ("à le" → "au")."""
+        text = ""
+        nouns: list[tuple[int, int]] = []
+        for part, spans in pieces:
+            nouns += [(start + len(text), end + len(text)) for start, end in spans]
+            text += part
+        for before, after in self._joins:
+            at = text.find(before)
+            while at >= 0:
+                cut, grown = at + len(before), len(after) - len(before)
+                text = text[:at] + after + text[cut:]
+                nouns = [(a + grown, b + grown) if a >= cut else (a, b) for a, b in nouns]
+                at = text.find(before, at + len(after))
+        return text, tuple(nouns)
+
+    def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> _Piece:
+        """The content of a slot; empty where the scene has nothing for it."""
+        governor = phrases.get(slot.governor or _CONTROLLER.get(slot.name, "S"))
+        if slot.name in self._words:
+            return _mark(self._expand(self._words[slot.name], "words", 0, governor)) if governor else ("", ())
+        if slot.name not in phrases:
+            return "", ()
+        category, text = _CATEGORY[slot.name], phrases[slot.name].text
+        if category == "actions":
+            part, _, mood = slot.form.rpartition(".")
+            named = self._verbs[mood]
+            if not isinstance(named, str):
+                named = named[governor.agreement if governor and governor.agreement else self._agreement[0]]
+            if part:
+                verb, rest = _split(text)
+                text = verb if part == "verb" else rest
+        else:
+            named = slot.form or (self._place_form(phrases) if slot.name == "P" else "")
+        forms = self._forms.get(category, [""])
+        text = self._expand(text, category, forms.index(named) if named else 0, governor)
+        text = _THING.sub(
+            lambda found: self._thing(phrases[found.group(1)], found.group(2) or self._object_form), text
+        )
+        if category == "subjects":
+            worn = [phrases[name].text for name in slot.inserted if name in phrases]
+            before, _, after = text.rpartition("^")
+            added = "".join(self._expand(other, "clothing", 0, governor) + self._space for other in worn)
+            text = before + added + after
+        return _mark(text)
+
+    def _place_form(self, phrases: dict[str, _Phrase]) -> str:
+        """The form of the place that its action requires; in pairs, the second action."""
+        action = phrases.get("B") or phrases.get("A")
+        return action.agreement if action else ""
+
+    def _thing(self, phrase: _Phrase, form: str) -> str:
+        return self._expand(phrase.text, "things", self._forms["things"].index(form), None)
+
+    def _expand(self, text: str, category: str, form: int, governor: _Phrase | None) -> str:
         """Text with its alternatives chosen."""
 
         def choice(of: list[str], index: int) -> Callable[[re.Match[str]], str]:
@@ -153,147 +241,10 @@ class Grammar:
 
             return chosen
 
+        agreement = governor.agreement if governor else ""
         agreed = choice(self._agreement, self._agreement.index(agreement) if agreement else 0)
         formed = choice(self._forms.get(category, [""]), form)
         return _FORMS.sub(formed, _AGREEING.sub(agreed, text))
-
-    def say(self, scene: Scene) -> Caption:
-        """A scene's caption."""
-        state = (scene.style * 0x9E3779B97F4A7C15 + self._salt * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
-        state ^= state >> 29
-        state = state * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-        state ^= state >> 32
-        drawn = (state & 0xFFFF) / 0x10000, (state >> 16 & 0xFFFF) / 0x10000, (state >> 32 & 0xFFFF) / 0x10000
-        wording = state >> 48
-
-        phrases: dict[str, _Phrase] = {}
-        for number, (slot, concept) in enumerate(scene.slots.items()):
-            choices = self._phrases[_CATEGORY[slot]][concept]
-            phrases[slot] = choices[(wording >> number) % len(choices)] if len(choices) > 1 else choices[0]
-
-        weights, templates = self._suitable(scene)
-        template = templates[bisect(weights, drawn[0] * weights[-1])] if len(templates) > 1 else templates[0]
-        parts = [piece for part in template for piece in self._said(*part, phrases, scene.kind)]
-        return self._finish(parts, drawn[1], drawn[2])
-
-    def _said(
-        self, part: Sequence[str | _Slot], optional: bool, phrases: dict[str, _Phrase], kind: str
-    ) -> list[_Piece]:
-        """The pieces of a part of a template; none of an optional one with an empty slot."""
-        said: list[_Piece] = []
-        for item in part:
-            if isinstance(item, str):
-                said.append((item, ()))
-                continue
-            piece = _NOTHING if item.absent(phrases) else self._piece(item, phrases)
-            if not piece[0] and not optional:
-                raise CapscoreError(f"templates, {kind}: a slot for {item.name} stays empty")
-            if not piece[0]:
-                return []
-            said.append(piece)
-        return said
-
-    def _finish(self, parts: list[_Piece], case: float, stop: float) -> Caption:
-        text = ""
-        nouns: list[tuple[int, int]] = []
-        for part, spans in parts:
-            if spans:
-                shift = len(text)
-                nouns.extend([(start + shift, end + shift) for start, end in spans])
-            text += part
-        for before, after in self._joins:
-            at = text.find(before)
-            while at >= 0:
-                text = text[:at] + after + text[at + len(before) :]
-                grown, cut = len(after) - len(before), at + len(before)
-                nouns = [
-                    (start + grown, end + grown) if start >= cut else (start, end) for start, end in nouns
-                ]
-                at = text.find(before, at + len(after))
-        if case >= LOWER_CASE:
-            text = self._capitals.get(text[0], text[0].upper()) + text[1:]
-        if stop >= NO_STOP:
-            text += self._stop
-        return Caption(text, tuple(nouns))
-
-    def _suitable(self, scene: Scene) -> tuple[list[float], list[_Template]]:
-        key = scene.kind, frozenset(scene.slots)
-        if key not in self._compiled:
-            present = set(scene.slots)
-            inside = {"O", "Q"} if "H" in present else {"O"} if "A" in present else set()
-            weights, templates = [], []
-            for text, weight in self._templates[scene.kind].items():
-                template = _compile(text)
-                needed = {
-                    name for items, optional in template if not optional for name in _slots(items, False)
-                }
-                said = {name for items, _ in template for name in _slots(items, True)}
-                if needed <= present and present - inside <= said:
-                    weights.append(weight)
-                    templates.append(template)
-            if not templates:
-                raise CapscoreError(f"templates, {scene.kind}: none says {sorted(present)}")
-            self._compiled[key] = list(accumulate(weights)), templates
-        return self._compiled[key]
-
-    def _piece(self, slot: _Slot, phrases: dict[str, _Phrase]) -> _Piece:
-        """The content of a slot; each distinct one is made once."""
-        name = slot.name
-        if name in self._words:
-            governor = phrases[slot.governor or "S"]
-            key: Any = ("word", name, governor.agreement)
-            if key not in self._pieces:
-                text = self._expand(self._words[name], "words", 0, governor.agreement or "")
-                self._pieces[key] = _mark(text)
-            return self._pieces[key]
-        phrase = phrases[name]
-        controller = phrases.get(slot.governor or _CONTROLLER.get(name, "S"))
-        agreement = (controller.agreement if controller else None) or self._agreement[0]
-        inner = tuple(phrases[other] for other in slot.inserted if other in phrases)
-        things = tuple(phrases.get(thing) for thing in "OQ") if "$" in phrase.text else ()
-        form = self._place_form(phrases) if name == "P" and not slot.form else slot.form
-        key = _CATEGORY[name], phrase, form, agreement, inner, things
-        made = self._pieces.get(key)
-        if made is None:
-            made = self._pieces[key] = self._make(slot, phrase, agreement, inner, phrases)
-        return made
-
-    def _make(
-        self,
-        slot: _Slot,
-        phrase: _Phrase,
-        agreement: str,
-        inner: tuple[_Phrase, ...],
-        phrases: dict[str, _Phrase],
-    ) -> _Piece:
-        category, text = _CATEGORY[slot.name], phrase.text
-        if category == "actions":
-            part, _, mood = slot.form.rpartition(".")
-            named = self._verbs[mood]
-            form = self._verb_forms.index(named if isinstance(named, str) else named[agreement])
-            if part:
-                verb, rest = _split(text)
-                text = verb if part == "verb" else rest
-        else:
-            wanted = slot.form or (self._place_form(phrases) if slot.name == "P" else "")
-            form = self._forms.get(category, [""]).index(wanted) if wanted else 0
-        text = self._expand(text, category, form, agreement)
-        text = _THING.sub(
-            lambda found: self._thing(phrases[found.group(1)], found.group(2) or self._object_form), text
-        )
-        if category == "subjects":
-            added = [self._expand(other.text, "clothing", 0, agreement) for other in inner]
-            before, _, after = text.rpartition("^")
-            text = before + "".join(other + self._space for other in added) + after
-        return _mark(text)
-
-    def _place_form(self, phrases: dict[str, _Phrase]) -> str:
-        """The form of the place that its action requires; in pairs, the second action."""
-        action = phrases.get("B") or phrases.get("A")
-        return (action.agreement if action else None) or ""
-
-    def _thing(self, phrase: _Phrase, form: str) -> str:
-        return self._expand(phrase.text, "things", self._forms["things"].index(form), self._agreement[0])
 
 
 class _Slot(NamedTuple):
@@ -302,41 +253,31 @@ class _Slot(NamedTuple):
     form: str
     governor: str
 
-    def absent(self, phrases: dict[str, _Phrase]) -> bool:
-        if self.name in _CATEGORY:
-            return self.name not in phrases
-        return (self.governor or "S") not in phrases
-
 
 _Template = list[tuple[list["str | _Slot"], bool]]
 
 
-def _slots(items: list[str | _Slot], inserted: bool) -> set[str]:
+def _slots(items: list[str | _Slot], *, inserted: bool = False) -> set[str]:
     """The slots in a part of a template; optionally with those inserted at another's ^."""
-    named = {item.name for item in items if isinstance(item, _Slot) and item.name in _CATEGORY}
-    if inserted:
-        named |= {name for item in items if isinstance(item, _Slot) for name in item.inserted}
-    return named
+    slots = [item for item in items if isinstance(item, _Slot)]
+    named = {slot.name for slot in slots if slot.name in _CATEGORY}
+    return named.union(*(slot.inserted for slot in slots)) if inserted else named
 
 
 def _compile(text: str) -> _Template:
     """A template's text → its parts, each with whether it is optional."""
     template: _Template = []
     for number, part in enumerate(_GROUP.split(text)):
-        if not part:
-            continue
         items: list[str | _Slot] = []
         end = 0
         for found in _SLOT.finditer(part):
-            if found.start() > end:
-                items.append(part[end : found.start()])
             name, inserted, form, governor = found.groups()
             inner = tuple(inserted[1:].split("^")) if inserted else ()
-            items.append(_Slot(name, inner, form or "", governor or ""))
+            items += [part[end : found.start()], _Slot(name, inner, form or "", governor or "")]
             end = found.end()
-        if end < len(part):
-            items.append(part[end:])
-        template.append((items, number % 2 == 1))
+        items = [item for item in (*items, part[end:]) if item]
+        if items:
+            template.append((items, number % 2 == 1))
     return template
 
 
@@ -349,14 +290,11 @@ def _split(text: str) -> tuple[str, str]:
 
 def _mark(text: str) -> _Piece:
     """Text with [nouns] → text and their spans."""
-    text = " ".join(text.replace("^", "").split()) if text else ""
-    plain, spans, end = "", [], 0
-    for found in re.finditer(r"\[([^\[\]]+)\]", text):
-        plain += text[end : found.start()]
-        spans.append((len(plain), len(plain) + len(found.group(1))))
-        plain += found.group(1)
-        end = found.end()
-    plain += text[end:]
-    if set(_THING.sub("", plain)) & set("{}()[]<>|$^"):
+    plain, spans = "", []
+    for number, part in enumerate(re.split(r"\[([^\[\]]+)\]", " ".join(text.replace("^", "").split()))):
+        if number % 2:
+            spans.append((len(plain), len(plain) + len(part)))
+        plain += part
+    if set(plain) & set("{}()[]<>|$^"):
         raise CapscoreError(f"{text!r} has an unreadable mark")
     return plain, tuple(spans)
