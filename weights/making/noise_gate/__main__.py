@@ -17,7 +17,9 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,29 +66,23 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
     if settings.start is not None:
         network.gate.load_state_dict(_backbone(settings, "start").text_network().gate.state_dict())
     network.turn_to(direction)
-
-    def drawn(texts: Sequence[MarkedText], steps: int, seed: int) -> SampleBatches:
-        return SampleBatches(
-            texts,
-            backbone.tokenizer,
-            language_shares=settings.language_shares,
-            source_shares=settings.source_shares,
-            batch_size=settings.batch_size,
-            steps=steps,
-            seed=seed,
-        )
-
+    drawn = partial(
+        SampleBatches,
+        tokenizer=backbone.tokenizer,
+        language_shares=settings.language_shares,
+        source_shares=settings.source_shares,
+        batch_size=settings.batch_size,
+    )
+    held_out = drawn(validation, steps=10**6, seed=settings.seed + 1)
     n_batches = -(-settings.validation_texts // settings.batch_size)
-    held_out = drawn(validation, 10**6, settings.seed + 1)
     samples = [sample for step in range(n_batches) for sample in held_out.batch(0, step)]
     check = NoiseGateCheck(samples[: settings.validation_texts])
     network.requires_grad_(False)
     network.gate.requires_grad_(True)
     network.train()
-    settings.max_steps = settings.steps
     result = run(
         network,
-        drawn(training, settings.steps, settings.seed),
+        drawn(training, steps=settings.max_steps or 1, seed=settings.seed),
         NoiseGateLoss(settings.kind_weight, settings.touched_weight),
         settings,
         evaluate=lambda model, step: check(model),
@@ -94,7 +90,8 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
     )
     network.eval()
     if result.finished and is_main_process():
-        _finish(settings, backbone, check, result, (len(training), len(validation)), command)
+        numbers = {"n_training": len(training), "n_validation": len(validation)}
+        _finish(settings, backbone, check, result, numbers, command)
     return result
 
 
@@ -103,7 +100,7 @@ def _finish(
     backbone: SentenceEncoderBackbone,
     check: NoiseGateCheck,
     result: RunResult,
-    n_captions: tuple[int, int],
+    notes: dict[str, Any],
     command: str,
 ) -> None:
     """Set the curve of a trained noise gate, measure it, and write the folder."""
@@ -112,8 +109,7 @@ def _finish(
     curve = check.best_curve(openness, settings.keep_right)
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
-    numbers, kept = check(network, curve), curved(openness, curve)
-    languages = check.by_language(kept)
+    numbers, languages = check(network, curve), check.by_language(curved(openness, curve))
     tuned.save_tuned(
         backbone,
         out,
@@ -128,14 +124,7 @@ def _finish(
     results = validation_results(numbers, languages, len(check.samples))
     compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
     write_card(out, noise_gate_card(settings, command=command, results=results, compute=compute))
-    notes = {
-        "step": result.step,
-        "n_training": n_captions[0],
-        "n_validation": n_captions[1],
-        "validation": numbers,
-        "curve": list(curve),
-        "languages": languages,
-    }
+    notes |= {"step": result.step, "validation": numbers, "curve": list(curve), "languages": languages}
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 

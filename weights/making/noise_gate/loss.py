@@ -85,7 +85,7 @@ def marks(rows: Sequence[Sample], length: int) -> tuple[Tensor, Tensor]:
     return touched, known
 
 
-def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str], lean: float = LEAN) -> Tensor:
+def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str]) -> Tensor:
     """The direction in which captions vary least, leaning a little away from their mean, (d,), unit length.
 
     Neither captions nor photos lie there. Photos lie where captions lie, so their cosines with it are as
@@ -95,7 +95,7 @@ def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str], l
     _, vectors = torch.linalg.eigh(rows.T @ rows)
     least = vectors[:, 0]
     least = least if least @ rows.mean(dim=0) <= 0 else -least
-    return F.normalize(least - lean * F.normalize(rows.mean(dim=0), dim=0), dim=0).float()
+    return F.normalize(least - LEAN * F.normalize(rows.mean(dim=0), dim=0), dim=0).float()
 
 
 class NoiseGateCheck:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from capscore.errors import CapscoreError
 from training.engine.config import language_counts
@@ -19,7 +19,6 @@ class NoiseGateSettings(LoopSettings):
         texts: Files of `weights.making.captions`.
         languages: How often each language is drawn, as language:number.
         sources: Weight of each caption of a data set, as name:number; 1 for those not named.
-        steps: Steps of the run.
         gate: Width, layers and heads of the noise gate.
         start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
             that knows nothing.
@@ -36,7 +35,6 @@ class NoiseGateSettings(LoopSettings):
     texts: list[str] = field(default_factory=list)
     languages: list[str] = field(default_factory=list)
     sources: list[str] = field(default_factory=list)
-    steps: int = 1000
     gate: list[int] = field(default_factory=lambda: [192, 4, 4])
     start: str | None = None
     kind_weight: float = 0.3
@@ -44,7 +42,7 @@ class NoiseGateSettings(LoopSettings):
     validation_share: float = 0.01
     validation_texts: int = 20_000
     keep_right: float = 0.985
-    stored_dtype: str = "float16"
+    stored_dtype: Literal["float32", "float16"] = "float16"
     name: str = ""
     license: str = "unknown"
 
@@ -55,14 +53,14 @@ class NoiseGateSettings(LoopSettings):
         if not self.languages:
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
         _ = self.language_shares, self.source_shares
+        weight = "a weight of at least 0"
         for name, good, expected in (
-            ("steps", self.steps >= 1, "at least 1"),
+            ("max_steps", self.max_steps is not None, "the number of steps"),
             ("validation_texts", self.validation_texts >= 1, "at least 1"),
             ("validation_share", 0 < self.validation_share < 1, "a share between 0 and 1"),
             ("keep_right", 0 < self.keep_right < 1, "a share between 0 and 1"),
-            ("kind_weight", 0 <= self.kind_weight < float("inf"), "a weight of at least 0"),
-            ("touched_weight", 0 <= self.touched_weight < float("inf"), "a weight of at least 0"),
-            ("stored_dtype", self.stored_dtype in ("float32", "float16"), "float32 or float16"),
+            ("kind_weight", 0 <= self.kind_weight < float("inf"), weight),
+            ("touched_weight", 0 <= self.touched_weight < float("inf"), weight),
         ):
             require(good, name, getattr(self, name), expected)
         right = len(self.gate) == 3 and min(self.gate) >= 1

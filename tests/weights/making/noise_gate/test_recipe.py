@@ -33,7 +33,7 @@ def settings(marked, out, **changes) -> NoiseGateSettings:
         "texts": [str(marked)],
         "languages": ["en:2", "de:1"],
         "gate": [16, 1, 2],
-        "steps": 2,
+        "max_steps": 2,
         "batch_size": 4,
         "validation_share": 0.4,
         "validation_texts": 40,
@@ -97,7 +97,7 @@ def test_a_gate_can_be_trained_on_and_an_interrupted_run_goes_on_to_the_same_wei
     assert not train(settings(marked, tmp_path / "part", max_minutes=1e-9)).finished
     assert train(settings(marked, tmp_path / "part")).finished
     # with a learning rate of next to nothing a gate stays what it was
-    train(settings(marked, tmp_path / "on", start=str(trained), learning_rate=1e-12, steps=1))
+    train(settings(marked, tmp_path / "on", start=str(trained), learning_rate=1e-12, max_steps=1))
     gates = [
         load_backbone(folder, device="cpu").text.gate
         for folder in (trained, tmp_path / "part", tmp_path / "on")
@@ -115,7 +115,7 @@ def test_a_gate_can_be_trained_on_and_an_interrupted_run_goes_on_to_the_same_wei
         ({"gate": [15, 1, 2]}, "an even width that the heads divide"),
         ({"keep_right": 1.0}, "keep_right"),
         ({"kind_weight": -1.0}, "kind_weight"),
-        ({"stored_dtype": "int8"}, "float32 or float16"),
+        ({"max_steps": None}, "max_steps"),
         ({"sources": ["tatoeba"]}, "sources"),
     ],
 )
