@@ -182,7 +182,7 @@ def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed:
     """What is known of rows; arguments as for `mark_rows`. Each distinct word of a photo is judged once."""
     index: dict[str, int] = {}
     by_photo: dict[int, list[int]] = defaultdict(list)
-    items = []
+    items: list[_Judged] = []
     for row in rows:
         judged = [
             (number, word)
@@ -260,14 +260,16 @@ def _features(
         naming = naming.masked_fill(~present[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
         logits = network.in_caption_logits(of_words), network.fit_logits(fit), network.mention_logits(mention)
-    columns = (part.cpu().numpy() for part in (kinds, alone, of_words, fit, mention, *logits, nearest))
+    of_row = (part.cpu().numpy() for part in (kinds, alone, of_words, fit, mention, *logits, nearest))
+    columns = zip(items, *of_row, strict=True)
     found = []
-    for item, *parts in zip(items, *columns, strict=True):
+    for item, kind, logit, word, caption, region, of_word, of_caption, of_region, near in columns:
         n, k = len(item.numbers), len(item.row.regions)
-        kind, own, word, caption, region, *(of_word, of_caption, of_region), near = parts
-        judged = of_word[:n], of_caption, of_region[:k]
-        known = kind[:n], own[:n], word[:n], caption, region[:k], judged, near[:n]
-        found.append(RowFeatures(item.row, item.numbers, *known))
+        made = of_word[:n], of_caption, of_region[:k]
+        row, numbers = item.row, item.numbers
+        found.append(
+            RowFeatures(row, numbers, kind[:n], logit[:n], word[:n], caption, region[:k], made, near[:n])
+        )
     return found
 
 

@@ -180,30 +180,24 @@ def measure_seeing(found: Found, data: Path, photos: Path, towers: Sequence[Towe
     """Agreement with Flickr8k-Expert and search among Flickr8k's test photos, plain and fine-tuned."""
     for tower in towers:
         before, after = (_seen(found, each, data, photos) for each in (tower.plain, tower.own))
-        for key, value in after.items():
-            both = [before[key], value]
-            if key.startswith("expert"):
-                how = "references" if "text_score" in key else "photos"
-                title = f"Flickr8k-Expert τ_c, by {how}"
-                found["agreement"].setdefault(title, {})[tower.name] = both
-            else:
-                by_name = found["search"].setdefault("search among Flickr8k's test photos, en", {})
-                by_name.setdefault(tower.name, {})[key.rpartition("/")[2].upper()] = both
+        for title, value in after.items():
+            found["seeing"].setdefault(title, {})[tower.name] = [before[title], value]
 
 
 def _seen(found: Found, embedder: Embedder, data: Path, photos: Path) -> dict[str, float | None]:
-    """Values in percent by the keys of the study of image towers."""
-    figures, options = [], TaskOptions(bootstrap=0)
+    """Figures of the study of image towers in percent, by their titles."""
+    figures: list[image_tower.Figure] = []
+    options = TaskOptions(bootstrap=0)
     image_tower.measure_ratings(figures, embedder, "expert", data, photos, options)
     with _noting(found, "search among Flickr8k's test photos"):
         image_tower.Search(embedder, data, photos, options, figures).english()
     found["missing"] |= {f"Flickr8k-Expert, {item.title}": item.missing for item in figures if item.missing}
-    return {item.key: item.value for item in figures if not item.missing and "ref_clip" not in item.key}
+    return {item.title: item.value for item in figures if not item.missing and "ref_clip" not in item.key}
 
 
 def measure(towers: Sequence[Tower], data: Path, photos: Path | None, held_out: Path) -> Found:
     """Everything, ready for JSON; "missing" says what cannot be measured, and why."""
-    found: Found = {"sets": [], "models": {}, "agreement": {}, "search": {}, "missing": {}}
+    found: Found = {"sets": [], "models": {}, "seeing": {}, "missing": {}}
     sets: list[tuple[str, CaptionSet]] = []
     for title, read in caption_sets(data, held_out):
         with _noting(found, title):
@@ -269,14 +263,19 @@ def report(found: Found, names: Sequence[str]) -> Report:
     ]
     said = "Captions of captioning models, in lower case without the stop, in percent"
     parts.append(Table(["captions", "metric", "n", "below half", "mean kept"], models, said, 2))
-    both = [(title, name, pair) for title, own in found["agreement"].items() for name, pair in own.items()]
-    for title, by_name in found["search"].items():
-        both += [(f"{title}, {k}", name, pair) for name, own in by_name.items() for k, pair in own.items()]
     seen = [
         [title, name, fixed(before, 2), fixed(after, 2), signed(after - before, 2)]
-        for title, name, (before, after) in both
+        for title, by_name in found["seeing"].items()
+        for name, (before, after) in by_name.items()
     ]
-    parts.append(Table(["measure", "metric", "MCS", "PR-MCS", "difference"], seen, "Seeing", 2))
+    parts.append(
+        Table(
+            ["measure", "metric", "MCS", "PR-MCS", "difference"],
+            seen,
+            "Experts' ratings, and search",
+            2,
+        )
+    )
     return Report("", [*parts, *(f"not measured: {what}: {why}" for what, why in found["missing"].items())])
 
 

@@ -102,10 +102,10 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     assert [item["title"] for item in found["sets"]] == ["Flickr8k test"]
     assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
     assert found["models"]["all"] == found["models"]["polaris"]
-    (values,) = found["search"].values()
-    assert values["harsh"] == {"R@1": [100.0, 50.0], "R@5": [100.0, 100.0], "R@10": [100.0, 100.0]}
+    titles = [f"R@{k} en, 2 test photos" for k in (1, 5, 10)]
+    assert [found["seeing"][title]["harsh"] for title in titles] == [[100, 50], [100, 100], [100, 100]]
     missing = {"Flickr8k-Expert, MCS τ_c", "captions of captioning models, thumb", "Flickr8k, 83 photos"}
     assert missing <= set(found["missing"])
     assert "| en | Flickr8k test, 2 captions, stand-in | mcs@colours |" in table
-    assert "| search among Flickr8k's test photos, en, R@1 | harsh | 100.00 | 50.00 | −50.00 |" in table
+    assert "| R@1 en, 2 test photos | harsh | 100.00 | 50.00 | −50.00 |" in table
     assert "| polaris | harsh | 2 | 50.0 |" in table and "not measured: Flickr8k, 83 photos: " in table

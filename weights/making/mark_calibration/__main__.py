@@ -12,25 +12,21 @@ checkpoints of the run. The same command continues an interrupted run.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
 from capscore.infometic.mark_calibration import (
-    MARKED_CLASSES,
     MarkCalibration,
     MarkNetwork,
     MarkNetworkConfig,
@@ -41,9 +37,9 @@ from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, own_settings, write_settings
+from training.engine.recipe import RESULT, file_digests, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
-from weights.making.mark_calibration.calibrate import calibrate, logits_of
+from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
 from weights.making.mark_calibration.objects import (
@@ -56,24 +52,23 @@ from weights.making.mark_calibration.objects import (
 from weights.making.mark_calibration.rows import read_mark_rows
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
-_NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "nouns", "noun_count"}
+_NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
+# Layers that are trained after the run, or not at all.
+_LATER = ("reducer.", "fit.", "in_caption.", "mention.", "named_")
 
 
 def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
-    out = Path(settings.out).expanduser()
-    files = [row["file"] for row in read_mark_rows(settings.rows)]
-    boxes = read_boxes(settings.boxes, files)
+    boxes = read_boxes(settings.boxes, [row["file"] for row in read_mark_rows(settings.rows)])
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
-    folder = Path(settings.features).expanduser() if settings.features else out / "features"
+    folder = Path(settings.features or Path(settings.out) / "features").expanduser()
     features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
-    splits = {name: np.flatnonzero(features.split == name) for name in ("train", "calibrate")}
     network = new_network(settings, features)
     draws = WordDraws(
         features,
-        splits["train"].tolist(),
+        features.of_split("train"),
         settings.batch_size,
         captions=settings.captions,
         others=settings.others,
@@ -82,23 +77,18 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
         weights=settings.weights,
         seed=settings.seed,
     )
-    say(f"{len(draws.photos):,} photos to train on, {len(splits['calibrate']):,} to calibrate on")
-    check = _check(features, splits["calibrate"].tolist(), settings.seed)
-    network.train()
-    settings.max_steps = settings.steps
+    n_held = len(features.of_split("calibrate"))
+    say(f"{len(draws.photos):,} photos to train on, {n_held:,} to calibrate on")
+    digests = file_digests([settings.rows, settings.boxes])
     shown = {place: own[:, :4] for place, own in boxes.items()}
+    network.train()
     result = run(
         network,
         draws,
         MarkLoss(features, shown, settings.thing_weight),
         settings,
-        evaluate=check,
-        identity={**own_settings(settings, _NO_IDENTITY), "data": _digest(settings)},
-        parameters=[
-            parameter
-            for name, parameter in network.named_parameters()
-            if not name.startswith(("reducer.", "fit.", "in_caption.", "mention.", "named_"))
-        ],
+        identity={**own_settings(settings, _NO_IDENTITY), "data": digests},
+        parameters=[part for name, part in network.named_parameters() if not name.startswith(_LATER)],
     )
     network.eval()
     if result.finished and is_main_process():
@@ -116,16 +106,13 @@ def finish(
     command: str,
 ) -> None:
     """Calibrate a trained network, in eval mode, and write it with its card."""
-    out = Path(settings.out).expanduser()
-    splits = {name: np.flatnonzero(features.split == name).tolist() for name in ("train", "calibrate")}
-    file = Path(settings.features or out / "features").expanduser() / "things.npz"
-    things = object_regions(features, boxes, backbone, file, say)
-    naming_loss = train_naming(
-        network, features, things, naming_photos(boxes, settings.seed), backbone, settings.seed
-    )
+    out, seed = Path(settings.out).expanduser(), settings.seed
+    splits = {name: features.of_split(name) for name in ("train", "calibrate")}
+    things = object_regions(features, boxes, backbone, say)
+    naming_loss = train_naming(network, features, things, naming_photos(boxes, seed), backbone, seed)
     embed = partial(embed_texts, backbone)
-    alone, words, fits = calibrate(network, features, splits["calibrate"], embed, settings.seed)
-    mentions = mention_curve(network, features, boxes, things, backbone, settings.seed)
+    alone, words, fits = calibrate(network, features, splits["calibrate"], embed, seed)
+    mentions = mention_curve(network, features, boxes, things, backbone, seed)
     notes = {
         "recipe": "mark_calibration",
         "step": result.step,
@@ -137,23 +124,10 @@ def finish(
         "captions_found": {language: round(curve.found, 4) for language, curve in fits.items()},
         "naming_loss": round(naming_loss, 4),
         "mentions_found": round(mentions.found, 4),
-        "validation": {name: round(value, 4) for name, value in result.evaluation.items()},
     }
-    nouns = common_nouns(features, splits["train"], settings.nouns, settings.noun_count)
-    save_mark_calibration(
-        MarkCalibration(
-            network,
-            alone,
-            words,
-            fits,
-            mentions,
-            {language: tuple(own) for language, own in nouns.items()},
-            backbone.name,
-            backbone.revision,
-            notes=notes,
-        ),
-        out,
-    )
+    nouns, made_for = common_nouns(features, splits["train"]), (backbone.name, backbone.revision)
+    calibration = MarkCalibration(network, alone, words, fits, mentions, nouns, *made_for, notes=notes)
+    save_mark_calibration(calibration, out)
     write_settings(out, settings)
     compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
     write_card(out, mark_calibration_card(settings, notes, command=command, compute=compute))
@@ -162,10 +136,9 @@ def finish(
 
 def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
     """An untrained network with the reduction of the features, and photos as its background."""
-    weight, bias = features.reducer
     config = MarkNetworkConfig(
         dim=features.whole.shape[1],
-        features=weight.shape[1],
+        features=features.weight.shape[1],
         reduced=settings.reduced,
         hidden=settings.hidden,
         inner=settings.inner,
@@ -177,41 +150,13 @@ def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> Ma
     chance = np.random.default_rng(settings.seed)
     chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
     with torch.no_grad():
-        network.reducer.weight.copy_(torch.from_numpy(weight))
-        network.reducer.bias.copy_(torch.from_numpy(bias))
+        network.reducer.weight.copy_(torch.from_numpy(features.weight))
+        network.reducer.bias.copy_(torch.from_numpy(features.bias))
         network.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
         # few cells are the centre of a thing's box
         network.thing.bias.zero_()
     network.dropout = settings.dropout
     return network
-
-
-def _digest(settings: MarkCalibrationSettings) -> str:
-    digest = hashlib.sha256()
-    for path in (settings.rows, settings.boxes):
-        digest.update(Path(path).read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _check(features: MarkFeatures, photos: Sequence[int], seed: int) -> Any:
-    """A function that measures a network on words of photos that it is not trained on."""
-    draws = WordDraws(
-        features, photos, len(photos), captions=6, others=1, rare=0, labelled=0.0, weights={}, seed=seed + 1
-    )
-
-    def evaluate(model: nn.Module, step: int) -> Mapping[str, float]:
-        assert isinstance(model, MarkNetwork)
-        right, wrong = [], []
-        for start in range(0, len(draws.photos), 64):
-            rows = draws.draw(draws.photos[start : start + 64], np.random.default_rng([seed, start]))
-            for row, logits in zip(rows, logits_of(model, features, rows), strict=True):
-                nouns = row.classes == MARKED_CLASSES.index("noun")
-                right.append(logits[nouns & (row.right > 0)])
-                wrong.append(logits[nouns & (row.right == 0)])
-        positive, negative = np.concatenate(right), np.concatenate(wrong)
-        return {"nouns_found": float((negative < np.quantile(positive, 0.05)).mean())}
-
-    return evaluate
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -69,8 +69,7 @@ class Detector:
     def find(self, image: Image.Image) -> list[list[Any]]:
         """Boxes of an RGB photo as shares of its sides, class and confidence, the most confident first."""
         pixels, ratio = fitted(image)
-        found = self.session.run(None, {self.input: pixels[None]})[0][0]
-        boxes, scores = decoded(found)
+        boxes, scores = decoded(self.session.run(None, {self.input: pixels[None]})[0][0])
         shares = boxes / ratio / np.tile(np.array(image.size, np.float64), 2)
         classes, confidence = scores.argmax(axis=1), scores.max(axis=1)
         kept: list[int] = []
@@ -78,14 +77,9 @@ class Detector:
             own = np.flatnonzero((classes == item) & (confidence > _LEAST))
             kept += own[suppress(shares[own], confidence[own], _OVERLAP)].tolist()
         kept.sort(key=lambda place: -confidence[place])
-        return [
-            [
-                *(round(float(edge), 4) for edge in shares[place].clip(0, 1)),
-                int(classes[place]),
-                round(float(confidence[place]), 3),
-            ]
-            for place in kept
-        ]
+        inside = shares[kept].clip(0, 1).tolist()
+        columns = zip(inside, classes[kept].tolist(), confidence[kept].tolist(), strict=True)
+        return [[*(round(edge, 4) for edge in box), item, round(p, 3)] for box, item, p in columns]
 
 
 def fitted(image: Image.Image) -> tuple[np.ndarray, float]:
@@ -114,21 +108,14 @@ def decoded(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([centre - extent / 2, centre + extent / 2], axis=1), found[:, 4:5] * found[:, 5:]
 
 
-def write_boxes(settings: Settings) -> int:
-    """Write the file; returns the number of boxes."""
-    detector = Detector(settings.detector)
-    found = {
-        row["file"]: detector.find(load_image(row["file"]))
-        for row in read_mark_rows(settings.rows)
-        if row["split"] == "train"
-    }
-    write_text(settings.out, json.dumps(found) + "\n", "the boxes")
-    return sum(map(len, found.values()))
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """The command."""
-    print(f"{write_boxes(parse(Settings, argv, __doc__ or '')):,} boxes")
+    settings = parse(Settings, argv, __doc__ or "")
+    detector = Detector(settings.detector)
+    files = [row["file"] for row in read_mark_rows(settings.rows) if row["split"] == "train"]
+    found = {file: detector.find(load_image(file)) for file in files}
+    write_text(settings.out, json.dumps(found) + "\n", "the boxes")
+    print(f"{sum(map(len, found.values())):,} boxes")
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ CAPTIONS = 6
 # What is planted in each caption, each time in the caption as it was: a noun of any kind, a noun that is
 # among those most like the right one, a thing that captions hardly ever mention, and a word of another class.
 PLANTED = ("noun", "alike", "rare", "other")
+_TOO_FEW = f"fewer than {LEAST} nouns or captions to calibrate on: more photos are needed"
 _PHOTOS = 64
 _STEPS = 600
 _RIGHT, _WRONG, _UNKNOWN = 1, 0, -1
@@ -64,51 +65,52 @@ def calibrate(
     The layers of the network, in eval mode, for words in captions and for captions are trained. `embed` maps
     texts to rows of unit length (m, d). Raises CapscoreError if there are too few captions.
     """
-    draws = WordDraws(
-        features, photos, len(photos), captions=8, others=1, rare=2, labelled=0.0, weights={}, seed=seed
-    )
+    draws = WordDraws(features, photos, len(photos), captions=8, rare=2, seed=seed)
     alone = curves_of_words_alone(network, features, draws, seed)
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
     loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: curve}, curve)
     found = row_features(loaded, [case.row for case in cases], embed)
-    half = (
-        np.random.default_rng([seed, 3]).permutation(len(features.photos))[[case.photo for case in cases]] % 2
-    )
+    halves = np.random.default_rng([seed, 3]).permutation(len(features.files)) % 2
+    half = halves[[case.photo for case in cases]]
+    language, kind = (np.array(part) for part in zip(*((c.row.language, c.kind) for c in cases), strict=True))
 
     sizes = [len(item.numbers) for item in found]
     of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
     labels = np.concatenate([case.labels[item.numbers] for case, item in zip(cases, found, strict=True)])
-    kinds = np.concatenate([item.classes for item in found])
+    classes = np.concatenate([item.classes for item in found])
     logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, np.repeat(half, sizes))
-    language = np.array([case.row.language for case in cases])
-    of_case = np.repeat(np.arange(len(cases)), sizes)
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
-    for code in (*sorted(set(language.tolist())), SHARED):
-        here = (language[of_case] == code) | (code == SHARED)
-        for number, name in enumerate(MARKED_CLASSES):
-            right, wrong = ((kinds == number) & (labels == label) for label in (_RIGHT, _WRONG))
-            prior = None if code == SHARED else logits[right]
-            if (curve_of := _curve(logits[here & right], logits[here & wrong], prior)) is not None:
-                words.setdefault(code, {})[name] = curve_of
-    if "noun" not in words[SHARED]:
-        raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
+    for number, name in enumerate(MARKED_CLASSES):
+        here = classes == number
+        spoken = np.repeat(language, sizes)[here]
+        for code, own in _curves(
+            spoken, logits[here], labels[here] == _RIGHT, labels[here] == _WRONG
+        ).items():
+            words.setdefault(code, {})[name] = own
 
-    kind = np.array([case.kind for case in cases])
     fits = np.where(kind == "other", _WRONG, _RIGHT)
     of_captions = torch.from_numpy(np.stack([item.fit for item in found]))
     logits = crossed(network.fit, network.fit_logits, of_captions, fits, half)
-    captions: dict[str, MarkCurve] = {}
-    for code in (*sorted(set(language.tolist())), SHARED):
-        here = (language == code) | (code == SHARED)
-        # captions with a wrong word must be judged word by word, but the rate is that of right ones
-        right, wrong = kind == "right", kind == "other"
-        prior = None if code == SHARED else logits[right]
-        if (curve_of := _curve(logits[here & right], logits[here & wrong], prior)) is not None:
-            captions[code] = curve_of
-    if SHARED not in captions:
-        raise CapscoreError(f"fewer than {LEAST} captions to calibrate on: more photos are needed")
+    # captions with a wrong word must be judged word by word, but the rate is that of right ones
+    captions = _curves(language, logits, kind == "right", kind == "other")
+    if "noun" not in words[SHARED] or SHARED not in captions:
+        raise CapscoreError(_TOO_FEW)
     return alone, words, captions
+
+
+def _curves(
+    language: np.ndarray, logits: np.ndarray, right: np.ndarray, wrong: np.ndarray
+) -> dict[str, MarkCurve]:
+    """Language or `SHARED` → curve of logits (n,) of what is right and what is wrong, bool (n,)."""
+    found = {}
+    for code in (*np.unique(language).tolist(), SHARED):
+        here = (language == code) | (code == SHARED)
+        prior = None if code == SHARED else logits[right]
+        curve = _curve(logits[here & right], logits[here & wrong], prior)
+        if curve is not None:
+            found[code] = curve
+    return found
 
 
 def curves_of_words_alone(
@@ -122,14 +124,13 @@ def curves_of_words_alone(
         for row, own in zip(rows, logits_of(network, features, rows), strict=True):
             found.append((row.classes, row.right, own))
     kinds, right, logits = map(np.concatenate, zip(*found, strict=True)) if found else np.zeros((3, 0))
-    curves = {
-        MARKED_CLASSES[kind]: curve
-        for kind in np.unique(kinds).tolist()
-        if (curve := _curve(logits[(kinds == kind) & (right > 0)], logits[(kinds == kind) & (right == 0)]))
-        is not None
-    }
+    curves = {}
+    for number, name in enumerate(MARKED_CLASSES):
+        of_class = logits[(kinds == number) & (right > 0)], logits[(kinds == number) & (right == 0)]
+        if (curve := _curve(*of_class)) is not None:
+            curves[name] = curve
     if "noun" not in curves:
-        raise CapscoreError(f"fewer than {LEAST} nouns to calibrate on: more photos are needed")
+        raise CapscoreError(_TOO_FEW)
     return curves
 
 
@@ -159,7 +160,6 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
         own = np.flatnonzero(features.language[captions] == code)
         others[own] = other_captions(features, features.photo[captions[own]], captions[own], chance)
     tagged = _tagged(features, np.concatenate([captions, others]))
-    by_class = _words_by_class(features)
     cases: list[tuple[int, str, str, list[CaptionWord], np.ndarray, str]] = []
     for caption, other in zip(captions.tolist(), others.tolist(), strict=True):
         photo, language = int(features.photo[caption]), str(features.language[caption])
@@ -167,7 +167,7 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
         right = _labels(words, _RIGHT)
         cases.append((photo, features.captions[caption], language, words, right, "right"))
         for drawn in PLANTED:
-            planted = _planted(features, draws, by_class, photo, caption, drawn, words, chance)
+            planted = _planted(features, draws, photo, caption, drawn, words, chance)
             if planted is not None:
                 cases.append((photo, *planted, "planted"))
         if features.photo[other] != photo:
@@ -175,32 +175,20 @@ def make_cases(features: MarkFeatures, draws: WordDraws, embed: Embed, seed: int
             # the words of a caption that does not fit are not judged one by one
             cases.append((photo, text, language, words, _labels(words, _UNKNOWN), "other"))
     texts = list(dict.fromkeys(text for _, text, *_ in cases))
-    place = {text: number for number, text in enumerate(texts)}
-    vectors = np.asarray(embed(texts), np.float32)
-    photo_features = {
+    vectors = dict(zip(texts, np.asarray(embed(texts), np.float32), strict=True))
+    seen = {
         photo: PhotoFeatures(
             np.array(features.cells[photo]), np.array(features.windows[photo][features.there[photo]])
         )
         for photo in draws.photos.tolist()
     }
-    return [
-        CaptionCase(
-            photo,
-            MarkedRow(
-                photo_features[photo],
-                features.whole[photo].astype(np.float32),
-                vectors[place[text]],
-                text,
-                words,
-                language,
-                np.zeros((0, features.whole.shape[1]), np.float32),
-                np.zeros((0, 4)),
-            ),
-            kind,
-            labels,
-        )
-        for photo, text, language, words, labels, kind in cases
-    ]
+    none = np.zeros((0, features.whole.shape[1]), np.float32), np.zeros((0, 4))
+    found = []
+    for photo, text, language, words, labels, kind in cases:
+        whole = features.whole[photo].astype(np.float32)
+        row = MarkedRow(seen[photo], whole, vectors[text], text, words, language, *none)
+        found.append(CaptionCase(photo, row, kind, labels))
+    return found
 
 
 def _tagged(features: MarkFeatures, captions: np.ndarray) -> dict[int, list[CaptionWord]]:
@@ -216,20 +204,9 @@ def _labels(words: Sequence[CaptionWord], label: int) -> np.ndarray:
     return np.array([label if word.word_class in MARKED_CLASSES else _UNKNOWN for word in words], np.int8)
 
 
-def _words_by_class(features: MarkFeatures) -> dict[tuple[str, int], np.ndarray]:
-    """Language and class → its words, as often as captions have them."""
-    language = np.array([code for code, _ in features.words])[features.word]
-    return {
-        (code, kind): features.word[(language == code) & (features.word_class == kind)]
-        for code in np.unique(language).tolist()
-        for kind in range(len(MARKED_CLASSES))
-    }
-
-
 def _planted(
     features: MarkFeatures,
     draws: WordDraws,
-    by_class: dict[tuple[str, int], np.ndarray],
     photo: int,
     caption: int,
     drawn: str,
@@ -245,30 +222,27 @@ def _planted(
     if not choices:
         return None
     language, number = str(features.language[caption]), int(chance.choice(choices))
-    old, kind = words[number], MARKED_CLASSES.index(words[number].word_class)
-    candidates = by_class.get((language, kind), np.zeros(0, np.int64))
+    old = words[number]
     if drawn == "alike":
-        place = features.place_of[language, old.text.lower()]
-        candidates = draws.alike[place][draws.alike[place] >= 0]
+        like = draws.alike[features.place_of[language, old.text.lower()]]
+        candidates = like[like >= 0]
     elif drawn == "rare":
         candidates = draws.rare.get(language, np.zeros(0, np.int64))
+    else:
+        candidates = features.by_class[language, MARKED_CLASSES.index(old.word_class)]
     for _ in range(10 if len(candidates) else 0):
         new = int(chance.choice(candidates))
         if features.support[new, photo] < SUPPORTED * 255:
-            text = features.words[new][1]
+            text, whole = features.words[new][1], features.captions[caption]
             shift = len(text) - (old.end - old.start)
-            changed = [
-                *words[:number],
-                CaptionWord(text, old.start, old.start + len(text), True, old.word_class),
-                *(
-                    word._replace(start=word.start + shift, end=word.end + shift)
-                    for word in words[number + 1 :]
-                ),
-            ]
+            planted = CaptionWord(text, old.start, old.start + len(text), True, old.word_class)
+            after = (
+                word._replace(start=word.start + shift, end=word.end + shift) for word in words[number + 1 :]
+            )
+            changed = [*words[:number], planted, *after]
             labels = _labels(changed, _RIGHT)
             labels[number] = _WRONG
-            before = features.captions[caption]
-            return before[: old.start] + text + before[old.end :], language, changed, labels
+            return whole[: old.start] + text + whole[old.end :], language, changed, labels
     return None
 
 
@@ -276,18 +250,16 @@ def other_captions(
     features: MarkFeatures, photos: np.ndarray, captions: np.ndarray, chance: np.random.Generator
 ) -> np.ndarray:
     """For each photo, one of these captions, of a photo that shares less than half of its words with it."""
+
+    def clashes(photo: int, caption: int) -> bool:
+        words = features.word[features.words_of(caption)]
+        shared = (features.support[words, photo] > SUPPORTED * 255).mean()
+        return features.photo[caption] == photo or shared >= 0.5
+
     chosen = chance.permutation(captions)
     for _ in range(20):
-        clash = np.array(
-            [
-                features.photo[caption] == photo
-                or (
-                    features.support[features.word[features.words_of(caption)], photo] > SUPPORTED * 255
-                ).mean()
-                >= 0.5
-                for photo, caption in zip(photos.tolist(), chosen.tolist(), strict=True)
-            ]
-        )
+        pairs = zip(photos.tolist(), chosen.tolist(), strict=True)
+        clash = np.array([clashes(*pair) for pair in pairs])
         if not clash.any():
             break
         chosen[clash] = chance.choice(captions, int(clash.sum()))

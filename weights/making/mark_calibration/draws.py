@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork, PhotoBatch
 from training.engine.processes import Gather
@@ -35,9 +37,12 @@ SUPPORTED = 0.58
 _NEIGHBOURS, _FREQUENT = 24, 3
 # Above this cosine a replacement may mean the same as the word.
 _SAME = 0.6
+# Most nouns per language to name regions by, and how often such a noun occurs in captions.
+MOST_NOUNS, NOUN_COUNT = 1500, 5
 # Of the vocabulary of things, those are rare whose English name occurs less often in captions. They count as
 # wrong below this cosine, which is lower since captions say little of such things.
 _RARE, _UNLIKE = 40, 0.5
+NOUN = MARKED_CLASSES.index("noun")
 
 
 class PhotoWords(NamedTuple):
@@ -47,6 +52,15 @@ class PhotoWords(NamedTuple):
     words: np.ndarray  # int64, places among the distinct words
     classes: np.ndarray  # int64
     right: np.ndarray  # float32, 1 for a right word
+
+
+def words_of_caption(features: MarkFeatures, photo: int, caption: int) -> PhotoWords:
+    """The words of a caption beside a photo, all as right ones."""
+    part = features.words_of(caption)
+    words = features.word[part]
+    return PhotoWords(
+        photo, words, features.word_class[part].astype(np.int64), np.ones(len(words), np.float32)
+    )
 
 
 class WordDraws:
@@ -67,26 +81,24 @@ class WordDraws:
         batch_size: int,
         *,
         captions: int,
-        others: int,
-        rare: int,
-        labelled: float,
-        weights: Mapping[str, float],
+        others: int = 1,
+        rare: int = 0,
+        labelled: float = 0.0,
+        weights: Mapping[str, float] | None = None,
         seed: int,
     ):
-        self.features, self.photos = features, np.asarray(photos)
-        self.batch_size, self.captions, self.others, self.seed = batch_size, captions, others, seed
+        self.features, self.captions, self.others, self.seed = features, captions, others, seed
         self.n_rare, self.rare = rare, rare_things(features)
         self.alike = like_words(features)
         has_words = np.diff(features.start) > 0
         self.own: dict[int, np.ndarray] = {}
         self.chances: dict[int, np.ndarray] = {}
-        for photo in self.photos.tolist():
+        for photo in photos:
             own = features.captions_of[photo]
             own = own[has_words[own]]
             if len(own):
-                chance = np.array(
-                    [weights.get(language, 1.0) for language in features.language[own].tolist()]
-                )
+                likely = weights or {}
+                chance = np.array([likely.get(code, 1.0) for code in features.language[own].tolist()])
                 self.own[photo], self.chances[photo] = own, chance / chance.sum()
         self.photos = np.array(sorted(self.own))
         is_labelled = features.labelled[self.photos]
@@ -106,36 +118,33 @@ class WordDraws:
     def draw(self, photos: np.ndarray, chance: np.random.Generator) -> list[PhotoWords]:
         """Words for these photos."""
         features = self.features
-        word, kind, place, of_things = [], [], [], []
-        spoken: list[list[str]] = [[] for _ in photos]
-        for number, photo in enumerate(photos.tolist()):
-            for caption in chance.choice(self.own[photo], self.captions, p=self.chances[photo]).tolist():
-                spoken[number].append(str(features.language[caption]))
-                part = features.words_of(caption)
-                word.append(features.word[part])
-                kind.append(features.word_class[part].astype(np.int64))
-                place.append(np.full(part.stop - part.start, number))
-                of_things.append(np.full(part.stop - part.start, features.of_things[caption]))
-        right, classes, at = np.concatenate(word), np.concatenate(kind), np.concatenate(place)
-        is_thing = np.concatenate(of_things)
+        drawn = [
+            (number, caption)
+            for number, photo in enumerate(photos.tolist())
+            for caption in chance.choice(self.own[photo], self.captions, p=self.chances[photo]).tolist()
+        ]
+        parts = [features.words_of(caption) for _, caption in drawn]
+        sizes = [part.stop - part.start for part in parts]
+        right = np.concatenate([features.word[part] for part in parts])
+        classes = np.concatenate([features.word_class[part] for part in parts]).astype(np.int64)
+        at = np.repeat([number for number, _ in drawn], sizes)
+        is_thing = np.repeat(features.of_things[[caption for _, caption in drawn]], sizes)
         found = [(right, classes, at, np.ones(len(right), np.float32))]
 
-        def add(
-            words: np.ndarray, kinds: np.ndarray, places: np.ndarray, supported: float = SUPPORTED
-        ) -> None:
-            wrong = features.support[words, photos[places]] < supported * 255
-            zeros = np.zeros(int(wrong.sum()), np.float32)
-            found.append((words[wrong], kinds[wrong], places[wrong], zeros))
+        def add(words: np.ndarray, kinds: np.ndarray, at: np.ndarray, supported: float = SUPPORTED) -> None:
+            wrong = features.support[words, photos[at]] < supported * 255
+            found.append((words[wrong], kinds[wrong], at[wrong], np.zeros(int(wrong.sum()), np.float32)))
 
         if len(photos) > 1:
             for _ in range(self.others):
                 to = (at + chance.integers(1, len(photos), len(at))) % len(photos)
                 known = ~features.labelled[photos[to]] | (features.complete[photos[to]] & is_thing)
                 add(right[known], classes[known], to[known])
+        spoken = [(number, str(features.language[caption])) for number, caption in drawn]
         things, of = self._rare(spoken, chance)
-        add(things, np.full(len(things), MARKED_CLASSES.index("noun"), np.int64), of, _UNLIKE)
+        add(things, np.full(len(things), NOUN, np.int64), of, _UNLIKE)
         alike = self.alike[right, chance.integers(0, _NEIGHBOURS, len(right))]
-        there = (alike >= 0) & (classes == MARKED_CLASSES.index("noun"))
+        there = (alike >= 0) & (classes == NOUN)
         add(alike[there], classes[there], at[there])
         words, kinds, places, labels = (np.concatenate(part) for part in zip(*found, strict=True))
         return [
@@ -144,12 +153,12 @@ class WordDraws:
         ]
 
     def _rare(
-        self, spoken: Sequence[Sequence[str]], chance: np.random.Generator
+        self, spoken: Sequence[tuple[int, str]], chance: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rare things for photos, in the languages of each photo's captions: words, and places of photos."""
+        """Rare things in the languages of each photo's captions: words, and places of photos."""
         words, at = [], []
-        for number, languages in enumerate(spoken):
-            known = [language for language in languages if language in self.rare]
+        for number, own in groupby(spoken, key=lambda item: item[0]):
+            known = [language for _, language in own if language in self.rare]
             for language in chance.choice(known, self.n_rare).tolist() if known else ():
                 words.append(int(chance.choice(self.rare[language])))
                 at.append(number)
@@ -174,7 +183,7 @@ def like_words(features: MarkFeatures) -> np.ndarray:
     −1 where a language has too few.
     """
     language = np.array([item for item, _ in features.words])
-    nouns = Counter(features.word[features.word_class == MARKED_CLASSES.index("noun")].tolist())
+    nouns = Counter(features.word[features.word_class == NOUN].tolist())
     alike = np.full((len(features.words), _NEIGHBOURS), -1, np.int64)
     embeddings = torch.from_numpy(np.array(features.embeddings)).float()
     for code in sorted(set(language.tolist())):
@@ -191,20 +200,17 @@ def like_words(features: MarkFeatures) -> np.ndarray:
     return alike
 
 
-def common_nouns(
-    features: MarkFeatures, photos: Sequence[int], most: int, least: int
-) -> dict[str, list[str]]:
-    """Language → its `most` most frequent nouns in captions of these photos that occur `least` times."""
-    kept = np.isin(features.photo, np.asarray(photos))
-    of_word = np.repeat(kept, np.diff(features.start))
-    nouns = features.word[of_word & (features.word_class == MARKED_CLASSES.index("noun"))]
+def common_nouns(features: MarkFeatures, photos: Sequence[int]) -> dict[str, tuple[str, ...]]:
+    """Language → the nouns of captions of these photos to name regions by, the most frequent first."""
+    of_word = np.repeat(np.isin(features.photo, np.asarray(photos)), np.diff(features.start))
+    nouns = features.word[of_word & (features.word_class == NOUN)]
     listed: dict[str, list[str]] = {}
     for place, n in Counter(nouns.tolist()).most_common():
         language, text = features.words[place]
         own = listed.setdefault(language, [])
-        if n >= least and len(own) < most and (len(text) > 1 or language in ("zh", "ja")):
+        if n >= NOUN_COUNT and len(own) < MOST_NOUNS and (len(text) > 1 or language in ("zh", "ja")):
             own.append(text)
-    return {language: own for language, own in sorted(listed.items()) if own}
+    return {language: tuple(own) for language, own in sorted(listed.items()) if own}
 
 
 # ------------------------------------------------------------------ the loss
@@ -243,12 +249,10 @@ class MarkLoss:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Losses of confidence and overlap per photo, 0 without an entry; and 1 for a photo with one."""
         photos = [row.photo for row in rows]
-        height, width = self.features.side
+        height, width = self.features.side.tolist()
         logits, found = model.object_boxes(seen.cells, height, width)
-        targets, there = zip(
-            *(cell_boxes(self.boxes.get(photo, np.zeros((0, 4))), height, width) for photo in photos),
-            strict=True,
-        )
+        boxes = [self.boxes.get(photo, np.zeros((0, 4))) for photo in photos]
+        targets, there = zip(*(cell_boxes(own, height, width) for own in boxes), strict=True)
         wanted, has = torch.from_numpy(np.stack(targets)), torch.from_numpy(np.stack(there))
         confidence = F.binary_cross_entropy_with_logits(logits.float(), has.float(), reduction="none")
         overlap = (1.0 - overlaps_of(found.float(), wanted)) * has
@@ -259,36 +263,22 @@ class MarkLoss:
 
 def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
     """What the network sees of these photos."""
-    places = list(photos)
-    return PhotoBatch(
-        torch.from_numpy(features.cells[places].astype(np.float32)),
-        torch.from_numpy(features.whole[places].astype(np.float32)),
-        torch.from_numpy(features.windows[places].astype(np.float32)),
-        torch.from_numpy(features.there[places]),
-    )
+    arrays = features.cells, features.whole, features.windows
+    seen = (torch.from_numpy(part[list(photos)].astype(np.float32)) for part in arrays)
+    return PhotoBatch(*seen, torch.from_numpy(features.there[list(photos)]))
 
 
 def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Words, classes, right (all (n, m)) and where words are, bool (n, m)."""
-    most = max((len(row.words) for row in rows), default=0)
-    words, classes = np.zeros((2, len(rows), most), np.int64)
-    right = np.zeros((len(rows), most), np.float32)
-    there = np.zeros((len(rows), most), bool)
-    for place, row in enumerate(rows):
-        part = slice(0, len(row.words))
-        words[place, part], classes[place, part], right[place, part] = row.words, row.classes, row.right
-        there[place, part] = True
-    return (
-        torch.from_numpy(words),
-        torch.from_numpy(classes),
-        torch.from_numpy(right),
-        torch.from_numpy(there),
+    columns = zip(*((row.words, row.classes, row.right, row.words >= 0) for row in rows), strict=True)
+    words, classes, right, there = (
+        pad_sequence([torch.from_numpy(part) for part in column], batch_first=True) for column in columns
     )
+    return words, classes, right, there
 
 
 def cell_boxes(boxes: np.ndarray, height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest box around each cell's centre, float32 (h · w, 4), and whether there is one, bool (h ·
-    w,).
+    """The smallest box around each cell's centre, float32 (h · w, 4), and whether there is one, (h · w,).
 
     >>> wanted, there = cell_boxes(np.array([[0.0, 0.0, 0.5, 1.0]]), 2, 2)
     >>> there.tolist(), wanted[0].tolist()

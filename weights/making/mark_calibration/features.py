@@ -33,26 +33,30 @@ from weights.making.mark_calibration.rows import THINGS, names_of_things, read_m
 MOST_WINDOWS = 40
 # Photos from which the reduction of the map is computed.
 _SAMPLE = 1500
-_FORMAT = 3
+_FORMAT = 4
 _PHOTOS, _TEXTS = 16, 256
 # Sources whose captions are names of things.
 _NAMES = (LABELLED, THINGS)
 # Names whose last word is not the thing.
 _NO_HEAD = frozenset(("hot dog",))
+# Arrays that are read from disk where they are needed.
+_BIG = ("cells", "windows", "texts", "embeddings", "support")
+
+Rows = Sequence[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class MarkFeatures:
     """Features of p photos, c captions and v distinct words; arrays have the names of their files."""
 
-    photos: list[str]
-    files: list[str]
+    files: list[str]  # of the photos
     captions: list[str]
     words: list[tuple[str, str]]  # (language, word in lower case) of the distinct words
     vocabulary: list[dict[str, int]]  # things: language → place of the thing's name among the distinct words
     split: np.ndarray  # of each photo
-    reducer: tuple[np.ndarray, np.ndarray]  # weight (r, features), bias (r,) of the reduction of the map
-    side: tuple[int, int]  # (h, w)
+    weight: np.ndarray  # (r, features), of the reduction of the map
+    bias: np.ndarray  # (r,)
+    side: np.ndarray  # (h, w)
     cells: np.ndarray  # float16 (p, h · w, r)
     whole: np.ndarray  # float16 (p, d)
     windows: np.ndarray  # float16 (p, MOST_WINDOWS, d)
@@ -79,11 +83,25 @@ class MarkFeatures:
     def captions_of(self) -> list[np.ndarray]:
         """For each photo its captions, int64 (m,)."""
         order = np.argsort(self.photo, kind="stable")
-        return np.split(order, np.searchsorted(self.photo[order], np.arange(1, len(self.photos))))
+        return np.split(order, np.searchsorted(self.photo[order], np.arange(1, len(self.files))))
+
+    @cached_property
+    def by_class(self) -> dict[tuple[str, int], np.ndarray]:
+        """Language and class → its words, as often as captions have them."""
+        language = np.array([code for code, _ in self.words])[self.word]
+        return {
+            (code, kind): self.word[(language == code) & (self.word_class == kind)]
+            for code in np.unique(language).tolist()
+            for kind in range(len(MARKED_CLASSES))
+        }
 
     def words_of(self, caption: int) -> slice:
         """Where the words of a caption lie."""
         return slice(int(self.start[caption]), int(self.start[caption + 1]))
+
+    def of_split(self, name: str) -> list[int]:
+        """The photos of a split."""
+        return np.flatnonzero(self.split == name).tolist()
 
 
 def prepare(
@@ -98,14 +116,13 @@ def prepare(
     digest = xxhash.xxh3_128(rows_file.read_bytes())
     digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
     about = folder / "about.json"
-    if about.is_file() and json.loads(about.read_text()).get("digest") == digest.hexdigest():
-        return load(folder)
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-    seen = _see(rows, backbone, reduced, folder, say)
-    _read(rows, backbone, folder, say, seen)
-    about.write_text(json.dumps({"digest": digest.hexdigest()}))  # last: without it, all is computed again
+    if not about.is_file() or json.loads(about.read_text()).get("digest") != digest.hexdigest():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        arrays = _see(rows, backbone, reduced, folder, say)
+        arrays |= _read(rows, backbone, folder, say)
+        np.savez(folder / "arrays.npz", **arrays)
+        about.write_text(json.dumps({"digest": digest.hexdigest()}))  # without it, all is computed again
     return load(folder)
 
 
@@ -115,12 +132,7 @@ def load(folder: Path) -> MarkFeatures:
     index["words"] = [(language, word) for language, word in index["words"]]
     with np.load(folder / "arrays.npz") as stored:
         arrays = dict(stored)
-    arrays["reducer"] = (arrays["reducer"], arrays.pop("reducer_bias"))
-    arrays["side"] = tuple(arrays["side"].tolist())
-    big = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="r")
-        for name in ("cells", "windows", "texts", "embeddings", "support")
-    }
+    big = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _BIG}
     return MarkFeatures(**index, **arrays, **big)
 
 
@@ -145,8 +157,16 @@ def feature_maps(files: Sequence[str], backbone: Backbone) -> tuple[torch.Tensor
     return backbone.feature_maps(pixels).cpu(), [image.size for image in images]
 
 
+def _on_disk(folder: Path, name: str, kind: Any, *shape: int) -> np.ndarray:
+    return np.lib.format.open_memmap(folder / f"{name}.npy", "w+", kind, shape)
+
+
+def _flat(maps: torch.Tensor) -> np.ndarray:
+    return maps.flatten(2).transpose(1, 2).numpy()
+
+
 def _see(
-    rows: Sequence[dict[str, Any]], backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
+    rows: Rows, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
 ) -> dict[str, np.ndarray]:
     """Photos → cells and windows on disk, and small arrays by name."""
     files = [row["file"] for row in rows]
@@ -154,136 +174,109 @@ def _see(
     if len(trained) < 2:
         raise InputError(f"{len(trained)} photos to train on: expected more", field="rows")
     chosen = np.random.default_rng(0).choice(len(trained), min(_SAMPLE, len(trained)), replace=False)
-    sample = []
-    for start in range(0, len(chosen), _PHOTOS):
-        maps, _ = feature_maps(
-            [trained[place] for place in sorted(chosen)[start : start + _PHOTOS]], backbone
-        )
-        sample.append(maps.flatten(2).transpose(1, 2).flatten(0, 1).numpy())
-    weight, bias = reduction(np.concatenate(sample), reduced)
-    del sample
-    side: tuple[int, int] = (0, 0)
-    whole = np.zeros((len(files), backbone.dim), np.float16)
-    there = np.zeros((len(files), MOST_WINDOWS), bool)
-    shares = np.zeros((len(files), MOST_WINDOWS, 4), np.float16)
-    shown = np.lib.format.open_memmap(
-        folder / "windows.npy", "w+", np.float16, (len(files), MOST_WINDOWS, backbone.dim)
+    sample = [trained[place] for place in sorted(chosen)]
+    maps = [
+        feature_maps(sample[start : start + _PHOTOS], backbone)[0] for start in range(0, len(sample), _PHOTOS)
+    ]
+    side = maps[0].shape[2:]
+    weight, bias = reduction(
+        np.concatenate([_flat(part).reshape(-1, part.shape[1]) for part in maps]), reduced
     )
-    cells = None
-    for start in range(0, len(files), _PHOTOS):
-        part = files[start : start + _PHOTOS]
-        maps, sizes = feature_maps(part, backbone)
-        if cells is None:
-            side = tuple(maps.shape[2:])
-            shape = (len(files), side[0] * side[1], len(weight))
-            cells = np.lib.format.open_memmap(folder / "cells.npy", "w+", np.float16, shape)
-        flat = maps.flatten(2).transpose(1, 2).numpy()
-        cells[start : start + len(part)] = flat @ weight.T + bias
-        whole[start : start + len(part)] = backbone.encode_maps(maps)
+    n, dim = len(files), backbone.dim
+    cells = _on_disk(folder, "cells", np.float16, n, side[0] * side[1], len(weight))
+    shown = _on_disk(folder, "windows", np.float16, n, MOST_WINDOWS, dim)
+    whole, there = np.zeros((n, dim), np.float16), np.zeros((n, MOST_WINDOWS), bool)
+    shares = np.zeros((n, MOST_WINDOWS, 4), np.float16)
+    for start in range(0, n, _PHOTOS):
+        part = slice(start, min(start + _PHOTOS, n))
+        batch, sizes = feature_maps(files[part], backbone)
+        cells[part] = _flat(batch) @ weight.T + bias
+        whole[part] = backbone.encode_maps(batch)
         boxes = [normalised(windows(size)[1 : MOST_WINDOWS + 1], size) for size in sizes]
-        found = np.split(
-            backbone.encode_map_regions(maps, boxes), np.cumsum([len(own) for own in boxes])[:-1]
-        )
-        for place, (own, places) in enumerate(zip(found, boxes, strict=True), start=start):
-            shown[place, : len(own)] = own
-            shares[place, : len(own)] = places
-            there[place, : len(own)] = True
+        found = backbone.encode_map_regions(batch, boxes)
+        photo = np.repeat(np.arange(part.start, part.stop), [len(own) for own in boxes])
+        place = np.concatenate([np.arange(len(own)) for own in boxes])
+        shown[photo, place], shares[photo, place] = found, np.concatenate(boxes)
+        there[photo, place] = True
         if start % (_PHOTOS * 64) == 0:
-            say(f"{start + len(part):,} of {len(files):,} photos")
-    assert cells is not None
+            say(f"{part.stop:,} of {n:,} photos")
     cells.flush()
     shown.flush()
-    return {
-        "reducer": weight,
-        "reducer_bias": bias,
-        "whole": whole,
-        "there": there,
-        "boxes": shares,
-        "side": np.array(side),
-    }
+    small = {"weight": weight, "bias": bias, "side": np.array(side)}
+    return {**small, "whole": whole, "there": there, "boxes": shares}
 
 
 def _is_labelled(row: dict[str, Any]) -> bool:
     return all(source in _NAMES for *_, source in row["captions"])
 
 
-def _read(
-    rows: Sequence[dict[str, Any]],
-    backbone: Backbone,
-    folder: Path,
-    say: Callable[[str], None],
-    seen: dict[str, np.ndarray],
-) -> None:
-    """Captions → words, embeddings of captions and words, support of words by photos."""
-    listed = [
-        (photo, caption, language)
-        for photo, row in enumerate(rows)
-        for caption, language, _ in row["captions"]
-    ]
-    sources = [source for row in rows for *_, source in row["captions"]]
-    named = [source in _NAMES for source in sources]
-    tagged = _tagged(listed, named, say)
+def _read(rows: Rows, backbone: Backbone, folder: Path, say: Callable[[str], None]) -> dict[str, np.ndarray]:
+    """Captions → embeddings of captions and words and their support on disk, and small arrays by name."""
+    listed = [(photo, *caption) for photo, row in enumerate(rows) for caption in row["captions"]]
+    photos, captions, languages, sources = map(list, zip(*listed, strict=True))
+    tagged = _tagged(captions, languages, sources, say)
     places: dict[tuple[str, str], int] = {}
     word, classes, starts = [], [], [0]
-    for (_, _, language), own_words in zip(listed, tagged, strict=True):
+    for language, own_words in zip(languages, tagged, strict=True):
         for text, word_class in own_words:
             word.append(places.setdefault((language, text), len(places)))
             classes.append(MARKED_CLASSES.index(word_class))
         starts.append(len(word))
-    photo_of_caption = np.array([photo for photo, *_ in listed], np.int64)
     vocabulary = [
         {language: places.setdefault((language, name), len(places)) for language, name in names.items()}
         for names in names_of_things()
     ]
-    emoji = {names["en"] for names in vocabulary}
-    for (_, _, language), is_name, own_words in zip(listed, named, tagged, strict=True):
+    known = {names["en"] for names in vocabulary}
+    for language, source, own_words in zip(languages, sources, tagged, strict=True):
         # of a label of two words, the second is the thing: "grand piano"
-        if is_name and language == "en" and (place := places[language, own_words[-1][0]]) not in emoji:
-            emoji.add(place)
+        if (
+            source in _NAMES
+            and language == "en"
+            and (place := places[language, own_words[-1][0]]) not in known
+        ):
+            known.add(place)
             vocabulary.append({language: place})
-    say(f"{len(listed):,} captions and {len(places):,} words to embed")
-    texts = {"texts": [caption for _, caption, _ in listed], "embeddings": [text for _, text in places]}
-    for name, own in texts.items():
-        shape = len(own), backbone.dim
-        out = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float16, shape)
+    say(f"{len(captions):,} captions and {len(places):,} words to embed")
+    for name, own in (("texts", captions), ("embeddings", [text for _, text in places])):
+        out = _on_disk(folder, name, np.float16, len(own), backbone.dim)
         embed_texts(backbone, own, out)
         out.flush()
-    embeddings = torch.from_numpy(np.array(out)).float()
-    _support(embeddings, np.array(word), np.array(starts), photo_of_caption, len(rows), folder)
-    np.savez(
-        folder / "arrays.npz",
-        split=np.array([row["split"] for row in rows]),
-        language=np.array([language for *_, language in listed]),
-        photo=photo_of_caption,
-        start=np.array(starts, np.int64),
-        word=np.array(word, np.int64),
-        word_class=np.array(classes, np.int8),
-        labelled=np.array([_is_labelled(row) for row in rows]),
-        complete=np.array([any(source == THINGS for *_, source in row["captions"]) for row in rows]),
-        of_things=np.array([source == THINGS for source in sources]),
-        **seen,
-    )
-    index: dict[str, list] = {f"{name}s": [row[name] for row in rows] for name in ("photo", "file")}
-    index |= {"captions": texts["texts"], "words": list(places), "vocabulary": vocabulary}
-    (folder / "index.json").write_text(json.dumps(index, ensure_ascii=False), encoding="utf-8")
+    arrays = {
+        "split": np.array([row["split"] for row in rows]),
+        "language": np.array(languages),
+        "photo": np.array(photos, np.int64),
+        "start": np.array(starts, np.int64),
+        "word": np.array(word, np.int64),
+        "word_class": np.array(classes, np.int8),
+        "labelled": np.array([_is_labelled(row) for row in rows]),
+        "complete": np.array([any(source == THINGS for *_, source in row["captions"]) for row in rows]),
+        "of_things": np.array([source == THINGS for source in sources]),
+    }
+    of_word = np.repeat(arrays["photo"], np.diff(arrays["start"]))
+    support = _on_disk(folder, "support", np.uint8, len(places), len(rows))
+    _support(torch.from_numpy(np.array(out)).float(), arrays["word"], of_word, support)
+    index = {"files": [row["file"] for row in rows], "captions": captions, "words": list(places)}
+    content = json.dumps({**index, "vocabulary": vocabulary}, ensure_ascii=False)
+    (folder / "index.json").write_text(content, encoding="utf-8")
+    return arrays
 
 
 def _tagged(
-    listed: Sequence[tuple[int, str, str]], named: Sequence[bool], say: Callable[[str], None]
+    captions: Sequence[str], languages: Sequence[str], sources: Sequence[str], say: Callable[[str], None]
 ) -> list[list[tuple[str, str]]]:
     """(word in lower case, class) of each caption; a tagger needs sentences, so names of things are nouns."""
     tagged: list[list[tuple[str, str]]] = [
-        [(name, "noun") for name in _names(caption, language)] if is_name else []
-        for (_, caption, language), is_name in zip(listed, named, strict=True)
+        [(name, "noun") for name in _names(caption, language)] if source in _NAMES else []
+        for caption, language, source in zip(captions, languages, sources, strict=True)
     ]
-    for language in sorted({item[2] for item, is_name in zip(listed, named, strict=True) if not is_name}):
-        own = [place for place, item in enumerate(listed) if item[2] == language and not named[place]]
+    spoken = np.where(np.isin(sources, _NAMES), "", languages)
+    for language in sorted(set(spoken.tolist()) - {""}):
+        own = np.flatnonzero(spoken == language).tolist()
         say(f"words of {len(own):,} captions in {language}")
-        found = caption_words([listed[place][1] for place in own], language)
+        found = caption_words([captions[place] for place in own], language)
         for place, words in zip(own, found, strict=True):
-            tagged[place] = [
-                (word.text.lower(), word.word_class) for word in words if word.word_class in MARKED_CLASSES
-            ]
+            marked = (word for word in words if word.word_class in MARKED_CLASSES)
+            tagged[place] = [(word.text.lower(), word.word_class) for word in marked]
     return tagged
 
 
@@ -307,22 +300,14 @@ def _names(caption: str, language: str) -> list[str]:
     return [name, last] if language == "en" and last != name and name not in _NO_HEAD else [name]
 
 
-def _support(
-    embeddings: torch.Tensor,
-    word: np.ndarray,
-    starts: np.ndarray,
-    photo_of_caption: np.ndarray,
-    n_photos: int,
-    folder: Path,
-) -> None:
-    of_word = np.repeat(photo_of_caption, np.diff(starts))
-    pairs = np.unique(np.stack([of_word, word], axis=1), axis=0)
-    photo, own = torch.from_numpy(pairs[:, 0].copy()), torch.from_numpy(pairs[:, 1].copy())
-    out = np.lib.format.open_memmap(folder / "support.npy", "w+", np.uint8, (len(embeddings), n_photos))
+def _support(embeddings: torch.Tensor, word: np.ndarray, photo: np.ndarray, out: np.ndarray) -> None:
+    """Write 255 × the highest cosine of each word with the words of each photo to `out` (v, p)."""
+    pairs = np.unique(np.stack([photo, word], axis=1), axis=0)
+    of_photo, own = torch.from_numpy(pairs[:, 0].copy()), torch.from_numpy(pairs[:, 1].copy())
     columns = embeddings.T.contiguous()
     for start in range(0, len(embeddings), 256):
         cosines = (embeddings[start : start + 256] @ columns)[:, own]
-        best = torch.full((len(cosines), n_photos), -1.0)
-        best.scatter_reduce_(1, photo[None].expand(len(cosines), -1), cosines, "amax")
+        best = torch.full((len(cosines), out.shape[1]), -1.0)
+        best.scatter_reduce_(1, of_photo[None].expand(len(cosines), -1), cosines, "amax")
         out[start : start + 256] = (best.clamp(0.0, 1.0) * 255.0).round().byte().numpy()
     out.flush()

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
-import xxhash
 from torch.nn import functional as F
 
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError
-from capscore.files.write import whole_file
 from capscore.images.boxes import overlaps
-from capscore.infometic.mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCurve, MarkNetwork
+from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
-from weights.making.mark_calibration.draws import PhotoWords, padded
+from weights.making.mark_calibration.draws import NOUN, padded, words_of_caption
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
 
 # Most boxes of a photo, the most confident first.
@@ -44,7 +42,7 @@ THINGS = (
     "vase, scissors, teddy bear, hair drier, toothbrush"
 ).split(", ")
 # A person is a man, a woman or a child in captions.
-_PEOPLE = ("person", "man", "woman", "child", "boy", "girl", "people")
+_PEOPLE = ("man", "woman", "child", "boy", "girl", "people")
 _STEPS, _AT_ONCE = 800, 96
 # Most nouns of a photo's own captions, and nouns of other photos, which mostly do not name what it shows.
 _OWN, _STRANGE = 24, 24
@@ -80,26 +78,15 @@ class ObjectRegions:
 
 
 def object_regions(
-    features: MarkFeatures,
-    boxes: Mapping[int, np.ndarray],
-    backbone: Backbone,
-    file: Path,
-    say: Callable[[str], None],
+    features: MarkFeatures, boxes: Mapping[int, np.ndarray], backbone: Backbone, say: Callable[[str], None]
 ) -> ObjectRegions:
-    """Embeddings of the boxes, from the file (.npz) if it holds those of these boxes, else written there."""
+    """Embeddings of the boxes of `read_boxes`."""
     kept = {
         photo: own[np.argsort(-own[:, 5], kind="stable")[:MOST]]
         for photo, own in sorted(boxes.items())
         if len(own)
     }
-    digest = xxhash.xxh3_128(json.dumps([features.files[photo] for photo in kept]).encode())
-    digest.update(backbone.fingerprint.encode())
-    for own in kept.values():
-        digest.update(np.ascontiguousarray(own))
-    if file.is_file() and str((stored := np.load(file))["digest"]) == digest.hexdigest():
-        return ObjectRegions(*(stored[name] for name in ("rows", "photo", "shares", "thing")))
-    photos = list(kept)
-    rows = []
+    photos, rows = list(kept), []
     for start in range(0, len(photos), _PHOTOS):
         part = photos[start : start + _PHOTOS]
         maps, _ = feature_maps([features.files[photo] for photo in part], backbone)
@@ -107,43 +94,27 @@ def object_regions(
         if start % (_PHOTOS * 64) == 0:
             say(f"things in {start + len(part):,} of {len(photos):,} photos")
     joined = np.concatenate([*kept.values(), np.zeros((0, 6))])
-    found = ObjectRegions(
+    return ObjectRegions(
         np.concatenate([*rows, np.zeros((0, backbone.dim))]).astype(np.float16),
         np.repeat(np.array(photos, np.int64), [len(own) for own in kept.values()]),
         joined[:, :4].astype(np.float32),
         joined[:, 4].astype(np.int64),
     )
-    with whole_file(file, "the regions of things", make_folders=True) as out:
-        np.savez(out, digest=np.array(digest.hexdigest()), **asdict(found))
-    return found
 
 
 def names_of_objects(backbone: Backbone) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings of the names (n, d), and the thing that each names, int64 (n,)."""
-    names = [(name, thing) for thing, name in enumerate(THINGS)]
-    names += [(name, 0) for name in _PEOPLE[1:]]
-    rows = backbone.encode_texts([name for name, _ in names])
-    return np.asarray(rows, np.float32), np.array([thing for _, thing in names])
+    rows = backbone.encode_texts([*THINGS, *_PEOPLE])
+    return np.asarray(rows, np.float32), np.array([*range(len(THINGS)), *[0] * len(_PEOPLE)])
 
 
-def likeness(nouns: np.ndarray, names: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Nouns (m, d) → for each of `THINGS` the highest cosine of a noun with one of its names, (80,)."""
+def alike_objects(words: np.ndarray, names: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Words (v, d) → the highest cosine of each with a name of each of `THINGS`, float32 (v, 80)."""
     rows, things = names
-    best = (nouns @ rows.T).max(axis=0) if len(nouns) else np.full(len(rows), -1.0)
-    found = np.full(len(THINGS), -1.0)
-    np.maximum.at(found, things, best)
-    return found
-
-
-def alike_objects(features: MarkFeatures, backbone: Backbone) -> np.ndarray:
-    """`likeness` of each distinct word alone, float32 (v, 80)."""
-    rows, things = names_of_objects(backbone)
-    found = np.full((len(features.words), len(THINGS)), -1.0, np.float32)
-    for start in range(0, len(found), 4096):
-        cosines = features.embeddings[start : start + 4096].astype(np.float32) @ rows.T
-        for index, thing in enumerate(things.tolist()):
-            part = found[start : start + 4096, thing]
-            np.maximum(part, cosines[:, index], out=part)
+    found = np.full((len(words), len(THINGS)), -1.0, np.float32)
+    for start in range(0, len(words), 4096):
+        cosines = np.asarray(words[start : start + 4096], np.float32) @ rows.T
+        np.maximum.at(found[start : start + 4096].T, things, cosines.T)
     return found
 
 
@@ -159,7 +130,7 @@ def train_naming(
     seed: int,
 ) -> float:
     """Train the layers in place; returns the mean loss of the last tenth of the steps."""
-    like = alike_objects(features, backbone)
+    like = alike_objects(features.embeddings, names_of_objects(backbone))
     nouns = nouns_of_photos(features)
     with_both = np.array([photo for photo in photos if len(nouns[photo])], np.int64)
     chance = np.random.default_rng([seed, 4])
@@ -171,26 +142,24 @@ def train_naming(
     losses, counted = [], np.zeros(2)
     network.train()
     before, network.dropout = network.dropout, _DROPOUT
-    try:
-        for _ in range(_STEPS if len(with_both) else 0):
-            drawn = chance.choice(with_both, min(_AT_ONCE, len(with_both)), replace=False)
-            words, labels, regions = _batch(features, things, nouns, like, drawn, chance)
-            counted += [(labels == 1).sum(), (labels == 0).sum()]
-            right, wrong = (torch.from_numpy(labels == value).float() for value in (1, 0))
-            if not (right.any() and wrong.any()):
-                continue
-            whole = torch.from_numpy(features.whole[drawn].astype(np.float32))
-            logits = network.naming_logits(words, regions, whole)
-            weight = 0.5 * right / right.sum() + 0.5 * wrong / wrong.sum()
-            loss = (F.binary_cross_entropy_with_logits(logits, right, reduction="none") * weight).sum()
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-            losses.append(loss.item())
-    finally:
-        network.dropout = before
-        network.eval()
+    for _ in range(_STEPS if len(with_both) else 0):
+        drawn = chance.choice(with_both, min(_AT_ONCE, len(with_both)), replace=False)
+        words, labels, regions = _batch(features, things, nouns, like, drawn, chance)
+        counted += [(labels == 1).sum(), (labels == 0).sum()]
+        right, wrong = (torch.from_numpy(labels == value).float() for value in (1, 0))
+        if not (right.any() and wrong.any()):
+            continue
+        whole = torch.from_numpy(features.whole[drawn].astype(np.float32))
+        logits = network.naming_logits(words, regions, whole)
+        weight = 0.5 * right / right.sum() + 0.5 * wrong / wrong.sum()
+        loss = (F.binary_cross_entropy_with_logits(logits, right, reduction="none") * weight).sum()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        schedule.step()
+        losses.append(loss.item())
+    network.dropout = before
+    network.eval()
     if counted.min() < _LEAST:
         raise CapscoreError(_TOO_FEW)
     return float(np.mean(losses[-max(1, len(losses) // 10) :]))
@@ -199,9 +168,9 @@ def train_naming(
 def nouns_of_photos(features: MarkFeatures) -> list[np.ndarray]:
     """For each photo the distinct nouns of its captions, int64 (m,)."""
     of_word = np.repeat(features.photo, np.diff(features.start))
-    is_noun = features.word_class == MARKED_CLASSES.index("noun")
+    is_noun = features.word_class == NOUN
     pairs = np.unique(np.stack([of_word[is_noun], features.word[is_noun]], axis=1), axis=0)
-    ends = np.searchsorted(pairs[:, 0], np.arange(len(features.photos) + 1))
+    ends = np.searchsorted(pairs[:, 0], np.arange(len(features.files) + 1))
     return [pairs[start:stop, 1] for start, stop in pairwise(ends.tolist())]
 
 
@@ -214,26 +183,22 @@ def _batch(
     chance: np.random.Generator,
 ) -> tuple[torch.Tensor, np.ndarray, torch.Tensor]:
     """Words (n, m, d), labels (n, m, k): 1, 0, or -1 for unknown, and regions (n, k, d)."""
-    dim = features.whole.shape[1]
     parts = [things.of_photo(photo) for photo in photos.tolist()]
     most = max(part.stop - part.start for part in parts)
     words = np.zeros((len(photos), _OWN + _STRANGE), np.int64)
     labels = np.full((len(photos), _OWN + _STRANGE, most), -1, np.int8)
-    regions = np.zeros((len(photos), most, dim), np.float32)
+    regions = np.zeros((len(photos), most, features.whole.shape[1]), np.float32)
     strange = [nouns[other] for other in chance.permutation(photos).tolist()]
     for place, (photo, part) in enumerate(zip(photos.tolist(), parts, strict=True)):
-        regions[place, : part.stop - part.start] = things.rows[part]
+        n = part.stop - part.start
         own = chance.permutation(nouns[photo])[:_OWN]
         rest = strange[place][features.support[strange[place], photo] < _UNLIKE * 255]
-        rest = chance.permutation(rest)[:_STRANGE]
-        value = like[np.concatenate([own, rest])][:, things.thing[part]]
-        known = np.full(value.shape, -1, np.int8)
-        known[value >= NAMED] = 1
-        known[value <= OTHER] = 0
+        joined = np.concatenate([own, chance.permutation(rest)[:_STRANGE]])
+        value = like[joined][:, things.thing[part]]
         # a noun of another photo names nothing here
-        known[len(own) :][known[len(own) :] == 1] = -1
-        words[place, : len(value)] = np.concatenate([own, rest])
-        labels[place, : len(value), : part.stop - part.start] = known
+        is_named = (value >= NAMED) & (np.arange(len(joined)) < len(own))[:, None]
+        words[place, : len(joined)], regions[place, :n] = joined, things.rows[part]
+        labels[place, : len(joined), :n] = np.where(is_named, 1, np.where(value <= OTHER, 0, -1))
     rows = torch.from_numpy(features.embeddings[words].astype(np.float32))
     return rows, labels, torch.from_numpy(regions)
 
@@ -253,61 +218,54 @@ def mention_curve(
 
     The network is in eval mode, with trained layers for naming; boxes are those of `read_boxes`.
     """
-    chance = np.random.default_rng([seed, 2])
+    chance, names = np.random.default_rng([seed, 2]), names_of_objects(backbone)
     chosen = sorted(set(_with_boxes(boxes)) - set(naming_photos(boxes, seed)))
-    inputs, labels, of_photo = _mentions(network, features, boxes, things, backbone, chosen, chance)
-    right = torch.from_numpy(np.concatenate(labels).astype(np.float32)) if labels else torch.zeros(0)
-    if min(int(right.sum()), int((1 - right).sum())) < _LEAST:
-        raise CapscoreError(_TOO_FEW)
-    rows_of = torch.cat(inputs).clone()
-    for_curve = chance.choice(chosen, max(1, int(_CURVE * len(chosen))), replace=False)
-    held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
-    fit_layers(network.mention, network.mention_logits, rows_of[~held], right[~held])
-    with torch.inference_mode():
-        logits = network.mention_logits(rows_of[held])
-    return fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
-
-
-def _mentions(
-    network: MarkNetwork,
-    features: MarkFeatures,
-    boxes: Mapping[int, np.ndarray],
-    things: ObjectRegions,
-    backbone: Backbone,
-    chosen: Sequence[int],
-    chance: np.random.Generator,
-) -> tuple[list[torch.Tensor], list[np.ndarray], list[np.ndarray]]:
-    """Per caption drawn for these photos: the layer's inputs, labels (1, 0), and the photo of each."""
-    names, noun = names_of_objects(backbone), MARKED_CLASSES.index("noun")
     captioned = np.flatnonzero(~features.labelled[features.photo])
     pairs: list[tuple[int, int]] = []
     for photo in chosen:
         own = features.captions_of[photo]
         picked = chance.choice(own, min(_CAPTIONS - 1, len(own)), replace=False).tolist()
-        picked.append(int(chance.choice(captioned)))
-        pairs += [(photo, caption) for caption in picked]
-    inputs, labels, of_photo = [], [], []
+        pairs += [(photo, caption) for caption in (*picked, int(chance.choice(captioned)))]
+    inputs, labels, of_photo = [torch.zeros(0, MENTION_FEATURES)], [np.zeros(0)], [np.zeros(0)]
     for start in range(0, len(pairs), 256):
-        photos, captions = map(list, zip(*pairs[start : start + 256], strict=True))
-        rows = [_row(features, photo, caption) for photo, caption in zip(photos, captions, strict=True)]
-        index, classes, _, there = padded(rows)
-        words = torch.from_numpy(features.embeddings[index.numpy()].astype(np.float32))
-        texts = torch.from_numpy(features.texts[captions].astype(np.float32))
-        regions, shares, known = _regions(features, things, photos)
-        whole = torch.from_numpy(features.whole[photos].astype(np.float32))
-        with torch.inference_mode():
-            shown = torch.from_numpy(regions)
-            naming = network.naming_logits(words, shown, whole)
-            spoken = CaptionBatch(texts, words, there, classes, torch.zeros(classes.shape))
-            found = network.mention_features(shown, torch.from_numpy(shares), whole, spoken, naming)
-        for place, row in enumerate(rows):
-            nouns = features.embeddings[row.words[row.classes == noun]].astype(np.float32)
-            label = window_labels(shares[place], boxes[row.photo], likeness(nouns, names))
+        part = pairs[start : start + 256]
+        found, shares, known = _mentions(network, features, things, part)
+        for place, (photo, caption) in enumerate(part):
+            spoken = features.words_of(caption)
+            nouns = features.word[spoken][features.word_class[spoken] == NOUN]
+            alike = alike_objects(features.embeddings[nouns], names).max(axis=0, initial=-1.0)
+            label = window_labels(shares[place], boxes[photo], alike)
             label[~known[place]] = -1
             inputs.append(found[place][torch.from_numpy(label >= 0)])
             labels.append(label[label >= 0])
-            of_photo.append(np.full(len(labels[-1]), row.photo))
-    return inputs, labels, of_photo
+            of_photo.append(np.full(len(labels[-1]), photo))
+    right = torch.from_numpy(np.concatenate(labels).astype(np.float32))
+    if min(int(right.sum()), int((1 - right).sum())) < _LEAST:
+        raise CapscoreError(_TOO_FEW)
+    rows = torch.cat(inputs).clone()
+    for_curve = chance.choice(chosen, max(1, int(_CURVE * len(chosen))), replace=False)
+    held = torch.from_numpy(np.isin(np.concatenate(of_photo), for_curve))
+    fit_layers(network.mention, network.mention_logits, rows[~held], right[~held])
+    with torch.inference_mode():
+        logits = network.mention_logits(rows[held])
+    return fit_curve(logits[right[held] > 0].numpy(), logits[right[held] == 0].numpy())
+
+
+def _mentions(
+    network: MarkNetwork, features: MarkFeatures, things: ObjectRegions, pairs: Sequence[tuple[int, int]]
+) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+    """For pairs of photo and caption the layer's inputs, shares of the regions, and where regions are."""
+    photos, captions = map(list, zip(*pairs, strict=True))
+    index, classes, _, there = padded([words_of_caption(features, *pair) for pair in pairs])
+    words = torch.from_numpy(features.embeddings[index.numpy()].astype(np.float32))
+    texts = torch.from_numpy(features.texts[captions].astype(np.float32))
+    whole = torch.from_numpy(features.whole[photos].astype(np.float32))
+    rows, shares, known = _regions(features, things, photos)
+    regions, spoken = torch.from_numpy(rows), CaptionBatch(texts, words, there, classes, torch.zeros(0))
+    with torch.inference_mode():
+        naming = network.naming_logits(words, regions, whole)
+        found = network.mention_features(regions, torch.from_numpy(shares), whole, spoken, naming)
+    return found, shares, known
 
 
 def naming_photos(boxes: Mapping[int, np.ndarray], seed: int) -> list[int]:
@@ -358,12 +316,6 @@ def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> n
     labels[shown & (value >= NAMED)] = 1
     labels[shown & (value <= OTHER)] = 0
     return labels
-
-
-def _row(features: MarkFeatures, photo: int, caption: int) -> PhotoWords:
-    part = features.words_of(caption)
-    kinds = features.word_class[part].astype(np.int64)
-    return PhotoWords(photo, features.word[part], kinds, np.ones(len(kinds), np.float32))
 
 
 def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:

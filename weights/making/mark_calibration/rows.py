@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import token_captions
@@ -48,8 +48,8 @@ OF_FILES = ("flickr8k-cn", "arabic-flickr8k", "framed-multi30k", "coco-cn-extens
 OF_NUMBERS = ("jsts",)
 # Source of names of all of COCO's things in a photo.
 THINGS = "things"
-SPLITS = ("train", "calibrate", "measure")
 Split = Literal["train", "calibrate", "measure"]
+SPLITS: tuple[Split, ...] = get_args(Split)
 # Blocks of emoji that picture things: food and drink, plants, sports and places, animals, clothes, tools,
 # furniture and devices, traffic, newer animals, food, clothes and tools.
 _EMOJI_OF_THINGS = (
@@ -167,23 +167,21 @@ def _photo_of_text(source: str, row_id: str) -> Photo | None:
 
 
 def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
-    """The rows of labelled photos."""
+    """The rows of labelled photos; the first file that has a photo names it."""
     known: set[Photo] = set()
     for path in settings.labelled:
         captions, files = labelled_captions(Path(path), Path(settings.photos))
         shown: dict[Photo, set[str]] = defaultdict(set)
         for caption in captions:
             shown[caption.photo].add(thing_of(caption.text))
-        for photo, things in shown.items():
-            if photo in known:
-                continue
+        for photo in [photo for photo in shown if photo not in known]:
             known.add(photo)
-            yield {
-                "photo": str(photo),
-                "file": str(Path(settings.photos) / files[photo]),
-                "split": "train",
-                "captions": [[name, language, LABELLED] for name, language in names_in_all_languages(things)],
-            }
+            names = [[name, language, LABELLED] for name, language in names_in_all_languages(shown[photo])]
+            yield _row(photo, Path(settings.photos) / files[photo], "train", names)
+
+
+def _row(photo: Photo, file: Path, split: str, captions: list[list[str]]) -> dict[str, Any]:
+    return {"photo": str(photo), "file": str(file), "split": split, "captions": captions}
 
 
 @cache
@@ -199,35 +197,28 @@ def names_of_things() -> tuple[dict[str, str], ...]:
     languages = [code for code in emoji.LANGUAGES if code != "alias"]
     for code in languages:
         emoji.config.load_language(code)
-    found = []
+    unique = {}
     for sign, about in emoji.EMOJI_DATA.items():
         points = [point for point in map(ord, sign) if point != 0xFE0F]
-        if len(points) != 1 or not any(first <= points[0] <= last for first, last in _EMOJI_OF_THINGS):
-            continue
-        names = {code: name for code in languages if (name := _plain(about.get(code), code))}
-        if names.get("en") and names["en"] not in _NO_THING:
-            found.append(names)
-    unique = {names["en"]: names for names in found}
+        if len(points) == 1 and any(first <= points[0] <= last for first, last in _EMOJI_OF_THINGS):
+            names = {code: name for code in languages if (name := _plain(about.get(code), code))}
+            if names.get("en") and names["en"] not in _NO_THING:
+                unique[names["en"]] = names
     return tuple(unique[name] for name in sorted(unique))
 
 
 def _plain(name: str | None, code: str) -> str:
     """ ":Name:" → "name"; "" if it is more than one word."""
     plain = (name or "").strip(":").lower()
-    if not _WORD.fullmatch(plain) or (code in _UNSPACED and len(plain) > _MOST_UNSPACED):
-        return ""
-    return plain
+    is_word = _WORD.fullmatch(plain) and (code not in _UNSPACED or len(plain) <= _MOST_UNSPACED)
+    return plain if is_word else ""
 
 
 def names_in_all_languages(things: Collection[str]) -> list[tuple[str, str]]:
     """English names of things → (name, language) in all languages that are known."""
     translated = {names["en"]: names for names in names_of_things()}
-    found = {
-        (name, language): None
-        for thing in sorted(things)
-        for language, name in {**translated.get(thing, {}), "en": thing}.items()
-    }
-    return list(found)
+    named = ({**translated.get(thing, {}), "en": thing} for thing in sorted(things))
+    return list(dict.fromkeys((name, language) for names in named for language, name in names.items()))
 
 
 def things_in(caption: str) -> list[str]:
@@ -246,66 +237,54 @@ def thing_of(caption: str) -> str:
     ('owl', 'grand piano')
     """
     plain = caption.strip().rstrip(".").lower().removeprefix("a photo of ")
-    for article in ("a ", "an "):
-        if plain.startswith(article):
-            return plain.removeprefix(article)
-    return plain
+    return re.sub("^an? ", "", plain)
 
 
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns split → language → number of captions."""
     data = Path(settings.data)
     files, held = photo_files(Path(settings.photos)), held_out_photos(data, sets=TESTED)
-    pictured = (data / "flickr8k" / "images").glob("*.jpg")
-    always = frozenset(photo for path in pictured if (photo := photo_of(path.name)) is not None)
+    pictured = (photo_of(path.name) for path in (data / "flickr8k" / "images").glob("*.jpg"))
+    always = frozenset(photo for photo in pictured if photo is not None)
     captions: dict[Photo, dict[tuple[str, str], str]] = defaultdict(dict)
-    of_coco = (
-        (item.photo, item.text, item.language, COCO)
-        for path in settings.coco
-        for item in coco_captions(Path(path))
-    )
+    coco = (item for path in settings.coco for item in coco_captions(Path(path)))
+    of_coco = ((item.photo, item.text, item.language, COCO) for item in coco)
     for photo, caption, language, source in chain(captions_of(data, Path(settings.texts)), of_coco):
         if photo in files and caption.strip():
             captions[photo].setdefault((language, caption.strip()), source)
     captioned = frozenset(captions)
     things: dict[Photo, set[str]] = defaultdict(set)
-    for path in settings.things:
-        for item in coco_captions(Path(path)):
-            if item.photo in files:
-                things[item.photo].update(things_in(item.text))
+    for item in (item for path in settings.things for item in coco_captions(Path(path))):
+        if item.photo in files:
+            things[item.photo].update(things_in(item.text))
     for photo, names in things.items():
         for name, language in names_in_all_languages(names):
             captions[photo].setdefault((language, name), THINGS)
-    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
     trained: dict[str, Counter[str]] = defaultdict(Counter)
     rows: list[dict[str, Any]] = []
     for photo in sorted(captions):
         split = split_of(photo, files[photo].name, held, always)
         if split is None:
             continue
-        is_of_coco = photo in captioned and photo.collection == "coco"
-        if split == "train" and is_of_coco and not photo.number % 2:
+        if split == "train" and photo in captioned and photo.collection == "coco" and not photo.number % 2:
             split = "calibrate"
-        own = [
-            [caption, language, source]
-            for (language, caption), source in captions[photo].items()
-            if split == "train" or source != THINGS
-        ]
-        rows.append({"photo": str(photo), "file": str(files[photo]), "split": split, "captions": own})
+        listed = [[caption, language, source] for (language, caption), source in captions[photo].items()]
+        own = [item for item in listed if split == "train" or item[2] != THINGS]
+        rows.append(_row(photo, files[photo], split, own))
         for _, language, source in own:
-            counts[split][language] += 1
             if split == "train" and source not in (THINGS, COCO):
                 trained[language][source] += 1
-    if not counts["train"]:
+    if not any(row["split"] == "train" for row in rows):
         raise InputError(f"no photo in {settings.photos} has a caption to train on", field="photos")
-    for row in labelled_rows(settings):
-        rows.append(row)
-        counts["train"].update(language for _, language, _ in row["captions"])
+    rows += labelled_rows(settings)
     write_lines(settings.out, rows)
     sources = describe(trained)
     for path in (*settings.labelled, *settings.coco, *settings.things):
         sources += json.loads(sources_file(path).read_text(encoding="utf-8"))["sources"]
     write_sources(settings.out, sources, HELD_OUT)
+    counts: dict[str, Counter[str]] = {split: Counter() for split in SPLITS}
+    for row in rows:
+        counts[row["split"]].update(language for _, language, _ in row["captions"])
     return counts
 
 

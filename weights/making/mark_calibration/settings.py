@@ -15,10 +15,8 @@ class MarkCalibrationSettings(LoopSettings):
 
     Attributes:
         base: Backbone that the network is for; it must have a feature map.
-        rows: File of `weights.making.mark_calibration.rows`.
-        boxes: File of `weights.making.mark_calibration.boxes`; "" to train no finder of things.
+        rows, boxes: Files of `weights.making.mark_calibration.rows` and `.boxes`.
         features: Folder for the features of the rows; "" for one in `out`.
-        steps: Steps of the run.
         languages: How likely a caption of each language is drawn, as language:number; 1 for others.
         captions: Captions of each photo in a batch.
         others: Words of other photos per right word.
@@ -27,8 +25,6 @@ class MarkCalibrationSettings(LoopSettings):
         reduced, hidden, inner: Sizes of the network (`MarkNetworkConfig`).
         dropout: Share of the inputs of each layer that is dropped.
         thing_weight: Weight of the loss of the finder of things.
-        nouns: Most nouns per language to name regions by.
-        noun_count: Times that such a noun occurs in the captions.
         name, license: For the card.
     """
 
@@ -36,7 +32,6 @@ class MarkCalibrationSettings(LoopSettings):
     rows: str = ""
     boxes: str = ""
     features: str = ""
-    steps: int = 1000
     languages: list[str] = field(default_factory=list)
     captions: int = 3
     others: int = 2
@@ -47,8 +42,6 @@ class MarkCalibrationSettings(LoopSettings):
     inner: int = 320
     dropout: float = 0.2
     thing_weight: float = 0.5
-    nouns: int = 1500
-    noun_count: int = 5
     name: str = ""
     license: str = "unknown"
 
@@ -58,7 +51,7 @@ class MarkCalibrationSettings(LoopSettings):
             raise CapscoreError("rows is missing: a file of weights.making.mark_calibration.rows")
         _ = self.weights
         require(self.rare >= 0, "rare", self.rare, "at least 0")
-        for name in ("steps", "captions", "others", "nouns", "noun_count"):
+        for name in ("captions", "others", "reduced", "hidden", "inner"):
             require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         require(0 <= self.labelled <= 1, "labelled", self.labelled, "a share from 0 to 1")
         require(0 <= self.dropout < 1, "dropout", self.dropout, "a share below 1")

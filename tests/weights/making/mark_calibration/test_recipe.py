@@ -18,7 +18,7 @@ from capscore.infometic.mark_calibration import MARKED_CLASSES, RATES, SHARED, l
 from tests.datasets_scripts.official import write_jsonl
 from weights.making.mark_calibration import __main__ as recipe
 from weights.making.mark_calibration import boxes as box_command
-from weights.making.mark_calibration import calibrate, features, objects
+from weights.making.mark_calibration import calibrate, draws, features, objects
 from weights.making.mark_calibration.draws import (
     SUPPORTED,
     MarkLoss,
@@ -59,6 +59,7 @@ def small(embedded, embedded_free):
         patch.setattr(features, "names_of_things", lambda: names)
         patch.setattr(calibrate, "LEAST", 4)
         patch.setattr(calibrate, "_STEPS", 10)
+        patch.setattr(draws, "NOUN_COUNT", 1)
         patch.setattr(objects, "_LEAST", 2)
         patch.setattr(objects, "_STEPS", 60)
         yield
@@ -94,9 +95,9 @@ def rows(tmp_path_factory):
 
 def settings(file, out, **given):
     values = {
-        "out": str(out), "rows": str(file), "boxes": str(file.with_name("boxes.json")), "steps": 2,
+        "out": str(out), "rows": str(file), "boxes": str(file.with_name("boxes.json")), "max_steps": 2,
         "batch_size": 5, "reduced": 8, "hidden": 8, "inner": 12, "captions": 2, "others": 1,
-        "languages": ["en:2"], "nouns": 5, "noun_count": 1, "checkpoint_every": 2, **given,
+        "languages": ["en:2"], "checkpoint_every": 2, **given,
     }  # fmt: skip
     return MarkCalibrationSettings(**values)
 
@@ -140,10 +141,9 @@ def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, e
     assert loaded.notes["photos"] == {"train": 17, "calibrate": 6}
     card = (out / "README.md").read_text()
     assert "make marks" in card and "YOLOX" in card and "6 of the held-out photos" in card
-    written = [(out / "features" / name).stat().st_mtime_ns for name in ("index.json", "things.npz")]
+    written = (out / "features" / "index.json").stat().st_mtime_ns
     again = recipe.train(settings(rows, out), command="make marks")
-    assert again.resumed_from == 2
-    assert written == [(out / "features" / name).stat().st_mtime_ns for name in ("index.json", "things.npz")]
+    assert again.resumed_from == 2 and written == (out / "features" / "index.json").stat().st_mtime_ns
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, e
         ({"base": "embedded-free"}, "feature map"),
         ({"rows": "nowhere.jsonl"}, "cannot be read"),
         ({"rows": ""}, "rows"),
-        ({"steps": 0}, "steps"),
+        ({"hidden": 0}, "hidden"),
         ({"dropout": 1.0}, "dropout"),
         ({"labelled": 1.1}, "labelled"),
         ({"languages": ["en"]}, "languages"),
@@ -175,9 +175,8 @@ def test_features_are_the_backbone_s_rows(seen, embedded):
     word = seen.place_of["en", "dog"]
     row = embedded.encode_texts(["dog"])[0]
     assert seen.embeddings[word].astype(float) == pytest.approx(row, abs=1e-3)
-    weight, bias = seen.reducer
     cells = embedded.feature_maps([embedded.preprocess(photo)]).flatten(2).transpose(1, 2)[0].numpy()
-    assert seen.cells[5].astype(float) == pytest.approx(cells @ weight.T + bias, abs=2e-2)
+    assert seen.cells[5].astype(float) == pytest.approx(cells @ seen.weight.T + seen.bias, abs=2e-2)
     assert seen.there.sum(axis=1).min() > 20
     assert len(seen.start) == len(seen.captions) + 1 and seen.start[-1] == len(seen.word)
 
@@ -224,9 +223,9 @@ def test_a_draw_depends_on_seed_epoch_and_step_alone(seen):
 
 
 def test_an_epoch_draws_each_captioned_photo_once_and_a_share_of_the_labelled(seen):
-    draws = draws_of(seen, range(N_PHOTOS), 4, labelled=0.5)
+    made = draws_of(seen, range(N_PHOTOS), 4, labelled=0.5)
     for epoch in range(2):
-        drawn = [row.photo for step in range(draws.steps_per_epoch) for row in draws.batch(epoch, step)]
+        drawn = [row.photo for step in range(made.steps_per_epoch) for row in made.batch(epoch, step)]
         assert sorted(photo for photo in drawn if photo < N_CAPTIONED) == list(range(N_CAPTIONED))
         assert len(drawn) == N_CAPTIONED + 2
 
@@ -236,9 +235,9 @@ def test_captions_are_drawn_by_the_weight_of_their_language(seen):
 
 
 def test_right_words_are_the_photo_s_and_wrong_ones_have_no_support(seen):
-    draws, n_wrong = draws_of(seen), 0
-    for step in range(draws.steps_per_epoch):
-        for row in draws.batch(0, step):
+    made, n_wrong = draws_of(seen), 0
+    for step in range(made.steps_per_epoch):
+        for row in made.batch(0, step):
             assert set(row.words[row.right > 0].tolist()) <= words_of(seen, row.photo)
             wrong = row.words[row.right == 0]
             assert (seen.support[wrong, row.photo] < SUPPORTED * 255).all()
@@ -266,10 +265,12 @@ def test_a_photo_with_a_label_alone_has_no_wrong_words_but_rare_things(seen):
     assert bear in others[23] and toaster in others[22]
 
 
-def test_the_most_frequent_nouns_come_first(seen):
-    nouns = common_nouns(seen, range(N_CAPTIONED), most=3, least=2)
+def test_the_most_frequent_nouns_come_first(seen, monkeypatch):
+    monkeypatch.setattr(draws, "MOST_NOUNS", 3)
+    nouns = common_nouns(seen, range(N_CAPTIONED))
     assert len(nouns["en"]) == 3 and set(nouns["en"][:2]) <= {"dog", "horse", "boat", "car"}
-    assert common_nouns(seen, range(N_CAPTIONED), most=3, least=99) == {}
+    monkeypatch.setattr(draws, "NOUN_COUNT", 99)
+    assert common_nouns(seen, range(N_CAPTIONED)) == {}
 
 
 def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_else():
@@ -315,7 +316,7 @@ def test_the_loss_is_that_of_words_and_of_boxes(seen, network):
     right = np.concatenate([row.right for row in drawn]) > 0
     words = np.logaddexp(0, -logits[right]).mean() / 2 + np.logaddexp(0, logits[~right]).mean() / 2
     assert found["words"].item() == pytest.approx(words, abs=1e-5)
-    height, width = seen.side
+    height, width = seen.side.tolist()
     cells = torch.from_numpy(seen.cells[[drawn[0].photo]].astype(np.float32))
     confidence, shown = (item[0] for item in network.object_boxes(cells, height, width))
     inside = [
@@ -349,27 +350,22 @@ def test_what_a_window_shows_is_mentioned_unknown_or_not():
 
 def test_nouns_are_like_the_names_of_things(seen, embedded):
     names = objects.names_of_objects(embedded)
-    alike = objects.likeness(embedded.encode_texts(["Hund", "femme"]), names)
-    assert alike[THINGS.index("dog")] > 0.7 and alike[THINGS.index("person")] > 0.7
-    assert alike[THINGS.index("toaster")] < 0.5
-    assert objects.likeness(np.zeros((0, 512)), names).max() == -1
-    last = len(seen.words) - 1
-    row = seen.embeddings[[last]].astype(np.float32)
-    found = objects.alike_objects(seen, embedded)[last]
-    assert found == pytest.approx(objects.likeness(row, names), abs=1e-5)
+    alike = objects.alike_objects(embedded.encode_texts(["Hund", "femme"]), names)
+    assert alike[0, THINGS.index("dog")] > 0.7 and alike[1, THINGS.index("person")] > 0.7
+    assert alike[:, THINGS.index("toaster")].max() < 0.5
 
 
-def test_a_word_has_learned_to_name_its_region(rows, seen, network, trained):
+def test_a_word_has_learned_to_name_its_region(rows, seen, network, embedded):
     boxes = objects.read_boxes(str(rows.with_name("boxes.json")), seen.files)
     photos = objects.naming_photos(boxes, 0)
     assert 10 <= len(photos) < N_CAPTIONED
-    stored = np.load(trained[1] / "features" / "things.npz")
-    assert stored["photo"].tolist() == list(range(N_CAPTIONED)) and stored["thing"][1] == THINGS.index("car")
+    things = objects.object_regions(seen, boxes, embedded, print)
+    assert things.photo.tolist() == list(range(N_CAPTIONED)) and things.thing[1] == THINGS.index("car")
     nouns = [seen.place_of["en", name] for name in SHAPES]
     words = torch.from_numpy(seen.embeddings[nouns].astype(np.float32))
     found = network.naming_logits(
         words.expand(len(photos), 4, 512),
-        torch.from_numpy(stored["rows"][photos].astype(np.float32))[:, None],
+        torch.from_numpy(things.rows[photos].astype(np.float32))[:, None],
         torch.from_numpy(seen.whole[photos].astype(np.float32)),
     )[:, :, 0]
     named = found.argmax(dim=1).numpy() == np.array(photos) % 4
@@ -437,9 +433,9 @@ def test_each_half_is_judged_by_layers_trained_on_the_other(monkeypatch):
 
 
 def test_cases_have_one_wrong_word_that_the_photo_does_not_support(seen):
-    photos = np.flatnonzero(seen.split == "calibrate").tolist()
-    draws = draws_of(seen, photos, len(photos), captions=8, rare=2)
-    cases = calibrate.make_cases(seen, draws, lambda texts: np.zeros((len(texts), 512)), 0)
+    photos = seen.of_split("calibrate")
+    made = draws_of(seen, photos, len(photos), captions=8, rare=2)
+    cases = calibrate.make_cases(seen, made, lambda texts: np.zeros((len(texts), 512)), 0)
     kinds = Counter(case.kind for case in cases)
     assert kinds["right"] == 3 * len(photos) and kinds["planted"] > kinds["right"] and kinds["other"] > 5
     for case in cases:
