@@ -5,12 +5,15 @@ In: a `TokenRows`. Out: one score per row, 0 to 1.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from .ngrams import TokenRows, blocks, number_words, starts
 
 BETA = 1.2  # recall weighs β² times as much as precision
 _BLOCK = 1 << 14  # token numbers at once; few enough to stay in the processor's cache
+_LONG = 1 << 10  # tokens of a text from which pairs are compared one by one
 
 
 def rouge_l(rows: TokenRows) -> np.ndarray:
@@ -65,7 +68,7 @@ class _Sequences:
     def common(self, these: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Length of the longest common subsequence of pairs of texts: int64 (pairs,).
 
-        Dynamic programming over all pairs of a block at once, pairs of like length together.
+        Pairs of like length are compared together.
         """
         swap = self.sizes[these] > self.sizes[others]
         short, long = np.where(swap, others, these), np.where(swap, these, others)
@@ -73,12 +76,16 @@ class _Sequences:
         lengths = np.empty(len(these), dtype=np.int64)
         for block in blocks(self.sizes[long[order]], _BLOCK):
             here = order[block]
-            lengths[here] = _common(self.padded(short[here], -1), self.padded(long[here], -2))
+            columns = self.padded(short[here], -1), self.padded(long[here], -2)
+            lengths[here] = _common(*columns) if len(columns[1]) < _LONG else _common_of_long(*columns)
         return lengths
 
 
 def _common(short: np.ndarray, long: np.ndarray) -> np.ndarray:
-    """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,)."""
+    """Columns of tokens (s, pairs) and (l, pairs) → length of the longest common subsequence, (pairs,).
+
+    Dynamic programming over all pairs at once.
+    """
     # lengths[j]: of the part of `short` read so far with the first j tokens of `long`
     lengths = np.zeros((len(long) + 1, long.shape[1]), dtype=np.int32)
     for token in short:
@@ -86,3 +93,18 @@ def _common(short: np.ndarray, long: np.ndarray) -> np.ndarray:
         lengths[1:] = np.maximum(lengths[1:], lengths[:-1] + (long == token))
         np.maximum.accumulate(lengths, axis=0, out=lengths)
     return lengths[-1]
+
+
+def _common_of_long(short: np.ndarray, long: np.ndarray) -> list[int]:
+    """The same for long texts, pair by pair, with a row of the table as the bits of a number (Hyyrö 2004)."""
+    lengths = []
+    for tokens, others in zip(short.T.tolist(), long.T.tolist(), strict=True):
+        places: dict[int, int] = defaultdict(int)
+        for index, token in enumerate(others):
+            places[token] |= 1 << index
+        row = every = (1 << len(others)) - 1
+        for token in tokens:
+            matched = row & places.get(token, 0)
+            row = (row + matched | row - matched) & every
+        lengths.append(len(others) - row.bit_count())
+    return lengths
