@@ -66,7 +66,6 @@ OPEN = "open_clip_config.json"
 HEADS, MEAN = ("model_cfg", "text_cfg", "heads"), ("preprocess_cfg", "mean")
 LAYER_NORM, IMAGE_MEAN = ("vision_config", "layer_norm_eps"), ("image_mean",)
 THIRDS = [0.3, 0.3, 0.3]
-DENSE = ("2_Dense/config.json", "activation_function", "torch.nn.ReLU")
 OF_STUDENT = ("A photo: ", frozenset(("de", "ja")))
 USE = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())
 FACTS = {
@@ -91,7 +90,9 @@ FACTS = {
     "siglip 2": Facts("transformers", 32, 16, 1, E15, ("preprocessor_config.json", "resample", 3)),
     "siglip 2 naflex": Facts("transformers", 32, 64, 1, E15, ("config.json", *LAYER_NORM, 0.1)),
     "m-clip": Facts("multilingual_clip", 16, 38, 2, E15, ("encoder_config.json", "hidden_act", "relu")),
-    "sentence-transformers": Facts("sentence_transformers", 16, 20, 3, E15, DENSE),
+    "sentence-transformers": Facts(
+        "sentence_transformers", 16, 20, 3, E15, ("config.json", "activation", "relu")
+    ),
     "student": Facts("student", 16, 38, 2, E15, ("config.json", "layer_norm_eps", 0.1), *OF_STUDENT),
     "image tower": Facts("embedded", 512, 512, 2, 1.0, languages=USE),
     "tuned": Facts("tuned", 16, 20, 519, E15, prefix="A photo of ", languages=frozenset(("de",))),

@@ -15,7 +15,8 @@ import open_clip
 import torch
 from PIL import Image
 
-from capscore.backbones.open_clip import OpenClipBackbone
+from capscore.backbones.base import LoadOptions
+from capscore.backbones.open_clip import ClipTokenizer, OpenClipBackbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.metrics.backbone_scorer import RefCLIPScore
@@ -110,9 +111,8 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         rows = flickr8k_expert_rows(write_photos(Path(folder) / "photos", 6 if quick else 24))
         bare = Bare()
-        backbone = OpenClipBackbone.from_model(
-            bare.model, bare.tokenizer, bare.transform, name=f"{MODEL}/random", prefix=PREFIX, device="cpu"
-        )
+        options = LoadOptions(f"{MODEL}/random", prefix=PREFIX)
+        backbone = OpenClipBackbone(bare.model, ClipTokenizer(bare.tokenizer), options)
         embedder = Embedder(backbone)
         bare.image_batch, bare.text_batch = embedder.image_batch, embedder.text_batch
         repeats = 2 if quick else 7

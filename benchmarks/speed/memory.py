@@ -66,9 +66,9 @@ def _small_backbone():
     import open_clip
     import torch
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
-    from open_clip.transform import PreprocessCfg, image_transform_v2
 
-    from capscore.backbones.open_clip import OpenClipBackbone
+    from capscore.backbones.base import LoadOptions
+    from capscore.backbones.open_clip import ClipTokenizer, OpenClipBackbone
 
     torch.manual_seed(0)
     model = CLIP(
@@ -76,9 +76,9 @@ def _small_backbone():
         CLIPVisionCfg(layers=1, width=64, head_width=32, patch_size=32, image_size=224),
         CLIPTextCfg(layers=1, width=64, heads=2),
     )
-    tokenizer = open_clip.get_tokenizer("ViT-B-32")
-    transform = image_transform_v2(PreprocessCfg(size=224), is_train=False)
-    return OpenClipBackbone.from_model(model, tokenizer, transform, name="small/random", device="cpu")
+    model.visual.preprocess_cfg = {"size": 224}
+    tokenizer = ClipTokenizer(open_clip.get_tokenizer("ViT-B-32"))
+    return OpenClipBackbone(model, tokenizer, LoadOptions("small/random"))
 
 
 def _small_photo():

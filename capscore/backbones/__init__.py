@@ -6,18 +6,7 @@ import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-
-
-@dataclass(frozen=True)
-class Retrieval:
-    """Published recall@1 on Crossmodal-3600, in percent, the mean over its 36 languages; None if not given.
-
-    Sources differ in what they search, so compare within one source.
-    """
-
-    text_to_image: float | None
-    image_to_text: float | None
-    source: str
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,6 +29,8 @@ class Known:
         licence: SPDX id of the licence of its weights; "" if unknown.
         parameters, context: Numbers of weights of both towers, and of tokens of a text; 0 if unknown.
         text_case: "kept" or "lower", whether capitals reach the text tower; "" if unknown.
+        retrieval: Published recall@1 on Crossmodal-3600 in percent, the mean over its 36 languages, as
+            {"text_to_image", "image_to_text", "source"}. Sources differ in what they search.
         note: Advice for choosing it.
     """
 
@@ -61,7 +52,7 @@ class Known:
     parameters: int = 0
     context: int = 0
     text_case: str = ""
-    retrieval: Retrieval | None = None
+    retrieval: dict[str, Any] = field(default_factory=dict)
     note: str = ""
 
 
@@ -76,15 +67,10 @@ def registry() -> dict[str, Known]:
     entries = {}
     for row in raw["backbones"]:
         row = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-        if "retrieval" in row:
-            row["retrieval"] = Retrieval(**row["retrieval"])
         entries[row["name"]] = Known(**row)
     return entries
 
 
 def find(name: str) -> Known | None:
     """The entry with a name or alias, or None."""
-    for known in registry().values():
-        if name == known.name or name in known.aliases:
-            return known
-    return None
+    return next((known for known in registry().values() if name in (known.name, *known.aliases)), None)

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,10 +51,6 @@ class Tokens:
     truncated: np.ndarray
 
 
-def _no_loader(spec: str, **_: Any) -> Backbone:
-    raise CapscoreError(f"the backbone {spec!r} cannot be loaded: LoadOptions.load_backbone is not set")
-
-
 @dataclass(frozen=True)
 class LoadOptions:
     """Everything that says what a backbone should be, apart from its files.
@@ -63,7 +59,6 @@ class LoadOptions:
         name, prefix, languages, device, dtype: As in `Backbone`; "" and None for what the folder says.
         revision: Commit of the weights; "" for a digest of the folder.
         image_tower: Image tower for a text tower without one; None for the one that it was made for.
-        load_backbone: `capscore.backbones.loading.load_backbone`, for image towers and bases.
     """
 
     name: str
@@ -73,24 +68,21 @@ class LoadOptions:
     device: str = "cpu"
     dtype: str = "float32"
     image_tower: str | Backbone | None = None
-    load_backbone: Callable[..., Backbone] = field(default=_no_loader, repr=False, compare=False)
 
     def refuse_image_tower(self) -> None:
         """Raise if an image tower is named for a model that has one."""
         if self.image_tower:
-            raise CapscoreError(
-                Setting("image_tower", self.image_tower), f": {self.name} has an image tower of its own"
-            )
+            tower = Setting("image_tower", self.image_tower)
+            raise CapscoreError(tower, f": {self.name} has an image tower of its own")
 
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
 
     A subclass has `preprocess` and `tokenize`, and for each tower one of three methods, from which the others
-    follow: `encode_pixels` and `encode_tokens`; `embed_pixels` and `embed_tokens`, with gradients; or
-    `pixel_features` and `token_features`, with gradients and as long as the towers give them. To be
-    fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`. A method that a
-    backbone does not offer raises `CapscoreError`.
+    follow: `encode_…`; `embed_…`, with gradients; or `…_features`, with gradients and as long as the tower
+    gives them. To be fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`.
+    A method that a backbone does not offer raises `CapscoreError`.
 
     Attributes:
         name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
@@ -111,8 +103,7 @@ class Backbone(ABC):
         text_batch: Number of texts that suits the text tower on a CPU.
         kinds_of_noise: What a noise gate in the text tower can find, "none" among it; () without a gate.
 
-    Revision and fingerprint are computed when a backbone is made: after training a tower, use the backbone
-    that `remade` returns.
+    Revision and fingerprint are those of the towers when it was made; after training, use `remade`.
     """
 
     name: str
@@ -176,8 +167,7 @@ class Backbone(ABC):
         return self.encode_tokens(self.tokenize(texts).ids)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
-        """The tokens of each text, as n lists of (token id, start, end), without prefix and special tokens,
-        uncut.
+        """The tokens of each text, uncut and without special ones, as n lists of (token id, start, end).
 
         Start and end count characters of the text as given, from 0; neither ever decreases. A piece that
         writes nothing, such as a blank, starts where it ends.
@@ -202,8 +192,7 @@ class Backbone(ABC):
 
         Args:
             image: Upright RGB image.
-            boxes: k boxes (left, top, right, bottom) in pixels from the upper left corner, clipped to the
-            image.
+            boxes: k boxes (left, top, right, bottom) in pixels, clipped to the image.
 
         Raises:
             InputError: a box that is not four finite numbers, has no area, or lies outside the image.
@@ -277,10 +266,9 @@ class Backbone(ABC):
         revision: str | None = None,
         languages: Iterable[str] | None = None,
     ) -> Backbone:
-        """A backbone with the same towers in their present state, revision and fingerprint computed again.
+        """A backbone that shares the towers, with revision and fingerprint of their present state.
 
-        The towers are shared and keep their state. None stands for the same name and languages, and for a
-        digest of the weights as the revision, to which a borrowed image tower adds its own.
+        None stands for the same name and languages, and for a digest of the weights as the revision.
         """
         again = copy.copy(self)
         again.name = name or self.name
@@ -322,12 +310,11 @@ def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None
     reader.unit_rows, reader.max_tokens = unit, limit
     reader.has_feature_map = backbone.has_feature_map and unit
     reader.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", limit)
-    methods: dict[str, Any] = {}
     if not unit:
         if type(backbone).token_features is Backbone.token_features:
             backbone.token_features([])  # raises
-        methods["encode_pixels"] = partial(_without_gradients, backbone.pixel_features)
-        methods["encode_tokens"] = partial(_without_gradients, backbone.token_features)
+        vars(reader)["encode_pixels"] = partial(_without_gradients, backbone.pixel_features)
+        vars(reader)["encode_tokens"] = partial(_without_gradients, backbone.token_features)
     if limit < backbone.max_tokens:
         before, after = backbone.special_tokens()
         if len(before) + len(after) >= limit:
@@ -335,8 +322,7 @@ def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None
                 Setting("caption_tokens", caption_tokens),
                 f": {backbone.name!r} puts {len(before) + len(after)} special tokens around a text",
             )
-        methods["tokenize"] = partial(_cut, backbone.tokenize, limit, after)
-    vars(reader).update(methods)
+        vars(reader)["tokenize"] = partial(_cut, backbone.tokenize, limit, after)
     return reader
 
 
@@ -386,7 +372,7 @@ def fingerprint_of(*parts: object) -> str:
 
 
 def weights_digest(*modules: torch.nn.Module) -> str:
-    """Digest of every parameter and buffer of the modules, before they are cast to another dtype."""
+    """Digest of every parameter and buffer of the modules."""
     return tensors_digest(*(module.state_dict() for module in modules))
 
 
@@ -413,13 +399,13 @@ def architecture_digest(*modules: torch.nn.Module) -> str:
     for module in modules:
         digest.update(without_addresses(repr(module)).encode())
         for name, part in module.named_modules():
-            plain = {
-                key: value
+            plain = [
+                (key, value)
                 for key, value in vars(part).items()
                 if isinstance(value, (bool, int, float, str, tuple))
                 and key not in ("training", "name_or_path")
-            }
-            digest.update(f"{name}|{without_addresses(str(sorted(plain.items(), key=str)))}".encode())
+            ]
+            digest.update(f"{name}|{without_addresses(str(sorted(plain, key=str)))}".encode())
     return digest.hexdigest()
 
 
@@ -432,19 +418,14 @@ def settings_digest(folder: Path) -> str:
     """Digest of the files in a folder that say how its weights are used, wherever the folder is."""
     import xxhash
 
-    endings = (".json", ".txt", ".model")
-    files = sorted(
-        (path.relative_to(folder).as_posix(), path)
-        for path in folder.rglob("*")
-        if path.suffix in endings and not path.name.endswith(".index.json") and path.is_file()
-    )
-    return fingerprint_of(
-        *(
-            f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}"
-            for name, path in files
-            if not name.startswith(".") and "/." not in name  # left by version control and downloads
-        )
-    )
+    parts = []
+    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+        name = path.relative_to(folder).as_posix()
+        is_hidden = name.startswith(".") or "/." in name  # left by version control and downloads
+        is_setting = name.endswith((".json", ".txt", ".model")) and not name.endswith(".index.json")
+        if is_setting and not is_hidden and path.is_file():
+            parts.append(f"{name}|{xxhash.xxh3_128_hexdigest(path.read_bytes())}")
+    return fingerprint_of(*parts)
 
 
 @contextmanager

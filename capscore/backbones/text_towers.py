@@ -1,7 +1,7 @@
 """Text towers that borrow an image tower: M-CLIP's, sentence-transformers', and capscore's own students.
 
-In: a checkpoint folder, and an image tower. Out: a `Backbone` with the image tower of another backbone. A
-student is a text tower that learned a CLIP text tower's embeddings in other languages (`training/`).
+All are an encoder of transformers, the mean of its tokens, and a linear map. A student is one that learned a
+CLIP text tower's embeddings in other languages (`training/`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingExtraError, Setting
+from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from . import base, checkpoint, find
 from .base import Backbone, LoadOptions, Tokens
@@ -26,15 +26,13 @@ from .tokens import (
     pad_id_of,
     piece_spans,
     position_limit,
-    require_vocabulary,
     tokenize_texts,
 )
 
 if TYPE_CHECKING:
     from PIL import Image
 
-# Modules of sentence-transformers that may follow the first one; they read only embeddings and the mask.
-_AFTER_TRANSFORMER = ("Pooling", "Dense", "Normalize", "LayerNorm")
+_MODULES = ["Transformer", "Pooling", "Dense"]
 _STUDENT_FORMAT = 1
 _STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("dim", "max_tokens"), (int,)),
@@ -73,20 +71,28 @@ def encoder_config(name: str) -> dict[str, Any] | None:
 
 
 class TextTower(nn.Module):
-    """A text tower that reads masked batches, so that padding does not change an embedding.
+    """An encoder of transformers without pooler → the mean of the tokens that are not masked → a linear map.
 
-    Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised. `tokenizer`
-    is one of transformers.
+    Called with int64 (n, L) ids and mask (1 token, 0 padding), it gives (n, dim), not normalised.
     """
 
-    tokenizer: Any
-    dim: int
-    max_tokens: int
-    config: Any
+    def __init__(self, encoder: Any, projection: nn.Linear, tokenizer: Any, max_tokens: int):
+        super().__init__()
+        if getattr(encoder, "pooler", None) is not None:
+            encoder.pooler = None
+        self.encoder, self.projection = encoder, projection
+        self.tokenizer, self.max_tokens = tokenizer, max_tokens
+        self.dim, self.config = projection.out_features, encoder.config
 
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         """Texts → ids without padding, at most `max_tokens` each, and whether each text was cut."""
         return tokenize_texts(self.tokenizer, texts, self.max_tokens)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        weights = attention_mask.unsqueeze(-1).float()
+        mean = (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1)
+        return self.projection(mean.to(self.projection.weight.dtype))
 
 
 class PairedBackbone(Backbone):
@@ -112,27 +118,28 @@ class PairedBackbone(Backbone):
         made_for: str | None = None,
         logit_scale: float | None = None,
     ):
-        if made_for is None:
-            known = find(options.name)
-            made_for = known.image_tower if known else ""
-        image_tower = options.image_tower or made_for
-        if not image_tower:
+        from .loading import load_backbone  # which imports this module when a text tower is loaded
+
+        known = find(options.name)
+        made_for = (known.image_tower if known else "") if made_for is None else made_for
+        spec = options.image_tower or made_for
+        if not spec:
             raise CapscoreError(
                 f"{options.name} is a text tower only; name an image tower for it (its embeddings have "
                 f"{text.dim} numbers), such as ",
                 Setting("image_tower", "ViT-B-32-quickgelu/openai"),
             )
         self.device, self.dtype = options.device, options.dtype
-        image, spec = image_tower, ""
-        if isinstance(image, str):
-            spec = image
-            image = options.load_backbone(spec, device=self.device, dtype=self.dtype)
+        if isinstance(spec, str):
+            image = load_backbone(spec, device=self.device, dtype=self.dtype)
+            self.as_made = (find(spec) or spec) == (find(made_for) or made_for)
+        else:
+            image, spec, self.as_made = spec, "", False
         if text.dim != image.dim:
             raise CapscoreError(
                 f"the towers do not share one space: {options.name} has {text.dim} numbers per text, "
                 f"{image.name} has {image.dim} per image"
             )
-        self.as_made = bool(spec) and (find(spec) or spec) == (find(made_for) or made_for)
         self.image_name, self.image_tower = image.name, "" if self.as_made else spec
         self.name = options.name if self.as_made else f"{options.name}+{image.name}"
         self.dim, self.prefix, self.languages = text.dim, options.prefix, options.languages
@@ -184,48 +191,35 @@ class PairedBackbone(Backbone):
         return nn.functional.normalize(features.float(), dim=-1)
 
 
-class MeanPooledTower(TextTower):
-    """A transformers encoder without pooler, the attention-masked mean of its tokens, a Linear with bias."""
-
-    def __init__(self, encoder: Any, projection: nn.Linear, tokenizer: Any, max_tokens: int):
-        super().__init__()
-        if getattr(encoder, "pooler", None) is not None:
-            encoder.pooler = None
-        self.encoder, self.projection = encoder, projection
-        self.tokenizer, self.max_tokens = tokenizer, max_tokens
-        self.dim, self.config = projection.out_features, encoder.config
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        weights = attention_mask.unsqueeze(-1).float()
-        mean = (hidden.float() * weights).sum(dim=1) / weights.sum(dim=1)
-        return self.projection(mean.to(self.projection.weight.dtype))
-
-
-def _encoder_and_projection(
-    folder: Path, config: Any, encoder_prefix: str, projection_prefix: str
-) -> tuple[Any, nn.Linear]:
+def _parts(folder: Path, config: Any, encoder_prefix: str, projection_prefix: str) -> tuple[Any, nn.Linear]:
     """Encoder and projection from the weights of a folder, which begin with these prefixes."""
-    import transformers
-
-    state = checkpoint.read_state_dict(folder)
     parts: dict[str, dict[str, torch.Tensor]] = {encoder_prefix: {}, projection_prefix: {}}
     others = []
-    for name, tensor in state.items():
+    for name, tensor in checkpoint.read_state_dict(folder).items():
         prefix = next(filter(name.startswith, parts), None)
         if prefix is None:
             others.append(name)
         else:
             parts[prefix][name.removeprefix(prefix)] = tensor
     checkpoint.refuse_misfit(folder, (), others)
-    encoder = checkpoint.load_strictly(
-        transformers.MODEL_MAPPING[type(config)], config, folder, parts[encoder_prefix], without_pooler=True
-    )
-    with checkpoint.refusing(f"{projection_prefix}weight and bias in {folder}"):
-        weights = parts[projection_prefix]
-        projection = nn.Linear(config.hidden_size, len(weights["bias"]))
-        projection.load_state_dict(weights)
-    return encoder, projection
+    projection = _linear(folder, parts[projection_prefix], bias=True)
+    return _encoder(folder, config, parts[encoder_prefix]), projection
+
+
+def _encoder(folder: Path, config: Any, state: dict[str, torch.Tensor] | None = None) -> Any:
+    """The encoder of a config with the weights of a folder, or with `state`."""
+    from transformers import MODEL_MAPPING  # slow to import, and tuned embedded backbones need none of it
+
+    kind = MODEL_MAPPING[type(config)]
+    return checkpoint.load_strictly(kind, config, folder, state, without_pooler=True)
+
+
+def _linear(folder: Path, state: dict[str, torch.Tensor], bias: bool) -> nn.Linear:
+    with checkpoint.refusing(f"the last layer in {folder}"):
+        dim, width = state["weight"].shape
+        layer = nn.Linear(width, dim, bias=bias)
+        layer.load_state_dict(state)
+    return layer
 
 
 def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
@@ -247,19 +241,16 @@ def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
         )
     with checkpoint.refusing(f"{own if own.is_file() else named}"):
         config = AutoConfig.for_model(**raw)
-    encoder, projection = _encoder_and_projection(folder, config, "transformer.", "LinearTransformation.")
+    encoder, projection = _parts(folder, config, "transformer.", "LinearTransformation.")
     sizes = {"numDims": projection.out_features, "transformerDimensions": projection.in_features}
     if any(settings.get(key, size) != size for key, size in sizes.items()):
         raise BackboneUnavailable(f"{named} does not fit the weights, which have {sizes}")
     tokenizer = load_tokenizer(folder, config)
-    return PairedBackbone(
-        MeanPooledTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer)),
-        options,
-        settings=base.settings_digest(folder),
-    )
+    tower = TextTower(encoder, projection, tokenizer, context_length(config, encoder, tokenizer))
+    return PairedBackbone(tower, options, settings=base.settings_digest(folder))
 
 
-class StudentTextTower(MeanPooledTower):
+class StudentTextTower(TextTower):
     """A transformers encoder → attention-masked mean over all tokens → Linear(hidden, dim), not normalised.
 
     Args:
@@ -303,11 +294,10 @@ class StudentTextTower(MeanPooledTower):
         self.logit_scale = logit_scale
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the tower to a folder: model.safetensors, config.json, the tokenizer, then
-        capscore_student.json.
+        """Write the tower to a folder, capscore_student.json last.
 
         Raises:
-            ResultWriteError: the student could not be written; an earlier one in the folder is unharmed.
+            ResultWriteError: it could not be written; an earlier one in the folder is unharmed.
         """
         content: dict[str, Any] = {"format": _STUDENT_FORMAT}
         content |= {field: getattr(self, field) for field in _STUDENT_FIELDS}
@@ -326,7 +316,7 @@ class StudentTextTower(MeanPooledTower):
         folder = Path(folder)
         marker = checkpoint.read_marker(folder / checkpoint.STUDENT_MARKER, _STUDENT_FORMAT, _STUDENT_FIELDS)
         config = checkpoint.load_config(folder)
-        encoder, projection = _encoder_and_projection(folder, config, "encoder.", "projection.")
+        encoder, projection = _parts(folder, config, "encoder.", "projection.")
         if projection.out_features != marker["dim"]:
             raise BackboneUnavailable(f"the weights in {folder} do not fit its dim of {marker['dim']}")
         fields = {field: marker[field] for field in _STUDENT_FIELDS}
@@ -348,83 +338,38 @@ def load_student(folder: Path, options: LoadOptions) -> Backbone:
     )
 
 
-class SentenceTransformerTower(TextTower):
-    """The modules of a `SentenceTransformer`, from ids and mask to the sentence's embedding."""
-
-    def __init__(self, model: Any):
-        super().__init__()
-        self.model = model
-        self.tokenizer = model.tokenizer
-        encoder = model[0].auto_model
-        self.config = encoder.config
-        longest = context_length(encoder.config, encoder, self.tokenizer)
-        self.max_tokens = min(model.max_seq_length or longest, longest)
-        with torch.inference_mode():
-            probe = torch.tensor([self.tokenize(["a"]).ids[0]])
-            self.dim = self(probe, torch.ones_like(probe)).shape[1]
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        return self.model({"input_ids": input_ids, "attention_mask": attention_mask})["sentence_embedding"]
-
-
 def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
-    """Load a text tower of sentence-transformers, and the image tower of another backbone.
+    """Load a text tower of sentence-transformers: Transformer → Pooling (mean) → Dense without activation.
 
-    The modules (Transformer → Pooling → Dense) are the library's; capscore does the tokenising and padding.
-    The folder's default prompt is put after the prefix.
+    It borrows the image tower of another backbone. A default prompt is put after the prefix.
     """
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        name = "sentence-transformers"
-        raise MissingExtraError(name, name, f"the text tower in {folder}") from None
-    first, *others = _checked_modules(folder)
-    require_vocabulary(first)
-    # Read first, so that a damaged file, or one that would run code, is refused before the library opens it.
-    state, *_ = map(checkpoint.read_state_dict, (first, *others))
-    # These override the folder's own files; shapes that differ are refused below, by name.
-    arguments: dict[str, Any] = {
-        "dtype": torch.float32,
-        "weights_only": True,
-        "ignore_mismatched_sizes": True,
-    }
-    arguments["use_safetensors"] = checkpoint.weight_files(first)[0].suffix == ".safetensors"
-    where: dict[str, Any] = {"device": "cpu", "local_files_only": True, "trust_remote_code": False}
-    with checkpoint.refusing(f"the modules in {folder}"):
-        model: Any = SentenceTransformer(str(folder), model_kwargs=arguments, **where).eval()
-    # The library does not report weights of the encoder that were missing and drawn at random. So load an
-    # encoder strictly from the folder's weights, and replace the library's weights by its weights.
-    encoder: Any = model[0].auto_model
-    strict = checkpoint.load_strictly(type(encoder), encoder.config, first, state, without_pooler=True)
-    if getattr(encoder, "pooler", None) is not None:
-        encoder.pooler = None
-    encoder.load_state_dict(strict.state_dict())
-    prompt = model.prompts.get(model.default_prompt_name, "") if model.default_prompt_name else ""
-    if prompt and not all(getattr(module, "include_prompt", True) for module in model):
-        raise CapscoreError(f"its prompt {prompt!r} is left out of the pooling, which is not supported here")
-    return PairedBackbone(
-        SentenceTransformerTower(model),
-        replace(options, prefix=options.prefix + prompt),
-        settings=base.settings_digest(folder),
-    )
-
-
-def _checked_modules(folder: Path) -> list[Path]:
-    """Folders of the modules with weights; code of other packages, and towers of no texts, are refused."""
     path = folder / "modules.json"
-    kinds, places = [], []
-    for module in checkpoint.read_json(path, list):
-        kind, place = str(module["type"]), checkpoint.inside(folder, module["path"], path)
-        foreign = not kind.startswith("sentence_transformers.")
-        kinds.append(kind.rpartition(".")[2])
-        if kinds[-1] == "Dense":
-            # The library would replace a function that it does not trust by Tanh and only warn.
-            function = checkpoint.read_json(place / "config.json").get("activation_function", "torch.nn.")
-            foreign |= not str(function).startswith("torch.nn.")
-        if foreign:
-            raise CapscoreError(f"{folder} lists code of its own ({kind!r:.80}), which never runs")
-        if kinds[-1] in ("Transformer", "Dense"):
-            places.append(place)
-    if kinds[:1] != ["Transformer"] or not {*kinds[1:]} <= {*_AFTER_TRANSFORMER}:
-        raise CapscoreError(f"{path} lists {kinds}; expected a Transformer and any of {_AFTER_TRANSFORMER}")
-    return places
+    listed = [(str(module["type"]), module["path"]) for module in checkpoint.read_json(path, list)]
+    kinds = [kind.rpartition(".")[2] for kind, _ in listed if kind.startswith("sentence_transformers.")]
+    if len(kinds) != len(listed) or kinds not in (_MODULES, [*_MODULES, "Normalize"]):
+        raise CapscoreError(f"{path} lists {listed!r:.200}; expected {', '.join(_MODULES)} of the library")
+    first, pooling, dense = (checkpoint.inside(folder, place, path) for _, place in listed[:3])
+    pooled = checkpoint.read_json(pooling / "config.json")
+    modes = [name.removeprefix("pooling_mode_") for name, value in pooled.items() if value is True]
+    function = checkpoint.read_json(dense / "config.json").get("activation_function")
+    if pooled.get("pooling_mode", "mean") != "mean" or not {*modes} <= {"mean_tokens", "include_prompt"}:
+        raise CapscoreError(f"{pooling} pools by {pooled!r:.200}; expected the mean of the tokens")
+    if function != "torch.nn.modules.linear.Identity":
+        raise CapscoreError(f"{dense} has the activation {function!r:.80}; expected none (Identity)")
+    about, prompts = (
+        checkpoint.read_json(place) if place.is_file() else {}
+        for place in (first / "sentence_bert_config.json", folder / "config_sentence_transformers.json")
+    )
+    prompt = prompts.get("prompts", {}).get(prompts.get("default_prompt_name"), "")
+    if about.get("do_lower_case") or (prompt and not pooled.get("include_prompt", True)):
+        raise CapscoreError(f"{folder} lower-cases texts, or leaves its prompt out: neither is supported")
+    config = checkpoint.load_config(first)
+    encoder, tokenizer = _encoder(first, config), load_tokenizer(first, config)
+    state = {
+        name.removeprefix("linear."): tensor for name, tensor in checkpoint.read_state_dict(dense).items()
+    }
+    longest = context_length(config, encoder, tokenizer)
+    max_tokens = min(about.get("max_seq_length") or longest, longest)
+    tower = TextTower(encoder, _linear(dense, state, "bias" in state), tokenizer, max_tokens)
+    options = replace(options, prefix=options.prefix + prompt)
+    return PairedBackbone(tower, options, settings=base.settings_digest(folder))

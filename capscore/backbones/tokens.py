@@ -1,7 +1,6 @@
 """Tokenizers of transformers, and where in a text its tokens are.
 
-In: a checkpoint folder; texts. Out: a tokenizer; `Tokens`, without padding, whose last special token is never
-cut off; spans of pieces in characters of the text as it was given.
+The last special token of a text is never cut off; spans count characters of the text as it was given.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -53,11 +53,8 @@ def load_tokenizer(folder: Path, config: Any = None, **settings: Any) -> Any:
     """The tokenizer of a checkpoint folder; code that comes with it does not run.
 
     A tokenizer.json without any configuration is taken for a RoBERTa variant's, as in LAION's repositories.
-
-    Args:
-        folder: Folder with tokenizer.json or another vocabulary.
-        config: Config of the model, if transformers does not know its config.json.
-        **settings: Further arguments of the tokenizer's class.
+    `config` is that of the model, if transformers does not know its config.json; `settings` are those of the
+    tokenizer's class.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -145,14 +142,10 @@ def piece_spans(tokenizer: Any, texts: Sequence[str]) -> list[list[Piece]]:
     if not tokenizer.is_fast:
         if not hasattr(tokenizer, "sp_model"):
             raise CapscoreError(f"{type(tokenizer).__name__} does not say where in a text its tokens are")
-        pieces = [tokenizer.tokenize(text) for text in texts]
-        return [
-            spans_of_pieces(text, tokenizer.convert_tokens_to_ids(row), row)
-            for text, row in zip(texts, pieces, strict=True)
-        ]
+        pieces = [(text, tokenizer.tokenize(text)) for text in texts]
+        return [spans_of_pieces(text, tokenizer.convert_tokens_to_ids(row), row) for text, row in pieces]
     found = _called(tokenizer, texts, add_special_tokens=False, return_offsets_mapping=True)
-    # A tokenizer that inserts a blank before the first word, or before every word, gives it the place of the
-    # word's first letter. As a token of its own it writes nothing.
+    # A blank that the tokenizer inserts before a word has the place of its first letter, but writes nothing.
     blank = tokenizer.convert_tokens_to_ids(BLANK)
     if blank is None or tokenizer.convert_ids_to_tokens(blank) != BLANK:
         blank = -1  # there is no such token; the id is that of the unknown token
@@ -179,11 +172,8 @@ def spans_of_pieces(text: str, ids: Sequence[int], pieces: Sequence[str]) -> lis
     >>> spans_of_pieces("Two ﬁne dogs", [4, 8, 2, 1], ["▁Two", "▁fine", "▁dog", "s"])
     [(4, 0, 3), (8, 4, 7), (2, 8, 11), (1, 11, 12)]
     """
-    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
-    rows = [
-        (token, end - len(piece.lstrip(BLANK)), end)
-        for token, piece, end in zip(ids, pieces, ends, strict=True)
-    ]
+    triples = zip(ids, pieces, accumulate(map(len, pieces)), strict=True)
+    rows = [(token, end - len(piece.lstrip(BLANK)), end) for token, piece, end in triples]
     return in_originals([text], ["".join(pieces).replace(BLANK, " ")], [rows])[0]
 
 
@@ -268,8 +258,7 @@ def _aligned(here: str, there: str) -> list[tuple[int, int]]:
 
 
 def settled(text: str, pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces of a text whose spans have no blanks at their ends and include all marks on their last
-    character.
+    """Pieces of a text whose spans have no blanks at their ends and include all marks on their last letter.
 
     A piece of blanks only, or of nothing, gets an empty span before the following text. A combining mark or
     joiner that no other piece includes belongs to the piece before it. Neither starts nor ends ever decrease.

@@ -1,7 +1,4 @@
-"""Loads models of transformers' CLIP family: CLIP, AltCLIP, Chinese-CLIP, SigLIP, SigLIP 2 and MetaCLIP 2.
-
-In: a checkpoint folder. Out: a `Backbone` with both of its towers.
-"""
+"""Loads models of transformers' CLIP family: CLIP, AltCLIP, Chinese-CLIP, SigLIP, SigLIP 2 and MetaCLIP 2."""
 
 from __future__ import annotations
 
@@ -43,9 +40,8 @@ _FAMILY = sorted((*_CAUSAL, *_MASKED, *_PADDED))
 # SigLIP 2 was trained on lower-cased texts, but its checkpoints name Gemma's tokenizer, which keeps capitals.
 # transformers' own Siglip2Tokenizer lower-cases first, too.
 _LOWERCASE = Lowercase()
-# There are two implementations of image processors, with torchvision and with PIL, whose results differ by up
-# to one level of 255, and versions of transformers have different defaults. torchvision's is the usual
-# default of version 5, and version 4 has it under another name. The class is part of the fingerprint.
+# Image processors with torchvision and with PIL differ by up to one level of 255, and versions of
+# transformers have different defaults: torchvision's is taken, which version 4 has under another name.
 _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") else {"backend": "torchvision"}
 
 
@@ -66,7 +62,7 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
             folder, local_files_only=True, trust_remote_code=False, **_TORCHVISION
         )
     settings = base.settings_digest(folder)
-    return TransformersClip(model, tokenizer, image_processor, options, kind=kind, settings=settings)
+    return TransformersClip(model, tokenizer, image_processor, options, kind, settings)
 
 
 class TransformersClip(Backbone):
@@ -76,14 +72,7 @@ class TransformersClip(Backbone):
     """
 
     def __init__(
-        self,
-        model: Any,
-        tokenizer: Any,
-        image_processor: Any,
-        options: LoadOptions,
-        *,
-        kind: str,
-        settings: str,
+        self, model: Any, tokenizer: Any, image_processor: Any, options: LoadOptions, kind: str, settings: str
     ):
         self._kind = kind
         self._tokenizer, self._image_processor = tokenizer, image_processor

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,8 +44,6 @@ _PROBES = (
     "رجل يركب دراجة",
     "강아지가 공을 물고 있다.",
 )
-# Folders that are being loaded, to notice one that is its own base.
-_loading: ContextVar[tuple[Path, ...]] = ContextVar("loading", default=())
 
 
 def save_tuned(
@@ -71,14 +68,13 @@ def save_tuned(
         backbone: Trained backbone, in float32.
         folder: Folder to write, created if needed; refused if it holds another model's weights.
         base: Backbone that the training started from, in float32 and unchanged since it was loaded.
-        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub. A
-            relative path is stored relative to `folder`, so that both folders can move together.
+        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub; the
+            path of a folder is stored as an absolute one.
         recipe: Recipe of the training, such as "pr_mcs", for the record.
         languages: Language codes that it was trained on; None for the backbone's.
         notes: Anything else worth recording, ready for JSON.
         dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
-        towers: Network that was trained: "text", `Backbone.text_network`, whose image tower must be the
-            base's; or "both", `Backbone.network`.
+        towers: Network that was trained: "text", `Backbone.text_network`, or "both", `Backbone.network`.
         rated_from: As `Backbone.rated_from`.
 
     Raises:
@@ -94,19 +90,21 @@ def save_tuned(
         checkpoint.without_rebuilt(_network(model, towers).state_dict()) for model in (base, backbone)
     )
     tensors = _changed(before, after, getattr(torch, stored), grown=parts is not None)
-    base_spec, commit = os.fspath(base_spec).strip(), base.revision.partition("+")[0]
-    if _COMMIT.fullmatch(commit) and "@" not in base_spec and not _is_folder(base_spec):
+    base_spec, commit = _absolute(os.fspath(base_spec).strip()), base.revision.partition("+")[0]
+    if not base_spec or base_spec == _absolute(str(folder)):
+        raise CapscoreError(Setting("base_spec", base_spec), ": expected another backbone, or another folder")
+    if _COMMIT.fullmatch(commit) and "@" not in base_spec and not os.path.isabs(base_spec):
         base_spec = f"{base_spec}@{commit}"  # the text tower came from the Hub
     languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
     image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
     marker = {
         "format": _FORMAT,
-        "base": _portable(base_spec, folder),
+        "base": base_spec,
         "base_revision": base.revision,
         # A tower is cast when it is loaded, so there is a digest to check for every dtype.
         "base_text": {name: tensors_digest(_cast(before, getattr(torch, name))) for name in DTYPES},
         "base_tokens": _tokens_digest(base),
-        "image_tower": _portable(image_tower, folder) if image_tower else "",
+        "image_tower": _absolute(image_tower),
         "parts": parts,
         "prefix": backbone.prefix,
         "languages": None if languages is None else sorted(languages),
@@ -129,22 +127,16 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     Raises:
         BackboneUnavailable: the base is not available or another one, or a file or tensor does not fit.
     """
+    from .loading import load_backbone  # which imports this module when a fine-tuned tower is loaded
+
     marker, state = read_tuned(folder)
-    if folder.resolve() in _loading.get():
+    base_name, tower = marker["base"], options.image_tower or marker["image_tower"] or None
+    if Path(base_name).absolute() == folder.absolute():
         raise BackboneUnavailable(f"{folder / MARKER} says that {folder} was fine-tuned from itself")
-    base_name = marker["base"]
-    token = _loading.set((*_loading.get(), folder.resolve()))
     try:
-        base = options.load_backbone(
-            resolved(base_name, folder),
-            device=options.device,
-            dtype=options.dtype,
-            image_tower=options.image_tower or resolved(marker["image_tower"], folder) or None,
-        )
+        base = load_backbone(base_name, device=options.device, dtype=options.dtype, image_tower=tower)
     except BackboneUnavailable as error:
         raise BackboneUnavailable(f"{folder} was fine-tuned from {base_name}: ", *error.parts) from error
-    finally:
-        _loading.reset(token)
     found = tensors_digest(checkpoint.without_rebuilt(_network(base, marker["towers"]).state_dict()))
     if found != marker["base_text"].get(base.dtype) or _tokens_digest(base) != marker["base_tokens"]:
         raise BackboneUnavailable(
@@ -152,16 +144,15 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
             f"@ {base.revision}, with another text network or tokenizer"
         )
     _put_in(folder, base, marker, state)
-    languages = options.languages
-    if languages is None and marker["languages"] is not None:
-        languages = frozenset(map(language_code, marker["languages"]))
     own = fingerprint_of(base.revision, marker["weights"], json.dumps(marker["parts"], sort_keys=True))
     name = options.name
     if isinstance(base, PairedBackbone) and options.image_tower not in (None, "", marker["image_tower"]):
         if marker["image_tower"] or not base.as_made:  # another image tower than in training
             name = f"{name}+{base.image_name}"
     tuned = base.remade(name=name, revision=options.revision or f"w{own[:8]}")
-    tuned.prefix, tuned.languages = options.prefix or marker["prefix"], languages
+    tuned.prefix, tuned.languages = options.prefix or marker["prefix"], options.languages
+    if tuned.languages is None and marker["languages"] is not None:
+        tuned.languages = frozenset(map(language_code, marker["languages"]))
     tuned.recipe, tuned.rated_from = marker["recipe"], marker["rated_from"]
     return tuned
 
@@ -175,12 +166,6 @@ def read_tuned(folder: str | Path) -> tuple[dict[str, Any], dict[str, torch.Tens
     return marker, state
 
 
-def resolved(spec: str, folder: Path) -> str:
-    """A spec from the marker → one for `load_backbone`."""
-    is_path = spec in (".", "..") or spec.startswith(("./", "../"))
-    return str(folder / spec) if is_path else spec
-
-
 def _network(backbone: Backbone, towers: str) -> torch.nn.Module:
     return backbone.text_network() if towers == "text" else backbone.network()
 
@@ -189,7 +174,6 @@ def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str,
     """Parts, ready for JSON, to add to the base before the tensors are put in; None if it has them all."""
     own, others = ({t.data_ptr() for t in _network(b, towers).parameters()} for b in (backbone, base))
     parts, had = (getattr(model.text_network(), "parts", None) for model in (backbone, base))
-    problem = ""
     if type(backbone) is not type(base) or {backbone.dtype, base.dtype} != {"float32"}:
         problem = "a backbone and its base are of one kind, both in float32"
     elif own & others:
@@ -200,9 +184,9 @@ def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str,
         problem = "the backbone splits texts into other tokens than its base"
     elif parts != had and (parts is None or had is not None or towers == "both"):
         problem = f"the backbone has the parts {parts!r}, but its base has {had!r}"
-    if problem:
-        raise CapscoreError(f"{problem}: load the base {base.name!r} again, as the training started from it")
-    return None if parts == had else parts
+    else:
+        return None if parts == had else parts
+    raise CapscoreError(f"{problem}: load the base {base.name!r} again, as the training started from it")
 
 
 def _changed(
@@ -229,21 +213,10 @@ def _cast(tensors: Mapping[str, torch.Tensor], dtype: torch.dtype) -> dict[str, 
     }
 
 
-def _is_folder(spec: str) -> bool:
-    return find(spec) is None and Path(os.path.expanduser(spec)).is_dir()
-
-
-def _portable(spec: str, folder: Path) -> str:
-    """A spec as the marker stores it: a relative path becomes relative to the marker's folder."""
-    path, is_folder = Path(os.path.expanduser(spec)), _is_folder(spec)
-    if not spec or (is_folder and path.resolve() == folder.resolve()):
-        raise CapscoreError(Setting("base_spec", spec), ": expected another backbone, or another folder")
-    if not is_folder:
-        return spec
-    if path.is_absolute():
-        return path.as_posix()
-    relative = Path(os.path.relpath(path, folder)).as_posix()
-    return relative if relative.startswith(".") else f"./{relative}"
+def _absolute(spec: str) -> str:
+    """A spec as the marker stores it: the path of a folder becomes absolute."""
+    path = Path(os.path.expanduser(spec))
+    return str(path.resolve()) if spec and find(spec) is None and path.is_dir() else spec
 
 
 def _tokens_digest(backbone: Backbone) -> str:

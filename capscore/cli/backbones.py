@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from ..files.console import make_console
@@ -13,7 +12,6 @@ _LEGEND = """
 τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.
 lang: number of languages that its makers list; size: number of weights.
 T→I: published text-to-image recall@1 on Crossmodal-3600, in percent.
-here: the weights are on this machine; those of the Hub come on first use.
 licence: that of the weights; where there is –, see their page on the Hub.
 """
 
@@ -26,7 +24,7 @@ def backbones(as_json: AsJson = False) -> None:
     found = [_described(known) for known in registry().values()]
     if as_json:
         return print_json(found)
-    table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "here", "licence"))
+    table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "licence"))
     for entry in found:
         agreement = entry["flickr8k_expert_tau_c"]
         retrieval = (entry["crossmodal3600"] or {}).get("text_to_image")
@@ -36,7 +34,6 @@ def backbones(as_json: AsJson = False) -> None:
             size_text(entry["parameters"] or 0),
             "–" if agreement is None else f"{agreement:.1f}",
             "–" if retrieval is None else f"{retrieval:.1f}",
-            "yes" if entry["here"] else "no",
             entry["licence"] or "–",
         )
     console = make_console()
@@ -49,8 +46,6 @@ def backbones(as_json: AsJson = False) -> None:
 
 def _described(known: Any) -> dict[str, Any]:
     """A backbone, ready for JSON."""
-    from ..backbones.loading import is_downloaded
-
     return {
         "name": known.name,
         "aliases": list(known.aliases),
@@ -60,9 +55,8 @@ def _described(known: Any) -> dict[str, Any]:
         "parameters": known.parameters or None,
         "context": known.context or None,
         "text_case": known.text_case or None,
-        "crossmodal3600": known.retrieval and dataclasses.asdict(known.retrieval),
+        "crossmodal3600": known.retrieval or None,
         "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
-        "here": is_downloaded(known),
         "licence": known.licence or None,
         "note": known.note,
     }

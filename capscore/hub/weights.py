@@ -135,7 +135,6 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     from ..backbones import text_towers, tuned
     from ..backbones.base import LoadOptions
     from ..backbones.checkpoint import read_json
-    from ..backbones.loading import load_backbone
 
     marker = folder / f"capscore_{kind}.json"
     content = read_json(marker)
@@ -147,7 +146,7 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
                 "and name it by its id on the Hub"
             )
     if kind == "tuned":
-        tuned.load_folder(folder, LoadOptions(name=folder.name, load_backbone=load_backbone))
+        tuned.load_folder(folder, LoadOptions(name=folder.name))
         return []
     text_towers.StudentTextTower.from_pretrained(folder)
     if content["image_tower"]:

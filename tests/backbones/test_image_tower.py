@@ -197,7 +197,6 @@ def test_the_place_of_a_text_by_hand():
         {"grid": 2.5},
         {"stages": ()},
         {"stages": ((1, 3, 1, 1),)},
-        {"stages": ((1, 4, 1, 1, 8),)},
         {"stages": ((4000, 3, 1, 1, 8),)},
         {"stages": (("1", 3, 1, 1, 8),)},
     ],

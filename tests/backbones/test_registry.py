@@ -153,12 +153,12 @@ def test_published_agreement_word_for_word_and_by_its_sums():
 
 def test_published_retrieval_word_for_word_and_by_its_sums():
     found = {name: registry()[name].retrieval for name in RETRIEVAL}
-    assert {name: (row.text_to_image, row.image_to_text) for name, row in found.items()} == RETRIEVAL
-    assert all(row.source for row in found.values())
+    assert {name: (row["text_to_image"], row["image_to_text"]) for name, row in found.items()} == RETRIEVAL
+    assert all(row["source"] for row in found.values())
     table = [entry.retrieval for name, entry in registry().items() if name.startswith("google/siglip2-")]
     assert len(table) == 12
-    assert sum(row.text_to_image for row in table) == pytest.approx(543.6, abs=1e-9)
-    assert sum(row.image_to_text for row in table) == pytest.approx(661.2, abs=1e-9)
+    assert sum(row["text_to_image"] for row in table) == pytest.approx(543.6, abs=1e-9)
+    assert sum(row["image_to_text"] for row in table) == pytest.approx(661.2, abs=1e-9)
 
 
 def test_languages_as_the_makers_state_them():

@@ -12,12 +12,10 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from capscore import BackboneUnavailable, CapscoreError, ResultWriteError, load_backbone
+from capscore import BackboneUnavailable, CapscoreError, load_backbone
 from capscore.backbones import find, loading
 from capscore.backbones.base import tensors_digest
-from capscore.backbones.loading import is_downloaded
 from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
-from capscore.errors import MissingWeightsError
 from capscore.metrics.loading import default_backbone
 
 from ..toy import ColourBackbone
@@ -120,25 +118,15 @@ def test_an_image_tower_is_kept_and_can_be_another(checkpoints, backbones, tmp_p
 # Where the base is
 
 
-def test_base_and_tuned_move_together_where_the_path_is_relative(clip, tmp_path, monkeypatch):
+def test_the_path_of_a_base_is_absolute(clip, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     trained = train_and_save("clip", "runs/out")
-    assert marker_of(tmp_path / "runs/out")["base"] == "../../clip"
-    shutil.copytree(tmp_path / "runs", tmp_path / "elsewhere" / "runs")
-    shutil.move(clip, tmp_path / "elsewhere" / "clip")
+    assert marker_of(tmp_path / "runs/out")["base"] == str(clip)
     monkeypatch.chdir("/")
-    same_texts(load(tmp_path / "elsewhere" / "runs" / "out"), trained)
-    with pytest.raises(BackboneUnavailable, match=r"was fine-tuned from \.\./\.\./clip"):
+    same_texts(load(tmp_path / "runs" / "out"), trained)
+    edit_json(tmp_path / "runs/out" / MARKER, "base", value=str(tmp_path / "runs/out"))
+    with pytest.raises(BackboneUnavailable, match="was fine-tuned from itself"):
         load(tmp_path / "runs" / "out")
-
-
-def test_a_base_inside_the_folder(clip, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "out").mkdir()
-    shutil.move(clip, tmp_path / "out" / "base")
-    train_and_save("out/base", "out")
-    assert marker_of(tmp_path / "out")["base"] == "./base"
-    assert load("out").name == "out"
 
 
 def test_on_the_hub_both_are_pinned(clip, tmp_path, hub):
@@ -166,21 +154,10 @@ def test_a_base_with_other_weights_or_tokens_is_refused(clip, tmp_path):
         load(out)
 
 
-@pytest.mark.parametrize("base", [".", "../second"])
-def test_a_folder_that_is_its_own_base(clip, tmp_path, base):
-    train_and_save(clip, tmp_path / "first")
-    train_and_save(tmp_path / "first", tmp_path / "second")
-    edit_json(tmp_path / "first" / MARKER, "base", value=base)
-    for folder in ("first", "second"):
-        with pytest.raises(BackboneUnavailable, match="was fine-tuned from itself"):
-            load(tmp_path / folder)
-
-
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
         ("format", 2, "is of format 2"),
-        ("format", None, "is of format None"),
         ("base", 3, "base missing"),
         ("parts", [], "parts missing"),
         ("languages", ["nothing"], "nothing"),
@@ -205,11 +182,8 @@ def test_tensors_that_belong_to_no_part_or_have_another_shape(clip, tmp_path):
         ("text_projection.weight", torch.zeros(3, 3)),
         ("text_projection.extra", torch.zeros(3)),
     ):
-        state = before | {name: tensor}
-        save_file(state, out / WEIGHTS)
-        with pytest.raises(BackboneUnavailable, match="was saving interrupted"):
-            load(out)
-        edit_json(out / MARKER, "weights", value=tensors_digest(state))
+        save_file(before | {name: tensor}, out / WEIGHTS)
+        edit_json(out / MARKER, "weights", value=tensors_digest(before | {name: tensor}))
         with pytest.raises(BackboneUnavailable, match=name):
             load(out)
 
@@ -232,6 +206,9 @@ def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
     refused("share their network", base=trained.remade())
     refused("both in float32", base=load(clip, dtype="bf16"))
     refused("of one kind", base=backbones("embedded-free"))
+    wide = tiny.write_multilingual_clip(tmp_path / "wide", dim=512)  # the same tokenizer
+    other = {"backbone": backbones("m-clip"), "base": load(wide, image_tower="embedded-free")}
+    refused("the network is not that of the base", **other)
     refused("splits texts into other tokens", base=backbones("siglip 2"))
     refused("the base has changed since it was loaded", base=moved)
     refused("base_spec=''", base_spec="")
@@ -250,34 +227,6 @@ def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
     for call in (ColourBackbone().text_network, ColourBackbone().network, ColourBackbone().remade):
         with pytest.raises(CapscoreError, match="does not offer"):
             call()
-
-
-def test_another_text_network_is_not_saved(backbones, tmp_path):
-    """The same tokenizer, towers of another size."""
-    wide = tiny.write_multilingual_clip(tmp_path / "wide", dim=512)
-    base = load(wide, image_tower="embedded-free")
-    with pytest.raises(CapscoreError, match="the network is not that of the base"):
-        save_tuned(backbones("m-clip"), tmp_path / "out", base=base, base_spec=str(wide), recipe="none")
-
-
-def test_a_second_save_replaces_the_first_or_leaves_it(clip, tmp_path, monkeypatch):
-    out = tmp_path / "out"
-    first = train_and_save(clip, out)
-    (out / "log.jsonl").write_text("{}")
-    further = trained_from(out)
-    save = {"base": load(clip), "base_spec": str(clip), "recipe": "more"}
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as full_disk:
-        full_disk.setattr("safetensors.torch.save_file", fail)
-        with pytest.raises(ResultWriteError):
-            save_tuned(further, out, **save)
-    assert load(out).fingerprint == first.remade().fingerprint
-    save_tuned(further, out, **save)
-    assert load(out).fingerprint == further.remade().fingerprint
-    assert (out / "log.jsonl").is_file() and not list(out.glob(".partial*"))
 
 
 # Parts
@@ -321,7 +270,7 @@ def test_the_default_of_pr_mcs_is_the_installed_one(tmp_path, monkeypatch):
     assert default_backbone("pr_mcs") == "embedded-pr-mcs"
     known = find("embedded-pr-mcs")
     assert (known.kind, known.weights) == ("tuned", "pr_mcs") and known.base in ("embedded", "embedded-free")
-    assert loading.repository_of(known) == "" and is_downloaded(known)
+    assert loading.repository_of(known) == ""
     for named, tuned in (("embedded", "embedded-pr-mcs"), ("my/folder", "my/folder")):
         monkeypatch.setenv("CAPSCORE_BACKBONE", named)
         assert [default_backbone(metric) for metric in ("pr_mcs", "mcs")] == [tuned, named]
@@ -333,18 +282,3 @@ def test_the_default_of_pr_mcs_is_the_installed_one(tmp_path, monkeypatch):
     assert back.name == "embedded-pr-mcs" and back.languages == load("embedded").languages - {"th"}
     with pytest.raises(CapscoreError, match="revision='v1'"):
         load("embedded-pr-mcs@v1")
-
-
-def test_without_its_weights_or_base_it_is_not_here(monkeypatch):
-    known = find("embedded-pr-mcs")
-    with monkeypatch.context() as patch:
-        patch.setattr(loading, "has_weights", lambda name: name != "pr_mcs")
-        assert not is_downloaded(known)
-    monkeypatch.setattr(loading, "find_spec", lambda name: name if name == "torch" else None)
-    assert not is_downloaded(known), "its base is missing"
-
-
-@pytest.mark.usefixtures("no_weights_installed")
-def test_without_capscore_weights_the_error_names_a_backbone_that_does_without():
-    with pytest.raises(MissingWeightsError, match=r"'embedded-pr-mcs' is not available: .*embedded-free"):
-        load("embedded-pr-mcs")

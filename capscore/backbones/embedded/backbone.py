@@ -1,11 +1,10 @@
 """The embedded backbones: captions by the Universal Sentence Encoder, photos by one of two towers.
 
-In: RGB images, boxes, captions. Out: rows of unit length in one space, 512-d. `embedded` reads photos with an
-image tower that learned from captioned photos; its weights, and the adapter of the text side, come from a
-folder that `save_image_tower` writes. `embedded-free` is Apache-2.0 throughout: a convex combination of
-semantic embeddings (ConSE, Norouzi et al. 2014), where the probabilities of the 1,000 ImageNet classes weight
-the embeddings of their names and definitions. Its images and texts are centred on the mean class, because all
-sentence embeddings lie on one side of the space.
+`embedded` reads photos with an image tower that learned from captioned photos; its weights, and the adapter
+of the text side, come from a folder that `save_image_tower` writes. `embedded-free` is Apache-2.0 throughout:
+a convex combination of semantic embeddings (ConSE, Norouzi et al. 2014), where the probabilities of the 1,000
+ImageNet classes weight the embeddings of their names and definitions. Its images and texts are centred on the
+mean class, because all sentence embeddings lie on one side of the space.
 """
 
 from __future__ import annotations
@@ -188,27 +187,21 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
 
     has_feature_map = True
 
-    def __init__(
-        self,
-        *,
-        image: ImageTower,
-        text: UniversalSentenceEncoder,
-        tokenizer: PieceTokenizer,
-        options: LoadOptions,
-        w: float = PUBLISHED_W,
-        logit_scale: float = 1.0,
-    ):
-        self.tokenizer, self.text, self.image = tokenizer, text, image
+    def __init__(self, image: ImageTower, config: Mapping[str, Any], options: LoadOptions):
+        self.text, self.tokenizer = text_encoder()
+        self.image = image
         self.name, self.prefix = options.name, options.prefix
-        self.languages = options.languages or LANGUAGES
-        self.w, self.logit_scale = w, logit_scale
+        trained_on = config["languages"] and frozenset(map(language_code, config["languages"]))
+        self.languages = options.languages or trained_on or LANGUAGES
+        self.w, self.logit_scale = float(config["w"]), float(config["logit_scale"])
+        self.recipe, self.rated_from = config["recipe"], config["rated_from"]
         self.device, self.dtype = options.device, options.dtype
         self._identify(options.revision)
 
         # The trunk alone is heavy; head and adapter stay in float32 whatever the dtype.
         self._torch_dtype = getattr(torch, self.dtype)
-        self.text = text.to(self.device, self._torch_dtype)
-        self.image = image.to(self.device)
+        self.text.to(self.device, self._torch_dtype)
+        self.image.to(self.device)
         self.image.trunk.to(self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
@@ -277,20 +270,7 @@ def load_embedded(
 def load_folder(folder: Path, options: LoadOptions) -> EmbeddedBackbone:
     """Load an image tower with the text encoder that it belongs to; errors as in `load_embedded`."""
     options.refuse_image_tower()
-    image, config = load_image_tower(folder)
-    text, tokenizer = text_encoder()
-    languages = None if config["languages"] is None else frozenset(map(language_code, config["languages"]))
-    backbone = EmbeddedBackbone(
-        image=image,
-        text=text,
-        tokenizer=tokenizer,
-        options=options,
-        w=float(config["w"]),
-        logit_scale=float(config["logit_scale"]),
-    )
-    backbone.languages = options.languages or languages or LANGUAGES
-    backbone.recipe, backbone.rated_from = config["recipe"], config["rated_from"]
-    return backbone
+    return EmbeddedBackbone(*load_image_tower(folder), options)
 
 
 def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[str, Any]]:
@@ -338,10 +318,8 @@ def save_image_tower(
     Args:
         image_tower: Network, on any device.
         folder: Folder to write, created if needed; refused if it holds the config of another model.
-        w: Factor on cosines of photo and text, `Backbone.w`.
-        logit_scale: Factor on cosines during training, `Backbone.logit_scale`; 1 for none.
+        w, logit_scale, recipe, rated_from: As in `Backbone`.
         languages: Language codes whose captions it was trained on; None for those of the text encoder.
-        recipe, rated_from: As `Backbone.recipe` and `Backbone.rated_from`.
         notes: Anything else worth recording, ready for JSON.
 
     Raises:
@@ -359,6 +337,8 @@ def save_image_tower(
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > MAX_BYTES:
         raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
+    if not min(w, logit_scale) > 0:
+        raise CapscoreError(f"w={w} and logit_scale={logit_scale}: expected factors above 0")
     config = {
         "model_type": MODEL_TYPE,
         "format": FORMAT,
@@ -372,8 +352,6 @@ def save_image_tower(
         **({"rated_from": rated_from} if rated_from else {}),
         "notes": dict(notes or {}),
     }
-    if not min(w, logit_scale) > 0:
-        raise CapscoreError(f"w={w} and logit_scale={logit_scale}: expected factors above 0")
     checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
 
 
@@ -382,16 +360,9 @@ class FreeBackbone(SentenceEncoderBackbone):
 
     name = "embedded-free"
 
-    def __init__(
-        self,
-        *,
-        text: UniversalSentenceEncoder,
-        tokenizer: PieceTokenizer,
-        image: nn.Module,
-        device: str,
-        dtype: str,
-    ):
-        self.tokenizer, self.text, self.image = tokenizer, text, image
+    def __init__(self, device: str, dtype: str):
+        self.text, self.tokenizer = text_encoder()
+        self.image = load_efficientnet()
         self.device, self.dtype = device, dtype
         classes = load_classes()
         self._classes_digest = classes.numpy().tobytes().hex()
@@ -400,8 +371,8 @@ class FreeBackbone(SentenceEncoderBackbone):
         # Class embeddings stay in float32 whatever the dtype.
         self._centre, self._directions = centred(classes.to(device))
         self._torch_dtype = getattr(torch, dtype)
-        self.text = text.to(device, self._torch_dtype)
-        self.image = image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
+        self.text.to(device, self._torch_dtype)
+        self.image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
         weights = base.fingerprint_of(
@@ -431,9 +402,7 @@ class FreeBackbone(SentenceEncoderBackbone):
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:
     """Load `embedded-free` from the packages of its extra; errors as in `load_embedded`."""
-    text, tokenizer = text_encoder()
-    where = {"device": base.resolve_device(device), "dtype": base.resolve_dtype(dtype)}
-    return FreeBackbone(text=text, tokenizer=tokenizer, image=load_efficientnet(), **where)
+    return FreeBackbone(base.resolve_device(device), base.resolve_dtype(dtype))
 
 
 def load_efficientnet() -> EfficientNetLite2:

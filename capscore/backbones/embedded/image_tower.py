@@ -1,8 +1,8 @@
 """The image tower: one pass over a photo → a feature map → embeddings of the photo and of any of its regions.
 
-In: pixels, boxes, and rows of the text encoder. Out: rows of unit length in one space. The trunk is an
-EfficientNet-Lite2 in plain torch, since importing timm or torchvision takes longer than scoring a photo. The
-head reads a grid that RoIAlign lays over a box; the photo itself is the region of its whole box.
+The trunk is an EfficientNet-Lite2 in plain torch, since importing timm or torchvision takes longer than
+scoring a photo. The head reads a grid that RoIAlign lays over a box; the photo itself is the region of its
+whole box.
 """
 
 from __future__ import annotations
@@ -243,21 +243,16 @@ class ImageTowerConfig:
     samples: int = 1
 
     def __post_init__(self) -> None:
-        try:
-            stages = tuple(tuple(stage) for stage in self.stages)
-            sizes = [value for name, value in vars(self).items() if name != "stages"]
-            sizes += [size for stage in stages for size in stage]
-            fits = (
-                all(type(size) is int and 1 <= size <= _MAX_SIZE for size in sizes)
-                and 1 <= sum(blocks for blocks, *_ in stages) <= _MAX_BLOCKS
-                and all(len(stage) == 5 and stage[1] % 2 for stage in stages)
-                and self.width % self.heads == 0
-            )
-        except (TypeError, ValueError, IndexError):
-            fits = False
-        if not fits:
-            raise CapscoreError(f"no image tower has the sizes {self!r:.300}")
+        stages = tuple(map(tuple, self.stages))
         object.__setattr__(self, "stages", stages)
+        sizes = [value for name, value in vars(self).items() if name != "stages"]
+        if (
+            not all(type(size) is int and 1 <= size <= _MAX_SIZE for size in (*sizes, *sum(stages, ())))
+            or {len(stage) for stage in stages} != {5}
+            or sum(blocks for blocks, *_ in stages) > _MAX_BLOCKS
+            or self.width % self.heads
+        ):
+            raise CapscoreError(f"no image tower has the sizes {self!r:.300}")
 
     def to_dict(self) -> dict[str, Any]:
         """The sizes, ready for JSON."""
@@ -265,8 +260,7 @@ class ImageTowerConfig:
 
 
 class ImageTower(nn.Module):
-    """The network without weights: `trunk` pixels → map, `head` map and boxes → embeddings, `text` place of
-    texts.
+    """The network: `trunk` pixels → map, `head` map and boxes → embeddings, `text` place of texts.
 
     Shapes: `feature_map` takes pixels (n, 3, side, side) in [−1, 1] and gives (n, features, h, w); `embed`
     and `embed_regions` take that map. All rows of embeddings have unit length.

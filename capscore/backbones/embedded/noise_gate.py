@@ -27,7 +27,7 @@ REACH = 8
 # What a text can have: nothing wrong, or one of the perturbations of PR-MCS.
 FOUND = ("none", "repetition", "removal", "masking", "jumble", "substitution")
 PART = "noise_gate"
-_MAX_SIZE, _MAX_LAYERS = 4096, 64
+_LARGEST = {"width": 4096, "layers": 64, "heads": 4096}
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,7 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
     """
     try:
         sizes = dict(parts[PART])
-        fits = 0 < sizes["width"] <= _MAX_SIZE and 0 < sizes["layers"] <= _MAX_LAYERS
-        if len(parts) > 1 or not fits or not 0 < sizes["heads"]:
+        if len(parts) > 1 or not all(0 < sizes[name] <= most for name, most in _LARGEST.items()):
             raise ValueError("sizes of no gate")
         network = GatedSentenceEncoder(len(encoder.table), **sizes)
     except (KeyError, TypeError, ValueError, AssertionError) as error:

@@ -475,7 +475,7 @@ def plain_backbone(spec: str) -> str:
 
 def _base(spec: str) -> str:
     """The backbone that a backbone was fine-tuned from, or ""."""
-    from ...backbones.tuned import MARKER, resolved
+    from ...backbones.tuned import MARKER
 
     known = find_backbone(spec)
     if known is not None:
@@ -486,4 +486,4 @@ def _base(spec: str) -> str:
         folder = cached_snapshot(repository, revision)
     if folder is None or not (folder / MARKER).is_file():
         return ""
-    return resolved(str(read_json(folder / MARKER)["base"]), folder)
+    return str(read_json(folder / MARKER)["base"])

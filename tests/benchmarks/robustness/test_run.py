@@ -191,7 +191,8 @@ def tuned(folder, base):
 
 
 def test_the_plain_backbone_is_what_all_tuning_began_with(tmp_path, monkeypatch):
-    first, second = tuned(tmp_path / "first", "embedded"), tuned(tmp_path / "second", "../first")
+    first = tuned(tmp_path / "first", "embedded")
+    second = tuned(tmp_path / "second", str(tmp_path / "first"))
     assert [plain_backbone(folder) for folder in (first, second)] == ["embedded", "embedded"]
     assert plain_backbone("embedded-pr-mcs") == find("embedded-pr-mcs").base
     assert plain_backbone(str(tmp_path)) == str(tmp_path)
