@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
-
-from ..errors import CapscoreError, Setting
 
 
 @dataclass(frozen=True)
@@ -177,8 +174,6 @@ class InfoCLIP(Aligner):
 
     def __init__(self, sharpness: float = 100.0, scale: float = 100.0) -> None:
         super().__init__()
-        if not (0 < sharpness < math.inf and 0 < scale < math.inf):
-            raise CapscoreError(Setting("sharpness", sharpness), f", scale={scale}: expected numbers above 0")
         self.sharpness, self.scale = float(sharpness), float(scale)
 
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:

@@ -262,7 +262,7 @@ class InfoMetIC(Aligner):
     def __init__(self, config: InfoMetICConfig) -> None:
         super().__init__()
         self.config = config
-        self.name, self.revision, self.loaded_fingerprint = "", "", ""
+        self.name, self.revision = "", ""
         self.notes: dict[str, Any] = {}
         dim, width = config.dim, config.inner_width
         if config.width is not None:
@@ -495,8 +495,7 @@ class InfoMetIC(Aligner):
             config.check_backbone(backbone)
         model = built(folder, state, config, lambda: cls(config))
         model.name, model.notes = name, content["notes"]
-        model.loaded_fingerprint = model.fingerprint()
-        model.revision = commit or f"w{model.loaded_fingerprint[:8]}"
+        model.revision = commit or f"w{model.fingerprint()[:8]}"
         return model.to(resolve_device(device))
 
 
@@ -539,13 +538,13 @@ def cosine_scale(backbone: Backbone) -> float:
     return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
 
-def load_aligner(weights: str | os.PathLike[str] | Aligner | None, backbone: Backbone) -> tuple[Aligner, str]:
+def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[Aligner, str]:
     """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:
         weights: Folder from `InfoMetIC.save_pretrained`, or Hub id; "info_clip" for the baseline without
-            weights; an aligner; None for the weights for this backbone in capscore-weights, or the baseline
-            if it has none.
+            weights; None for the weights for this backbone in capscore-weights, or the baseline if it has
+            none.
         backbone: Backbone of the embeddings.
 
     Raises:
@@ -555,28 +554,7 @@ def load_aligner(weights: str | os.PathLike[str] | Aligner | None, backbone: Bac
     """
     if weights is None:
         weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP
-    if isinstance(weights, Aligner):
-        aligner = weights
-    elif str(weights) == INFO_CLIP:
-        aligner = InfoCLIP(scale=cosine_scale(backbone))
-    else:
-        aligner = InfoMetIC.from_pretrained(weights)
-    if isinstance(aligner, InfoMetIC):
-        aligner.config.check_backbone(backbone)
-    return aligner.to(backbone.device).eval(), _aligner_name(aligner, backbone)
-
-
-def _aligner_name(aligner: Aligner, backbone: Backbone) -> str:
-    """A name that two aligners with different scores do not share."""
-    if isinstance(aligner, InfoCLIP):
-        usual = {"sharpness": 100.0, "scale": cosine_scale(backbone)}
-        changed = [
-            f"{name}={getattr(aligner, name):g}" for name in usual if getattr(aligner, name) != usual[name]
-        ]
-        return INFO_CLIP + (f"({','.join(changed)})" if changed else "")
-    if not isinstance(aligner, InfoMetIC):
-        return f"unsaved@w{tensors_digest(aligner.state_dict())[:8]}"
-    revision, fingerprint = aligner.revision, aligner.fingerprint()
-    if not revision or fingerprint != aligner.loaded_fingerprint:  # new, or trained since
-        revision = f"w{fingerprint[:8]}"
-    return f"{aligner.name or 'unsaved'}@{revision}"
+    if str(weights) == INFO_CLIP:
+        return InfoCLIP(scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
+    network = InfoMetIC.from_pretrained(weights, backbone=backbone, device=backbone.device)
+    return network, f"{network.name}@{network.revision}"

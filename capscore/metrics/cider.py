@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .formulas.cider import DocumentFrequencies
 
-LEAST_KNOWN = 0.5  # given document frequencies should know this share of the references' words
-
 
 class Consensus:
     """CIDEr of texts, each language separately; part of every scorer that computes CIDEr.
@@ -71,15 +69,7 @@ class Consensus:
 
         scores = np.zeros(len(texts.candidates))
         for code, rows, part in texts.by_language():
-            if self.given is not None:
-                share = self.given.share_known(part.tokens)
-                if share < LEAST_KNOWN:
-                    problem = (
-                        f" knows {share:.0%} of the words of the references in {code!r}: it was counted in "
-                        "another language or on other captions, and says nothing about the rest"
-                    )
-                    warn(CorpusWarning(Setting("document_frequencies"), problem))
-            elif not tells_rows_apart(part.tokens):
+            if self.given is None and not tells_rows_apart(part.tokens):
                 problem = (
                     f"all n-grams are in the references of each row ({len(rows):,} in {code!r}): none is "
                     "rare, and each CIDEr is 0 by definition. Score more rows at once, or give "

@@ -53,7 +53,7 @@ from .backbone_scorer import BackboneScorer
 from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scores, check_captions
 
 if TYPE_CHECKING:
-    from ..infometic.alignment import Aligner, States
+    from ..infometic.alignment import States
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
 
@@ -150,7 +150,7 @@ class InfoMetIC(BackboneScorer):
         embedder: Embedder,
         *,
         prefix: str | None = None,
-        weights: str | os.PathLike[str] | Aligner | None = None,
+        weights: str | os.PathLike[str] | None = None,
         marks: str | os.PathLike[str] | MarkCalibration | None = None,
         false_alarms: float = 0.05,
         regions: str | RegionFinder | None = None,

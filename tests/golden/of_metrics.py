@@ -172,7 +172,6 @@ def _(place: Place) -> Any:
         "cider": cider.cider(rows),
         "paper": cider.cider(rows, variant="paper"),
         "frequencies": cider.cider(rows, frequencies=frequencies),
-        "known": frequencies.share_known(rows),
         "apart": cider.tells_rows_apart(rows),
         "bleu": bleu.bleu(rows),
         "corpus_bleu": bleu.corpus_bleu(rows),

@@ -157,7 +157,7 @@ def test_weights_come_from_the_hub_with_their_commit(hub, folder, monkeypatch):
     model = InfoMetIC.from_pretrained("org/infometic")
     assert (model.name, model.revision) == ("org/infometic", commit)
     assert model.fingerprint() == tiny_model().fingerprint()
-    assert load_aligner(model, backbone(dim=6, device="cpu"))[1] == f"org/infometic@{commit}"
+    assert load_aligner("org/infometic", backbone(dim=6, device="cpu"))[1] == f"org/infometic@{commit}"
     assert sorted(hub.served) == [f"org/infometic/{name}" for name in (CONFIG, WEIGHTS)]
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert InfoMetIC.from_pretrained("org/infometic").revision == commit

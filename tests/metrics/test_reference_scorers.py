@@ -173,20 +173,12 @@ def test_frequencies_that_were_counted_before(tmp_path):
         assert f"|df:{frequencies.fingerprint}|" in scores.signature
 
 
-def test_frequencies_of_other_words_are_refused_or_warned_about():
+def test_frequencies_of_other_words_are_refused():
     other = DocumentFrequencies.from_references([[["a"]], [["b"]]], segmenter="another-1")
     with pytest.raises(InputError, match=r"^row 0, language: texts in 'en' are split .* of another-1"):
         score("cider", document_frequencies=other)
     with pytest.raises(InputError, match="texts whose language is not stated are split"):
         score("cider", document_frequencies=other, language=None)
-    anonymous = DocumentFrequencies.from_references([[["a"]], [["b"]]])
-    with pytest.warns(CorpusWarning, match="knows 17% of the words") as caught:
-        assert score("cider", document_frequencies=anonymous).n_failed == 0
-    assert len(caught) == 1 and caught[0].filename == __file__
-    german = counted([["ein Hund läuft", "der Hund"], ["eine Katze schläft"]], "de")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # three words of four are known
-        score("cider", ["ein Hund"], [["ein brauner Hund läuft"]], "de", document_frequencies=german)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ In: a `TokenRows`, and optionally document frequencies. Out: one score per row, 
 from __future__ import annotations
 
 import json
-import math
 import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -209,16 +208,6 @@ class DocumentFrequencies:
             counts=counts[kept],
             segmenter=segmenter,
         )
-
-    def share_known(self, rows: TokenRows) -> float:
-        """Share of the references' words that occur in a document, 0 to 1; NaN if there are no words.
-
-        A word counts once for each row whose references have it. A share near 0 means that the documents were
-        in another language than the rows, or were split into words differently.
-        """
-        n_words = int(rows.ngrams.firsts[1])
-        held, known = rows.frequencies[:n_words], self.of(rows.ngrams)[:n_words] > 0
-        return float(held[known].sum() / held.sum()) if held.any() else math.nan
 
     def of(self, ngrams: NGrams) -> np.ndarray:
         """int64 (g,): number of documents that contain each n-gram of other texts."""
