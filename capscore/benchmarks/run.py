@@ -18,7 +18,7 @@ from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
 from ..registry import METRICS
 from ..statistics.columns import plain
-from .protocols import ProtocolResult
+from .protocols import ProtocolResult, Statistic
 from .published import Published, find
 from .score_table import read_scores
 from .tasks import KeyedRows, Queries, Task, TaskOptions, task_of
@@ -72,6 +72,15 @@ class MetricResult:
     published: dict[str, list[Published]] = field(default_factory=dict)
     rows: KeyedRows = field(default=(), repr=False)
     scores: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def statistics(self) -> dict[str, Statistic]:
+        """The measured numbers by name."""
+        return {statistic.name: statistic for statistic in self.outcome.statistics}
+
+    def value(self, name: str) -> float | None:
+        """The value of a statistic; None if it is undefined or was not measured."""
+        return self.statistics[name].value if name in self.statistics else None
 
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
-from ..benchmarks.robustness.run import CONFIDENCE, MetricRobustness, RobustnessRun
+from ..benchmarks.robustness.run import CONFIDENCE, RobustnessRun
 from ..benchmarks.robustness.styles_and_degrees import VersionsRun
+from ..benchmarks.run import MetricResult
 from ..perturbations import KINDS
 from ..perturbations.styles import STYLES
 from .tables import Report, Table, fixed, level_text, signed
@@ -60,7 +61,7 @@ class Group:
         """Names of the metrics."""
         return [result.metric for result in self.runs[0].results]
 
-    def results(self, metric: str) -> list[tuple[RobustnessRun, MetricRobustness]]:
+    def results(self, metric: str) -> list[tuple[RobustnessRun, MetricResult]]:
         """(run, result) of a metric in every language."""
         return [(run, result) for run in self.runs for result in run.results if result.metric == metric]
 
@@ -86,12 +87,14 @@ def averages(group: Group, metric: str) -> Averages:
     results = [result for _, result in group.results(metric)]
     found: Averages = {}
     for name in dict.fromkeys(name for result in results for name in result.statistics):
-        published = [result.published.get(name) for result in results]
-        found[name] = (
-            _mean([result.value(name) for result in results]),
-            _mean([None if figure is None else figure.measured_unit for figure in published]),
-        )
+        measured, published = [result.value(name) for result in results], map(_published, results)
+        found[name] = _mean(measured), _mean([figures.get(name) for figures in published])
     return found
+
+
+def _published(result: MetricResult) -> dict[str, float]:
+    """The preferred published value of each statistic."""
+    return {name: figures[0].measured_unit for name, figures in result.published.items()}
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -146,10 +149,9 @@ def _drop_rows(group: Group, metric: str, names: Sequence[str]) -> list[tuple[st
     """Means, drops, intervals and published drops of a metric in each language, and their averages."""
     rows: list[tuple[str, ...]] = []
     for run, result in group.results(metric):
-        published = {name: figure.measured_unit for name, figure in result.published.items()}
         values = {name: statistic.value for name, statistic in result.statistics.items()}
         intervals = {name: statistic.interval for name, statistic in result.statistics.items()}
-        rows += _rows(run.language, names, values, intervals, published)
+        rows += _rows(run.language, names, values, intervals, _published(result))
     if len(group.runs) > 1:
         both = averages(group, metric)
         means, published_means = ({name: pair[index] for name, pair in both.items()} for index in (0, 1))
@@ -181,8 +183,7 @@ def _sources(group: Group) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for run in group.runs:
         for result in run.results:
-            figure = result.published.get("drop_average")
-            if figure is not None:
+            for figure in result.published.get("drop_average", [])[:1]:
                 source = f"{figure.citation}: {figure.note}" if figure.note else figure.citation
                 found.setdefault((result.metric, source), []).append(run.language)
     return [f"published {metric} ({', '.join(codes)}): {source}" for (metric, source), codes in found.items()]
@@ -197,7 +198,7 @@ def _remarks(group: Group) -> list[str]:
         found.append(f"{run.language}: {counted(len(run.captions), 'caption')} of {photos}{texts}")
         found += [f"  {kind}: not run. {reason}" for kind, reason in run.skipped.items()]
         found += [f"  {result.signature}" for result in run.results]
-        notes = [note for result in run.results for note in (*result.notes, *result.warnings)]
+        notes = [note for result in run.results for note in (*result.outcome.notes, *result.warnings)]
         found += [f"  note: {note}" for note in dict.fromkeys([*run.notes, *notes])]
     return found
 

@@ -68,7 +68,7 @@ def test_all_that_can_be_written(file, tmp_path, backbones):
     first, second = document["runs"][0]["results"]
     assert (first["metric"], second["metric"], second["backbone"]) == ("mcs", "pr_mcs@two", "two")
     drop = {each["name"]: each for each in second["statistics"]}["drop_average"]
-    assert drop["published"] is None and len(drop["interval"]) == 2
+    assert drop["published"] == [] and len(drop["interval"]) == 2
     assert document["averages"]["captions.jsonl"]["pr_mcs@two"]["drop_masking"]["published"] is None
     text = files["md"].read_text()
     assert text.startswith("## captions.jsonl\n")

@@ -5,11 +5,10 @@
 """
 
 from .captions import CaptionSet, benchmark_captions, file_captions
-from .run import MetricRobustness, RobustnessOptions, RobustnessRun, run_robustness
+from .run import RobustnessOptions, RobustnessRun, run_robustness
 
 __all__ = [
     "CaptionSet",
-    "MetricRobustness",
     "RobustnessOptions",
     "RobustnessRun",
     "benchmark_captions",

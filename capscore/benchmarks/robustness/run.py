@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,9 +24,9 @@ from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen
 from ...statistics.bootstrap import check_sampling
 from ...statistics.columns import plain
 from ..protocols.recall import retrieval
-from ..protocols.results import Statistic, counted, estimates
+from ..protocols.results import ProtocolResult, Statistic, counted, estimates
 from ..published import Published, find
-from ..run import heard
+from ..run import MetricResult, heard
 from .captions import CaptionSet
 
 if TYPE_CHECKING:
@@ -75,64 +75,6 @@ class RobustnessOptions:
 
 
 @dataclass(frozen=True)
-class MetricRobustness:
-    """What a set of captions says about one metric.
-
-    Attributes:
-        metric: Name of the metric, as given.
-        backbone: Name of its backbone.
-        signature: Everything the numbers depend on.
-        statistics: Name → number: "mean_original"; "mean_<kind>", "drop_<kind>" and their plain means
-            "mean_average" and "drop_average" over the published kinds, "mean_average_unseen" and
-            "drop_average_unseen" over the others; "original_of_first", the original mean as a share of the
-            first metric's; "text_to_image_r@<k>", the share of captions that find their photo.
-        published: Statistic → published figure for the same captions.
-        notes: Remarks that a reader needs.
-        warnings: Warnings given while scoring.
-        seconds: Time that scoring took.
-        scores: Scores of the original captions, (n,).
-        perturbed_scores: Kind → scores of the perturbed captions, (n,).
-    """
-
-    metric: str
-    backbone: str
-    signature: str
-    statistics: dict[str, Statistic]
-    published: dict[str, Published]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-    seconds: float
-    scores: np.ndarray = field(repr=False)
-    perturbed_scores: dict[str, np.ndarray] = field(repr=False)
-
-    def value(self, statistic: str) -> float | None:
-        """The value of a statistic; None if it is undefined or was not measured."""
-        return self.statistics[statistic].value if statistic in self.statistics else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "metric": self.metric,
-            "backbone": self.backbone,
-            "signature": self.signature,
-            "statistics": [
-                {
-                    "name": name,
-                    "measured": value,
-                    "interval": plain(interval),
-                    "n": n,
-                    "published": figure and figure.to_dict(),
-                }
-                for name, value, interval, n in self.statistics.values()
-                for figure in [self.published.get(name)]
-            ],
-            "notes": list(self.notes),
-            "warnings": list(self.warnings),
-            "seconds": round(self.seconds, 3),
-        }
-
-
-@dataclass(frozen=True)
 class RobustnessRun:
     """A set of captions and what it says about every metric.
 
@@ -142,7 +84,11 @@ class RobustnessRun:
         images: "photos", or "stand-in" where texts stand for them.
         unchanged: Kind → number of captions that it left unchanged.
         not_found: Number of critical objects that are not in their captions.
-        results: One result per metric; "original_of_first" compares with the first.
+        results: One result per metric, with the statistics "mean_original"; "mean_<kind>", "drop_<kind>" and
+            their plain means "mean_average" and "drop_average" over the published kinds,
+            "mean_average_unseen" and "drop_average_unseen" over the others; "original_of_first", the original
+            mean as a share of the first metric's; "text_to_image_r@<k>", the share of captions that find
+            their photo. Its scores are those of the original captions.
         skipped: Kind → why the captions could not be perturbed this way.
         notes: Remarks that a reader needs.
     """
@@ -152,7 +98,7 @@ class RobustnessRun:
     images: str
     unchanged: dict[str, int]
     not_found: int
-    results: list[MetricRobustness]
+    results: list[MetricResult]
     skipped: dict[str, str]
     notes: tuple[str, ...]
 
@@ -222,7 +168,7 @@ def run_robustness(
     perturbed, skipped = perturbed_captions(captions, options)
     if not perturbed:
         raise CapscoreError("; ".join(dict.fromkeys(skipped.values())))
-    results: list[MetricRobustness] = []
+    results: list[MetricResult] = []
     for name, scorer in scorers.items():
         embedder = None if plain_embedders is None else plain_embedders[name]
         first = results[0].value("mean_original") if results else None
@@ -282,7 +228,7 @@ def _measure(
     options: RobustnessOptions,
     embedder: Embedder | None,
     first: float | None,
-) -> MetricRobustness:
+) -> MetricResult:
     start, n = time.perf_counter(), len(captions)
     versions = {kind: part.captions for kind, part in perturbed.items()}
     with heard() as said:
@@ -306,17 +252,17 @@ def _measure(
         if n_unchanged := int(part.unchanged.sum()):
             notes.append(f"{kind}: left {n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
     notes += [] if original else ["the mean of the original captions is 0: there is no drop to give"]
-    return MetricRobustness(
+    return MetricResult(
         metric=name,
         backbone=scorer.backbone.name,
         signature=format_signature(scorer.metric, {**settings, **_perturbation_settings(perturbed)}),
-        statistics={item.name: item for item in statistics},
-        published=_published(captions, name.partition("@")[0]),
-        notes=tuple(notes),
-        warnings=tuple(said),
+        outcome=ProtocolResult(tuple(statistics), {}, tuple(notes)),
+        n_rows=n,
+        n_queries=n,
         seconds=time.perf_counter() - start,
+        warnings=tuple(said),
+        published=_published(captions, name.partition("@")[0]),
         scores=scores,
-        perturbed_scores=by_kind,
     )
 
 
@@ -394,15 +340,15 @@ def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder 
     return [Statistic(f"text_to_image_r@{k}", found[k], None, len(captions)) for k in KS]
 
 
-def _published(captions: CaptionSet, metric: str) -> dict[str, Published]:
-    """Statistic → published figure of the metric, with its own towers, on these captions of a benchmark."""
-    found: dict[str, Published] = {}
+def _published(captions: CaptionSet, metric: str) -> dict[str, list[Published]]:
+    """Statistic → published figures of the metric, with its own towers, on these captions of a benchmark."""
+    found: dict[str, list[Published]] = {}
     if captions.split:
         benchmark = _PUBLISHED_AS.get(captions.data, captions.data)
         for figure in find(benchmark, None, metric, language=captions.language):
             is_drop = figure.statistic.startswith(("drop_", "mean_"))
             if is_drop and not figure.setting and not figure.backbone:
-                found.setdefault(figure.statistic, figure)
+                found.setdefault(figure.statistic, []).append(figure)
     return found
 
 
