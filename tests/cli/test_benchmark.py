@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy.stats import kendalltau
 import capscore
 from capscore.benchmarks.data.load import builder_class
 
-from .. import processes
 from ..benchmarks.systems.tiny import rows_of, write_rows, write_set, write_systems
 from ..datasets_scripts.conftest import official
 from ..photos import encode, noise
@@ -41,24 +39,6 @@ def test_a_table_stands_beside_what_was_published(flickr):
     assert "[1] Hu et al. 2023, Table 1" in lines and "cider|" in done.stdout.replace("\n", "")
 
 
-def test_all_that_can_be_written(flickr, tmp_path):
-    files = {name: tmp_path / f"r.{name}" for name in ("json", "md")}
-    options = (
-        "--output",
-        files["json"],
-        "--markdown",
-        files["md"],
-        "--bootstrap",
-        20,
-    )
-    done = benchmark(flickr, "--metric", "rouge_l", "--quiet", *options)
-    assert (done.exit_code, done.stdout) == (0, "")
-    document = json.loads(files["json"].read_text())
-    assert set(document["files"]) == {"ExpertAnnotations.txt", "Flickr8k.token.txt"}
-    assert document["results"][0]["statistics"][0]["n"] == 36
-    assert files["md"].read_text().startswith("## flickr8k_human · expert (test, 12 rows)")
-
-
 def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr, tmp_path):
     queries = tmp_path / "queries.jsonl"
     done = benchmark(flickr, "--write-queries", queries)
@@ -73,20 +53,6 @@ def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr
     assert_refused(benchmark(flickr, "--scores", mine), "no score for 1 of 12 queries", 1)
     done = benchmark(flickr, "--scores", mine, "--missing", "skip")
     assert "10 items, 30 ratings" in done.stdout and "no score for 1 of 12 queries" in flat(done.stdout)
-
-
-@pytest.mark.slow
-def test_files_are_written_though_nobody_reads_the_tables(flickr, tmp_path):
-    out = tmp_path / "r.json"
-    reader, writer = os.pipe()
-    os.close(reader)
-    arguments = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", str(flickr))
-    script = "import sys; from capscore.cli import main; sys.argv[0] = 'capscore'; main()"
-    command = ["-c", script, "benchmark", *arguments, "-m", "rouge_l", "--output", out]
-    process = processes.run(command, stdout=writer)
-    os.close(writer)
-    assert json.loads(out.read_text())["n_rows"] == 12
-    assert (process.returncode, "Traceback" in process.stderr) == (0, False)
 
 
 def test_a_suite_runs_what_is_there_and_nothing_is_no_success(flickr, tmp_path):
@@ -208,15 +174,6 @@ def test_a_backbone_that_fails_does_not_stop_the_others(photographed, monkeypatc
     assert done.exit_code == 3 and "mcs@embedded-free: not run." in flat(done.stdout)
     done = benchmark(photographed, "--quiet", "--backbone", "BAAI/AltCLIP-m9", "--backbone", "BAAI/AltCLIP")
     assert_refused(done, "no network here.", 1)
-
-
-def test_a_suite_of_several_backbones_tells_what_is_missing(photographed):
-    suite = ("benchmark", "--suite", "english", "--data-dir", photographed.parent, "--bootstrap", 0)
-    document = json.loads(run(*suite, *TWO, "--json").stdout)
-    assert [run["config"] for run in document["runs"]] == ["expert", "crowdflower"]
-    assert "there is no folder" in document["skipped"]["thumb"]
-    done = run(*suite, "--backbone", "embedded", "--backbone", "BAAI/AltCLIP", "--quiet")
-    assert done.exit_code == 3 and "mcs@BAAI/AltCLIP was not run." in done.stderr
 
 
 def test_several_metrics_are_tested_in_pairs(photographed):

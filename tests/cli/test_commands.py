@@ -42,16 +42,6 @@ def test_a_shell_completes_commands_options_and_metrics(typed, offered):
     assert done.stdout.split() == offered, done.stderr
 
 
-def test_completion_can_be_shown_and_installed(monkeypatch, tmp_path):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for module in ("completion", "_completion_shared"):
-        monkeypatch.setattr(f"typer.{module}._get_shell_name", lambda: "fish")
-    shown = run("--show-completion", prog_name="capscore")
-    assert "complete --command capscore" in shown.stdout
-    assert run("--install-completion", prog_name="capscore").exit_code == 0
-    assert (tmp_path / ".config/fish/completions/capscore.fish").read_text().strip() == shown.stdout.strip()
-
-
 @pytest.mark.parametrize(
     ("given", "metrics"),
     [

@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from capscore.backbones.loading import load_backbone
-
 from ..datasets_scripts.conftest import official, write_photos
 from ..photos import encode
 from ..toy import BLUE, RED
@@ -76,11 +74,6 @@ def test_all_that_can_be_written(file, tmp_path, backbones):
     assert f"| language |  | original | {kinds} | average |" in text
 
 
-def test_two_backbones_are_two_rows(file):
-    done = robustness("-m", "mcs", "--backbone", "one", "--backbone", "two", "--captions", file)
-    assert "mcs@one" in done.stdout and "mcs@two" in done.stdout
-
-
 def test_false_alarms_and_degrees_stand_beside_the_drops(file, tmp_path):
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
     given = ("-m", "mcs@one", "--captions", file)
@@ -131,27 +124,6 @@ def test_texts_stand_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, 
     assert "an English caption, embedded by the plain tower" in flat(done.stdout)
     without = robustness("-m", "mcs", "--captions", file)
     assert_refused(without, "line 1 (row 0 counted from 0): image: no such file", 1)
-
-
-@pytest.mark.slow
-def test_the_real_towers_and_a_tuned_one(file, tmp_path, embedded, monkeypatch):
-    """From weights on disk to a table: a step of training away from the base, which embeds the stand-ins."""
-    import torch
-
-    from capscore.backbones.tuned import save_tuned
-
-    monkeypatch.setattr("capscore.backbones.loading.load_backbone", load_backbone)
-    student = load_backbone("embedded", device="cpu")
-    first, second = student.embed_tokens(student.tokenize(["a cat", "a dog"]).ids)
-    (first @ second).backward()
-    torch.optim.SGD(student.text_network().parameters(), lr=0.5).step()
-    save_tuned(student, tmp_path / "tuned", base=embedded, base_spec="embedded", recipe="one step")
-    command = ("-m", "mcs@embedded", "-m", f"pr_mcs@{tmp_path / 'tuned'}", "--captions", file, "--stand-in")
-    done = robustness(*command, "--json", "--no-cache", "--device", "cpu")
-    plain, tuned = json.loads(done.stdout)["runs"][0]["results"]
-    assert plain["signature"].partition("|images:")[2] == tuned["signature"].partition("|images:")[2]
-    assert f"images:stand-in,embedded@{embedded.revision}|" in tuned["signature"]
-    assert plain["statistics"][0]["measured"] != tuned["statistics"][0]["measured"]
 
 
 def test_a_benchmark_by_configurations(tmp_path):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 
 import pytest
 
-from capscore.cli.terminal import make_table, print_failures, print_json, print_line, say
+from capscore.cli.terminal import make_table, print_failures, print_line, say
 from capscore.files.console import make_console
 from capscore.images import fetch
 
@@ -39,13 +38,6 @@ def test_lines_on_standard_error_are_single_lines(capsys):
     assert not set(err) & CONTROLS
     lines = [line.split(" \\x1b")[0] for line in err.splitlines()]
     assert lines == ["capscore: one two", "capscore: 1 of 4 rows could not be scored:", "  row 3: bad name"]
-
-
-def test_json_is_exact_and_harmless(capsys):
-    value = {"caption": f"[b]é {ESCAPES}\n", "path": "a\x7f\u2028"}
-    print_json(value)
-    out = capsys.readouterr().out
-    assert json.loads(out) == value and not set(out) & CONTROLS
 
 
 @pytest.mark.parametrize(

@@ -92,13 +92,6 @@ def test_any_metric_can_be_chosen_in_the_tab(photo):
     assert [value for _, value in dropdown.choices] == METRICS.names()
 
 
-def test_what_is_off_is_noted(photo):
-    bars, _ = answer("mcs", photo, "red red red red red red red", "", "ru")
-    assert "was not trained on ru (it knows de, en)" in bars
-    assert "1 of 1 rows have a text longer than" in bars
-    assert "⚠️" not in answer("mcs", photo, "red", "", "de")[0]
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -238,12 +231,9 @@ def test_the_server_reads_uploads_alone(photo, tmp_path, monkeypatch):
         page.close()
 
 
-@pytest.mark.parametrize("metric", ["cider", "infometic", None])
-def test_no_telemetry_and_a_style_for_phones(metric):
-    page = build_app(metric, backbone=None if metric == "cider" else ColourBackbone())
+def test_no_telemetry_and_a_style_for_phones():
+    page = build_app("cider")
     assert page.analytics_enabled is False and page.delete_cache == (600, 3600)
-    names = {function.api_name for function in page.fns.values() if function.api_name}
-    assert metric is None or names <= {"score", "explain", "load_example"}
     html_parts = [part.value for part in page.blocks.values() if isinstance(part, gr.HTML)]
     (style,) = [part for part in html_parts if "<style>" in part]
     assert "@container" in style and not re.search("}}|{{", style)

@@ -203,33 +203,6 @@ def test_words_and_regions(browser, combined, cat, embedded):
         browser.driver.switch_to.default_content()
 
 
-def test_two_languages_by_keyboard_alone(browser, combined, cat, embedded):
-    from selenium.webdriver.common.keys import Keys
-
-    captions = ["a cat looks into the camera", "eine Katze schaut in die Kamera", "ein Zug im Bahnhof"]
-    browser.open_tab(combined, "Explain", "InfoMetIC")
-    keyboard = browser.driver.switch_to
-
-    def walk(done, what):
-        """Press Tab until the focus is where it has to be."""
-        for _ in range(60):
-            keyboard.active_element.send_keys(Keys.TAB)
-            if done(keyboard.active_element):
-                return keyboard.active_element
-        raise AssertionError(f"Tab never reaches {what}")
-
-    walk(lambda item: item.text == "Score", "the tab Score").send_keys(Keys.ENTER)
-    browser.named("h1", "Score captions")
-    browser.upload(cat)  # a dialog of the system stands behind the box
-    browser.until(lambda: browser.visible(PHOTO), "the uploaded photo")
-    walk(lambda item: item.tag_name == "textarea", "the captions").send_keys("\n".join(captions))
-    walk(lambda item: item.text == "Score", "the button").send_keys(Keys.ENTER)
-    assert browser.content("Signature").startswith("mcs|backbone:embedded@")
-    shown = [float(item.text) for item in browser.visible("strong") if re.fullmatch(r"\d\.\d+", item.text)]
-    expected = capscore.load("mcs", backbone=copy.copy(embedded)).score(captions, [data.cat()] * 3)
-    assert shown == pytest.approx(list(expected.scores), abs=6e-4)
-
-
 def test_two_systems(browser, combined, tmp_path):
     files = []
     references = ["a brown dog runs", "a red car stands still", "two men play chess"]

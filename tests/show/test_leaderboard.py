@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 
@@ -134,23 +133,3 @@ def test_results_of_the_repository_are_of_the_schema():
         assert number.value is None or -1 <= number.value <= 1
         assert Version(number.version) <= Version(capscore.__version__)
         assert number.file.startswith(number.benchmark)
-
-
-@pytest.mark.skipif("CAPSCORE_DATA" not in os.environ, reason="CAPSCORE_DATA names no folder of benchmarks")
-@pytest.mark.parametrize("name", ["flickr8k_human-expert-references", "thumb-embedded-texts"])
-def test_results_of_the_repository_come_out_again(tmp_path, name):
-    """A sample that needs no photos: every number, with its interval."""
-    (kept,) = runs_of(json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8")))
-    folder = Path(os.environ["CAPSCORE_DATA"], kept["benchmark"].removesuffix("_human"))
-    command = ["benchmark", "--data", kept["benchmark"], "--data-dir", str(folder), "--quiet"]
-    command += ["--config", kept["config"]] if kept["config"] != "default" else []
-    for result in kept["results"]:
-        command += ["--metric", result["metric"]]
-        command += ["--backbone", result["backbone"]] if result["backbone"] else []
-    done = CliRunner().invoke(app, [*command, "--output", str(tmp_path / "again.json")])
-    assert done.exit_code == 0, done.output
-    (again,) = runs_of(json.loads((tmp_path / "again.json").read_text(encoding="utf-8")))
-    for before, now in zip(kept["results"], again["results"], strict=True):
-        for old, new in zip(before["statistics"], now["statistics"], strict=True):
-            assert new["measured"] == pytest.approx(old["measured"], abs=1e-6)
-            assert new["interval"] == (old["interval"] and pytest.approx(old["interval"], abs=1e-6))

@@ -14,9 +14,7 @@ from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.show.benchmark_tables import benchmark_report
-from capscore.show.system_tables import comparison_report
 from capscore.show.tables import Table
-from capscore.statistics.system_means import compare_means
 
 
 def of(benchmark, config, *statistics, source="cider", **counts):
@@ -112,15 +110,6 @@ def test_markdown(run, changes, expected):
 
 
 @pytest.mark.parametrize(
-    ("metric", "backbone", "name"),
-    [("mcs", "embedded", "mcs (embedded)"), ("mcs@embedded", "embedded", "mcs@embedded")],
-)
-def test_backbones_are_named_once(run, metric, backbone, name):
-    changed = dataclasses.replace(run.results[0], metric=metric, backbone=backbone)
-    assert f"\n{name}: 5,664 items" in report(run, results=[changed])
-
-
-@pytest.mark.parametrize(
     ("p_value", "text"),
     [
         (0.0002, "τ_c +13.12 (11.0 to 15.0), p = 0.0002"),
@@ -170,11 +159,3 @@ def test_tables_in_a_terminal(table, width, blocks):
 def test_empty_columns_are_left_out_and_cells_are_escaped():
     table = Table(("system", "x", "n"), [["a|b", "", "1"]], title="T", bold=frozenset({(0, 2)}))
     assert table.markdown() == "### T\n\n| system | n |\n|---|---:|\n| a\\|b | **1** |\n"
-
-
-def test_the_remark_is_about_languages_with_several_systems():
-    photos = ["x", "y"]
-    alone = compare_means({"a": [1.0, 2.0]}, images=photos, n=8)
-    both = compare_means({"a": [1.0, 2.0], "b": [3.0, 4.0]}, images=photos, n=8)
-    parts = comparison_report({"cider": [alone, both]}, {}).parts
-    assert any("Differences are system minus a" in str(part) for part in parts)
