@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import xxhash
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
@@ -37,7 +38,7 @@ from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, file_digests, own_settings, write_settings
+from training.engine.recipe import RESULT, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
@@ -79,7 +80,7 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     )
     n_held = len(features.of_split("calibrate"))
     say(f"{len(draws.photos):,} photos to train on, {n_held:,} to calibrate on")
-    digests = file_digests([settings.rows, settings.boxes])
+    data = b"".join(Path(path).read_bytes() for path in (settings.rows, settings.boxes))
     shown = {place: own[:, :4] for place, own in boxes.items()}
     network.train()
     result = run(
@@ -87,7 +88,7 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
         draws,
         MarkLoss(features, shown, settings.thing_weight),
         settings,
-        identity={**own_settings(settings, _NO_IDENTITY), "data": digests},
+        identity={**own_settings(settings, _NO_IDENTITY), "data": xxhash.xxh3_128_hexdigest(data)},
         parameters=[part for name, part in network.named_parameters() if not name.startswith(_LATER)],
     )
     network.eval()
