@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +73,7 @@ class ModelCard:
         languages: Codes of the training languages.
         license: Licence of the weights, as the Hub writes it ("apache-2.0").
         command: Command that trains the weights again.
-        settings: Every hyper-parameter by name; mappings may be nested.
+        settings: Every hyper-parameter by name.
         data: Data sets that contributed to the weights.
         held_out: What was held out and why, in a sentence or two.
         results: Numbers that were measured, or that a reader would look for.
@@ -152,22 +152,20 @@ def write_card(folder: str | Path, card: ModelCard, *, force: bool = False) -> P
     ...     command="python -m training.pr_mcs --config toy.yaml", settings={"learning_rate": 5e-5},
     ...     data=[DataSource("Toy captions", "CC0", rows=12)],
     ... )
-    >>> write_card("runs/toy", card)                                                # doctest: +SKIP
     >>> "Nothing was measured." in card_text(card)
     True
     """
-    path, facts = Path(folder) / CARD, Path(folder) / RUN
-    text = card_text(card)
-    if path.exists() and not force:
-        written = _facts(facts).get("card") if facts.is_file() else None
-        if written != _digest(path.read_bytes()):
-            raise CapscoreError(
-                f"{path} was not written by a recipe, or was edited since. Move it away, or pass ",
-                Setting("force", True),
-            )
+    path, text = Path(folder) / CARD, card_text(card)
+    if path.exists() and not force and _digest(path.read_bytes()) != _written(folder):
+        raise CapscoreError(
+            f"{path} was not written by a recipe, or was edited since. Move it away, or pass ",
+            Setting("force", True),
+        )
     write_text(path, text, "model card")
     content = {"card": _digest(text.encode("utf-8")), **asdict(card)}
-    write_text(facts, json.dumps(content, indent=2, ensure_ascii=False) + "\n", "facts of the run")
+    write_text(
+        Path(folder) / RUN, json.dumps(content, indent=2, ensure_ascii=False) + "\n", "facts of the run"
+    )
     return path
 
 
@@ -179,19 +177,22 @@ def read_card(folder: str | Path) -> ModelCard:
     """
     path = Path(folder) / RUN
     try:
-        said = {name: value for name, value in _facts(path).items() if name != "card"}
+        said = json.loads(path.read_text(encoding="utf-8"))
         data = [DataSource(**source) for source in said.pop("data")]
         results = [Result(**result) for result in said.pop("results")]
+        del said["card"]
         return ModelCard(data=data, results=results, **said)
-    except (KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} does not have the facts of a card: {error}", field="weights") from None
 
 
-def _facts(path: Path) -> dict[str, Any]:
+def _written(folder: str | Path) -> str | None:
+    """Digest of the card that was written last."""
+    path = Path(folder) / RUN
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} cannot be read: {error}", field="weights") from None
+        return json.loads(path.read_text(encoding="utf-8"))["card"] if path.is_file() else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} does not have the facts of a card: {error}", field="weights") from None
 
 
 def _digest(content: bytes) -> str:
@@ -206,9 +207,9 @@ def card_text(card: ModelCard) -> str:
     recipe = RECIPES[card.recipe]
     codes = [language_code(language) for language in card.languages]
     base = find(card.base)
-    where = 'backbone="path/to/this/folder"'
+    argument = 'backbone="path/to/this/folder"'
     if recipe.thing == "network":
-        where = f'backbone="{_anonymous(card.base)}", weights="path/to/this/folder"'
+        argument = f'backbone="{_anonymous(card.base)}", weights="path/to/this/folder"'
     written = HubCard.from_template(
         _front_matter(card),
         template_path=str(_TEMPLATE),
@@ -219,8 +220,8 @@ def card_text(card: ModelCard) -> str:
             f"{NAMES[code][1]} (`{code}`)" if code in NAMES else f"`{code}`" for code in codes
         ),
         base_licence=base.licence.lower() if base is not None and base.licence else "",
-        argument=where,
-        settings=list(_flat(card.settings)),
+        argument=argument,
+        settings=[(name, _shown(value)) for name, value in card.settings.items()],
         measured=any(result.value is not None for result in card.results),
         anonymous=_anonymous,
         cell=lambda text: " ".join(str(text).split()).replace("|", r"\|"),
@@ -228,6 +229,10 @@ def card_text(card: ModelCard) -> str:
         count=lambda rows: "not counted" if rows is None else f"{rows:,}",
     )
     return f"{written}\n"
+
+
+def _named(code: str) -> str:
+    return f"{NAMES[code][1]} (`{code}`)" if code in NAMES else f"`{code}`"
 
 
 def _check(card: ModelCard) -> None:
@@ -242,10 +247,10 @@ def _check(card: ModelCard) -> None:
         if not source.name or not source.license:
             raise InputError("needs a name and a licence (which may be 'unknown')", row=row, field="data")
     for row, result in enumerate(card.results):
-        numbers = [result.value, result.base_value, *(result.interval or ())]
         title = f"{result.metric} on {result.data}"
-        if any(number is not None and not math.isfinite(number) for number in numbers):
-            raise InputError(f"{title} is not finite", row=row, field="results")
+        for number in (result.value, result.base_value, *(result.interval or ())):
+            if number is not None and not math.isfinite(number):
+                raise InputError(f"{title} is not finite", row=row, field="results")
         if result.value is not None and not result.command:
             raise InputError(f"{title} has no command that measures it", row=row, field="results")
 
@@ -278,7 +283,7 @@ def _front_matter(card: ModelCard) -> Any:
                 metric_type=result.metric,
                 metric_name=result.metric_name or result.metric,
                 metric_value=result.value,
-                metric_args=_parts(result),
+                metric_args=_parts(result) or None,
             )
             for result in measured
         ]
@@ -289,15 +294,13 @@ def _front_matter(card: ModelCard) -> Any:
     return data
 
 
-def _parts(result: Result) -> dict[str, object] | None:
+def _parts(result: Result) -> dict[str, object]:
     """What a number depends on: the parts of its signature, and the number of rows."""
     parts: dict[str, object] = {}
     if result.signature:
         scorer, settings = parse_signature(result.signature)
         parts = {"scorer": scorer, **settings}
-    if result.rows is not None:
-        parts["rows"] = result.rows
-    return parts or None
+    return parts if result.rows is None else {**parts, "rows": result.rows}
 
 
 def _hub_id(base: str) -> str | None:
@@ -309,14 +312,6 @@ def _hub_id(base: str) -> str | None:
     if known is not None:
         return repository_of(known) or None
     return plain if _HUB_ID.fullmatch(plain) else None
-
-
-def _flat(settings: Mapping[str, object], above: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield f"{above}{key}", _shown(value)
 
 
 def _shown(value: object) -> str:
