@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from difflib import SequenceMatcher
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,8 @@ from capscore.backbones.base import Backbone
 from capscore.files.write import whole_file
 from capscore.images.load import load_image
 from capscore.metrics.loading import default_backbone
-from capscore.perturbations import KINDS, perturb, word_changes
+from capscore.perturbations import KINDS, perturb
+from capscore.perturbations.words import words_and_gaps
 from capscore.show.explained import ExplainedCaption, bars_end, explained_captions, wrong_words
 from capscore.show.pages import environment, explained_cards, inline_jpeg
 
@@ -379,11 +381,13 @@ def shown_perturbations(
 
 def changed_pieces(original: str, text: str, language: str) -> list[tuple[str, bool]]:
     """A perturbed caption in pieces, each with whether the perturbation inserted it."""
-    pieces, last = [], 0
-    for start, end in word_changes(original, text, language)[1]:
-        pieces += [(text[last:start], False), (text[start:end], True)]
-        last = end
-    return [*pieces, (text[last:], False)]
+    before, (words, gaps) = words_and_gaps(original, language)[0], words_and_gaps(text, language)
+    blocks = SequenceMatcher(None, before, words, autojunk=False).get_matching_blocks()
+    same = {index for block in blocks for index in range(block.b, block.b + block.size)}
+    pieces = [(gaps[0], False)]
+    for index, (word, gap) in enumerate(zip(words, gaps[1:], strict=True)):
+        pieces += [(word, index not in same), (gap, False)]
+    return [(piece, inserted) for piece, inserted in pieces if piece]
 
 
 def top_of(scores: Sequence[float] | np.ndarray) -> float:

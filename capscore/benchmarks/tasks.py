@@ -248,8 +248,7 @@ class RatingTask(Task):
     ) -> list[dict[str, Any]]:
         how = {**self._rated(rows, options), **options.sampling, "statistic": self.statistics[0]}
         how["n"] = how.pop("bootstrap") or 1000
-        methods = ("bootstrap", "randomisation")
-        return [compare(first, second, method=method, **how).to_dict() for method in methods]
+        return [compare(first, second, **how).to_dict()]
 
 
 class PairTask(Task):

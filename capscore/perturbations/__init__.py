@@ -13,7 +13,6 @@ from .kinds import (
     word_finder,
 )
 from .objects import ORDERS, Object, find_nouns, find_objects, noun_finder
-from .words import word_changes
 
 __all__ = [
     "KINDS",
@@ -30,6 +29,5 @@ __all__ = [
     "find_objects",
     "noun_finder",
     "perturb",
-    "word_changes",
     "word_finder",
 ]

@@ -104,7 +104,9 @@ def by_degree(
             n_touched = sum(any(start < b and a < end for a, b in moved) for start, end in word_spans)
         else:
             drawn = _draw(kind, words, degree, rng)
-            text, n_touched = change_words(kind, words, gaps, drawn, between), sum(drawn)
+            is_removal = kind == "removal" and len(words) > 1  # which keeps the words that it is given
+            given = [not is_drawn for is_drawn in drawn] if is_removal else drawn
+            text, n_touched = change_words(kind, words, gaps, given, between), sum(drawn)
         texts.append(text)
         if text != caption:
             touched[row] = n_touched / len(words)

@@ -37,7 +37,6 @@ from .words import caption_random, only_words, weave, words_and_gaps
 KINDS = ("repetition", "removal", "masking", "jumble", "substitution")
 MASK = "[MASK]"
 P = 0.4  # Kim et al. 2023, section 5.2
-REMOVALS = ("keep", "drop")
 UNSEEN_RULES = "unseen1"  # in signatures; the number grows whenever the rules for a caption change
 _UNSEEN: dict[str, Callable[[str, str, random.Random], str]] = {
     "neighbours": swap_neighbours,
@@ -103,18 +102,17 @@ def perturb(
     p: float = P,
     seed: int = 0,
     objects: Sequence[Sequence[Object]] | None = None,
-    shared_draws: bool = True,
-    removal: str = "keep",
     order: str = "published",
 ) -> Perturbed:
     """Perturb captions.
 
     Published (Kim et al. 2023, section 5.2 and Algorithm 1): repetition, removal and masking draw words, each
-    with probability p, but always at least one and, of two or more words, never all. Repetition writes a
-    drawn word twice, and masking replaces it by `[MASK]`. Removal keeps the drawn words and drops the others,
-    as in the published code and figures (the paper's text says the opposite). Jumble reorders all words.
-    Substitution puts the critical objects of a caption into any order that differs, so that some of three or
-    more objects may stay in place; with `order="every"`, every object leaves its place.
+    with probability p, but always at least one and, of two or more words, never all; all three draw the same
+    words of a caption. Repetition writes a drawn word twice, and masking replaces it by `[MASK]`. Removal
+    keeps the drawn words and drops the others, as in the published code and figures (the paper's text says
+    the opposite). Jumble reorders all words. Substitution puts the critical objects of a caption into any
+    order that differs, so that some of three or more objects may stay in place; with `order="every"`, every
+    object leaves its place.
 
     Unseen: neighbours exchanges two adjacent words. typos exchanges, drops or doubles letters of one word (of
     two, in captions of eight or more words). number replaces a number by another one. negation adds a "not".
@@ -133,8 +131,6 @@ def perturb(
         objects: Critical objects of each caption for substitution, as texts or as (start, end) places in it
             (see `find_objects`); None for the caption's nouns (`find_nouns`). An object that is not in the
             caption is left out and counted.
-        shared_draws: Whether repetition, removal and masking draw the same words of a caption, as published.
-        removal: "keep" the drawn words, as published, or "drop" them.
         order: Order of the objects in a substitution: "published", or "every" to move all of them.
 
     Raises:
@@ -154,14 +150,14 @@ def perturb(
     ['Kein Hund läuft.']
     """
     check_kind(kind, all_kinds())
-    check_draws(p, seed, removal, order)
+    check_draws(p, seed, order)
     if objects is not None and kind != "substitution":
         raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
     code = None if language is None else language_code(language)
     check_captions(captions)
     not_found = np.zeros(len(captions), dtype=np.int64)
     settings: dict[str, object] = {"seed": int(seed)}
-    drawing = "draw" if shared_draws and kind in ("repetition", "removal", "masking") else kind
+    drawing = "draw" if kind in ("repetition", "removal", "masking") else kind
     draws = (caption_random(int(seed), drawing, caption) for caption in captions)
     if kind == "substitution":
         settings |= {"objects": noun_finder(code) if objects is None else "given", "order": order}
@@ -170,9 +166,9 @@ def perturb(
     elif kind in KINDS:
         settings["words"] = word_finder(code)
         if kind != "jumble":
-            settings |= {"p": float(p), "draws": "shared" if shared_draws else "own"}
+            settings |= {"p": float(p), "draws": "shared"}
         if kind == "removal":
-            settings["removal"] = removal
+            settings["removal"] = "keep"
         between = " " if has_spaces(code) else ""
         texts = []
         for caption, rng in zip(captions, draws, strict=True):
@@ -181,7 +177,7 @@ def perturb(
                 texts.append(_jumble(words, gaps, rng))
             else:
                 drawn = _draw(len(words), p, rng)
-                texts.append(change_words(kind, words, gaps, drawn, between, removal))
+                texts.append(change_words(kind, words, gaps, drawn, between))
     else:
         settings |= _unseen_settings(kind, code)
         change = _UNSEEN.get(kind) or PERTURBATIONS.get(kind)
@@ -214,15 +210,14 @@ def check_captions(captions: Sequence[str]) -> None:
             raise InputError("the caption is blank: there is nothing to perturb", row=row, field="caption")
 
 
-def check_draws(p: float, seed: int, removal: str, order: str) -> None:
+def check_draws(p: float, seed: int, order: str) -> None:
     """Raise InputError unless settings of `perturb` have values that it takes."""
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p <= 1:
         raise InputError(Setting("p", p), ": expected a probability from 0 to 1")
     if isinstance(seed, bool) or not isinstance(seed, Integral):
         raise InputError(Setting("seed", seed), ": expected a whole number")
-    for name, value, known in (("removal", removal, REMOVALS), ("order", order, ORDERS)):
-        if value not in known:
-            raise InputError(Setting(name, value), f": expected one of {', '.join(known)}")
+    if order not in ORDERS:
+        raise InputError(Setting("order", order), f": expected one of {', '.join(ORDERS)}")
 
 
 def word_finder(language: str | None = None) -> str:
@@ -237,13 +232,10 @@ def word_finder(language: str | None = None) -> str:
     return "blanks" if has_spaces(language) else segmenter_name(language)
 
 
-def change_words(
-    kind: str, words: list[str], gaps: list[str], drawn: list[bool], between: str, removal: str = "drop"
-) -> str:
-    """The caption with its drawn words repeated, removed or masked; one word alone is never removed."""
+def change_words(kind: str, words: list[str], gaps: list[str], drawn: list[bool], between: str) -> str:
+    """The caption with its drawn words repeated, masked or, as published for removal, kept alone."""
     if kind == "removal":
-        keeps_drawn = removal == "keep" or len(words) == 1
-        return only_words(words, gaps, [is_drawn == keeps_drawn for is_drawn in drawn])
+        return only_words(words, gaps, drawn)
     return weave(
         [
             word if not is_drawn else MASK if kind == "masking" else f"{word}{between}{word}"

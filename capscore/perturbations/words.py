@@ -1,4 +1,4 @@
-"""A caption → its words and the white space around them; the words in which two captions differ.
+"""A caption → its words and the white space around them.
 
 In: captions and their language. Out: words, white space and (start, end) spans, from which the caption can be
 woven again; a random generator for each caption.
@@ -10,10 +10,8 @@ import random
 import re
 import unicodedata
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 
 from ..text import segmentation
-from ..text.languages import language_code
 
 Span = tuple[int, int]
 
@@ -113,45 +111,3 @@ def without_stop(caption: str) -> str:
 def with_capital_of(word: str, model: str) -> str:
     """The word, with a capital if the model has one."""
     return word[0].upper() + word[1:] if model[:1].isupper() else word
-
-
-def word_changes(before: str, after: str, language: str | None = None) -> tuple[list[Span], list[Span]]:
-    """The spans of words that only one of two captions has there.
-
-    Args:
-        before, after: Two captions.
-        language: Language code of both (see `capscore.text.languages.language_code`); None for English.
-
-    Returns:
-        Spans in `before`, and in `after`, from left to right; adjacent words are one span.
-
-    Raises:
-        InputError: the language is written without spaces and has no segmenter.
-        MissingExtraError: the segmenter of the language is not installed.
-
-    >>> word_changes("a dog on a beach", "a cat on a a beach", "en")
-    ([(2, 5)], [(2, 5), (11, 12)])
-    """
-    code = None if language is None else language_code(language)
-    old, new = words_and_gaps(before, code), words_and_gaps(after, code)
-    runs = _different_runs(old[0], new[0])
-    old_spans, new_spans = spans_of(*old), spans_of(*new)
-    return (
-        [(old_spans[a][0], old_spans[b - 1][1]) for a, b, _, _ in runs if b > a],
-        [(new_spans[c][0], new_spans[d - 1][1]) for _, _, c, d in runs if d > c],
-    )
-
-
-def _different_runs(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int, int, int]]:
-    """Differences of two lists of words: (start, end) in the first and in the second, in order."""
-    matcher = SequenceMatcher(None, first, second, autojunk=False)
-    aligned = [change[1:] for change in matcher.get_opcodes() if change[0] != "equal"]
-    if len(first) != len(second):
-        return aligned
-    # if words were replaced, comparing word by word often needs fewer marks
-    paired: list[tuple[int, int, int, int]] = []
-    for index, (a, b) in enumerate(zip(first, second, strict=True)):
-        if a != b:
-            start = paired.pop()[0] if paired and paired[-1][1] == index else index
-            paired.append((start, index + 1, start, index + 1))
-    return min(paired, aligned, key=lambda runs: sum(b - a + d - c for a, b, c, d in runs))

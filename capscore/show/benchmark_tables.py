@@ -107,7 +107,7 @@ def _benchmark_remarks(run: BenchmarkRun) -> Iterator[str]:
 
 
 def _comparison(test: dict[str, Any]) -> str:
-    pair = f"{' against '.join(test['metrics'])} ({test['method']})"
+    pair = f"{' against '.join(test['metrics'])} (bootstrap)"
     if test["p_value"] is None:
         return f"{pair}: undefined"
     ends = test["interval"] and f" ({_range((test['interval']['low'], test['interval']['high']))})"

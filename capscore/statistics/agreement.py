@@ -7,7 +7,7 @@ with intervals, counts, and notes on what was left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from .bootstrap import (
     Interval,
     bootstrap_intervals,
     check_sampling,
-    coin_flips,
     multiplicities,
     percentile_interval,
     resample,
@@ -75,8 +74,7 @@ class Comparison(_Counted):
         first, second: Value of the statistic for each metric, in [-1, 1]; None where it is undefined.
         difference: first − second; None if either is undefined.
         p_value: Two-sided p-value in (0, 1]; None if the difference is undefined.
-        interval: Interval of the difference; None for "randomisation", which makes none.
-        method: "bootstrap" or "randomisation".
+        interval: Bootstrap interval of the difference; None if it is undefined.
         n_samples: Number of samples behind the p-value, without those in which the statistic is undefined.
     """
 
@@ -86,7 +84,6 @@ class Comparison(_Counted):
     difference: float | None
     p_value: float | None
     interval: Interval | None
-    method: str
     n_samples: int
 
 
@@ -162,7 +159,6 @@ def compare(
     raters: str | None = None,
     images: Column | None = None,
     statistic: str = "tau_c",
-    method: str = "bootstrap",
     n: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
@@ -170,18 +166,10 @@ def compare(
 ) -> Comparison:
     """Test whether one metric agrees better with people than another, on the same rows.
 
-    "bootstrap" draws images with replacement, the same ones for both metrics. The interval holds the middle
-    of the differences. The p-value counts how often a difference lies as far from the mean of all differences
-    as the observed one lies from 0: they vary around their mean as they would vary around 0 if both metrics
-    agreed equally well.
-
-    "randomisation" tests whether the two metrics are interchangeable. For each image a coin decides whether
-    the scores of all its items are swapped (together, since they are not independent). The p-value counts how
-    often the difference is then at least as large as the observed one. Mixing two metrics makes sense only on
-    a common scale, so their scores are first replaced by ranks over all rows (for τ and ρ, which do not
-    change) or by z-scores (for r, which does not change either).
-
-    Both p-values are two-sided and (1 + count) / (1 + n).
+    Images are drawn with replacement, the same ones for both metrics. The interval holds the middle of the
+    differences. The p-value counts how often a difference lies as far from the mean of all differences as the
+    observed one lies from 0: they vary around their mean as they would vary around 0 if both metrics agreed
+    equally well. It is two-sided, and (1 + count) / (1 + n).
 
     Args:
         first_scores: n numbers, as `scores` in `agreement`.
@@ -189,7 +177,6 @@ def compare(
         ratings, raters, images, confidence, seed, missing: As in `agreement`; an item that lacks either score
             is left out for both.
         statistic: "tau_b", "tau_c", "spearman" or "pearson".
-        method: "bootstrap" or "randomisation".
         n: Number of samples.
 
     Raises:
@@ -201,37 +188,31 @@ def compare(
     (0.926, 0.0, True)
     """
     check_statistics((statistic,))
-    if method not in ("bootstrap", "randomisation"):
-        raise InputError(Setting("method", method), ": expected 'bootstrap' or 'randomisation'")
     check_sampling(n, confidence, seed, field="n", least=1)
     given = {"first_scores": first_scores, "second_scores": second_scores}
     rows = _rows(given, ratings, raters, images, missing)
     if rows.n_units < 2:
-        raise InputError(f"a {method} needs at least 2 {rows.unit}s, and there is 1")
+        raise InputError(f"a bootstrap needs at least 2 {rows.unit}s, and there is 1")
     pair = [Correlations(column, rows.ratings, rows.units) for column in rows.scores.values()]
     first, second = (_of_all(metric, [statistic])[statistic] for metric in pair)
     difference = None if first is None or second is None else first - second
-    bootstrapped = method == "bootstrap"
     interval = p_value = None
     defined, notes = np.zeros(0), list(rows.notes)
     if difference is not None:
+
+        def differences(drawn: np.ndarray) -> np.ndarray:
+            one, other = (metric.values([statistic], drawn)[statistic] for metric in pair)
+            return (one - other)[None]
+
+        n_cells = pair[0].n_cells + pair[1].n_cells
         samples = resample(
-            _differences(pair, statistic) if bootstrapped else _swapped_differences(rows, statistic),
-            multiplicities if bootstrapped else coin_flips,
-            n_units=rows.n_units,
-            n_samples=n,
-            seed=seed,
-            n_rows=pair[0].n_cells + pair[1].n_cells,
-            label=method,
+            differences, multiplicities, n_units=rows.n_units, n_samples=n, seed=seed, n_rows=n_cells
         )[0]
         defined = samples[~np.isnan(samples)]
-        interval = percentile_interval(samples, confidence) if bootstrapped else None
+        interval = percentile_interval(samples, confidence)
         if len(defined):
-            p_value = two_sided_p(defined - defined.mean() if bootstrapped else defined, difference)
+            p_value = two_sided_p(defined - defined.mean(), difference)
         notes += sampling_notes(rows.unit, n, confidence, {statistic: interval})
-        if not bootstrapped and rows.n_units < math.log2(n):
-            least = 2 / 2**rows.n_units
-            notes.append(f"{rows.n_units} {rows.unit}s: the p-value cannot fall much below {least:.2g}")
     return Comparison(
         statistic=statistic,
         first=first,
@@ -239,7 +220,6 @@ def compare(
         difference=difference,
         p_value=p_value,
         interval=interval,
-        method=method,
         n_samples=len(defined),
         **rows.counts,
         notes=tuple(notes),
@@ -325,46 +305,3 @@ def _of_all(correlations: Correlations, names: Sequence[str]) -> dict[str, float
     """Statistics over all rows, each counted once; None where one is undefined."""
     found = correlations.values(names, np.ones((correlations.n_units, 1)))
     return {name: None if math.isnan(found[name][0]) else float(found[name][0]) for name in names}
-
-
-def _differences(pair: Sequence[Correlations], statistic: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Drawn images (units, b) → first minus second metric, (1, b)."""
-
-    def differences(drawn: np.ndarray) -> np.ndarray:
-        first, second = (metric.values([statistic], drawn)[statistic] for metric in pair)
-        return (first - second)[None]
-
-    return differences
-
-
-def _swapped_differences(rows: _Rows, statistic: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Coin flips of the images (units, b) → difference after the swaps, (1, b).
-
-    Every row appears twice, once with each metric's score, and a coin decides which of the two counts: this
-    too is a weighting of rows that are sorted once.
-    """
-    scaled = [(_z_scores if statistic == "pearson" else _ranks)(column) for column in rows.scores.values()]
-    both = Correlations(
-        np.concatenate(scaled),
-        np.concatenate([rows.ratings, rows.ratings]),
-        np.concatenate([rows.units, rows.units + rows.n_units]),
-    )
-
-    def differences(swapped: np.ndarray) -> np.ndarray:
-        weights = (np.concatenate(order) for order in ((1 - swapped, swapped), (swapped, 1 - swapped)))
-        first, second = (both.values([statistic], weight)[statistic] for weight in weights)
-        return (first - second)[None]
-
-    return differences
-
-
-def _ranks(column: np.ndarray) -> np.ndarray:
-    """Ranks; equal values share their mean rank."""
-    _, codes, counts = np.unique(column, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[codes]
-
-
-def _z_scores(column: np.ndarray) -> np.ndarray:
-    column = column / np.abs(column).max()  # no square may overflow
-    centred = column - column.mean()
-    return centred / np.sqrt((centred**2).mean())

@@ -168,12 +168,11 @@ def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     bleu = {"bleu_1": functools.partial(capscore.load, "bleu")}
     found = run(tmp_path, {**rouge, **bleu}, draws, compare=True)
     first, second = (result.outcome.statistics[0].value for result in found.results)
-    assert [test["method"] for test in found.comparisons] == ["bootstrap", "randomisation"]
     assert all(test["metrics"] == ["rouge_l", "bleu_1"] for test in found.comparisons)
-    assert [test["difference"] for test in found.comparisons] == pytest.approx([first - second] * 2)
+    assert [test["difference"] for test in found.comparisons] == pytest.approx([first - second])
     whole = scored(tmp_path, range(12))
     equal = run(tmp_path, options=draws, scores={"a": whole, "b": whole}, compare=True)
-    assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)] * 2
+    assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)]
     alone = run(tmp_path, scores={"a": whole}, compare=True)
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 

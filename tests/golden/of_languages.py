@@ -164,8 +164,6 @@ def _(place: Place) -> Any:
         found[language] = own
     texts = texts_of(place, "en")
     for name, kind, options in (
-        ("drop", "removal", {"removal": "drop", "p": 0.6}),
-        ("own draws", "masking", {"shared_draws": False, "seed": 3}),
         ("p 0", "repetition", {"p": 0.0}),
         ("p 1", "repetition", {"p": 1.0}),
     ):
@@ -197,16 +195,3 @@ def _(place: Place) -> Any:
                 result = perturbations.perturb(texts, kind, language, seed=seed)
                 found[language][f"{kind} {seed}"] = [result.captions, result.unchanged, result.settings]
     return found
-
-
-@case("languages/word_changes", quick=True)
-def _(place: Place) -> Any:
-    from capscore.perturbations import word_changes
-
-    return {
-        language: [
-            word_changes(entry["captions"][language]["right"], entry["captions"][language]["half"], language)
-            for entry in place.entries.values()
-        ]
-        for language in LANGUAGES
-    }

@@ -70,7 +70,7 @@ class RobustnessOptions:
     def __post_init__(self) -> None:
         chosen = chosen_kinds(self.kinds)
         object.__setattr__(self, "kinds", tuple(kind for kind in all_kinds() if kind in chosen))
-        check_draws(self.p, self.seed, "keep", self.order)
+        check_draws(self.p, self.seed, self.order)
         check_sampling(self.bootstrap, CONFIDENCE, self.seed, field="bootstrap", least=0)
 
 

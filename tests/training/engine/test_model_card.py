@@ -31,7 +31,7 @@ CARD = ModelCard(
         "learning_rate": 5e-5,
         "betas": [0.9, 0.999],
         "clip_norm": None,
-        "shared_draws": True,
+        "shuffled": True,
         "out": "/srv/us/runs/7",
         "template": "a|b\nc",
     },
@@ -115,7 +115,7 @@ def test_people_read_data_settings_results_and_limits_and_nothing_of_the_machine
         "Machine and time: 2 CPU cores, 3.5 hours.\n\n"
         "| setting | value |\n| --- | --- |\n"
         "| `learning_rate` | 5e-05 |\n| `betas` | 0.9, 0.999 |\n| `clip_norm` | none |\n"
-        "| `shared_draws` | yes |\n| `out` | …/7 |\n| `template` | a\\|b c |"
+        "| `shuffled` | yes |\n| `out` | …/7 |\n| `template` | a\\|b c |"
     )
     assert section(text, "Results") == (
         "| data | language | measure | this tower | base | rows |\n"
