@@ -7,7 +7,6 @@ the references of all rows, or others that were counted before.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,7 +38,7 @@ class Consensus:
         if variant not in ("coco", "paper"):
             raise InputError(Setting("variant", variant), ": expected 'coco' or 'paper'")
         self.variant = variant
-        if isinstance(document_frequencies, (str, os.PathLike)):
+        if isinstance(document_frequencies, (str, Path)):
             document_frequencies = DocumentFrequencies.load(document_frequencies)
         elif not isinstance(document_frequencies, (DocumentFrequencies, type(None))):
             raise CapscoreError(

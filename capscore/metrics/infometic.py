@@ -357,7 +357,7 @@ class InfoMetIC(BackboneScorer):
         self._warn_about_cut(cut[1])
         _warn_about_regions(kept, [len(detail["regions"]) for detail in details])
         values = dict(zip(self.value_names, numbers, strict=True))
-        return Measured(values, images.keys, cut.any(axis=0), details)
+        return Measured(values, images.keys, cut[0] | cut[1], details)
 
     def _read(
         self, captions: Sequence[str], languages: Sequence[str], *, words: bool = True

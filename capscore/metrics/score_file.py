@@ -189,7 +189,7 @@ class ScoringRun:
             if failed:
                 same = len(set(messages.values())) == 1
                 errors[row] = text = next(iter(messages.values())) if same else "; ".join(failed)
-                self.failures[chunk.start + row] = (chunk.lines and chunk.lines[row], text)
+                self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, text)
             elif any(
                 part.empty[first + row] and math.isnan(part.scores[first + row]) for part in scores.values()
             ):
