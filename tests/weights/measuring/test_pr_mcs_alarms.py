@@ -46,15 +46,14 @@ def captions():
 
 
 def test_a_set_of_captions_has_drops_styles_and_curves(tower, captions):
-    found = study.measure_set("toys", captions, [tower])
-    assert (found["language"], found["n_captions"], found["images"]) == ("en", 4, "photos")
-    assert list(found["results"]) == ["mcs@colours", "harsh"]
-    plain, harsh = found["results"].values()
-    assert plain["kept"] == 1 and harsh["kept"] < 0.9
-    assert plain["styles"] == {} and harsh["styles"]["given"]["below_half"] == 0.25
-    assert harsh["styles"]["paragraph"]["n"] == 2
-    assert len(plain["drops"]) == 5 + 6 + 1
-    assert [*harsh["curves"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
+    runs, moved, styles, degrees = study.measure_set(captions, [tower])
+    assert runs.images == "photos" and [result.metric for result in runs.results] == ["mcs@colours", "harsh"]
+    plain, harsh = (result.value("original_of_first") for result in runs.results)
+    assert plain == 1 and harsh < 0.9
+    assert len(runs.unchanged) == 5 + 6 and list(moved.unchanged) == ["substitution"]
+    assert list(styles.rows) == ["harsh"] and styles.rows["harsh"]["given"]["below_half"] == 0.25
+    assert styles.rows["harsh"]["paragraph"]["n"] == 2
+    assert [*degrees.rows["harsh"]] == ["repetition", "removal", "masking", "jumble", "substitution"]
 
 
 def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
@@ -99,13 +98,14 @@ def test_the_command_measures_what_is_there_and_lists_what_is_missing(tmp_path, 
     files = [tmp_path / "out.json", tmp_path / "out.md"]
     study.main([*folders, "--backbone", "harsh", "--output", str(files[0]), "--markdown", str(files[1])])
     found, table = json.loads(files[0].read_text()), files[1].read_text()
-    assert [item["title"] for item in found["sets"]] == ["Flickr8k test"]
+    assert [part["runs"]["data"] for part in found["sets"]] == ["english.jsonl"]
     assert found["models"]["polaris"]["harsh"]["below_half"] == 0.5
     assert found["models"]["all"] == found["models"]["polaris"]
     titles = [f"R@{k} en, 2 test photos" for k in (1, 5, 10)]
     assert [found["seeing"][title]["harsh"] for title in titles] == [[100, 50], [100, 100], [100, 100]]
-    missing = {"Flickr8k-Expert, MCS τ_c", "captions of captioning models, thumb", "Flickr8k, 83 photos"}
-    assert missing <= set(found["missing"])
-    assert "| en | Flickr8k test, 2 captions, stand-in | mcs@colours |" in table
+    assert {"Flickr8k-Expert, MCS τ_c", "captions of captioning models, thumb", "photos"} <= set(
+        found["missing"]
+    )
+    assert "## english.jsonl" in table and "### Right captions in other styles, harsh" in table
     assert "| R@1 en, 2 test photos | harsh | 100.00 | 50.00 | −50.00 |" in table
-    assert "| polaris | harsh | 2 | 50.0 |" in table and "not measured: Flickr8k, 83 photos: " in table
+    assert "| polaris | harsh | 2 | 50.0 |" in table and "not measured: photos: " in table
