@@ -410,7 +410,7 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
         table.notes,
         metric=name,
         backbone="",
-        signature=f"{path.name}, column score, rows matched by {table.matched_by}",
+        signature=f"{path.name}, column score, rows matched by id",
         outcome=outcome,
         seconds=time.perf_counter() - start,
         warnings=tuple(said),

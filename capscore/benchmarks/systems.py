@@ -49,7 +49,7 @@ class _Photo(NamedTuple):
 
 
 class _Language(NamedTuple):
-    """What is scored in a language: the photos that all systems caption."""
+    """What is scored in a language."""
 
     code: str
     where: str
@@ -81,10 +81,9 @@ class SystemsRun:
     notes: tuple[str, ...] = ()
 
     def means(self, metric: str) -> dict[str, float]:
-        """System → plain mean over the languages, for systems with captions in all of them."""
+        """System → plain mean over the languages."""
         means = [part.means for part in self.metrics[metric].values()]
-        complete = [name for name in self.systems if all(name in part for part in means)]
-        return {name: math.fsum(part[name] for part in means) / len(means) for name in complete}
+        return {name: math.fsum(part[name] for part in means) / len(means) for name in self.systems}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -118,7 +117,6 @@ def run_systems(
     split: str | None = None,
     image_dir: str | Path | None = None,
     options: TaskOptions | None = None,
-    common_rows: bool = False,
     partial: bool = False,
     may_be_empty: bool = False,
     say: Callable[[str], None] | None = None,
@@ -133,8 +131,6 @@ def run_systems(
             systems have captions in.
         data_dir, split, image_dir: As in `run_benchmark`.
         options: Bootstrap draws, confidence and seed; None for 1,000 draws.
-        common_rows: Whether a system may lack languages or photos: each language is then compared on the
-            photos that all its systems have.
         partial: Whether a metric that looks at photos scores only those that are available.
         may_be_empty: Whether captions may be empty; the scorers say what becomes of them.
         say: Function that takes one line about what is being done.
@@ -162,15 +158,13 @@ def run_systems(
     where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
     where["images"] = images_for(metrics)
     readings: dict[tuple[str, str], Any] = {}  # a file of all languages is read once
-    runs, languages, notes = [], [], []
+    runs, languages = [], []
     for code in spoken:
         say(f"{slug} · {chosen[code]}")
         run, rows = read_benchmark(slug, chosen[code], options=options, readings=readings, **where)
         runs.append(run)
-        languages.append(_Language(code, run.name, _common_photos(code, run.name, rows, read, common_rows)))
-        n, n_all = len(languages[-1].photos), len({row["image_id"] for _, row in rows})
-        notes += [f"{code}: {n:,} of {n_all:,} photos, those that all have"] if n < n_all else []
-    notes = [*_notes_by_config([(run.config, note) for run in runs for note in run.notes]), *notes]
+        languages.append(_Language(code, run.name, _with_captions(code, run.name, rows, read)))
+    notes = _notes_by_config([(run.config, note) for run in runs for note in run.notes])
     measured: dict[str, dict[str, SystemComparison]] = {}
     signatures: dict[str, str] = {}
     for name, make in metrics.items():
@@ -290,15 +284,13 @@ def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict
     return chosen, list(dict.fromkeys(language.values()))
 
 
-def _common_photos(
+def _with_captions(
     code: str,
     where: str,
     rows: Sequence[tuple[str, Mapping[str, Any]]],
     systems: Mapping[str, Captions],
-    common_rows: bool,
 ) -> list[_Photo]:
-    """The photos that all systems caption, in the set's order; with `common_rows`, a system may lack photos
-    or the whole language."""
+    """The photos of the set, in its order, with what each system says of them."""
     photos: dict[str, _Photo] = {}
     for _, row in rows:
         key = photo_key(row["image_id"])
@@ -308,19 +300,14 @@ def _common_photos(
             if key not in photos:
                 raise InputError(f"{place}: {where} has no photo {key!r:.80}")
             photos[key].captions[name] = text
-        lacking = [key for key in photos if key not in captions]
-        if lacking and not common_rows:
+        if lacking := [key for key in photos if key not in captions]:
             raise InputError(
                 f"{name} has no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos "
                 f"of {where}, such as {lacking[0]}; ",
-                Setting("common_rows", True),
-                " compares systems on the languages and photos that they have in common",
+                Setting("config"),
+                " names the languages to compare in",
             )
-    present = [name for name, system in systems.items() if code in system]
-    both = [photo for photo in photos.values() if present and len(photo.captions) == len(present)]
-    if not both:
-        raise InputError(f"no photo of {where} has a caption by {' and '.join(present) or 'any system'}")
-    return both
+    return [*photos.values()]
 
 
 def _compare(

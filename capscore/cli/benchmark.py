@@ -4,9 +4,8 @@ Either --data names a benchmark (and --config its configuration), whose official
 --suite runs every benchmark that has a folder of its name in --data-dir.
 
 [bold]Other people's scores[/] need no code: --write-queries writes what to score (JSONL with id, image,
-caption, references), and --scores NAME=FILE reads the rows back with a column [bold]score[/]. Rows are
-matched by id, or else by image_id and caption, or else by order. Scores named METRIC@BACKBONE stand beside
-the published figures of that backbone.
+caption, references), and --scores NAME=FILE reads the rows back by id, with a column [bold]score[/]. Scores
+named METRIC@BACKBONE stand beside the published figures of that backbone.
 
 [bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE … with one
 caption per photo and language scores each per language with all references, and compares each with the
@@ -71,7 +70,6 @@ def benchmark(
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
-    common_rows: options.CommonRows = False,
     partial: options.Partial = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -100,11 +98,9 @@ def benchmark(
         _refuse("systems", {"suite": suite, "compare": compare, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
         may_be_empty = metric_options.get("empty", "raise") != "raise"
-        how |= {"data_dir": data_dir, "common_rows": common_rows, "may_be_empty": may_be_empty}
+        how |= {"data_dir": data_dir, "may_be_empty": may_be_empty}
         _compare_systems(systems, more or [], makers, data or [], config, how, show)
         return None
-    if common_rows:
-        raise UsageError(Setting("common_rows", True), " goes with ", Setting("systems"))
     if suite is not None:
         _refuse("suite", {**where, **of_scores, "config": config})
     _check_target(suite, data, data_dir)

@@ -99,13 +99,11 @@ def _means(run: SystemsRun, metric: str) -> Table:
     bold = set()
     for language, part in run.metrics[metric].items():
         if len(part.means) > 1:
-            best = max(part.means.values())
-            names = enumerate(run.systems, start=2)
-            bold |= {(len(rows), column) for column, name in names if part.means.get(name) == best}
-        rows.append([language, f"{part.n_rows:,}", *(fixed(part.means.get(name)) for name in run.systems)])
+            best, names = max(part.means.values()), enumerate(run.systems, start=2)
+            bold |= {(len(rows), column) for column, name in names if part.means[name] == best}
+        rows.append([language, f"{part.n_rows:,}", *map(fixed, part.means.values())])
     if len(rows) > 1:
-        means = run.means(metric)
-        rows.append(["mean", "", *(fixed(means.get(name)) for name in run.systems)])
+        rows.append(["mean", "", *map(fixed, run.means(metric).values())])
     return Table(("language", "photos", *run.systems), rows, f"{metric}: means", bold=frozenset(bold))
 
 

@@ -250,7 +250,7 @@ def test_files_of_systems_that_do_not_fit_are_named_with_the_row(captioned, tmp_
     less = write_rows(tmp_path / "less.jsonl", rows_of("large")[:-1])
     done = systems(captioned, "--systems", small, less)
     assert_refused(done, "less has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd", 1)
-    assert "--common-rows" in done.stderr
+    assert "--config names the languages" in done.stderr
     assert_refused(systems(captioned, "--systems", small, tmp_path / "none.jsonl"), "no such file")
 
 
