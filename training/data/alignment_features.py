@@ -131,16 +131,29 @@ def prepare(
     rows = list(rows)
     if not rows:
         raise InputError("there are no captions to train on")
+    contents = _contents(rows)
     finds = options.regions != GIVEN and any(row.image is not None and not row.region_texts for row in rows)
     finder = load_finder(options.regions, embedder) if finds else None
-    digest = _digest(rows, embedder, options, finder, word_context)
-    final = Path(folder).expanduser() / digest
+    parts = {
+        "format": _FORMAT,
+        "options": {known.name: getattr(options, known.name) for known in fields(FeatureOptions)},
+        "word_context": word_context,
+        "backbone": embedder.fingerprint,
+        "prefix": embedder.backbone.prefix,
+        "finder": "" if finder is None else finder.fingerprint,
+        "taggers": [tagger_name(language) for language in sorted({row.language for row in rows})],
+    }
+    digest = xxhash.xxh3_128(json.dumps(parts, sort_keys=True).encode())
+    for row, content in zip(rows, contents, strict=True):
+        plain = replace(row, image=None, where="")
+        digest.update(f"{plain!r}|{content}\n".encode("utf-8", "surrogatepass"))
+    final = Path(folder).expanduser() / digest.hexdigest()
     if final.exists():
         return load_features(final)
     aside = final.with_name(f".{uuid.uuid4().hex[:12]}.partial")
     try:
         aside.mkdir(parents=True)
-        _Builder(rows, embedder, options, finder, aside).build(digest, word_context)
+        _Builder(rows, contents, embedder, options, finder, aside).build(final.name, word_context)
         os.replace(aside, final)
     except OSError as error:
         if isinstance(error, CapscoreError):
@@ -152,45 +165,21 @@ def prepare(
     return load_features(final)
 
 
-def _digest(
-    rows: Sequence[Row],
-    embedder: Embedder,
-    options: FeatureOptions,
-    finder: RegionFinder | None,
-    word_context: bool,
-) -> str:
-    digest = xxhash.xxh3_128()
-    parts = {
-        "format": _FORMAT,
-        "options": {known.name: getattr(options, known.name) for known in fields(FeatureOptions)},
-        "word_context": word_context,
-        "backbone": embedder.fingerprint,
-        "prefix": embedder.backbone.prefix,
-        "finder": "" if finder is None else finder.fingerprint,
-        "taggers": [tagger_name(language) for language in sorted({row.language for row in rows})],
-    }
-    digest.update(json.dumps(parts, sort_keys=True).encode())
+def _contents(rows: Sequence[Row]) -> list[str]:
+    """The content of what each row describes: a key of its image, or a digest of its stand-ins."""
     known: dict[Any, str] = {}
+    found = []
     for row in rows:
-        plain = replace(row, image=None, where="")
-        digest.update(f"{plain!r}|{_image_state(row.image, known)}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
-
-
-def _image_state(image: Any, known: dict[Any, str]) -> str:
-    """Key that changes with an image: its content, or a file's path, size and time."""
-    if image is None:
-        return ""
-    if not isinstance(image, os.PathLike):
-        return content_key(image)
-    path = os.fspath(image)
-    if path not in known:
-        try:
-            status = os.stat(path)
-        except OSError as error:
-            raise ImageError(f"{path}: {error.strerror or error}") from None
-        known[path] = f"{path}|{status.st_size}|{status.st_mtime_ns}"
-    return known[path]
+        path = row.image if isinstance(row.image, os.PathLike) else None
+        if path is None or path not in known:
+            joined = "\n".join(row.stand_in).encode("utf-8", "surrogatepass")
+            try:
+                key = xxhash.xxh3_128_hexdigest(joined) if row.image is None else content_key(row.image)
+            except ImageError as error:
+                raise ImageError(f"{row.where}, image: {error.message}") from error
+            known[path] = key
+        found.append(known[path])
+    return found
 
 
 class _Image(NamedTuple):
@@ -230,27 +219,30 @@ class _Builder:
     def __init__(
         self,
         rows: Sequence[Row],
+        contents: Sequence[str],
         embedder: Embedder,
         options: FeatureOptions,
         finder: RegionFinder | None,
         folder: Path,
     ):
-        self.rows, self.embedder, self.options, self.finder = rows, embedder, options, finder
-        self.folder, self.counts = folder, Counter[str]()
+        self.rows, self.contents, self.embedder, self.options = rows, contents, embedder, options
+        self.finder, self.folder, self.counts = finder, folder, Counter[str]()
         self.vectors = StoredRows(embedder.backbone.dim, folder)
         self._row_of: dict[str, int] = {}  # texts in `vectors`
 
     def build(self, digest: str, word_context: bool) -> None:
         """Write all files of the features."""
-        rows = self.rows
-        first, pair_image, photos = self._distinct_images()
-        images: list[_Image] = []
-        for start in range(0, len(first), _OPEN):
-            images += self._embed_images([rows[number] for number in first[start : start + _OPEN]])
-        labels = [
-            images[number].label(row, self.options.overlap)
-            for row, number in zip(rows, pair_image, strict=True)
+        rows, overlap = self.rows, self.options.overlap
+        given = self.options.regions == GIVEN
+        keys: list[Any] = [
+            (content, row.region_texts, row.boxes if given else None)
+            for row, content in zip(rows, self.contents, strict=True)
         ]
+        first = dict(zip(reversed(keys), reversed(rows), strict=True))  # a row that has the image
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        images = self._embed_images([first[key] for key in numbers])
+        pair_image = [numbers[key] for key in keys]
+        labels = [images[number].label(row, overlap) for row, number in zip(rows, pair_image, strict=True)]
         self.counts["n_without_found_region"] = sum(
             row.mentioned is not None and not len(label) for row, label in zip(rows, labels, strict=True)
         )
@@ -258,7 +250,7 @@ class _Builder:
         arrays = self._store_pieces(captions, word_context)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
         np.save(self.folder / VECTORS, self.vectors.finish())
-        keys, photo = np.unique(np.array(photos), return_inverse=True)
+        contents, photo = np.unique(np.array(self.contents), return_inverse=True)
         arrays |= {
             "image_vector": np.array([image.vector for image in images], dtype=np.int64),
             "regions": Lists.of((image.regions for image in images), np.int64),
@@ -269,7 +261,7 @@ class _Builder:
             "pair_language": np.array([row.language for row in rows]),
             "labels": Lists.of(labels, np.uint8),
             "image": photo.astype(np.int64),
-            "keys": keys,
+            "keys": contents,
         }
         about, names = {"digest": digest, "counts": self.counts}, [row.names for row in rows]
         store_features(self.folder, arrays, texts=captions.texts, names=names, about=about)
@@ -282,32 +274,17 @@ class _Builder:
             self._row_of |= zip(part, self.vectors.append(_embedded(self.embedder, part)), strict=True)
         return [self._row_of[text] for text in texts]
 
-    # ---- images ----
-
-    def _distinct_images(self) -> tuple[list[int], list[int], list[str]]:
-        """A row with each distinct image, the number of each row's image, and the key of each row's photo."""
-        numbers: dict[Any, int] = {}
-        first: list[int] = []
-        of_row, photos = [], []
-        known: dict[Any, str] = {}
-        for index, row in enumerate(self.rows):
-            state = _image_state(row.image, known)
-            boxes = row.boxes if self.options.regions == GIVEN else None
-            number = numbers.setdefault((state, row.stand_in, row.region_texts, boxes), len(first))
-            if number == len(first):
-                first.append(index)
-            of_row.append(number)
-            photo = state or "\n".join(row.stand_in)
-            photos.append(xxhash.xxh3_128_hexdigest(photo.encode("utf-8", "surrogatepass")))
-        return first, of_row, photos
-
     def _embed_images(self, rows: Sequence[Row]) -> list[_Image]:
-        """Embed a few images and their regions."""
-        photos = [None if row.image is None else _opened(row) for row in rows]
-        found = self._find_regions(rows, photos)
-        # in one batch; below they come from the embedder's memory
-        _embedded(self.embedder, [text for row in rows for text in row.stand_in])
-        return [self._embed_image(*parts) for parts in zip(rows, photos, found, strict=True)]
+        """Embed images and their regions."""
+        found = []
+        for start in range(0, len(rows), _OPEN):
+            part = rows[start : start + _OPEN]
+            photos = [None if row.image is None else _opened(row) for row in part]
+            # in one batch; below they come from the embedder's memory
+            _embedded(self.embedder, [text for row in part for text in row.stand_in])
+            regions = self._find_regions(part, photos)
+            found += [self._embed_image(*parts) for parts in zip(part, photos, regions, strict=True)]
+        return found
 
     def _embed_image(self, row: Row, photo: Image | None, regions: Regions | None) -> _Image:
         if photo is None and len(row.stand_in) == 1:
@@ -331,11 +308,7 @@ class _Builder:
     def _find_regions(self, rows: Sequence[Row], photos: Sequence[Image | None]) -> list[Regions | None]:
         """Regions of each row's image; None where texts, or nothing, stand for them."""
         found: list[Regions | None] = [None] * len(rows)
-        needed = {
-            index: photo
-            for index, photo in enumerate(photos)
-            if photo is not None and not rows[index].region_texts
-        }
+        needed = {n: photo for n, photo in enumerate(photos) if photo and not rows[n].region_texts}
         if self.finder is not None and needed:
             for index, regions in zip(needed, self.finder.find(list(needed.values())), strict=True):
                 found[index] = regions
@@ -343,16 +316,11 @@ class _Builder:
         for index, photo in needed.items():
             if rows[index].boxes is None:
                 raise InputError(
-                    f"{rows[index].where} has no boxes, which ",
-                    Setting("regions", GIVEN),
-                    " needs: give the row boxes, or choose a finder, such as ",
-                    Setting("regions", "windows"),
+                    f"{rows[index].where} has no boxes, which ", Setting("regions", GIVEN), " needs"
                 )
             boxes = _pixel_boxes(rows[index], photo.size)
             found[index] = Regions.unlabelled(boxes, np.ones(len(boxes)))
         return found
-
-    # ---- pieces and words ----
 
     def _store_pieces(self, captions: _Captions, word_context: bool) -> dict[str, np.ndarray | Lists]:
         """Write the embeddings of the captions' pieces; returns what is known of words and pieces."""
@@ -449,13 +417,13 @@ class _Captions:
         """Polluted captions of each row, without words that another caption of the image has."""
         if not options.pollutions:
             return [[]] * len(rows)
-        frequent, like = {}, {}
         right: dict[tuple[int, str], set[str]] = {}
         by_language: dict[str, list[list[CaptionWord]]] = {}
         for row, image, text in zip(rows, images, self.pair_text, strict=True):
             by_language.setdefault(row.language, []).append(self.words[text])
             said = right.setdefault((image, row.language), set())
             said.update(word.text.casefold() for word in self.words[text])
+        frequent, like = {}, {}
         for language, words in sorted(by_language.items()):
             frequent[language] = frequent_words(words, most=options.frequent)
             if options.alike:
@@ -465,18 +433,18 @@ class _Captions:
             regions = tuple(RegionText(text, None) for text in row.region_texts)
             content = repr((row.caption, row.stand_in, regions, row.names))
             seed = xxhash.xxh3_64_intdigest(content.encode("utf-8", "surrogatepass"))
-            drawn = {}
+            language, avoid, drawn = row.language, right[image, row.language], {}
             for number in range(options.pollutions):
                 rng = np.random.default_rng([options.seed, seed, number])
-                alike = options.alike and rng.random() < options.alike
+                similar = like[language] if options.alike and rng.random() < options.alike else None
                 item = pollute(
                     row.caption,
-                    row.language,
+                    language,
                     self.words[text],
-                    frequent[row.language],
+                    frequent[language],
                     rng,
-                    avoid=right[image, row.language],
-                    like=like[row.language] if alike else None,
+                    avoid=avoid,
+                    like=similar,
                 )
                 if item is not None:
                     drawn[item.caption] = item
