@@ -6,6 +6,7 @@ perturbation leaves well-formed is no damage: a phrase without its article, word
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -330,14 +331,10 @@ def taken_of(kind: str, share: float) -> float:
     return 1 - (1 - share) ** POWERS[kind]
 
 
-def _damaged(text: str, touched: Sequence[Span], kind: str, share: float) -> Damaged:
-    return Damaged(text, tuple(touched), taken_of(kind, share), kind)
-
-
 def _put(
-    text: Styled, spans: Sequence[Span], new: Sequence[str], marked: Sequence[bool]
-) -> tuple[str, list[Span]]:
-    """The text with new content at some places, and where those are that are marked."""
+    text: Styled, spans: Sequence[Span], new: Sequence[str], marked: Sequence[bool], kind: str, share: float
+) -> Damaged:
+    """The text with new content at some places, of which some are touched; share: of the words."""
     written, last = "", 0
     touched: list[Span] = []
     for (start, end), content, is_marked in zip(spans, new, marked, strict=True):
@@ -346,48 +343,45 @@ def _put(
             touched.append((len(written), len(written) + len(content)))
         written += content
         last = end
-    return written + text.text[last:], touched
+    return Damaged(written + text.text[last:], tuple(touched), taken_of(kind, share), kind)
 
 
-def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged | None:
+def _rewritten(text: Styled, drawn: list[bool], kind: str) -> Damaged:
     between = "" if text.language in ("ja", "zh") else " "
-    words = [text.text[start:end] for start, end in text.words]
     new = [
         (MASK if kind == "masking" else f"{word}{between}{word}") if is_drawn else word
-        for word, is_drawn in zip(words, drawn, strict=True)
+        for word, is_drawn in zip(text.cut(text.words), drawn, strict=True)
     ]
-    written, touched = _put(text, text.words, new, drawn)
-    return _damaged(written, touched, kind, sum(drawn) / len(drawn))
+    return _put(text, text.words, new, drawn, kind, sum(drawn) / len(drawn))
 
 
 def _removed(text: Styled, kept: list[bool], chance: random.Random) -> Damaged | None:
     n = len(kept)
     if not any(kept):
         kept[chance.randrange(n)] = True
-    gone = [number for number, is_kept in enumerate(kept) if not is_kept]
-    left = [number for number, is_kept in enumerate(kept) if is_kept]
+    left = [number for number in range(n) if kept[number]]
     # without its articles a phrase is right, and one stretch of a text is a fragment
-    if not [number for number in gone if left[0] < number < left[-1] and number not in text.openers]:
+    gone = {number for number in range(n) if not kept[number]} - text.openers
+    if not any(left[0] < number < left[-1] for number in gone):
         return None
-    written = ""
+    written = text.text[slice(*text.words[left[0]])]
     touched: list[Span] = []
-    for number, before in zip(left, [None, *left], strict=False):
+    for before, number in itertools.pairwise(left):
         start, end = text.words[number]
-        if before is not None:
-            gap = text.text[text.words[before][1] : text.words[before + 1][0]]
-            written += gap
-            if number > before + 1:
-                touched.append((max(len(written) - len(gap) - 1, 0), len(written) + end - start))
+        gap = text.text[text.words[before][1] : text.words[before + 1][0]]
+        written += gap
+        if number > before + 1:
+            touched.append((max(len(written) - len(gap) - 1, 0), len(written) + end - start))
         written += text.text[start:end]
-    share = sum(number not in text.openers for number in gone) / max(n - len(text.openers), 1)
-    return _damaged(written, touched, "removal", share)
+    share = len(gone) / max(n - len(text.openers), 1)
+    return Damaged(written, tuple(touched), taken_of("removal", share), "removal")
 
 
 def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
-    n = len(text.words)
+    words = text.cut(text.words)
+    n = len(words)
     if n < 2:
         return None
-    words = [text.text[start:end] for start, end in text.words]
     moving = list(range(n)) if p == P else [number for number in range(n) if chance.random() < p]
     while len(moving) < 2:
         moving = sorted({*moving, chance.randrange(n)})
@@ -395,16 +389,15 @@ def _jumbled(text: Styled, p: float, chance: random.Random) -> Damaged | None:
     new = [words[number] for number in order]
     if new == words:
         return None
-    parted = [number > 0 and order[number] != order[number - 1] + 1 for number in range(n)]
-    written, touched = _put(text, text.words, new, [order[0] != 0, *parted[1:]])
+    parted = [later != earlier + 1 for earlier, later in itertools.pairwise(order)]
     displaced = sum(old != word for old, word in zip(words, new, strict=True))
     # a text whose two halves changed places has moved every word, and yet reads well
-    share = (displaced / n + min(sum(parted) / (n - 1), 1.0)) / 2
-    return _damaged(written, touched, "jumble", share)
+    share = (displaced / n + sum(parted) / (n - 1)) / 2
+    return _put(text, text.words, new, [order[0] != 0, *parted], "jumble", share)
 
 
 def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | None:
-    names = [text.text[start:end] for start, end in text.objects]
+    names = text.cut(text.objects)
     folded = [name.lower() for name in names]
     if len(set(folded)) < 2:
         return None
@@ -416,8 +409,8 @@ def _substituted(text: Styled, p: float, chance: random.Random) -> Damaged | Non
         order = _shuffled(n, moving, chance)
         changed = [folded[order[number]] != folded[number] for number in range(n)]
         if any(changed):
-            written, touched = _put(text, text.objects, [names[number] for number in order], changed)
-            return _damaged(written, touched, "substitution", sum(changed) / n)
+            new = [names[number] for number in order]
+            return _put(text, text.objects, new, changed, "substitution", sum(changed) / n)
     return None
 
 

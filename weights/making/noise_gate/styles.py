@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from capscore.perturbations.words import is_punctuation
@@ -53,6 +54,10 @@ class Styled:
     words: tuple[Span, ...]  # punctuation is with the word before it
     objects: tuple[Span, ...]
     openers: frozenset[int] = frozenset()  # numbers of the words that open a noun phrase
+
+    def cut(self, places: Sequence[Span]) -> list[str]:
+        """What stands at some places."""
+        return [self.text[start:end] for start, end in places]
 
 
 def as_written(text: MarkedText) -> Styled:
