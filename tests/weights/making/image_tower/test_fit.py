@@ -169,39 +169,27 @@ def test_the_loss_of_two_steps_by_hand(tmp_path, soft_share):
         assert learner.recent_rows[: len(earlier)].tolist() == earlier_rows
 
 
-def test_pairs_are_compared_across_photos_by_hand(tmp_path):
-    _, _, _, means, step = contrast(tmp_path, soft_share=0.3, pair_weight=0.5)
+def test_the_other_terms_by_hand(tmp_path):
+    shares = np.random.default_rng(3).dirichlet(np.ones(SMALL.classes), PHOTOS)
+    weights = {"pair_weight": 0.5, "names_weight": 0.2, "region_weight": 0.7}
+    found, _, _, means, step = contrast(tmp_path, shares, soft_share=0.3, **weights)
+    names = unit(found.tower.head.names.double().numpy())
+    found.tower.head.names.zero_()  # the head's own may change
     rows = [4, 7, 20]
     terms, photos, captions = step(rows, 5)
+    # of all pairs of a photo and a caption
     own = [CAPTIONED.tolist().index(row) for row in rows]
     target = 0.7 * np.eye(len(CAPTIONED))[own] + 0.3 * softmax(5.0 * means[own] @ captions.T)
     logits = 10.0 * photos @ captions.T
-    expected = np.log(np.exp(logits).sum() / 3) - (target * logits).sum() / 3
-    assert terms["pair"].item() == pytest.approx(expected, abs=1e-5)
-    rest = (terms["photo"] + terms["caption"]) / 2
-    assert terms["loss"].item() == pytest.approx(rest.item() + 0.5 * expected, abs=1e-5)
-
-
-def test_the_names_of_classes_are_contrasted_with_given_shares_by_hand(tmp_path):
-    shares = np.random.default_rng(3).dirichlet(np.ones(SMALL.classes), PHOTOS)
-    found, _, _, _, step = contrast(tmp_path, shares, names_weight=0.5)
-    names = unit(found.tower.head.names.double().numpy())
-    found.tower.head.names.zero_()  # the head's own may change
-    terms, photos, _ = step([2, 9], 5)
-    own = shares[[2, 9]]
-    sure = 1 + (own * np.log(own)).sum(axis=1) / np.log(len(names))
-    expected = (sure * -(own * np.log(softmax(5.0 * photos @ names.T))).sum(axis=1)).mean()
-    assert terms["names"].item() == pytest.approx(expected, abs=1e-5)
-    rest = (terms["photo"] + terms["caption"]) / 2
-    assert terms["loss"].item() == pytest.approx(rest.item() + 0.5 * expected, abs=1e-5)
-
-
-def test_a_region_adds_its_own_contrast(tmp_path):
-    _, _, _, _, step = contrast(tmp_path, region_weight=0.5)
-    terms, _, _ = step([0, 1, 2], 3)
-    rest = (terms["photo"] + terms["caption"]) / 2
-    assert terms["loss"].item() == pytest.approx(rest.item() + 0.5 * terms["region"].item(), abs=1e-6)
+    pair = np.log(np.exp(logits).sum() / 3) - (target * logits).sum() / 3
+    assert terms["pair"].item() == pytest.approx(pair, abs=1e-5)
+    # with the shares of ImageNet's classes, by how sure they are
+    sure = 1 + (shares[rows] * np.log(shares[rows])).sum(axis=1) / np.log(len(names))
+    cross = -(shares[rows] * np.log(softmax(5.0 * photos @ names.T))).sum(axis=1)
+    assert terms["names"].item() == pytest.approx((sure * cross).mean(), abs=1e-5)
     assert terms["region"].item() != pytest.approx(terms["photo"].item(), abs=1e-6)
+    rest = (terms["photo"] + terms["caption"]) / 2 + 0.2 * terms["names"] + 0.7 * terms["region"]
+    assert terms["loss"].item() == pytest.approx(rest.item() + 0.5 * pair, abs=1e-5)
 
 
 def test_parts_of_views_are_cut_from_them_and_half_are_mirrored(tmp_path):

@@ -145,14 +145,12 @@ def test_the_settings_that_ship_are_settings(name):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("views", 0),
         ("frozen_stages", 8),
         ("english_share", 1.0),
         ("soft_share", 1.5),
         ("region_weight", -1.0),
         ("least_part", 0.0),
         ("sources", ["flickr8k", "flickr9k"]),
-        ("head_learning_rate", 0.0),
         ("photos", " "),
     ],
 )
