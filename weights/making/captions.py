@@ -30,7 +30,7 @@ from weights.making.caption_grammar import generate
 from weights.making.held_out import TESTED, Photo, held_out_photos, photo_of
 from weights.making.jsonl import write_lines, write_sources
 from weights.making.noise_gate.texts import MarkedText, marked
-from weights.making.package_texts import SOURCES, TEST, read_texts
+from weights.making.package_texts import SOURCES, TEST, photo_name, read_texts
 
 MULTI30K = ("en", "de", "fr", "cs")
 XFLICKRCO = {
@@ -38,15 +38,6 @@ XFLICKRCO = {
     "ja": ("train_1500", "train_200x5"),
     **dict.fromkeys(("es", "ru", "tr", "zh"), ("train_100",)),
 }
-# Sources whose ids begin with the file of a photo.
-_OF_FILES = (
-    "coco-cn-extension",
-    "arabic-flickr8k",
-    "flickr8k-cn",
-    "framed-multi30k",
-    "turkish-coco",
-    "mscoco-it",
-)
 # Sources other than packages: name, licence as its owners state it, address.
 OTHER_SOURCES = {
     "multi30k": (
@@ -192,12 +183,9 @@ def package_captions(
 
 def _described(row_id: str, photos: Sequence[Photo | None]) -> Photo | None:
     """The photo that a text of the packages describes; None for none."""
-    source, _, name = row_id.partition("/")
-    if source in _OF_FILES:
-        return photo_of(name)
-    if source == "jsts":
-        return Photo("coco", int(name.partition("-")[0]))
-    return photos[int(name.split("-")[1])] if source == "dutch-descriptions" else None
+    if row_id.startswith("dutch-descriptions/"):
+        return photos[int(row_id.split("-")[2])]
+    return photo_of(photo_name(row_id))
 
 
 def grammar_captions(counts: dict[str, int]) -> Iterator[Text]:

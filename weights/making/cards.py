@@ -98,7 +98,7 @@ def image_tower_card(
         w=w,
         command=command,
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
-        languages=[language for language in rows.languages if language in LANGUAGES],
+        languages=sorted({language for _, language in rows.counts if language in LANGUAGES}),
         data=image_tower_data(settings, rows),
         held_out=held.statement(),
         limitations=[f"It was trained with {trained_with}."],

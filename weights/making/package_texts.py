@@ -308,6 +308,8 @@ SOURCES: tuple[Source, ...] = (
         ("zh",),
     ),
 )
+# Sources whose ids begin with the file of a photo.
+_OF_FILES = "coco-cn-extension arabic-flickr8k flickr8k-cn framed-multi30k turkish-coco mscoco-it".split()
 # Marks the name of a source that is only for measuring.
 TEST = "-test"
 
@@ -430,6 +432,20 @@ def write_texts(
 def read_texts(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a file of this module; raises InputError if it is missing or damaged."""
     return read_lines(path, with_texts("id", "text", "language", "source"), "texts", "row of package_texts")
+
+
+def photo_name(row_id: str) -> str:
+    """The file name of the photo that a text describes, by the text's id; "" where the id names none.
+
+    >>> photo_name("jsts/9-5"), photo_name("tatoeba/0a1b")
+    ('COCO_train2014_000000000009.jpg', '')
+    """
+    source, _, name = row_id.partition("/")
+    number = name.partition("-")[0]
+    if source == "jsts" and number.isdecimal():
+        # YJ Captions are of train2014 alone (Miyazaki and Shimizu 2016)
+        return f"COCO_train2014_{number:0>12}.jpg"
+    return name if source in _OF_FILES else ""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

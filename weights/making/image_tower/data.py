@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -218,15 +218,15 @@ def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
     """The rows to train on, and what is held out."""
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
-    photos = photo_files(folder)
+    files = photo_files(folder)
     coco = [Path(path).expanduser() for path in settings.coco]
     captions = read_captions(data, texts, coco, settings.sources)
     for path in settings.labelled:
-        labels, files = labelled_captions(Path(path).expanduser(), folder)
+        labels, photos = labelled_captions(Path(path).expanduser(), folder)
         captions += labels
-        photos = replace(photos, files={**photos.files, **files})
-    held = held_out_photos(data, [*photos.names, *(caption.name for caption in captions)])
-    rows = training_rows(captions, photos, held, most_photos=settings.most_photos)
+        files |= {name: photo for photo, name in photos.items()}
+    held = held_out_photos(data, [*files, *(caption.name for caption in captions)])
+    rows = training_rows(captions, folder, files, held, settings.most_photos)
     _refuse_look_alikes(rows, held, folder)
     return rows, held
 

@@ -10,7 +10,7 @@ Photos that are held out are left out of every source, and counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from capscore.errors import InputError
 from capscore.text.languages import language_code
 from weights.making.captions import training_captions
 from weights.making.held_out import HeldOut, Photo, photo_of
-from weights.making.package_texts import read_texts
+from weights.making.package_texts import photo_name, read_texts
 
 # Sources of `weights.making.package_texts` that caption photos, each with its language.
 PACKAGE_TEXTS = {"flickr8k-cn": "zh", "arabic-flickr8k": "ar", "jsts": "ja", "coco-cn-extension": "zh"}
@@ -63,28 +63,13 @@ class TrainingRows:
     counts: Counter[tuple[str, str]]  # (source, language) of captions
     left_out: Counter[str]  # source of captions of photos that are held out
 
-    @property
-    def languages(self) -> list[str]:
-        """Languages of the captions, in alphabetical order."""
-        return sorted({language for _, language in self.counts})
 
-
-@dataclass(frozen=True)
-class PhotoFiles:
-    """A folder of photos."""
-
-    folder: Path
-    files: dict[Photo, str]  # photo → its path in the folder; the first in alphabetical order
-    names: list[str]  # all paths, from which `held_out_photos` learns the splits of COCO photos
-
-
-def photo_files(folder: Path) -> PhotoFiles:
-    """The photos in a folder's parts `flickr8k` and `coco…`; raises InputError if a name has no number."""
-    parts = [part for part in sorted(folder.glob("*")) if part.is_dir()]
-    parts = [part for part in parts if part.name == FLICKR8K or part.name.startswith(COCO)]
-    files: dict[Photo, str] = {}
-    names: list[str] = []
-    for part in parts:
+def photo_files(folder: Path) -> dict[str, Photo]:
+    """Path in the folder → photo, in its parts `flickr8k` and `coco…`; InputError if a name has no number."""
+    files: dict[str, Photo] = {}
+    for part in sorted(part for part in folder.glob("*") if part.is_dir()):
+        if part.name != FLICKR8K and not part.name.startswith(COCO):
+            continue
         for path in sorted(part.rglob("*")):
             if path.suffix.lower() not in PHOTO_SUFFIXES:
                 continue
@@ -92,61 +77,36 @@ def photo_files(folder: Path) -> PhotoFiles:
             photo = photo_of(name)
             if photo is None or photo.collection != ("flickr" if part.name == FLICKR8K else "coco"):
                 raise InputError(f"{path}: expected a name of {part.name} with a number", field="photos")
-            files.setdefault(photo, name)
-            names.append(name)
+            files[name] = photo
     if not files:
         raise InputError(f"{folder} has no photo in a folder 'flickr8k' or 'coco_…'", field="photos")
-    return PhotoFiles(folder, files, names)
+    return files
 
 
 def read_captions(
-    data: Path, texts: Path | None, coco: Sequence[Path] = (), sources: Sequence[str] = SOURCES
+    data: Path, texts: Path, coco: Sequence[Path] = (), sources: Sequence[str] = SOURCES
 ) -> list[Caption]:
     """The captions of all sources, held out or not; raises InputError if a source has none.
 
     `data` holds the official files, `texts` those of `package_texts`; `coco` are files for `coco_captions`.
     """
-    captions: list[Caption] = []
-    for source in sources:
-        if source in PACKAGE_TEXTS:
-            found = list(_package_texts(texts, source))
-        else:
-            found = [
-                _caption(name, language, text, source)
-                for _, name, language, text in training_captions(data, (source,))
-            ]
-        if not found:
-            said = f"{texts} has no caption of {source}: give it to package_texts --sources, or leave it out"
-            raise InputError(said, field="texts")
-        captions += found
-    for path in coco:
-        captions += coco_captions(path)
-    return captions
-
-
-def _package_texts(folder: Path | None, source: str) -> Iterator[Caption]:
-    language = PACKAGE_TEXTS[source]
-    for row in read_texts(folder / f"{language}.jsonl") if folder else ():
-        if row["source"] == source:
-            name = row["id"].partition("/")[2]
-            name = _coco_name(name) if source == "jsts" else name
-            yield _caption(name, language, row["text"], source)
-
-
-def _coco_name(jsts: str) -> str:
-    """COCO's name of a photo in JSTS: its number, a dash and the number of the caption.
-
-    YJ Captions, from which the pairs are, are of train2014 alone (Miyazaki and Shimizu 2016).
-    """
-    number = jsts.partition("-")[0]
-    return f"COCO_train2014_{int(number):012d}.jpg" if number.isdecimal() else jsts
-
-
-def _caption(name: str, language: str, text: str, source: str) -> Caption:
-    photo = photo_of(name)
-    if photo is None:
-        raise InputError(f"{name!r} of {source} names no photo; expected a name such as 1234_ab.jpg")
-    return Caption(photo, name, language, " ".join(text.split()), source)
+    found = list(training_captions(data, sources))
+    for language in dict.fromkeys(PACKAGE_TEXTS[source] for source in sources if source in PACKAGE_TEXTS):
+        found += [
+            (row["source"], photo_name(row["id"]), language, row["text"])
+            for row in read_texts(texts / f"{language}.jsonl")
+            if row["source"] in sources
+        ]
+    if missing := set(sources) - {source for source, *_ in found}:
+        said = f"{texts} has no caption of {', '.join(sorted(missing))}: give it to package_texts --sources"
+        raise InputError(f"{said}, or leave it out", field="texts")
+    captions = []
+    for source, name, language, text in sorted(found, key=lambda entry: sources.index(entry[0])):
+        photo = photo_of(name)
+        if photo is None:
+            raise InputError(f"{name!r} of {source} names no photo; expected a name such as 1234_ab.jpg")
+        captions.append(Caption(photo, name, language, " ".join(text.split()), source))
+    return captions + [caption for path in coco for caption in coco_captions(path)]
 
 
 def coco_captions(path: Path) -> Iterator[Caption]:
@@ -179,12 +139,18 @@ def stated_caption(row: Row) -> tuple[str, str]:
 
 
 def training_rows(
-    captions: Iterable[Caption], photos: PhotoFiles, held: HeldOut, *, most_photos: int | None = None
+    captions: Iterable[Caption],
+    folder: Path,
+    files: Mapping[str, Photo],
+    held: HeldOut,
+    most_photos: int | None = None,
 ) -> TrainingRows:
-    """Captions and photos → rows, without what is held out.
+    """Captions, and the photos in a folder by their paths → rows, without what is held out.
 
     Of `most_photos` photos with pixels, evenly spread. InputError if no photo has a caption.
     """
+    # the first path of a photo
+    names = {photo: name for name, photo in reversed(files.items())}
     found: dict[Photo, dict[str, dict[str, Caption]]] = {}
     left_out: Counter[str] = Counter()
     for caption in captions:
@@ -196,9 +162,8 @@ def training_rows(
     seen, texts = [], []
     for photo, own in sorted(found.items()):
         rows = {language: tuple(item.text for item in same.values()) for language, same in own.items()}
-        if photo in photos.files:
-            name = photos.files[photo]
-            seen.append(PhotoRow(photo, name, photos.folder / name, _SOURCE_OF[photo.collection], rows))
+        if name := names.get(photo):
+            seen.append(PhotoRow(photo, name, folder / name, _SOURCE_OF[photo.collection], rows))
         elif sum(map(len, rows.values())) > 1:
             first = next(iter(next(iter(own.values())).values()))
             texts.append(PhotoRow(photo, first.name, None, first.source, rows))
