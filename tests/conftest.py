@@ -7,6 +7,7 @@ import functools
 import os
 import signal
 import sys
+from importlib.metadata import PackageNotFoundError
 
 from .python_source import hold_the_collector_while_parsing
 
@@ -139,10 +140,15 @@ def base_of_pr_mcs(backbones):
     return backbones(find("embedded-pr-mcs").base)
 
 
+def _not_found(name):
+    raise PackageNotFoundError(name)
+
+
 @pytest.fixture
 def no_weights_installed(monkeypatch):
     """As where capscore is installed alone, without capscore-weights."""
-    monkeypatch.setattr("capscore.files.shipped.entry_points", lambda group: [])
+    monkeypatch.setattr("capscore.files.shipped.find_spec", lambda name: None)
+    monkeypatch.setattr("capscore.files.shipped.version", _not_found)
 
 
 @pytest.fixture(scope="module")

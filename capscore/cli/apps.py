@@ -22,7 +22,7 @@ def run_app(
     backbone: Annotated[str | None, option("Name, Hub id or folder of the backbone.")] = None,
     device: Annotated[str | None, option("cpu, cuda, cuda:1. Default: a GPU.")] = None,
 ) -> None:
-    """Start the demos in a browser: all metrics, and a comparison of systems.
+    """Start the demos in a browser: words and regions explained, captions scored by any metric.
 
     Nothing leaves this machine: no file of it is served, uploads are removed after an hour, and there is no
     telemetry. Ctrl-C ends it.

@@ -1,14 +1,13 @@
 """Where files that ship lie: modules, loading scripts and calibrations of the library, and installed weights.
 
 `metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel. Weights are
-a distribution of their own, because of their licence; it offers its folders by an entry point of the group
-`capscore.weights`, whose value is the name of the package that they lie in. The package is found, not
-imported: weights run no code.
+a distribution of their own, because of their licence.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from .. import __version__
 from ..errors import CapscoreError, MissingWeightsError, Setting
 from ..registry import BENCHMARKS
 
-GROUP = "capscore.weights"
 DISTRIBUTION = "capscore-weights"
 LICENCE = "CC BY-NC 4.0"
 INSTALL = "pip install ./weights in a checkout of capscore"
@@ -87,28 +85,19 @@ def weights_folder(name: str) -> Path:
         name: Name of the folder, such as "pr_mcs" or "infometic".
 
     Raises:
-        MissingWeightsError: No installed distribution offers the folder, several do, or `capscore-weights`
-            belongs to another version of capscore.
+        MissingWeightsError: `capscore-weights` is not installed, lacks the folder, or belongs to another
+            version of capscore.
 
     >>> sorted(path.name for path in weights_folder("infometic").glob("*.safetensors"))
     ['model.safetensors']
     """
-    distributions = _weight_distributions()
-    offers = {
-        distribution: folder
-        for distribution, (_, folders) in distributions.items()
-        for folder in folders
-        if folder.name == name
-    }
-    version = distributions.get(DISTRIBUTION, ("",))[0]
-    fits = not version or version.split(".")[:2] == __version__.split(".")[:2]
-    if len(offers) == 1 and (fits or DISTRIBUTION not in offers):
-        return next(iter(offers.values()))
-    problem = f"version {version} is installed, and capscore {__version__} needs its own: {INSTALL}"
-    if len(offers) > 1:
-        problem = f"{' and '.join(offers)} both have them: uninstall one of the two"
-    elif not version:
-        problem = f"it is not installed: {INSTALL}"
+    folder = _installed_weights().get(name)
+    problem = f"it is not installed: {INSTALL}"
+    with suppress(PackageNotFoundError):
+        installed = version(DISTRIBUTION)
+        if folder and installed.split(".")[:2] == __version__.split(".")[:2]:
+            return folder
+        problem = f"version {installed} is installed, and capscore {__version__} needs its own: {INSTALL}"
     raise MissingWeightsError(
         f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), and "
         f"{problem}; ",
@@ -131,20 +120,11 @@ def offered_weights() -> list[str]:
     >>> offered_weights()
     ['image_tower', 'infometic', 'mark_calibration', 'pr_mcs']
     """
-    return sorted({folder.name for _, folders in _weight_distributions().values() for folder in folders})
+    return sorted(_installed_weights())
 
 
-def _weight_distributions() -> dict[str, tuple[str, list[Path]]]:
-    """Name of each distribution that offers weights → its version and its folders of weights."""
-    found: dict[str, tuple[str, list[Path]]] = {}
-    for point in entry_points(group=GROUP):
-        # the parent of a name with a dot would be imported
-        spec = find_spec(point.value) if point.value.isidentifier() else None
-        if point.dist is None or spec is None:
-            continue
-        parents = map(Path, spec.submodule_search_locations or ())
-        weights = [file for parent in parents for file in parent.glob("*/*.safetensors")]
-        # the first on the search path hides the rest
-        name = point.dist.name.lower().replace("_", "-")
-        found.setdefault(name, (point.dist.version, sorted({file.parent for file in weights})))
-    return dict(sorted(found.items()))
+def _installed_weights() -> dict[str, Path]:
+    """Folders of weights by name; their package is found, not imported: weights run no code."""
+    spec = find_spec(DISTRIBUTION.replace("-", "_"))
+    parents = map(Path, (spec and spec.submodule_search_locations) or ())
+    return {file.parent.name: file.parent for parent in parents for file in parent.glob("*/*.safetensors")}

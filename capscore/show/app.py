@@ -1,4 +1,4 @@
-"""The Gradio app: score captions of a photo, explain their words and regions, compare systems.
+"""The Gradio app: score captions of a photo, explain their words and regions.
 
 `capscore app` and `metrics/<name>/app.py` start it; it needs the extra `capscore[app]`. Gradio reads no file
 but uploads and the examples; lengths of texts, which it limits in its page only, are checked again here.
@@ -12,8 +12,6 @@ import json
 import logging
 import math
 import os
-import shutil
-import tempfile
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -34,7 +32,6 @@ from ..registry import METRICS
 from ..text.languages import NAMES, language_code
 from .explained import explained_captions
 from .pages import explain_page, render
-from .system_tables import comparison_report
 from .tables import fixed, noise_text
 
 if TYPE_CHECKING:
@@ -45,16 +42,10 @@ if TYPE_CHECKING:
 MAX_CHARACTERS = 20_000  # in one box of text
 MAX_CAPTIONS = 100
 MAX_UPLOAD_BYTES = 20 * 2**20  # of a photo
-SAMPLES = 2_000  # bootstrap draws of a comparison
 
 READING = (
     "Compare scores only under the same signature. A score alone is neither a grade nor a percentage: CLIP "
     "models give small cosines, so even an excellent caption stays far below the maximum."
-)
-COMPARING = (
-    "# Compare systems\nDoes one captioning system score higher than another, on the same photos? Upload two "
-    "or more files that `capscore score --output` wrote, with their summaries. The first is the baseline. "
-    "Intervals come from a paired bootstrap over photos; p-values are corrected after Holm."
 )
 
 
@@ -64,8 +55,7 @@ def build_app(
     """The app; `launch` starts it. A backbone is loaded at the first request.
 
     Args:
-        metric: Name of a metric for its page alone; None for tabs that explain, score with any metric, and
-            compare systems.
+        metric: Name of a metric for its page alone; None for tabs that explain, and score with any metric.
         backbone: As in `capscore.load`; None takes each metric's own.
         device: Torch device; None takes a GPU where there is one.
 
@@ -91,8 +81,6 @@ def build_app(
                 _explain_page(gr, scorers)
             with gr.Tab("Score"):
                 _score_page(gr, scorers, None)
-            with gr.Tab("Compare systems"):
-                _compare_page(gr)
     return app
 
 
@@ -201,19 +189,6 @@ def _explain_page(gr: Any, scorers: _Scorers) -> None:
     button.click(explain, [photo, captions, language], outputs, api_name="explain")
 
 
-def _compare_page(gr: Any) -> None:
-    def compare(uploads: Any) -> str:
-        with _errors_as_messages(gr):
-            return compared(_given_files(uploads, "file"))
-
-    gr.Markdown(COMPARING)
-    kinds = [".jsonl", ".json", ".csv", ".tsv", ".parquet"]
-    uploads = gr.File(file_count="multiple", type="filepath", file_types=kinds, label="Scored files")
-    button = gr.Button("Compare", variant="primary")
-    result = gr.HTML('<p class="hint">Upload at least two files; then press Compare.</p>')
-    button.click(compare, [uploads], [result], api_name="compare")
-
-
 def _inputs(gr: Any, with_photo: bool = True, with_references: bool = False) -> list[Any]:
     """The boxes of the photo, the captions, their references and their language."""
     size = {"lines": 2, "max_lines": 12, "max_length": MAX_CHARACTERS}
@@ -278,7 +253,7 @@ def scored(
 ) -> tuple[str, str]:
     """A bar per caption with notes as HTML, and the signature."""
     kind = METRICS.get(metric)
-    path = _given_files(photo, "photo")[0] if kind.needs_images else None
+    path = _given_photo(photo) if kind.needs_images else None
     lines = _given_captions(captions)
     lists = _given_references(references, len(lines)) if kind.needs_references else None
     _, scores, notes = scorers.score(metric, lines, path, lists, language)
@@ -298,8 +273,7 @@ def explained(scorers: _Scorers, photo: Any, captions: Any, language: Any) -> tu
     """Notes and the page in a frame, as HTML; and the signature."""
     from ..images.load import load_image
 
-    (path, *_), lines = _given_files(photo, "photo"), _given_captions(captions)
-    picture = load_image(path)
+    picture, lines = load_image(_given_photo(photo)), _given_captions(captions)
     scorer, scores, notes = scorers.score("infometic", lines, picture, None, language)
     page = explain_page(
         picture,
@@ -308,26 +282,6 @@ def explained(scorers: _Scorers, photo: Any, captions: Any, language: Any) -> tu
         beta=None if scorer.mark_calibration else scorer.beta,
     )
     return render("app_frame.html", notes=notes, page=page), scores.signature
-
-
-def compared(uploads: list[str]) -> str:
-    """Tables of the comparisons of scored files, as HTML; the first is the baseline.
-
-    Files named `….summary.json` are summaries. Raises CapscoreError for fewer than two systems, two of one
-    name, or files that cannot be compared.
-    """
-    from ..metrics.systems import read_systems
-
-    # every upload lies in a folder of its own, and a summary is read from beside its file
-    with tempfile.TemporaryDirectory() as folder:
-        copies = [Path(shutil.copy(file, folder)) for file in uploads]
-        scored_files = [path for path in copies if not path.name.endswith(".summary.json")]
-        systems = {path.stem: path for path in scored_files}
-        if len(systems) < max(2, len(scored_files)):
-            raise CapscoreError("upload the files of at least two systems, each with a name of its own")
-        rows = read_systems(systems)
-    report = comparison_report(rows.compare(n=SAMPLES), rows.signatures)
-    return render("tables.html", parts=[*report.parts, *(f"note: {note}" for note in rows.notes)])
 
 
 # ---- what a visitor gives ----
@@ -383,10 +337,9 @@ def _given_references(references: Any, n_captions: int) -> list[list[str]]:
     return lists * n_captions if len(lists) == 1 else lists
 
 
-def _given_files(uploads: Any, what: str) -> list[str]:
-    paths = uploads if isinstance(uploads, list) else [uploads] if uploads else []
-    if not paths:
-        raise CapscoreError(f"there is no {what}: upload one, or click an example")
-    if any(os.path.getsize(path) > MAX_UPLOAD_BYTES for path in paths):
-        raise CapscoreError(f"the {what} is too large: this app reads {MAX_UPLOAD_BYTES // 2**20} MB at most")
-    return paths
+def _given_photo(path: Any) -> str:
+    if not path:
+        raise CapscoreError("there is no photo: upload one, or click an example")
+    if os.path.getsize(path) > MAX_UPLOAD_BYTES:
+        raise CapscoreError(f"the photo is too large: this app reads {MAX_UPLOAD_BYTES // 2**20} MB at most")
+    return path

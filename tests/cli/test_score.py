@@ -7,17 +7,13 @@ import json
 import re
 from types import SimpleNamespace
 
-import datasets
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import capscore
-from capscore.backbones import registry
 from capscore.embedding.cache import EmbeddingCache
 from capscore.metrics import load
-from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.registry import METRICS
 
 from ..toy import ColourBackbone, JudgingColours
@@ -89,18 +85,6 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     assert found["ref_clip_score"]["mean_text_score"] == pytest.approx(sum(TEXT) / 3)
 
 
-def test_images_inside_a_file_stay_with_their_scores(tmp_path, photos, colours):
-    images = [{"bytes": (photos / row["image"]).read_bytes(), "path": None} for row in ROWS]
-    columns = {"image": images, "caption": [row["caption"] for row in ROWS]}
-    features = datasets.Features({"image": datasets.Image(), "caption": datasets.Value("string")})
-    datasets.Dataset.from_dict(columns, features=features).save_to_disk(tmp_path / "in")
-    assert score(tmp_path / "in", "-m", "mcs,clip_score", "-o", tmp_path / "o.parquet").exit_code == 0
-    table = pq.read_table(tmp_path / "o.parquet")
-    assert table.column_names == [*columns, "mcs", "clip_score"]
-    assert table.column("image").to_pylist() == images
-    assert table.column("clip_score").to_pylist() == near(MCS)
-
-
 def test_the_default_backbone_is_that_of_the_metric_or_the_variable(preds, colours, monkeypatch):
     score(preds, "-m", "mcs", "-m", "clip_score")
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
@@ -148,32 +132,6 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
     found = summary_of(tmp_path / "o.summary.json")
     assert found["bleu"]["corpus_bleu_1"] == bleu.corpus["corpus_bleu_1"]
     assert found["cider"]["signature"] == cider.signature and cider.signature in done.stdout.splitlines()
-
-
-def test_texts_and_images_together(preds, tmp_path, colours, monkeypatch):
-    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 1)
-    output = tmp_path / "o.jsonl"
-    given = ("-m", "cider,mcs,clip_cider,text_score", "--backbone", "toy", "--language", "en", "-o", output)
-    assert score(preds, *given).exit_code == 0 and [name for name, _ in colours] == ["toy"]
-    captions, references = [row["caption"] for row in ROWS], [row["references"] for row in ROWS]
-    cider = load("cider").score(captions, references=references, language="en").scores
-    expected = {"cider": cider, "mcs": MCS, "clip_cider": (np.array(REF) + cider) / 2, "clip_term": REF}
-    expected |= {"clip_cider_cider": cider, "text_score": TEXT}
-    assert list(read_jsonl(output)[0]) == [*ROWS[0], *expected]
-    for name, values in expected.items():
-        assert column(output, name) == near(values)
-
-
-def test_options_of_cider_reach_it(tmp_path):
-    frequencies = DocumentFrequencies.from_references([[["a"]], [["dog"]], [["kite"]]])
-    frequencies.save(tmp_path / "df.npz")
-    source, output = write_jsonl(tmp_path / "p.jsonl", TEXTS), tmp_path / "o.jsonl"
-    done = run("score", source, "-m", "cider", "--document-frequencies", tmp_path / "df.npz", "-o", output)
-    with pytest.warns(capscore.CorpusWarning):
-        expected = text_scores("cider", document_frequencies=frequencies)
-    assert column(output, "cider") == near(expected.scores)
-    assert f"|df:{frequencies.fingerprint}|" in done.stdout
-    assert "cider|variant:paper|" in run("score", source, "-m", "cider", "--variant", "paper").stdout
 
 
 def test_what_is_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, monkeypatch):
@@ -412,24 +370,11 @@ def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, colours, monkeypat
     assert "removed 5" in run("cache", "clear", *where, input="y\n").stdout
 
 
-def test_the_list_of_backbones_tells_what_is_known_and_here(monkeypatch, tmp_path):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-
-    def listed():
-        return {entry["name"]: entry for entry in json.loads(run("backbones", "--json").stdout)}
-
-    known = listed()
-    assert known["embedded"]["here"] is True and known["BAAI/AltCLIP"]["licence"] is None
-    licences = [known[name]["licence"] for name in ("embedded-free", "embedded", "embedded-pr-mcs")]
-    assert licences == ["Apache-2.0", "CC-BY-NC-4.0", "CC-BY-NC-4.0"]
-    laion = known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]
-    assert (laion["flickr8k_expert_tau_c"], laion["here"]) == (52.8, False)
-    commit = registry()["BAAI/AltCLIP-m9"].revision or "0" * 40
-    snapshot = tmp_path / "models--BAAI--AltCLIP-m9" / "snapshots" / commit
-    snapshot.mkdir(parents=True)
-    for name, here in (("config.json", False), ("model.safetensors", True)):
-        (snapshot / name).write_bytes(b"{}")
-        assert listed()["BAAI/AltCLIP-m9"]["here"] is here
+def test_the_list_of_backbones_tells_what_is_known():
+    known = {entry["name"]: entry for entry in json.loads(run("backbones", "--json").stdout)}
+    licences = [known[name]["licence"] for name in ("embedded-free", "embedded", "BAAI/AltCLIP")]
+    assert licences == ["Apache-2.0", "CC-BY-NC-4.0", None]
+    assert known["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"]["flickr8k_expert_tau_c"] == 52.8
 
 
 # ---- photos and captions, folders, COCO, presets ----

@@ -251,7 +251,7 @@ _CLICKS: dict[str, list[Any]] = {
 def _handler(metric: str) -> Callable[..., Any]:
     from capscore.show.app import build_app
 
-    app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone(), device="cpu")
+    app = build_app(metric, backbone=None if metric == "cider" else ColourBackbone())
     return next(function.fn for function in app.fns.values() if function.api_name in ("score", "explain"))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import html
-import json
 import re
-import shutil
 import socket
 import sys
 
@@ -18,7 +16,7 @@ from capscore.cli import app
 from capscore.errors import CapscoreError, MissingExtraError
 from capscore.registry import METRICS
 from capscore.show import app as app_module
-from capscore.show.app import build_app, compared, launch
+from capscore.show.app import build_app, launch
 
 from ..photos import encode
 from ..toy import RED, ColourBackbone
@@ -42,7 +40,7 @@ def click(page, *values):
 
 
 def answer(metric: str, *values, backbone=None):
-    return click(build_app(metric, backbone=backbone or ColourBackbone(), device="cpu"), *values)
+    return click(build_app(metric, backbone=backbone or ColourBackbone()), *values)
 
 
 def shown(bars: str) -> list[float]:
@@ -55,7 +53,7 @@ def text_of(markup: str) -> str:
 
 @pytest.fixture(scope="module")
 def scored():
-    return build_app("ref_clip_score", backbone=ColourBackbone(), device="cpu")
+    return build_app("ref_clip_score", backbone=ColourBackbone())
 
 
 # ---- score ----
@@ -82,9 +80,9 @@ def test_references_of_one_photo_and_of_texts(photo):
 
 
 def test_any_metric_can_be_chosen_in_the_tab(photo):
-    page = build_app(backbone=ColourBackbone(), device="cpu")
+    page = build_app(backbone=ColourBackbone())
     tabs = [block.label for block in page.blocks.values() if isinstance(block, gr.Tab)]
-    assert tabs == ["Explain", "Score", "Compare systems"]
+    assert tabs == ["Explain", "Score"]
     score = next(f.fn for f in page.fns.values() if f.api_name == "score")
     assert shown(score(photo, "red", "", "", "mcs")[0]) == [2.5]
     assert shown(score(None, "a dog runs", "a dog runs", "en", "rouge_l")[0]) == [1.0]
@@ -160,35 +158,6 @@ def test_marks_are_the_librarys_and_captions_cannot_change_the_page(photo):
     assert "<img" not in page and "</iframe>" not in page
     values = [f"{value:.2f}".replace("-", "−") for value in scores.scores]
     assert all(value in text_of(page) for value in values)
-
-
-# ---- compare ----
-
-
-def test_systems_are_compared_and_names_are_texts(tmp_path, monkeypatch):
-    signature = "mcs|backbone:toy@1|w:2.5"
-    systems = {"base": [0.2, 0.4, 0.6, 0.8], "<b>better": [0.4, 0.6, 0.8, 1.0], "worse": [0.1, 0.4, 0.5, 0.8]}
-    files, summaries = [], []
-    for number, (name, scores) in enumerate(
-        systems.items()
-    ):  # gradio keeps each upload in a folder of its own
-        for kept, suffix in ((files, "jsonl"), (summaries, "summary.json")):
-            kept.append(tmp_path / f"{number} {suffix}" / f"{name}.{suffix}")
-            kept[-1].parent.mkdir()
-        rows = [{"id": str(row), "image": f"{row}.jpg", "mcs": score} for row, score in enumerate(scores)]
-        files[-1].write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        summaries[-1].write_text(json.dumps({"metrics": {"mcs": {"signature": signature}}}))
-    page = compared([*map(str, files)])
-    assert "<b>" not in page and "is not checked" in page
-    assert "mcs (4 rows, 4 photos)" in text_of(page) and "base mean 0.5000" in text_of(page)
-    # a constant difference: every draw has it; 2 of the 2⁴ ways to swap are as far from 0, twice after Holm
-    assert "better mean 0.7000 difference +0.2000 interval +0.2000 to +0.2000" in text_of(page)
-    assert "p randomisation 0.25" in text_of(page)
-    page = compared([*map(str, files + summaries)])
-    assert signature in text_of(page) and "not checked" not in page
-    for few in (files[:1], [files[0], shutil.copy(files[0], tmp_path)]):
-        with pytest.raises(CapscoreError, match="at least two systems"):
-            compared([*map(str, few)])
 
 
 # ---- the server ----

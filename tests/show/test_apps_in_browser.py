@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import copy
 import importlib.util
-import json
 import re
 import shutil
 import time
 
 import pytest
 from PIL import Image
-from typer.testing import CliRunner
 
 import capscore
-from capscore.cli import app
 from capscore.registry import METRICS
 from capscore.show.app import build_app, launch
 
@@ -176,7 +173,7 @@ def combined(embedded, tmp_path_factory):
     """The address of the app with all tabs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("uploads")))
-        page = build_app(backbone=copy.copy(embedded), device="cpu")
+        page = build_app(backbone=copy.copy(embedded))
         _, address, _ = launch(page, server_name="127.0.0.1", prevent_thread_lock=True, quiet=True)
         yield address
         page.close()
@@ -203,36 +200,10 @@ def test_words_and_regions(browser, combined, cat, embedded):
         browser.driver.switch_to.default_content()
 
 
-def test_two_systems(browser, combined, tmp_path):
-    files = []
-    references = ["a brown dog runs", "a red car stands still", "two men play chess"]
-    for system, captions in {"careful": references, "hasty": ["a dog", "a car", "some people"]}.items():
-        rows = [
-            {"id": str(row), "caption": pair[0], "references": [pair[1]], "image": f"{row}.jpg"}
-            for row, pair in enumerate(zip(captions, references, strict=True))
-        ]
-        source, scored = tmp_path / f"{system}.rows.jsonl", tmp_path / f"{system}.jsonl"
-        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        CliRunner().invoke(app, ["score", str(source), "-m", "rouge_l", "--output", str(scored)])
-        files += [scored, scored.with_suffix(".summary.json")]
-    browser.open_tab(combined, "Compare systems")
-    browser.upload(*files)
-    browser.until(lambda: "hasty" in browser.text(), "the files")
-    browser.named("button", "Compare").click()
-    shown = browser.until(
-        lambda: [item.text for item in browser.visible("table") if "p" in item.text.split()], "the comparison"
-    )
-    assert "careful 1.0000" in " ".join(shown)
-    browser.look(400)
-    assert browser.overhang() <= 0
-    cells = [cell for cell in browser.visible(".grid .number") if "1.0000" in cell.text]
-    assert cells and all(cell.size["height"] < 90 for cell in cells)  # no number is broken into pieces
-
-
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_every_tab_at_400_pixels(browser, combined, dark):
     browser.look(400, dark)
-    tabs = {"Explain": "InfoMetIC", "Score": "Score captions", "Compare systems": "Compare systems"}
+    tabs = {"Explain": "InfoMetIC", "Score": "Score captions"}
     for tab, title in tabs.items():
         browser.open_tab(combined, tab, title)
         assert browser.overhang() <= 0 and not browser.faint(), title
