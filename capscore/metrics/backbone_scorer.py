@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -32,20 +32,14 @@ class BackboneScorer(Scorer):
     Args:
         embedder: Embedder of images and texts; holds the backbone.
         prefix: Text before each candidate and reference; None takes the backbone's own.
-        empty: As in `Scorer`; the text without words is the prefix alone.
+        common: Options of `Scorer`; with empty="score", the text without words is the prefix alone.
     """
 
     takes_backbone: ClassVar[bool] = True
     needs_images: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        *,
-        prefix: str | None = None,
-        empty: Literal["raise", "score", "skip"] = "raise",
-    ):
-        super().__init__(empty=empty)
+    def __init__(self, embedder: Embedder, *, prefix: str | None = None, **common: Any):
+        super().__init__(**common)
         self.embedder = embedder
         self.check({"prefix": prefix})
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
@@ -254,9 +248,6 @@ class PRMCS(CLIPScore):
     "none"; and "p_kind", the probability of that kind. A caption of several sentences keeps the mean of what
     they keep, by their lengths. Backbones without a gate give no details.
 
-    Args:
-        embedder, prefix: As in every scorer with a backbone.
-
     Warns:
         RecipeWarning: the backbone does not come from that recipe.
     """
@@ -273,22 +264,14 @@ class PRMCS(CLIPScore):
     }
     detail_names = tuple(detail_columns)
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        *,
-        prefix: str | None = None,
-        empty: Literal["raise", "score", "skip"] = "raise",
-    ):
-        super().__init__(embedder, prefix=prefix, empty=empty)
+    def __init__(self, embedder: Embedder, **common: Any):
+        super().__init__(embedder, **common)
         if self.backbone.recipe != "pr_mcs":
-            warn(
-                RecipeWarning(
-                    f"the backbone {self.backbone.name!r} does not say that it was fine-tuned for PR-MCS, so "
-                    "its scores are those of MCS; backbones that training.pr_mcs wrote say so, as does "
-                    '"embedded-pr-mcs"'
-                )
+            message = (
+                f"the backbone {self.backbone.name!r} does not say that it was fine-tuned for PR-MCS, so its "
+                'scores are those of MCS; backbones of training.pr_mcs say so, as does "embedded-pr-mcs"'
             )
+            warn(RecipeWarning(message))
 
     @property
     def value_names(self) -> tuple[str, ...]:
@@ -297,13 +280,8 @@ class PRMCS(CLIPScore):
     def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
         if not self.backbone.kinds_of_noise:
             return {}
-        kinds = verdicts[:, 1:].astype(np.float64)
-        columns = (
-            verdicts[:, 0].astype(np.float64),
-            kinds.argmax(axis=1).astype(np.float64),
-            kinds.max(axis=1),
-        )
-        return dict(zip(_VERDICT, columns, strict=True))
+        kept, kinds = verdicts[:, 0].astype(np.float64), verdicts[:, 1:].astype(np.float64)
+        return dict(zip(_VERDICT, (kept, kinds.argmax(axis=1), kinds.max(axis=1)), strict=True))
 
     def finish(self, rows: PreparedRows) -> Scores:
         scores, kinds = super().finish(rows), self.backbone.kinds_of_noise

@@ -101,7 +101,6 @@ class CIDEr(ReferenceScorer):
         document_frequencies: Document frequencies (counted in references of one language, with the same
             segmenter), or the file that holds them. None counts them in the references of the scored rows.
         variant: Formula: "coco", or "paper" for the plain CIDEr of Vedantam et al. (2015, eq. 2 and 3).
-        empty: As in `Scorer`.
     """
 
     metric = "cider"
@@ -114,9 +113,9 @@ class CIDEr(ReferenceScorer):
         *,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         variant: Literal["coco", "paper"] = "coco",
-        empty: Literal["raise", "score", "skip"] = "raise",
+        **common: Any,
     ):
-        super().__init__(empty=empty)
+        super().__init__(**common)
         self.consensus = Consensus(document_frequencies, variant)
 
     @property
@@ -165,13 +164,10 @@ class CLIPCIDEr(BackboneScorer):
     0.
 
     Args:
-        embedder: Embedder of images and texts; holds the backbone.
-        prefix: Text before each candidate and reference, which CIDEr does not see; None takes the backbone's.
         document_frequencies: Document frequencies, or the file that holds them; None counts them in the
             references of the scored rows.
         clip: Score that is averaged with CIDEr: "ref_clip_score" (as published), or "clip_score", which
             compares captions with images only.
-        empty: As in `Scorer`.
     """
 
     metric = "clip_cider"
@@ -188,12 +184,11 @@ class CLIPCIDEr(BackboneScorer):
         self,
         embedder: Embedder,
         *,
-        prefix: str | None = None,
         document_frequencies: str | Path | DocumentFrequencies | None = None,
         clip: Literal["ref_clip_score", "clip_score"] = "ref_clip_score",
-        empty: Literal["raise", "score", "skip"] = "raise",
+        **common: Any,
     ):
-        super().__init__(embedder, prefix=prefix, empty=empty)
+        super().__init__(embedder, **common)
         if clip not in ("ref_clip_score", "clip_score"):
             raise InputError(Setting("clip", clip), ": expected 'ref_clip_score' or 'clip_score'")
         self.clip = clip

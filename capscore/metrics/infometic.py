@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -106,7 +106,6 @@ class InfoMetIC(BackboneScorer):
     they are None, and a word is correct and a region mentioned if its score is above beta.
 
     Args:
-        embedder: Embedder of images, regions and texts; holds the backbone.
         prefix: Text before each candidate, but not before its pieces; None takes what the weights state,
             otherwise the backbone's own.
         weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
@@ -121,7 +120,6 @@ class InfoMetIC(BackboneScorer):
             confident one of each cluster is taken. Given boxes are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".
         seed: As in `RegionMaker`.
-        empty: As in `Scorer`.
 
     Raises:
         CapscoreError: weights for another backbone, or a setting out of range.
@@ -157,7 +155,7 @@ class InfoMetIC(BackboneScorer):
         n_regions: int = 20,
         beta: float = 0.1,
         seed: int = 0,
-        empty: Literal["raise", "score", "skip"] = "raise",
+        **common: Any,
     ):
         from ..backbones.base import as_read
         from ..infometic.mark_calibration import load_marks
@@ -175,7 +173,7 @@ class InfoMetIC(BackboneScorer):
             features = embedder.of(
                 as_read(embedder.backbone, unit=config.unit_inputs, caption_tokens=config.caption_tokens)
             )
-        super().__init__(features, prefix=prefix, empty=empty)
+        super().__init__(features, prefix=prefix, **common)
         # how the network reads captions, where it differs from the paper's
         self.reading = "" if config is None else config.reading
         self.sequence = PieceSequence() if config is None else PieceSequence.of(self.backbone, config)

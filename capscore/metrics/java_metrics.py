@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal
+from typing import IO, Any, ClassVar
 
 import numpy as np
 
@@ -190,8 +190,8 @@ class JavaScorer(ReferenceScorer):
     program: ClassVar[Any]  # `meteor` or `spice`
     program_version: ClassVar[str]
 
-    def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise") -> None:
-        super().__init__(empty=empty)
+    def __init__(self, **common: Any) -> None:
+        super().__init__(**common)
         type(self).program([], [])
 
     def language_problem(self, code: str) -> str:

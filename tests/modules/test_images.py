@@ -27,7 +27,6 @@ def data_set(paths: list[Path], *, decode: bool) -> datasets.Dataset:
 FORMS = {
     "str": lambda paths: [str(path) for path in paths],
     "bytes": lambda paths: [path.read_bytes() for path in paths],
-    "open file": lambda paths: [io.BytesIO(path.read_bytes()) for path in paths],
     # a JPEG that Pillow has opened remembers its format, and `datasets` would encode it as JPEG once more
     "PIL": lambda paths: [Image.open(path) for path in paths],
     "PIL without file": lambda paths: [Image.open(io.BytesIO(path.read_bytes())) for path in paths],
