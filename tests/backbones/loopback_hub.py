@@ -1,9 +1,7 @@
 """A Hub on this machine: the part of its HTTP interface that downloading and pushing need.
 
-Models are known as "org/name", Spaces as "spaces/org/name", and data sets as "datasets/org/name".
-
-Pushing goes the way without xet (HF_HUB_DISABLE_XET=1): repository, branch, upload modes, LFS objects, and
-one commit.
+Models are known as "org/name", Spaces as "spaces/org/name", and data sets as "datasets/org/name". A push goes
+the way without xet (HF_HUB_DISABLE_XET=1): repository, upload modes, LFS objects, and one commit.
 """
 
 from __future__ import annotations
@@ -25,8 +23,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import yaml
 from huggingface_hub import constants
 
-LFS_ABOVE = 10_000_000  # bytes; smaller ones are LFS too if they are weights
-
 
 class LoopbackHub:
     """Repositories by id; each has commits by name ("main" among them), a commit is a folder of files.
@@ -43,11 +39,9 @@ class LoopbackHub:
         self.gated: set[str] = set()
         self.broken = False  # every answer is 503
         self.refused: dict[str, int] = {}  # step of a push ("lfs", "commit", …) → status of its answer
-        self.ignored: set[str] = set()  # names that a .gitignore there has
         self.served: list[str] = []  # "org/name/file" for every file sent
         self.steps: list[str] = []  # what was written, in order: "create", "lfs", "commit", …
         self.messages: list[str] = []  # of the commits that were pushed
-        self.pages: dict[str, str] = {}  # other pages by their paths, for whoever asks
         self.url = ""
         self._objects: dict[str, bytes] = {}  # LFS objects by their sha256
         self._lock = threading.Lock()
@@ -108,15 +102,10 @@ class LoopbackHub:
         files = []
         for file in asked["files"]:
             name, path = file["path"], folder / file["path"]
-            lfs = name.endswith((".safetensors", ".parquet", ".whl")) or file["size"] > LFS_ABOVE
-            files.append(
-                {
-                    "path": name,
-                    "uploadMode": "lfs" if lfs else "regular",
-                    "shouldIgnore": name in self.ignored,
-                    "oid": _oid(path.read_bytes(), lfs) if path.is_file() else None,
-                }
-            )
+            lfs = name.endswith((".safetensors", ".parquet", ".whl"))
+            oid = _oid(path.read_bytes(), lfs) if path.is_file() else None
+            mode = "lfs" if lfs else "regular"
+            files.append({"path": name, "uploadMode": mode, "shouldIgnore": False, "oid": oid})
         return 200, {"files": files}
 
     def lfs_batch(self, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -156,11 +145,7 @@ class LoopbackHub:
                 return 400, {"error": f"{key} {value['path']}: no such object"}
         made = self.add(repo, folder, tag=revision)
         self.messages.append(header["summary"])
-        return 200, {
-            "success": True,
-            "commitOid": made,
-            "commitUrl": f"{self.url}/{repo}/commit/{made}",
-        }
+        return 200, {"success": True, "commitOid": made, "commitUrl": f"{self.url}/{repo}/commit/{made}"}
 
     def _new_folder(self, repo: str) -> Path:
         assert self.root is not None, "this Hub is only read"
@@ -238,8 +223,6 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
         def answer(self) -> None:
             if hub.broken:
                 return self.refuse(503, "")
-            if self.path in hub.pages:
-                return self.send(hub.pages[self.path].encode(), {"Content-Type": "text/html"})
             parts = self.parts()
             if parts == ["api", "whoami-v2"]:
                 user = self.user()
@@ -261,16 +244,9 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 return self.send_file(repo, commit, folder, "/".join(rest[2:]))
             files = _files(folder)
             if rest[:1] == ["tree"]:
-                return self.send_json(_tree(files, "/".join(rest[2:]), "recursive=" in self.path.lower()))
-            info = {
-                "id": repo,
-                "modelId": repo,
-                "sha": commit,
-                "siblings": [{"rfilename": name} for name in files],
-                "tags": [],
-                "lastModified": "2026-01-01T00:00:00.000Z",
-                "private": repo in hub.private,
-            }
+                return self.send_json(_listed(files))
+            info = {"id": repo, "modelId": repo, "sha": commit, "tags": [], "private": repo in hub.private}
+            info["siblings"] = [{"rfilename": name} for name in files]
             return self.send_json(info)
 
         def write(self) -> None:
@@ -295,17 +271,13 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
                 repo, rest = KINDS[parts[1]] + "/".join(parts[2:4]), parts[4:]
             if repo not in hub.repos or not self.sees(repo):
                 return self.refuse(404, "RepoNotFound")
-            if repo in hub.gated:
-                return self.refuse(403, "GatedRepo")
             name, revision = rest
             if _owner(repo) != user and name != "lfs-batch":
                 return self.refuse(403, "", "Forbidden")
             steps = {
                 "preupload": lambda: hub.preupload(repo, revision, json.loads(body)),
                 "lfs-batch": lambda: hub.lfs_batch(json.loads(body)),
-                "commit": lambda: hub.commit(
-                    repo, revision, [json.loads(line) for line in body.splitlines()]
-                ),
+                "commit": lambda: hub.commit(repo, revision, list(map(json.loads, body.splitlines()))),
             }
             return self.step(name, steps[name])
 
@@ -327,20 +299,16 @@ def _handler(hub: LoopbackHub) -> type[BaseHTTPRequestHandler]:
             commit = hub.commit_of(repo, revision)
             if commit is None:
                 return self.refuse(404, "RevisionNotFound")
-            # as a form, or as JSON
-            text = body.decode()
+            text = body.decode()  # a form, or JSON
             asked = json.loads(text)["paths"] if text.startswith("{") else parse_qs(text)["paths"]
-            every = _tree(_files(hub.repos[repo][commit]), "", True)
-            return self.send_json([one for one in every if one["path"] in asked])
+            every = _listed(_files(hub.repos[repo][commit]))
+            return self.send_json([file for file in every if file["path"] in asked])
 
         def validate(self, asked: dict[str, str]) -> None:
             found = re.match(r"---\n(.*?)\n---\n", asked["content"], re.DOTALL)
             data = yaml.safe_load(found[1]) if found else {}
-            problems = (
-                [] if data.get("license") in LICENSES else [{"message": '"license" must be one of them'}]
-            )
-            if asked["repoType"] == "space" and not data.get("sdk"):
-                problems.append({"message": '"sdk" is required'})
+            fits = data.get("license") in LICENSES
+            problems = [] if fits else [{"message": '"license" must be one of them'}]
             self.send_json({"errors": problems, "warnings": []}, 400 if problems else 200)
 
         def parts(self) -> list[str]:
@@ -404,19 +372,12 @@ def _owner(repo: str) -> str:
     return repo.split("/")[-2]
 
 
-def _tree(files: dict[str, Path], folder: str, recursive: bool) -> list[dict[str, Any]]:
-    """Files below a folder, and the folders among them, as the Hub lists them."""
-    inside = {name: path for name, path in files.items() if not folder or name.startswith(f"{folder}/")}
-    folders = {
-        "/".join(name.split("/")[:depth]) for name in inside for depth in range(1, name.count("/") + 1)
-    } - {folder}
-    depth = folder.count("/") + 1 if folder else 0
-    listed = [{"type": "directory", "path": name, "size": 0, "oid": "0" * 40} for name in sorted(folders)]
-    listed += [
+def _listed(files: dict[str, Path]) -> list[dict[str, Any]]:
+    """Files as the Hub lists them."""
+    return [
         {"type": "file", "path": name, "size": path.stat().st_size, "oid": _etag(path)}
-        for name, path in inside.items()
+        for name, path in files.items()
     ]
-    return [one for one in listed if recursive or one["path"].count("/") == depth]
 
 
 def _files(folder: Path) -> dict[str, Path]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from capscore.backbones.embedded.backbone import load_efficientnet
 from capscore.backbones.embedded.image_tower import (
@@ -74,23 +72,17 @@ def aligned(maps: torch.Tensor, boxes: torch.Tensor, **options) -> torch.Tensor:
     return (weights @ cells).transpose(2, 3).unflatten(-1, (grid, grid)).flatten(0, 1)
 
 
-edges = st.tuples(st.floats(0, 0.999), st.floats(0.0005, 1)).map(
-    lambda pair: (pair[0], min(1.0, pair[0] + pair[1]))
+@pytest.mark.parametrize(
+    ("size", "grid", "samples"), [((8, 8), 7, 2), ((5, 9), 3, 1), ((1, 1), 7, 3), ((2, 7), 1, 2)]
 )
-
-
-@settings(max_examples=20)
-@given(
-    boxes=st.lists(st.tuples(edges, edges), min_size=1, max_size=6),
-    size=st.sampled_from([(8, 8), (5, 9), (1, 1), (2, 7)]),
-    grid=st.sampled_from([7, 3, 1]),
-    samples=st.sampled_from([2, 1, 3]),
-)
-def test_roi_align_and_its_gradient_are_torchvisions(boxes, size, grid, samples):
+def test_roi_align_and_its_gradient_are_torchvisions(size, grid, samples):
     from torchvision.ops import roi_align
 
-    height, width = size
-    shares = torch.tensor([[x[0], y[0], x[1], y[1]] for x, y in boxes]).double().repeat(2, 1, 1)
+    (height, width), random = size, np.random.default_rng(0)
+    corners = np.sort(random.uniform(0, 1, (6, 2, 2)), axis=1).reshape(6, 4)
+    shares = (
+        torch.tensor([*corners, [0.0, 0.0, 1.0, 1.0], [0.999, 0.2, 1.0, 0.2005]]).double().repeat(2, 1, 1)
+    )
     scaled = [own * torch.tensor([width, height, width, height]) for own in shares]
     weights = align_weights(shares, height, width, grid=grid, samples=samples)
     np.testing.assert_allclose(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=1e-6)
@@ -164,16 +156,6 @@ def test_regions_do_not_depend_on_the_others():
     assert eye.embed_regions(maps, [[], [], []]).shape == (0, 512)
 
 
-def test_everything_learns():
-    eye = random_eye()
-    maps = eye.feature_map(torch.rand(2, 3, eye.config.side, eye.config.side, generator=generator(8)))
-    texts = eye.text(torch.randn(3, 512, generator=generator(9)))
-    rows = torch.cat([eye.embed(maps), eye.embed_regions(maps, [WHOLE, [[0.1, 0.1, 0.5, 0.5]]])])
-    (rows @ texts.T).square().sum().backward()
-    for name, parameter in eye.named_parameters():
-        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
-
-
 def test_the_place_of_a_text_by_hand():
     place = TextPlace(2)
     place.centre.copy_(torch.tensor([1.0, 0.0]))
@@ -194,7 +176,6 @@ def test_the_place_of_a_text_by_hand():
         {"side": 0},
         {"features": True},
         {"dim": 10**9},
-        {"grid": 2.5},
         {"stages": ()},
         {"stages": ((1, 3, 1, 1),)},
         {"stages": ((4000, 3, 1, 1, 8),)},

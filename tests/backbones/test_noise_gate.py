@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from capscore import CapscoreError
 from capscore.backbones.embedded.noise_gate import (
     FOUND,
     LONGEST,
     REACH,
-    SHORTEST,
     GatedSentenceEncoder,
     repeats,
     sentence_cuts,
@@ -73,17 +70,8 @@ def test_full_width_signs_need_no_blank_and_words_are_never_cut():
     assert sentence_cuts(pieces) == [8, 15, 23, 30, 38, 45, 53, 60]
     pieces = ["▁dog", "s"] * 150
     cuts = sentence_cuts(pieces)
-    assert cuts[-1] == 300 and len(cuts) == 4
+    assert cuts[-1] == 300 and len(cuts) == 4 and max(np.diff([0, *cuts])) <= LONGEST + 8
     assert all(pieces[cut].startswith("▁") for cut in cuts[:-1])
-
-
-@settings(max_examples=20)
-@given(st.lists(st.sampled_from(["▁a", "▁Dog", "s", ".", "。", "?", "”", "▁"]), max_size=400))
-def test_parts_make_up_the_text_and_none_is_too_long(pieces):
-    cuts = sentence_cuts(pieces)
-    assert cuts[-1] == len(pieces) and cuts == sorted(set(cuts))
-    assert all(b - a <= LONGEST + 8 for a, b in zip([0, *cuts], cuts, strict=False))
-    assert len(pieces) >= SHORTEST or cuts == [len(pieces)]
 
 
 # Verdicts
@@ -174,7 +162,6 @@ def test_the_encoder_keeps_its_weights_and_only_the_gate_is_new(gated, plain):
         {"width": 15, "layers": 1, "heads": 2},
         {"width": 16, "layers": 1, "heads": 2, "depth": 3},
         {"width": "wide", "layers": 1, "heads": 2},
-        {"width": 0, "layers": 1, "heads": 2},
         {"width": 16, "layers": 1, "heads": 0},
         {"width": 10**6, "layers": 1, "heads": 2},
     ],

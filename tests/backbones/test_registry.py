@@ -19,25 +19,6 @@ from capscore.text.languages import language_code
 
 ENTRIES = list(registry().values())
 OF_OPEN_CLIP = [entry for entry in ENTRIES if entry.kind == "open_clip"]
-# name in the registry → the architecture of open_clip with the same towers
-SAME_TOWERS = {
-    "google/siglip-base-patch16-256-multilingual": "ViT-B-16-SigLIP-i18n-256",
-    "google/siglip-so400m-patch16-256-i18n": "ViT-SO400M-16-SigLIP-i18n-256",
-    "google/siglip2-base-patch32-256": "ViT-B-32-SigLIP2-256",
-    "google/siglip2-base-patch16-224": "ViT-B-16-SigLIP2",
-    "google/siglip2-base-patch16-256": "ViT-B-16-SigLIP2-256",
-    "google/siglip2-base-patch16-384": "ViT-B-16-SigLIP2-384",
-    "google/siglip2-large-patch16-256": "ViT-L-16-SigLIP2-256",
-    "google/siglip2-large-patch16-384": "ViT-L-16-SigLIP2-384",
-    "google/siglip2-so400m-patch14-224": "ViT-SO400M-14-SigLIP2",
-    "google/siglip2-so400m-patch14-384": "ViT-SO400M-14-SigLIP2-378",
-    "google/siglip2-so400m-patch16-256": "ViT-SO400M-16-SigLIP2-256",
-    "google/siglip2-so400m-patch16-384": "ViT-SO400M-16-SigLIP2-384",
-    "google/siglip2-giant-opt-patch16-256": "ViT-gopt-16-SigLIP2-256",
-    "google/siglip2-giant-opt-patch16-384": "ViT-gopt-16-SigLIP2-384",
-    "facebook/metaclip-2-worldwide-huge-quickgelu": "ViT-H-14-worldwide-quickgelu",
-    "facebook/metaclip-2-worldwide-huge-378": "ViT-H-14-worldwide-378",
-}
 # text → image, image → text, as the sources print them
 RETRIEVAL = {
     "google/siglip-so400m-patch16-256-i18n": (50.0, 62.8),
@@ -104,16 +85,6 @@ def test_open_clip_has_every_pair_and_agrees_on_length_and_activation():
         assert (config["embed_dim"], config.get("quick_gelu", False)) == (entry.dim, trained), entry.name
 
 
-def test_every_siglip_and_metaclip_has_an_architecture_that_open_clip_knows():
-    makers = ("google/siglip", "facebook/metaclip-2-worldwide-huge")
-    assert set(SAME_TOWERS) == {name for name in registry() if name.startswith(makers)}
-    for name, architecture in SAME_TOWERS.items():
-        config, entry = open_clip.get_model_config(architecture), registry()[name]
-        assert (entry.dim, entry.context) == (config["embed_dim"], config["text_cfg"]["context_length"])
-        clean = config["text_cfg"].get("tokenizer_kwargs", {}).get("clean")
-        assert entry.text_case == ("lower" if clean == "canonicalize" else "kept")
-
-
 @pytest.mark.parametrize(
     ("name", "architecture"),
     [
@@ -135,7 +106,11 @@ def test_sizes_are_those_of_the_architectures(name, architecture, tmp_path):
     custom = config.pop("custom_text", False) or "hf_model_name" in text
     with torch.device("meta"):  # nothing is made
         model = (CustomTextCLIP if custom else CLIP)(**config)
-    assert registry()[name].parameters == sum(parameter.numel() for parameter in model.parameters())
+    entry = registry()[name]
+    assert entry.parameters == sum(parameter.numel() for parameter in model.parameters())
+    assert (entry.dim, entry.context) == (config["embed_dim"], text.get("context_length", 77))
+    lowers = text.get("tokenizer_kwargs", {}).get("clean") == "canonicalize"
+    assert entry.text_case == ("lower" if lowers else "kept")
 
 
 def test_published_agreement_word_for_word_and_by_its_sums():
@@ -164,5 +139,3 @@ def test_published_retrieval_word_for_word_and_by_its_sums():
 def test_languages_as_the_makers_state_them():
     assert registry()["BAAI/AltCLIP-m9"].languages == ("ar", "en", "es", "fr", "it", "ja", "ko", "ru", "zh")
     assert len(registry()["BAAI/AltCLIP-m18"].languages) == 18
-    assert {"th", "hi", "uk", "vi"} <= set(registry()["BAAI/AltCLIP-m18"].languages)
-    assert registry()["BAAI/AltCLIP"].languages == ("en", "zh")

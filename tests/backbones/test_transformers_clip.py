@@ -73,14 +73,6 @@ def test_embeddings_are_the_models_own_through_its_processor(kind, checkpoints, 
     )
 
 
-@pytest.mark.skipif(not HAS_SIGLIP_2_TOKENIZER, reason="needs transformers 5")
-def test_siglip_2_with_its_own_tokenizer_is_the_same(backbones, tmp_path):
-    backbone = load(tiny.write_siglip_2(tmp_path / "m", "Siglip2Tokenizer"))
-    np.testing.assert_allclose(
-        backbone.encode_texts(tiny.TEXTS), backbones("siglip 2").encode_texts(tiny.TEXTS), atol=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     ("kind", "lowers"),
     [("siglip 2", True), ("siglip 2 naflex", True), ("metaclip 2", False), ("altclip", False)],
@@ -102,22 +94,12 @@ def test_an_end_token_that_the_tokenizer_does_not_write_is_refused(kind, wrong, 
 
 
 @pytest.mark.skipif(not hasattr(transformers, "CLIPImageProcessorPil"), reason="needs transformers 5")
-def test_the_sort_of_image_processor_is_not_left_to_the_version(clip, backbones, monkeypatch):
-    asked = []
-    load_processor = transformers.AutoImageProcessor.from_pretrained
-    monkeypatch.setattr(
-        transformers.AutoImageProcessor,
-        "from_pretrained",
-        lambda folder, **arguments: asked.append(arguments) or load_processor(folder, **arguments),
-    )
+def test_the_sort_of_image_processor_is_part_of_the_fingerprint(clip, backbones):
     tower = load(clip)
-    assert asked == [{"local_files_only": True, "trust_remote_code": False, **TORCHVISION}]
-    tower._image_processor = load_processor(clip, backend="pil")
-    for photo in tiny.random_photos():
-        # The two may round differently: a step of 255 is 0.015 after normalisation.
-        torch.testing.assert_close(
-            tower.preprocess(photo), backbones("clip").preprocess(photo), atol=0.031, rtol=0
-        )
+    tower._image_processor = transformers.AutoImageProcessor.from_pretrained(clip, backend="pil")
+    # The two may round differently: a step of 255 is 0.015 after normalisation.
+    rows = (each.preprocess(tiny.random_photos()[1]) for each in (tower, backbones("clip")))
+    torch.testing.assert_close(*rows, atol=0.031, rtol=0)
     assert tower.remade().fingerprint != backbones("clip").fingerprint
 
 
@@ -155,10 +137,6 @@ def test_pickles_shards_and_old_buffers_are_the_same_model(clip, backbones):
     weights.unlink()
     torch.save(state, clip / "pytorch_model.bin")
     assert load(clip).fingerprint == same
-    content = (clip / "pytorch_model.bin").read_bytes()
-    (clip / "pytorch_model.bin").write_bytes(content[:1000])
-    with pytest.raises(BackboneUnavailable):
-        load(clip)
     (clip / "pytorch_model.bin").unlink()
     halves = {"model-1.safetensors": [*state][:9], "model-2.safetensors": [*state][9:]}
     for file, names in halves.items():
@@ -171,16 +149,6 @@ def test_pickles_shards_and_old_buffers_are_the_same_model(clip, backbones):
         load(clip)
 
 
-@pytest.mark.parametrize(
-    ("keys", "value"),
-    [(("model_type",), "blip"), (("text_config", "hidden_size"), "wide"), (("model_type",), 3)],
-)
-def test_another_type_of_model_or_size_is_refused(clip, keys, value):
-    edit_json(clip / "config.json", *keys, value=value)
-    with pytest.raises(CapscoreError):
-        load(clip)
-
-
 def test_files_outside_the_folder_that_it_names_are_not_opened(clip, tmp_path):
     shutil.copy(clip / "tokenizer.json", tmp_path / "secret.json")
     for field in ("vocab_file", "merges_file", "tokenizer_file"):
@@ -190,8 +158,10 @@ def test_files_outside_the_folder_that_it_names_are_not_opened(clip, tmp_path):
         load(clip)
 
 
-def test_a_folder_is_recognised_by_its_config(tmp_path):
-    assert folder_kind(tmp_path) == ""
+def test_a_folder_is_recognised_by_its_config(clip, tmp_path):
     for content, kind in (({"modelBase": "a", "numDims": 2}, "multilingual_clip"), ({"dim": 2}, "")):
         (tmp_path / "config.json").write_text(json.dumps(content))
         assert folder_kind(tmp_path) == kind
+    edit_json(clip / "config.json", "model_type", value="blip")
+    with pytest.raises(CapscoreError, match="model of type 'blip'"):
+        load(clip)
