@@ -127,16 +127,16 @@ def test_what_names_a_thing(name, text, expected):
 
 def write_coco(folder):
     """A dog and a car, a cup that is too small, and a cat, of which the captions name the dog and the cat."""
-    (folder / "annotations").mkdir(parents=True)
     boxes = [([0, 0, 50, 50], 1), ([60, 60, 40, 40], 2), ([5, 5, 4, 4], 3), ([60, 0, 30, 30], 4)]
-    content = {
+    instances = {
         "categories": [{"id": n, "name": name} for n, name in enumerate("dog car cup cat".split(), 1)],
         "images": [{"id": 7, "file_name": "7.jpg"}],
         "annotations": [{"image_id": 7, "category_id": c, "bbox": box} for box, c in boxes],
     }
-    captions = [{"image_id": 7, "caption": text} for text in ("A dog.", "A dog and a cat.")]
-    for name, written in (("instances_x", content), ("captions_x", {"annotations": captions})):
-        (folder / "annotations" / f"{name}.json").write_text(json.dumps(written))
+    captions = {"annotations": [{"image_id": 7, "caption": t} for t in ("A dog.", "A dog and a cat.")]}
+    (folder / "annotations").mkdir(parents=True)
+    (folder / "annotations" / "instances_x.json").write_text(json.dumps(instances))
+    (folder / "annotations" / "captions_x.json").write_text(json.dumps(captions))
     (folder / "7.jpg").touch()
 
 

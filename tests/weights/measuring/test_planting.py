@@ -43,15 +43,10 @@ def test_no_form_of_a_table_belongs_to_two_concepts(language):
     [
         # an after "a" or "an" stays right; elephant does not come after "a"
         ("An elephant sleeps .", "en", "same_kind", set()),
-        ("A man sleeps .", "en", "same_kind", {"woman", "boy", "girl", "baby", "child"}),
-        ("Some sand .", "en", "same_kind", {"snow", "grass", "water", "mud", "ice"}),
         # masculine, and the same in the nominative and the accusative: neither Affe nor Elefant
         ("Ein Hund schläft.", "de", "same_kind", {"Vogel", "Fisch", "Tiger", "Esel"}),
         ("Er sieht Affen.", "de", "same_kind", {"Elefanten", "Bären"}),  # one or many
-        ("Er sieht einen Affen.", "de", "same_kind",
-         {"Hund", "Vogel", "Elefanten", "Bären", "Tiger", "Esel", "Fisch"}),
         ("Ein Junge schläft.", "de", "same_kind", {"Mann"}),
-        ("Zwei Jungen schlafen.", "de", "blatant", {"Lastwagen", "Krankenwagen", "Kuchen", "Traktoren"}),
         ("Er sitzt bei zwei Hunden.", "de", "same_kind",
          {"Vögeln", "Elefanten", "Affen", "Bären", "Tigern", "Eseln", "Fischen"}),
         # before a vowel only vowels: l'
@@ -59,24 +54,18 @@ def test_no_form_of_a_table_belongs_to_two_concepts(language):
         ("Une vache dort.", "fr", "same_kind", {"chèvre", "girafe"}),
         ("en train de dormir", "fr", "blatant", set()),
         # gender
-        ("Una vaca duerme.", "es", "same_kind", {"oveja", "cabra", "jirafa"}),
         ("Toro o cabra", "es", "same_kind", {"jirafa"}),  # or "u oveja"
         # the measure word
-        ("一匹马在睡觉。", "zh", "same_kind", set()),
         ("一条狗在睡觉。", "zh", "same_kind", {"鱼"}),
         ("这是热狗。", "zh", "same_kind", set()),
         # colours
         ("Ein schwarzer Hund.", "de", "colour", {"roter", "blauer", "grüner", "gelber", "weißer", "brauner"}),
-        ("Una camisa roja.", "es", "colour",
-         {"blanca", "negra", "amarilla", "azul", "verde", "gris", "morada"}),
         ("Camisas azuis.", "pt", "colour", {"verdes", "marrons"}),
         # verbs
         ("A man sleeps on sand", "en", "verb",
          {"runs", "jumps", "walks", "swims", "dances", "sings", "climbs", "plays", "sits", "stands",
           "kneels"}),
         ("A man climbs into it", "en", "verb", {"jumps", "swims", "dances", "runs"}),
-        ("Ein Kind liest ein Blatt.", "de", "verb",
-         {"hält", "schiebt", "zieht", "wirft", "fängt", "wäscht", "malt", "isst"}),
         ("Elle veut danser.", "fr", "verb",
          {"courir", "sauter", "marcher", "nager", "grimper"}),
         ("女孩坐在地上。", "zh", "verb", {"走在", "睡在", "站在"}),
@@ -90,15 +79,12 @@ def test_what_is_planted_agrees(caption, language, kind, expected):
     assert outcomes(caption, language, kind) == expected
 
 
-def test_one_planted_word_in_full():
+def test_one_planted_word_in_full_and_none_without_a_word_of_the_lexicon():
     photo = {"en": ["Two dogs run ."], "fr": ["Cinq chiens"]}
     found = plant(photo, "en", "number", random.Random(0))
     assert found == Planted("Seven dogs run .", "Two dogs run .", 0, 5, "7")
-
-
-@pytest.mark.parametrize("captions", [{"en": ["Something quite remarkable ."]}, {"de": ["Ein Hund."]}])
-def test_without_a_word_of_the_lexicon_nothing_is_planted(captions):
-    assert all(plant(captions, "en", kind, random.Random(0)) is None for kind in KINDS)
+    for captions in ({"en": ["Something quite remarkable ."]}, {"de": ["Ein Hund."]}):
+        assert all(plant(captions, "en", kind, random.Random(0)) is None for kind in KINDS)
 
 
 # what each is said to show is written by hand, not read from the tables
@@ -150,15 +136,6 @@ CAPTIONS = {
 }
 
 
-@settings(max_examples=20)
-@given(st.permutations(CAPTIONS["en"]), st.sampled_from(KINDS), st.integers(0, 500))
-def test_the_order_of_captions_does_not_matter(captions, kind, seed):
-    first = plant(CAPTIONS, "en", kind, random.Random(seed))
-    assert first == plant({"de": CAPTIONS["de"], "en": captions * 2}, "en", kind, random.Random(seed))
-    before, after = first.caption[: first.start], first.caption[first.end :]
-    assert first.original.startswith(before) and first.original.endswith(after)
-
-
 def test_a_photo_has_its_errors_whatever_other_photos_there_are():
     photos = {f"{number}.jpg": CAPTIONS for number in range(12)}
     every, alone, others = (
@@ -166,6 +143,11 @@ def test_a_photo_has_its_errors_whatever_other_photos_there_are():
         for given, seed in ((photos, 3), ({"4.jpg": CAPTIONS}, 3), (photos, 4))
     )
     assert alone == [case for case in every if case.row.photo == "4.jpg"] and others != every
+    mixed = {language: own[::-1] * 2 for language, own in reversed(CAPTIONS.items())}
+    assert language_cases({"4.jpg": mixed}, "en", 12, 3) == language_cases({"4.jpg": CAPTIONS}, "en", 12, 3)
+    for case in alone:
+        before, after = case.row.caption[: case.start], case.row.caption[case.end :]
+        assert case.original.startswith(before) and case.original.endswith(after)
 
 
 @pytest.mark.parametrize(
