@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import xxhash
 
-from ..errors import CapscoreError, InputError, MissingExtraError
+from ..errors import CapscoreError, CapscoreWarning, InputError, MissingExtraError, warn
 from ..metrics import load
 
 try:
@@ -75,7 +75,15 @@ class CaptionMetric(Metric):
         language: str | Sequence[str] | None = None,
         ids: Sequence[int | str] | None = None,
     ) -> None:
-        """Score n rows; arguments as in `Scorer.score`. `ids` names rows, so that none counts twice."""
+        """Score n rows.
+
+        Args:
+            predictions, images, references, language: As in `Scorer.score`. Images and captions may also come
+                in the order of torchmetrics' own `CLIPScore`: images first.
+            ids: Names of the rows, so that none counts twice.
+        """
+        if _are_texts(images) and not _are_texts(predictions):
+            predictions, images = images, predictions
         if ids is not None and len(ids) != len(predictions):
             raise InputError(f"there are {len(ids)} ids for {len(predictions)} captions", field="ids")
         found = self.scorer.score(list(predictions), images, references, language or self.language)
@@ -92,8 +100,14 @@ class CaptionMetric(Metric):
         super().sync(*arguments, **options)
 
     def compute(self) -> torch.Tensor:
-        """Mean of the scores, float64; NaN if there is none."""
-        return self._counted().mean()
+        """Mean of the scores, float64; NaN, with a warning, if there is none."""
+        counted = self._counted()
+        if not len(counted):
+            warn(CapscoreWarning("no row was scored, so the mean is NaN"))
+        return counted.mean()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.scorer.metric!r}, language={self.language!r})"
 
     @property
     def n_rows(self) -> torch.Tensor:
@@ -113,6 +127,10 @@ class CaptionMetric(Metric):
                 first.append(index)
                 seen.add(item)
         return scores[torch.tensor(first, dtype=torch.int64, device=scores.device)]
+
+
+def _are_texts(rows: Any) -> bool:
+    return isinstance(rows, (list, tuple)) and bool(rows) and all(isinstance(row, str) for row in rows)
 
 
 def _number(one: int | str) -> int:

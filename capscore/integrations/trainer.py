@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import distributed
 from transformers import TrainerCallback
 
 from ..errors import InputError
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 class CaptionCallback(TrainerCallback):
     """Logs the mean score of the model's captions, and keeps a table of the worst.
 
-    The means are logged as `eval_<metric>`; the worst captions of each evaluation, with their scores, are in
-    `<output_dir>/captions/step-<step>.jsonl`. Photos are embedded once, whatever the number of evaluations.
+    The means are logged as `eval_<metric>`, a name that `metric_for_best_model` takes. The worst captions of
+    each evaluation, with their scores, are in `<output_dir>/captions/step-<step>.jsonl`. Photos are embedded
+    once, whatever the number of evaluations.
 
     Args:
         caption: Function from the model to its captions, one per photo.
@@ -64,10 +66,17 @@ class CaptionCallback(TrainerCallback):
         state: TrainerState,
         control: TrainerControl,
         model: Any = None,
+        metrics: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        if not state.is_world_process_zero:
-            return
+        means = [self._measure(args, state, model) if state.is_world_process_zero else {}]
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.broadcast_object_list(means)
+        if metrics is not None:
+            metrics.update(means[0])  # `metric_for_best_model` is looked up here, in every process
+
+    def _measure(self, args: TrainingArguments, state: TrainerState, model: Any) -> dict[str, float]:
+        """Score the model's captions, log the means and write the table."""
         captions = list(self.caption(model))
         if len(captions) != len(self.images):
             raise InputError(f"the model has {len(captions)} captions for {len(self.images)} photos")
@@ -92,3 +101,4 @@ class CaptionCallback(TrainerCallback):
         path = Path(args.output_dir or ".") / "captions" / f"step-{state.global_step:06d}.jsonl"
         lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
         write_text(path, lines, "table of captions")
+        return means

@@ -13,8 +13,10 @@ import pytest
 import torch
 
 import capscore
-from capscore.errors import InputError
+from capscore.errors import CapscoreWarning, InputError
 from capscore.integrations.torchmetrics import CaptionMetric
+
+from ..toy import BLUE, RED, ColourBackbone
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ["a dog runs", "a cat sleeps on a sofa", "two people", "the sea", "a red bus"]
@@ -39,7 +41,9 @@ def test_forward_gives_the_batch_and_scores_it_once(metric, expected, monkeypatc
     metric(CAPTIONS[2:], references=REFERENCES[2:])
     assert float(metric.compute()) == pytest.approx(expected.mean(), abs=1e-9) and int(metric.n_rows) == 5
     metric.reset()
-    assert torch.isnan(metric.compute()) and int(metric.n_rows) == 0
+    with pytest.warns(CapscoreWarning, match="no row was scored"):
+        assert torch.isnan(metric.compute()) and int(metric.n_rows) == 0
+    assert repr(metric) == "CaptionMetric('rouge_l', language='en')"
 
 
 def test_a_row_with_an_id_counts_once(metric, expected):
@@ -50,6 +54,13 @@ def test_a_row_with_an_id_counts_once(metric, expected):
     assert int(metric.n_rows) == 6
     with pytest.raises(InputError, match="there are 1 ids for 2 captions"):
         metric.update(CAPTIONS[:2], references=REFERENCES[:2], ids=[1])
+
+
+def test_images_may_come_first_as_in_torchmetrics():
+    metrics = [CaptionMetric("mcs", backbone=ColourBackbone(), cache=False, language="en") for _ in range(2)]
+    metrics[0].update(["red", "red blue"], [RED, BLUE])
+    metrics[1].update([RED, BLUE], ["red", "red blue"])
+    assert float(metrics[0].compute()) == float(metrics[1].compute()) > 1
 
 
 PROCESS = """

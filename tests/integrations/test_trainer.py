@@ -68,6 +68,17 @@ def test_means_are_logged_and_the_worst_captions_written(trainer, tmp_path):
     ]
 
 
+def test_a_mean_chooses_the_best_checkpoint(trainer):
+    trainer.args.metric_for_best_model, trainer.args.greater_is_better = "eval_mcs", True
+    captions = iter([CAPTIONS, ["green"] * 3])
+    CaptionCallback(lambda model: next(captions), PHOTOS, ["mcs"], language="en", **OPTIONS).attach(trainer)
+    assert trainer.evaluate()["eval_mcs"] == pytest.approx((2.5 + 2.5 / 2**0.5) / 3, abs=1e-6)
+    trainer.args.save_strategy = "best"
+    trainer.args.max_steps = 2
+    trainer.train()
+    assert trainer.state.best_metric == 0.0
+
+
 def test_without_attach_the_means_are_in_the_history(trainer):
     references = [[text] for text in CAPTIONS]
     trainer.add_callback(CaptionCallback(lambda model: CAPTIONS, PHOTOS, ["rouge_l"], references=references))
