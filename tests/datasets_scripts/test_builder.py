@@ -71,12 +71,6 @@ def test_a_file_may_lie_in_another_place_and_a_missing_one_is_named_with_all_pla
         load(folder, cache)
 
 
-def test_a_key_that_comes_twice(folder, cache):
-    (folder / "captions.tsv").write_text("a.jpg\tein Hund\na.jpg\tein Haus\n")
-    with pytest.raises(capscore.AnnotationError, match=r"captions\.tsv: .*\(de, test\): the key 'a\.jpg'"):
-        load(folder, cache)
-
-
 def test_rows_are_prepared_once_and_again_when_a_file_has_changed(folder, cache):
     first = load(folder, cache)
     assert load(folder, cache).cache_files == first.cache_files

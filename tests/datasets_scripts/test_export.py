@@ -24,9 +24,12 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_without_names_it_exports_what_is_there(folder, tmp_path):
+def test_without_names_it_exports_what_is_there(folder, tmp_path, monkeypatch):
     (folder / "CrowdFlowerAnnotations.txt").unlink()
-    assert names(export(tmp_path / "out", data_dir=folder)) == ["README.md", "expert"]
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert names(export("~/out", data_dir="~/flickr8k_human")) == ["README.md", "expert"]
+    with pytest.raises(capscore.InputError, match="nowhere is not a folder"):
+        export("~/other", "expert", data_dir=folder / "nowhere")
     with pytest.raises(capscore.MissingAnnotations, match=r"CrowdFlowerAnnotations\.txt"):
         export(tmp_path / "other", "crowdflower", data_dir=folder)
     assert names(tmp_path) == ["flickr8k_human", "out"]
@@ -88,13 +91,6 @@ def test_what_was_not_written_by_an_export_is_left_alone(folder, tmp_path, monke
     with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
         export(empty, "expert", data_dir=folder, force=True)
     assert (inner / "ExpertAnnotations.txt").is_file()
-
-
-def test_a_home_folder_by_its_sign(folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert export("~/out", "expert", data_dir="~/flickr8k_human") == tmp_path / "out"
-    with pytest.raises(capscore.InputError, match="nowhere is not a folder"):
-        export("~/other", "expert", data_dir=folder / "nowhere")
 
 
 def test_missing_photos_or_a_full_disk_leave_nothing(folder, tmp_path, monkeypatch):

@@ -24,6 +24,8 @@ from ..protocols.results import counted
 from ..run import read_benchmark
 
 STAND_IN = "stand_in"
+# columns of a set, in the order of `_Row`
+_COLUMNS = ("captions", "image_ids", "images", "stand_ins", "objects")
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,11 @@ class CaptionSet:
     def take(self, rows: Iterable[int], *notes: str) -> CaptionSet:
         """Some of the captions, with further notes."""
         chosen = list(rows)
-        columns: dict[str, Any] = {
-            name: None if column is None else [column[row] for row in chosen]
-            for name in ("captions", "image_ids", "images", "stand_ins", "objects")
-            for column in [getattr(self, name)]
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        taken: dict[str, Any] = {
+            name: column and [column[row] for row in chosen] for name, column in columns.items()
         }
-        return replace(self, **columns, notes=(*self.notes, *notes))
+        return replace(self, **taken, notes=(*self.notes, *notes))
 
     def sample(self, n: int, seed: int) -> CaptionSet:
         """At most n captions, drawn at random, in their order.
@@ -97,12 +98,14 @@ class CaptionSet:
 class _Row(NamedTuple):
     """A caption; `image` is None where texts stand for photos, `stand_in` is "" elsewhere."""
 
-    language: str
     caption: str
     image_id: str
     image: Any
     stand_in: str
     objects: list[Any]
+
+
+_ByLanguage = dict[str, list[_Row]]
 
 
 def benchmark_captions(
@@ -146,25 +149,18 @@ def benchmark_captions(
         english = _first_captions(rows, texts)
     elif stand_in:
         english = _english_captions(slug, data_dir, run.split)
-    # benchmarks of ratings repeat a photo's references
-    found: dict[tuple[str, str, str], _Row] = {}
+    found: _ByLanguage = {}
+    seen = set()  # benchmarks of ratings repeat a photo's references
     for row, captions in zip(rows, texts, strict=True):
         code, photo = language_code(row["language"]), row["image_id"]
         for caption in captions:
-            objects = list(row.get("critical_objects", ()))
-            item = _Row(code, caption, photo, row["image"], english.get(photo, ""), objects)
-            found.setdefault((code, photo, caption), item)
-    about = CaptionSet(
-        slug,
-        run.config,
-        run.split,
-        *("", [], [], []),
-        stand_ins=[] if stand_in else None,
-        objects=[] if "critical_objects" in rows[0] else None,
-        files=run.files,
-        notes=run.notes,
-    )
-    return _by_language(found.values(), about, partial)
+            if (code, photo, caption) not in seen:
+                seen.add((code, photo, caption))
+                objects = list(row.get("critical_objects", ()))
+                item = _Row(caption, photo, row["image"], english.get(photo, ""), objects)
+                found.setdefault(code, []).append(item)
+    about = CaptionSet(slug, run.config, run.split, "", [], [], [], files=run.files, notes=run.notes)
+    return _sets(found, about, stand_in, "critical_objects" in rows[0], partial)
 
 
 def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -244,19 +240,13 @@ def file_captions(
         "objects": objects,
     }
     folder = None if stand_in else ImageFolder(Path(image_dir or source.path.parent), option="image_dir")
-    rows = [
-        row
-        for chunk in source.chunks(CHUNK_ROWS)
-        for row in _file_rows(source, chunk, columns, folder, partial)
-    ]
-    about = CaptionSet(
-        source.path.name,
-        *("", "", "", [], [], []),
-        stand_ins=[] if stand_in else None,
-        objects=None if objects is None else [],
-        files={source.path.name: AnnotationSource(source.path).sha256()} if source.path.is_file() else {},
-    )
-    return _by_language(rows, about, partial)
+    found: _ByLanguage = {}
+    for chunk in source.chunks(CHUNK_ROWS):
+        for code, row in _file_rows(source, chunk, columns, folder, partial):
+            found.setdefault(code, []).append(row)
+    files = {source.path.name: AnnotationSource(source.path).sha256()} if source.path.is_file() else {}
+    about = CaptionSet(source.path.name, "", "", "", [], [], [], files=files)
+    return _sets(found, about, stand_in, objects is not None, partial)
 
 
 def _file_rows(
@@ -265,7 +255,7 @@ def _file_rows(
     columns: Mapping[str, str | None],
     folder: ImageFolder | None,
     partial: bool,
-) -> Iterator[_Row]:
+) -> Iterator[tuple[str, _Row]]:
     cells: dict[str, list[Any]] = {
         name: [None] * len(chunk) if column is None else chunk.values(column)
         for name, column in columns.items()
@@ -290,56 +280,39 @@ def _file_rows(
         text = (text or "").strip()
         name = name.get("path") if isinstance(name, Mapping) else name
         photo = str(name) if isinstance(name, (str, int)) else ""
-        yield _Row(code, caption, photo or text or f"row {chunk.start + row}", images[row], text, objects)
+        yield code, _Row(caption, photo or text or f"row {chunk.start + row}", images[row], text, objects)
 
 
-def _by_language(rows: Iterable[_Row], about: CaptionSet, partial: bool) -> list[CaptionSet]:
+def _sets(
+    found: _ByLanguage, about: CaptionSet, stand_in: bool, with_objects: bool, partial: bool
+) -> list[CaptionSet]:
     """The captions of each language that can be scored; `about` says the rest of the set."""
-    found: dict[str, list[_Row]] = {}
-    for row in rows:
-        found.setdefault(row.language, []).append(row)
     sets = []
-    for language, of_language in found.items():
-        part, notes = replace(about, language=language), list(about.notes)
-        kept = _usable(of_language, part, partial, notes)
-        if about.stand_ins is not None:
-            kept = _others_than_stand_ins(kept, notes)
-        part = replace(
-            part,
-            captions=[row.caption for row in kept],
-            image_ids=[row.image_id for row in kept],
-            images=[row.image for row in kept],
-            stand_ins=None if about.stand_ins is None else [row.stand_in for row in kept],
-            objects=None if about.objects is None else [row.objects for row in kept],
-            notes=tuple(notes),
-        )
-        sets.append(part)
+    for language, rows in found.items():
+        kept = [row for row in rows if (row.stand_in if stand_in else row.image is not None)]
+        notes, n_gone, captions = [*about.notes], len(rows) - len(kept), counted(len(rows), "caption")
+        what = "photo has no English caption" if stand_in else "photo is missing"
+        if n_gone and (not partial or not kept):
+            gone = next(row for row in rows if not (row.stand_in if stand_in else row.image is not None))
+            hint = (
+                f"`capscore data check {about.data}` lists the photos; "
+                if about.split and not stand_in
+                else ""
+            )
+            raise CapscoreError(
+                f"{about.data} ({language}): for {n_gone:,} of {captions} the {what}, such as "
+                f"{gone.image_id}: {hint}",
+                Setting("partial", True),
+                " scores the others",
+            )
+        if n_gone:
+            notes.append(f"{len(kept):,} of {captions}; for the others the {what}")
+        kept = _others_than_stand_ins(kept, notes) if stand_in else kept
+        columns: dict[str, Any] = dict(zip(_COLUMNS, map(list, zip(*kept, strict=True)), strict=True))
+        columns |= {} if stand_in else {"stand_ins": None}
+        columns |= {} if with_objects else {"objects": None}
+        sets.append(replace(about, language=language, notes=tuple(notes), **columns))
     return sets
-
-
-def _usable(rows: list[_Row], about: CaptionSet, partial: bool, notes: list[str]) -> list[_Row]:
-    """The rows with a photo, or a text for it; the others are noted, or an error."""
-    stands_in = about.stand_ins is not None
-    kept: list[_Row] = []
-    gone: list[_Row] = []
-    for row in rows:
-        (kept if (row.stand_in if stands_in else row.image is not None) else gone).append(row)
-    if not gone:
-        return rows
-    what = "photo has no English caption" if stands_in else "photo is missing"
-    captions = counted(len(rows), "caption")
-    if not partial or not kept:
-        hint = (
-            f"`capscore data check {about.data}` lists the photos; " if about.split and not stands_in else ""
-        )
-        raise CapscoreError(
-            f"{about.data} ({about.language}): for {len(gone):,} of {captions} the {what}, such as "
-            f"{gone[0].image_id}: {hint}",
-            Setting("partial", True),
-            " scores the others",
-        )
-    notes.append(f"{len(kept):,} of {captions}; for the others the {what}")
-    return kept
 
 
 def _others_than_stand_ins(rows: list[_Row], notes: list[str]) -> list[_Row]:
