@@ -63,14 +63,14 @@ def _command(recipe: str) -> str:
     return f"python -m weights.making.{recipe} --config {SETTINGS}"
 
 
-def _card(settings: Any, recipe: str, *, command: str, w: float | None = None, **others: Any) -> ModelCard:
+def _card(settings: Any, recipe: str, *, w: float | None = None, **others: Any) -> ModelCard:
     """A card with what the settings say; others: further fields of `ModelCard`."""
     known = asdict(settings) | ({} if w is None else {"w": w})
     return ModelCard(
         name=settings.name or Path(settings.out).resolve().name,
         recipe=recipe,
         license=settings.license,
-        command=command or _command(recipe),
+        command=_command(recipe),
         settings={name: value for name, value in known.items() if name not in _NOT_ON_CARD},
         **others,
     )
@@ -88,7 +88,7 @@ def _origins(files: Sequence[str], held_out: str) -> dict[str, Any]:
 
 
 def image_tower_card(
-    settings: ImageTowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, command: str, compute: str
+    settings: ImageTowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
 ) -> ModelCard:
     """The card of an image tower that these rows taught."""
     trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
@@ -96,7 +96,6 @@ def image_tower_card(
         settings,
         "image_tower",
         w=w,
-        command=command,
         base="EfficientNet-Lite2 (ImageNet) and the text encoder of embedded-free",
         languages=sorted({language for _, language in rows.counts if language in LANGUAGES}),
         data=image_tower_data(settings, rows),
@@ -132,15 +131,12 @@ def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[D
     return found
 
 
-def noise_gate_card(
-    settings: NoiseGateSettings, *, command: str, results: Sequence[Result], compute: str
-) -> ModelCard:
-    """The card of a noise gate; without a command, it has one with the run's own settings file."""
+def noise_gate_card(settings: NoiseGateSettings, *, results: Sequence[Result], compute: str) -> ModelCard:
+    """The card of a noise gate."""
     share = f"{settings.validation_share:.0%}"
     return _card(
         settings,
         "noise_gate",
-        command=command,
         base=settings.base,
         languages=sorted(settings.language_shares),
         results=results,
@@ -166,7 +162,7 @@ def validation_results(
 
 
 def mark_calibration_card(
-    settings: MarkCalibrationSettings, notes: Mapping[str, Any], *, command: str, compute: str
+    settings: MarkCalibrationSettings, notes: Mapping[str, Any], *, compute: str
 ) -> ModelCard:
     """The card of a mark calibration; notes: what `weights.making.mark_calibration` records of it."""
     results = [
@@ -189,7 +185,6 @@ def mark_calibration_card(
     return _card(
         settings,
         "mark_calibration",
-        command=command,
         base=settings.base,
         languages=sorted(language for language in notes["found"] if language != "shared"),
         results=results,

@@ -14,8 +14,6 @@ a run that was killed: whole parts are not computed again.
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,18 +31,19 @@ from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
+from training.engine.loop import RunResult
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import write_settings
 from weights.making.cards import image_tower_card
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.features import folded
-from weights.making.image_tower.fit import Fitted, fit
+from weights.making.image_tower.fit import fit
 from weights.making.image_tower.settings import ImageTowerSettings
 
 
-def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
-    """Run the recipe: read rows, compute features, train, save; `command` is for the card."""
+def train(settings: ImageTowerSettings) -> RunResult:
+    """Run the recipe: read rows, compute features, train, save."""
     out = Path(settings.out).expanduser()
     rows, held = rows_of(settings)
     say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
@@ -65,29 +64,27 @@ def train(settings: ImageTowerSettings, *, command: str = "") -> Fitted:
     tower.head.classes.load_state_dict(published.classifier.state_dict())
     tower.head.names.data.copy_(centred(load_classes())[1])
     data = prepare(settings, rows, tower, encoder)
-    fitted = fit(settings, data, out)
-    if fitted.run.finished and is_main_process():
+    result, w = fit(settings, data, out)
+    if result.finished and is_main_process():
         save_image_tower(
-            fitted.tower,
+            tower,
             out,
-            w=fitted.w,
+            w=w,
             logit_scale=settings.logit_scale,
             languages=None,  # the captions of one photo agree in every language of the encoder
-            notes={"recipe": "image_tower", "steps": fitted.run.step},
+            notes={"recipe": "image_tower", "steps": result.step},
         )
         write_settings(out, settings)
-        minutes = f"{fitted.run.seconds / 60:.0f} minutes, features not counted"
-        compute = f"{torch.device(device()).type}, {minutes}"
-        write_card(out, image_tower_card(settings, rows, held, w=fitted.w, command=command, compute=compute))
-    return fitted
+        compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes, features not counted"
+        write_card(out, image_tower_card(settings, rows, held, w=w, compute=compute))
+    return result
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(ImageTowerSettings, arguments, "Train the image side of the backbone `embedded`.")
-    fitted = train(settings, command=f"python -m weights.making.image_tower {shlex.join(arguments)}")
-    say(f"saved to {settings.out}" if fitted.run.finished else "not finished: the same command continues")
+    settings = parse(ImageTowerSettings, argv, "Train the image side of the backbone `embedded`.")
+    finished = train(settings).finished
+    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
 
 
 if __name__ == "__main__":

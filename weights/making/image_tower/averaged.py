@@ -26,7 +26,7 @@ from training.engine.model_card import read_card, write_card
 from training.engine.recipe import SETTINGS
 
 
-def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", name: str = "") -> None:
+def average_folders(folders: Sequence[Path], out: Path, *, name: str = "") -> None:
     """Read image towers, and write their mean with settings and card.
 
     Raises:
@@ -58,7 +58,7 @@ def average_folders(folders: Sequence[Path], out: Path, *, command: str = "", na
         name=name or last.name,
         settings={**last.settings, "w": w},
         languages=sorted({code for card in cards for code in card.languages}),
-        command=command or f"python -m weights.making.image_tower.averaged {given}",
+        command=f"python -m weights.making.image_tower.averaged {given}",
         # of two counts of one source, that of the last run
         data=list({source.name: source for card in cards for source in card.data}.values()),
         limitations=[
@@ -75,10 +75,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--weights", type=Path, nargs="+", required=True, help="folders of image towers")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    parser.add_argument("--command", default="", help="command that makes these weights, for the card")
     parser.add_argument("--name", default="", help="name of the model, for the card")
     options = parser.parse_args(argv)
-    average_folders(options.weights, options.out, command=options.command, name=options.name)
+    average_folders(options.weights, options.out, name=options.name)
     print(f"the mean of {len(options.weights)} image towers in {options.out}")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,17 +53,12 @@ _AT_ONCE = 64
 _SIDES = (0.35, 0.95)
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A trained image tower."""
+def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[RunResult, float]:
+    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start.
 
-    run: RunResult  # how far the run has come
-    tower: ImageTower  # with the average of its weights
-    w: float  # factor on cosines of photos and captions; the published one where the run is not finished
-
-
-def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
-    """Train the image tower of `data` in place, from the newest checkpoint in `out` or from the start."""
+    Returns how far the run has come, and w, the factor on cosines of photos and captions: the published one
+    where the run is not finished. The tower has the average of its weights.
+    """
     tower = data.tower
     frozen = nn.ModuleList([tower.trunk.stem, tower.trunk.blocks[: data.frozen_blocks], tower.text])
     frozen.requires_grad_(False)
@@ -98,9 +93,9 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> Fitted:
     average.keep()
     tower.eval()
     if not result.finished:
-        return Fitted(result, tower, PUBLISHED_W)
+        return result, PUBLISHED_W
     measured = loss.captioned[:: max(1, len(loss.captioned) // _SCALE_PHOTOS)]
-    return Fitted(result, tower, measured_w(data, half, draws, measured))
+    return result, measured_w(data, half, draws, measured)
 
 
 def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:

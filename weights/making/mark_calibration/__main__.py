@@ -13,8 +13,6 @@ checkpoints of the run. The same command continues an interrupted run.
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -58,7 +56,7 @@ _NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
 _LATER = ("reducer.", "fit.", "in_caption.", "mention.", "named_")
 
 
-def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
+def train(settings: MarkCalibrationSettings) -> RunResult:
     """Run the recipe: features, training, calibration, weights, card."""
     boxes = read_boxes(settings.boxes, [row["file"] for row in read_mark_rows(settings.rows)])
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
@@ -93,7 +91,7 @@ def train(settings: MarkCalibrationSettings, *, command: str = "") -> RunResult:
     )
     network.eval()
     if result.finished and is_main_process():
-        finish(settings, network, features, boxes, backbone, result, command)
+        finish(settings, network, features, boxes, backbone, result)
     return result
 
 
@@ -104,7 +102,6 @@ def finish(
     boxes: Mapping[int, np.ndarray],
     backbone: Backbone,
     result: RunResult,
-    command: str,
 ) -> None:
     """Calibrate a trained network, in eval mode, and write it with its card."""
     out, seed = Path(settings.out).expanduser(), settings.seed
@@ -131,7 +128,7 @@ def finish(
     save_mark_calibration(calibration, out)
     write_settings(out, settings)
     compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
-    write_card(out, mark_calibration_card(settings, notes, command=command, compute=compute))
+    write_card(out, mark_calibration_card(settings, notes, compute=compute))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 
@@ -162,10 +159,9 @@ def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> Ma
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(MarkCalibrationSettings, arguments, "Train the network of InfoMetIC's marks.")
-    result = train(settings, command=f"python -m weights.making.mark_calibration {shlex.join(arguments)}")
-    say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
+    settings = parse(MarkCalibrationSettings, argv, "Train the network of InfoMetIC's marks.")
+    finished = train(settings).finished
+    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
 
 
 if __name__ == "__main__":

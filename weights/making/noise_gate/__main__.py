@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shlex
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -48,7 +46,7 @@ _NO_IDENTITY = {"stored_dtype", "name", "license", "keep_right", "validation_tex
 _FOR_DIRECTION = 6000
 
 
-def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
+def train(settings: NoiseGateSettings) -> RunResult:
     """Run the recipe: read, train, set the curve, measure, save."""
     out = Path(settings.out).expanduser()
     if (out / tuned.WEIGHTS).is_file() and folder_kind(out) != "tuned":
@@ -91,7 +89,7 @@ def train(settings: NoiseGateSettings, *, command: str = "") -> RunResult:
     network.eval()
     if result.finished and is_main_process():
         numbers = {"n_training": len(training), "n_validation": len(validation)}
-        _finish(settings, backbone, check, result, numbers, command)
+        _finish(settings, backbone, check, result, numbers)
     return result
 
 
@@ -101,7 +99,6 @@ def _finish(
     check: NoiseGateCheck,
     result: RunResult,
     notes: dict[str, Any],
-    command: str,
 ) -> None:
     """Set the curve of a trained noise gate, measure it, and write the folder."""
     out, network = Path(settings.out).expanduser(), backbone.text_network()
@@ -123,7 +120,7 @@ def _finish(
     write_settings(out, settings)
     results = validation_results(numbers, languages, len(check.samples))
     compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
-    write_card(out, noise_gate_card(settings, command=command, results=results, compute=compute))
+    write_card(out, noise_gate_card(settings, results=results, compute=compute))
     notes |= {"step": result.step, "validation": numbers, "curve": list(curve), "languages": languages}
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
@@ -167,12 +164,9 @@ def _backbone(settings: NoiseGateSettings, name: str) -> SentenceEncoderBackbone
 
 def main(argv: Sequence[str] | None = None) -> None:
     """The command; see the top of this file."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    settings = parse(
-        NoiseGateSettings, arguments, "Train the noise gate of PR-MCS behind an embedded backbone."
-    )
-    result = train(settings, command=f"python -m weights.making.noise_gate {shlex.join(arguments)}")
-    say(f"saved to {settings.out}" if result.finished else "not finished: the same command continues")
+    settings = parse(NoiseGateSettings, argv, "Train the noise gate of PR-MCS behind an embedded backbone.")
+    finished = train(settings).finished
+    say(f"saved to {settings.out}" if finished else "not finished: the same command continues")
 
 
 if __name__ == "__main__":

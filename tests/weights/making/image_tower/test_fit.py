@@ -244,9 +244,9 @@ def retrieved(given: TrainingData) -> float:
 def test_photos_find_their_captions_afterwards(tmp_path):
     given = data()
     before, fresh = retrieved(given), copy.deepcopy(given.tower).eval()
-    fitted = fit(settings(tmp_path, epochs=20, names_weight=0.1), given, tmp_path)
-    assert fitted.run.finished and fitted.run.step == 20 * 3  # 23 photos with captions
-    assert before < 0.3 and retrieved(given) > 0.5 and not fitted.tower.training
+    run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given, tmp_path)
+    assert run.finished and run.step == 20 * 3  # 23 photos with captions
+    assert before < 0.3 and retrieved(given) > 0.5 and not given.tower.training
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     losses = [line["losses"]["loss"] for line in lines if "losses" in line]
     assert losses[-1] < 0.8 * losses[0]
@@ -269,27 +269,27 @@ def test_photos_find_their_captions_afterwards(tmp_path):
         )
     found = fitting.measured_w(given, half, draws, np.array([3]))
     assert found == pytest.approx(float(first @ second) / float(photo @ first), abs=1e-5)
-    assert fitted.w == pytest.approx(fitting.measured_w(given, half, draws, CAPTIONED), abs=1e-6)
+    assert w == pytest.approx(fitting.measured_w(given, half, draws, CAPTIONED), abs=1e-6)
 
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
-    whole = fit(settings(tmp_path / "whole"), data(), tmp_path / "whole")
-    stopped = data()
-    half = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped, tmp_path / "part")
-    assert not half.run.finished and half.w == 2.5
+    whole, stopped, goes_on = data(), data(), data()
+    run, w = fit(settings(tmp_path / "whole"), whole, tmp_path / "whole")
+    half, published = fit(settings(tmp_path / "part", max_minutes=1e-9), stopped, tmp_path / "part")
+    assert not half.finished and published == 2.5
     for changes, digest, message in (
         ({}, "other", "data_digest"),
         ({"logit_scale": 20.0}, "features", "logit"),
     ):
         with pytest.raises(CapscoreError, match=message):
             fit(settings(tmp_path / "part", **changes), replace(data(), digest=digest), tmp_path / "part")
-    part = fit(settings(tmp_path / "part"), data(), tmp_path / "part")
-    assert part.run.resumed_from and part.run.step == whole.run.step == 6
-    torch.testing.assert_close(part.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
-    assert part.w == pytest.approx(whole.w, abs=1e-6)
+    rest, same = fit(settings(tmp_path / "part"), goes_on, tmp_path / "part")
+    assert rest.resumed_from and rest.step == run.step == 6
+    torch.testing.assert_close(goes_on.tower.state_dict(), whole.tower.state_dict(), atol=1e-6, rtol=0)
+    assert same == pytest.approx(w, abs=1e-6)
     # the adapter is learned before the first step, and a share of it is kept
     learned = stopped.tower.text.adapter.weight
-    torch.testing.assert_close(part.tower.text.adapter.weight, learned, atol=0, rtol=0)
+    torch.testing.assert_close(whole.tower.text.adapter.weight, learned, atol=0, rtol=0)
     given = data()
     fit(settings(tmp_path / "own", max_minutes=1e-9, adapter_share=1.0), given, tmp_path / "own")
     torch.testing.assert_close(given.tower.text.adapter.weight, 2 * learned, atol=1e-6, rtol=0)
