@@ -11,7 +11,7 @@ from scipy.stats import kendalltau
 import capscore
 from capscore.benchmarks.data.load import builder_class
 
-from ..benchmarks.systems.tiny import rows_of, write_rows, write_set, write_systems
+from ..benchmarks.systems.tiny import write_set, write_systems
 from ..datasets_scripts.conftest import official
 from ..photos import encode, noise
 from ..toy import BLUE, RED, ColourBackbone
@@ -176,16 +176,6 @@ def test_a_backbone_that_fails_does_not_stop_the_others(photographed, monkeypatc
     assert_refused(done, "no network here.", 1)
 
 
-def test_several_metrics_are_tested_in_pairs(photographed):
-    done = benchmark(
-        photographed, *TWO, "-m", "mcs,text_score,rouge_l", "--compare", "--bootstrap", 20, "--json"
-    )
-    document = json.loads(done.stdout)
-    names = [f"{metric}@{name}" for metric in ("mcs", "text_score") for name in ("embedded", "embedded-free")]
-    assert [result["metric"] for result in document["results"]] == [*names, "rouge_l"]
-    assert names[:2] in [test["metrics"] for test in document["comparisons"]]
-
-
 # ---- systems ----
 
 
@@ -221,37 +211,6 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     assert found["metrics"]["cider"]["means"]["mine"] == pytest.approx(2.527355475, abs=1e-6)
     german = found["metrics"]["cider"]["languages"]["de"]
     assert german["means"]["other"] == pytest.approx(2.667263927, abs=1e-6)
-
-
-def test_photos_of_systems_may_be_damaged_or_missing(captioned, tmp_path, toys):
-    files = write_systems(tmp_path, "small", "large").values()
-    (captioned / "images").mkdir()
-    names = sorted({row["image_id"] for row in rows_of("small")})
-    for number, name in enumerate(names):
-        (captioned / "images" / f"{name}.jpg").write_bytes(encode(noise(seed=number), "JPEG"))
-    given = ("--systems", *files, "--metric", "mcs", "--backbone", "embedded")
-    assert systems(captioned, *given).exit_code == 0
-    photo = captioned / "images" / "22cc.jpg"
-    photo.write_text("junk")
-    told = f"mcs on xm3600 · de: small, photo 22cc: '{photo}' is not an image that can be read"
-    assert told in flat(systems(captioned, *given).stderr)
-    photo.unlink()
-    assert_refused(
-        systems(captioned, *given), "1 of the 4 photos of xm3600 · de cannot be scored; 22cc, for one", 1
-    )
-    assert ["de", "3"] in [line[:2] for line in lines_of(systems(captioned, *given, "--partial"))]
-
-
-def test_files_of_systems_that_do_not_fit_are_named_with_the_row(captioned, tmp_path):
-    small, large = write_systems(tmp_path, "small", "large").values()
-    twice = write_rows(tmp_path / "twice.jsonl", [*rows_of("small"), rows_of("small")[3]])
-    told = f"{twice}, line 9 (row 8 counted from 0): a second caption of the photo"
-    assert_refused(systems(captioned, "--systems", large, twice), told, 1)
-    less = write_rows(tmp_path / "less.jsonl", rows_of("large")[:-1])
-    done = systems(captioned, "--systems", small, less)
-    assert_refused(done, "less has no caption in 'qu' of 1 of the 4 photos of xm3600 · quz, such as 33dd", 1)
-    assert "--config names the languages" in done.stderr
-    assert_refused(systems(captioned, "--systems", small, tmp_path / "none.jsonl"), "no such file")
 
 
 # ---- capscore data ----

@@ -198,15 +198,6 @@ def image_file(folder: Path, given: Any) -> Outcome:
     return outcome
 
 
-def option(folder: Path, given: Any) -> Outcome:
-    """A metric, one of its options and a value: refused before anything is scored."""
-    metric, name, value = given
-    options = {} if metric == "cider" else dict(OPTIONS)
-    options |= {"weights": "info_clip"} if metric == "infometic" else {}
-    texts = [[["red"], ["blue"]]] if "cider" in metric else []
-    return score(metric, {**options, name: value}, ["red", "blue"], [RED, BLUE], *texts)
-
-
 def annotation(folder: Path, given: Any) -> Outcome:
     """An annotation file by its name, its content and a limit on what it unpacks to; counts its rows."""
     from capscore.benchmarks.data.annotation_files import AnnotationSource
@@ -297,12 +288,4 @@ def weights(folder: Path, given: Any) -> Outcome:
     load = InfoMetIC.from_pretrained if kind == "network" else capscore.load_backbone
     outcome, _ = call(lambda: load(str(copy), device="cpu"))
     assert not list(folder.rglob("harmed")) and not Path("harmed").exists(), "code of a checkpoint was run"
-    return outcome
-
-
-def cache(folder: Path, given: Any) -> Outcome:
-    """A folder of embeddings, for a red photo and "red": by the library."""
-    options = {**OPTIONS, "cache": given(folder) if callable(given) else given}
-    outcome = score("mcs", options, ["red"], [RED])
-    assert score("mcs", options, ["red"], [RED]).scores == outcome.scores
     return outcome

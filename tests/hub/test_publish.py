@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -18,7 +15,6 @@ import capscore
 from capscore.errors import InputError
 from capscore.hub.push import Plan, push
 from capscore.hub.weights import plan_weights
-from tests.backbones.loopback_hub import clean_environment
 from tests.datasets_scripts.conftest import official
 
 from .conftest import change, done, failed
@@ -89,36 +85,6 @@ def test_a_metric_or_an_organisation_that_is_none():
     with pytest.raises(InputError, match="expected org/name") as caught:
         push(Plan("model", {}, "", list, "tiny"), "tiny")
     assert caught.value.option == "repo_id"
-
-
-CODE = """
-import json, sys
-import numpy as np
-import capscore, evaluate
-photo = np.zeros((64, 64, 3), np.uint8)
-photo[16:48, 16:48, 0] = 255
-module = evaluate.load("jo/mcs", device="cpu", cache=False, backbone="embedded-free")
-found = module.compute(predictions=["a red square", "two dogs"], images=[photo] * 2, language="en")
-print(json.dumps([capscore.__file__, found["scores"], found["signature"]]))
-"""
-
-
-@pytest.mark.slow
-def test_a_process_with_nothing_but_the_wheels_runs_the_published_metric(hub, tmp_path):
-    for folder in (ROOT, ROOT / "weights"):
-        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-        subprocess.run(build, cwd=folder, check=True, capture_output=True)
-    library, weights = sorted(tmp_path.glob("*.whl"))
-    for wheel in (library, weights):
-        zipfile.ZipFile(wheel).extractall(tmp_path / "site")
-    done("metric", "mcs", "--org", "jo", "--install", library)
-    environment = clean_environment(hub, tmp_path / "home") | {"PYTHONPATH": str(tmp_path / "site")}
-    command = [sys.executable, "-c", CODE]
-    ended = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
-    place, scores, signature = json.loads(ended.stdout.splitlines()[-1])
-    assert Path(place).is_relative_to(tmp_path / "site"), "the wheel is what runs"
-    assert scores[0] > scores[1] and "backbone:embedded-free" in signature
 
 
 # ---- weights ----

@@ -264,13 +264,6 @@ def test_any_caption_makes_a_page_that_parses_and_its_pieces_are_the_caption(tex
     assert not re.search("[\x00-\x08\x0b-\x1f\ud800-\udfff\u202a-\u202e]", markup)
 
 
-def test_right_to_left_and_no_language():
-    page = Page(explain_page(PHOTO, [caption("قطة", "ar"), caption("a cat", "")]))
-    (arabic, _), (unknown, _) = page.all("p", "caption")
-    assert (arabic["lang"], arabic["dir"]) == ("ar", "rtl")
-    assert unknown["dir"] == "auto" and "lang" not in unknown
-
-
 def test_a_word_and_the_region_most_like_it_light_each_other_up():
     item = caption("red dog runs", right="red runs", wrong="dog", regions=REGIONS)
     near = [0, len(REGIONS) - 1, None]

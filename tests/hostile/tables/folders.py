@@ -8,7 +8,7 @@ import pickle
 import struct
 
 from .. import surfaces
-from ..case import cases, refused, scored
+from ..case import cases, refused
 
 
 class Harmful:
@@ -66,38 +66,6 @@ _OF_INFOMETIC = [
 ]
 
 
-def _damaged(how):
-    """Makes a cache that holds what the case embeds, and damages its file."""
-
-    def make(folder):
-        cache = folder / "cache"
-        surfaces.cache(folder, str(cache))
-        (database,) = cache.glob("*.sqlite")
-        content = bytearray(database.read_bytes())
-        database.unlink()
-        if how is os.mkdir:
-            os.mkdir(database)
-        else:
-            database.write_bytes(how(content))
-        return str(cache)
-
-    return make
-
-
-def _overwritten(content: bytearray, index: int) -> bytes:
-    content[index : index + 100] = b"\xff" * 100
-    return bytes(content)
-
-
-# tests/embedding/test_cache.py has the other kinds of damage
-_CACHES = [
-    ("a file whose page is damaged", _damaged(lambda content: _overwritten(content, 5000))),
-    ("a file whose schema is damaged", _damaged(lambda content: _overwritten(content, content.index(b"CREATE") + 8))),
-    ("an empty file", _damaged(lambda content: b"")),
-    ("a folder in place of its file", _damaged(os.mkdir)),
-]  # fmt: skip
-
-
 def _weights(kind: str, file: str, rows: list) -> list:
     return cases(
         kind,
@@ -120,6 +88,4 @@ CASES = [
     *_weights("checkpoint", "tokenizer.json", [("binary", bytes(range(256)))]),
     *_weights("network", "config.json", [*_FILES, *_CONFIGS, *_OF_INFOMETIC]),
     *_weights("network", "model.safetensors", [*_FILES, *_WEIGHTS]),
-    *cases("cache", surfaces.cache, ((name, given, scored(2.5)) for name, given in _CACHES)),
-    *cases("cache", surfaces.cache, [("nul", "a\0b", refused("no folder can have this path"))]),
 ]

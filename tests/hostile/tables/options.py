@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import math
 
 from .. import surfaces
 from ..case import cases, refused, scored
@@ -47,22 +46,6 @@ _COMPARED = [
     ("score of 5,000 digits", _SCORED.replace("0.25", "9" * 5_000), refused()),
     ("scores missing", _SCORED.replace("rouge_l", "bleu"), refused()),
 ]
-# metric, option, value, words of the error
-_LOADED = [
-    ("mcs", "batch_size", math.nan, "whole number"),
-    ("mcs", "prefix", ["a"], "string"),
-    ("mcs", "prefix", "a \ud800", "surrogate"),
-    ("mcs", "dtype", "float8", "float32"),
-    ("mcs", "dtype", ["float32"], "float32"),
-    ("mcs", "dtype", "Tensor", "float32"),
-    ("mcs", "__class__", 8, "takes no"),
-    ("cider", "variant", ["coco"], "'coco'"),
-    ("cider", "document_frequencies", [], "[]"),
-    ("cider", "document_frequencies", "a\0b", ""),
-    ("clip_cider", "clip", [], "ref_clip_score"),
-    ("infometic", "regions", "detr:x", "windows"),
-]
-
 GOOD = scored(0.5)
 _RATE = "learning_rate: 0.5\n"
 _BOMB = "a: &a [1, 1]\n" + "".join(f"b{n}: &b{n} [*{f'b{n - 1}' if n else 'a'}, *a]\n" for n in range(20))
@@ -111,7 +94,6 @@ CASES = [
     *cases("path", surfaces.command, ((f"output: {name}", (_FILES, "score", "{}/in.jsonl", "-m", "rouge_l", "-o", path), refused()) for name, path in _OUTPUTS)),
     *cases("command", surfaces.command, ((name, given, refused(*words)) for name, given, words in _COMMANDS)),
     *cases("compare", surfaces.command, ((name, ({"a.jsonl": _SCORED, "b.jsonl": content}, "compare", "{}/a.jsonl", "{}/b.jsonl", "--json"), expected) for name, content, expected in _COMPARED)),
-    *cases("option", surfaces.option, ((f"{row[0]}, {row[1]}={row[2]!r}", row[:3], refused(row[1], row[3])) for row in _LOADED)),
     *cases("training", surfaces.settings, _SETTINGS),
     *cases("app", surfaces.app, _APP),
 ]  # fmt: skip
