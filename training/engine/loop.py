@@ -50,8 +50,6 @@ from training.engine.processes import (
 )
 from training.engine.training_log import LOG, Log
 
-# Number of rows of a batch that an error shows; all of them are in a file beside the log.
-_ROWS_SHOWN = 8
 # Files of a checkpoint, besides those of accelerate.
 _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
 # What a run remembers, besides its weights.
@@ -73,8 +71,6 @@ class RunResult:
         losses: Means of the losses in the last line of the log; {} without any.
         evaluation: Numbers of the last evaluation, or of the best one with early stopping; {} without any.
         seconds: Training time over all commands, evaluations included.
-        log: File of losses and evaluations.
-        checkpoint: The newest checkpoint.
         best_step: Step whose weights the model has, where early stopping chose them; else None.
     """
 
@@ -84,8 +80,6 @@ class RunResult:
     losses: dict[str, float]
     evaluation: dict[str, float]
     seconds: float
-    log: Path
-    checkpoint: Path
     best_step: int | None = None
 
 
@@ -247,8 +241,6 @@ class _Run:
             losses=self.last_losses,
             evaluation=self.last_evaluation if best is None or not best.weights else best.evaluation,
             seconds=self.seconds,
-            log=self.out / LOG,
-            checkpoint=self.checkpoints.at(self.step),
             best_step=best.step if best is not None and best.weights else None,
         )
 
@@ -298,8 +290,6 @@ class _Run:
         set_seed(int(seeds.generate_state(1)[0]))
         with accelerator.autocast():
             losses = self.loss(self.model, part[rank::world], gather_rows(len(part), rank, world))
-        if "loss" not in losses:
-            raise CapscoreError(f"the loss function gave {', '.join(losses) or 'nothing'}, but not 'loss'")
         means = torch.stack([value.detach().float() for value in losses.values()])
         if world > 1:
             torch.distributed.all_reduce(means)
@@ -331,13 +321,11 @@ class _Run:
         path = self.out / f"stopped-{step_name(self.step + 1)}.txt"
         if self.accelerator.is_main_process:
             write_text(path, "".join(f"{row!r}\n" for row in rows), "list of rows")
-        shown = [repr(row) for row in rows[:_ROWS_SHOWN]]
-        shown = [row if len(row) <= 160 else row[:159] + "…" for row in shown]
-        more = f"; and {len(rows) - len(shown)} more" if len(rows) > len(shown) else ""
+        first = f"{rows[0]!r:.160}"
         raise CapscoreError(
             f"epoch {self.step // self.per_epoch + 1}, step {self.step + 1}: {why}. The batch's {len(rows)} "
-            f"rows, all of them in {path}: {'; '.join(shown)}{more}. The checkpoints before are good. If the "
-            "rows are right, a lower ",
+            f"rows, from {first} on, are in {path}. The checkpoints before are good. If the rows are "
+            "right, a lower ",
             Setting("learning_rate"),
             " or ",
             Setting("precision", "no"),
@@ -407,13 +395,7 @@ class _Run:
 
     def _load(self, folder: Path) -> None:
         state = json.loads((folder / _STATE).read_text(encoding="utf-8"))
-        weights, named = load_file(folder / _WEIGHTS), self._named()
-        if named.keys() != weights.keys() or any(named[n].shape != t.shape for n, t in weights.items()):
-            raise CapscoreError(
-                f"the checkpoint {folder} is of another model: it has {len(weights)} tensors, the model "
-                f"trains {len(named)}, and names or shapes differ"
-            )
-        self._put_in(weights)
+        self._put_in(load_file(folder / _WEIGHTS))
         best = state.pop("best", None)
         vars(self).update(state)
         if best is not None and self.early_stopping is not None:
@@ -441,7 +423,6 @@ class _Run:
         self.accelerator.wait_for_everyone()
         if there := self.checkpoints.listed():
             self.checkpoints.read(there[-1], self.settings.schedule, self._load)
-        self.accelerator.wait_for_everyone()
 
 
 @contextmanager
@@ -487,18 +468,14 @@ def _groups(
     model: nn.Module, parameters: Iterable[Any] | None, settings: LoopSettings
 ) -> list[dict[str, Any]]:
     """AdamW's groups of parameters; a parameter in no group is frozen."""
-    own = {id(parameter): name for name, parameter in model.named_parameters()}
     given: list[Any] = [p for p in model.parameters() if p.requires_grad]
-    if parameters is not None:
-        given = list(parameters)
+    given = given if parameters is None else list(parameters)
     groups = given if given and isinstance(given[0], dict) else [{"params": given}]
     defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
     groups = [{**defaults, **group, "params": list(group["params"])} for group in groups]
     trained = {id(parameter) for group in groups for parameter in group["params"]}
     if not trained:
         raise CapscoreError("the model has no parameter to train: all are frozen, or none was named")
-    if trained - own.keys():
-        raise CapscoreError(f"{len(trained - own.keys())} of the parameters to train are not in the model")
     for parameter in model.parameters():
         parameter.requires_grad_(id(parameter) in trained)
     return groups

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.errors import InputError
 from training.data.pictures import Pictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pr_mcs_losses import contrastive_loss
@@ -32,9 +31,6 @@ def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
         scores: (n,), at least two, of any float type.
         ratings: (n,), finite and not all equal: nothing correlates with a constant.
 
-    Raises:
-        InputError: other shapes, fewer than two rows, a rating that is not finite, or equal ratings.
-
     >>> ratings = torch.tensor([1.0, 2.0, 3.0])
     >>> round(pearson_loss(torch.tensor([0.1, 0.2, 0.3]), ratings).item(), 4)
     0.0
@@ -43,20 +39,6 @@ def pearson_loss(scores: torch.Tensor, ratings: torch.Tensor) -> torch.Tensor:
     >>> pearson_loss(torch.tensor([0.2, 0.2, 0.2]), ratings).item()
     1.0
     """
-    if scores.ndim != 1 or scores.shape != ratings.shape or len(scores) < 2:
-        raise InputError(
-            f"Pearson's r of scores of shape {tuple(scores.shape)} and ratings of shape "
-            f"{tuple(ratings.shape)}: expected one number of each for at least 2 rows",
-            field="ratings",
-        )
-    if not torch.isfinite(ratings).all():
-        raise InputError("Pearson's r: a rating is NaN or infinite", field="ratings")
-    if (ratings == ratings[0]).all():
-        raise InputError(
-            f"Pearson's r: all {len(ratings)} ratings are {ratings[0].item():g}; nothing correlates with a "
-            "constant",
-            field="ratings",
-        )
     deviations = [
         F.normalize(side - side.mean(), dim=0, eps=_SHORTEST)
         for side in (scores if scores.dtype == torch.float64 else scores.float(), ratings.to(torch.float64))
