@@ -94,11 +94,6 @@ class InfoMetICConfig:
 
     Raises:
         CapscoreError: a value has the wrong type or is out of range.
-
-    >>> InfoMetICConfig(dim=512, heads=12)
-    Traceback (most recent call last):
-        ...
-    capscore.errors.CapscoreError: heads=12 does not divide the width 512
     """
 
     dim: int = 512
@@ -206,17 +201,6 @@ class InfoMetICConfig:
             for field in fields(self)
             if field.name not in _ADDED_FIELDS or getattr(self, field.name) != field.default
         }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> InfoMetICConfig:
-        """A configuration from plain values; those that are left out are the paper's.
-
-        Raises CapscoreError for an unknown name, or a value of the wrong type or out of range.
-        """
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise CapscoreError(f"not an InfoMetIC config: {error}") from None
 
 
 def _check_field(name: str, kind: str, value: Any) -> None:
@@ -486,11 +470,9 @@ class InfoMetIC(Aligner):
         folder, name, commit = find_folder(spec, revision)
         content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
         try:
-            config = InfoMetICConfig.from_dict(
-                {name: value for name, value in content.items() if name not in _RECORD}
-            )
-        except CapscoreError as error:
-            raise BackboneUnavailable(f"{folder / CONFIG}: ", *error.parts) from None
+            config = InfoMetICConfig(**{name: content[name] for name in content if name not in _RECORD})
+        except (CapscoreError, TypeError) as error:  # a wrong value, or an unknown name
+            raise BackboneUnavailable(f"{folder / CONFIG}: {error}") from None
         if backbone is not None:
             config.check_backbone(backbone)
         model = built(folder, state, config, lambda: cls(config))

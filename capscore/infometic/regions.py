@@ -224,23 +224,16 @@ def _objects(shares: np.ndarray, confidence: np.ndarray, size: tuple[int, int]) 
 def load_finder(
     spec: str | RegionFinder, embedder: Embedder, calibration: MarkCalibration | None = None
 ) -> RegionFinder:
-    """Load a finder of regions by name.
+    """A finder of regions, by its name.
 
-    Args:
-        spec: Finder:
-
-            - "windows": windows of several sizes, ranked by the backbone; needs nothing else;
-            - "things": boxes that the mark calibration finds in the backbone's feature map, then windows;
-            - a finder, which is returned as it is.
-        embedder: Embedder of the backbone that will embed the regions.
-        calibration: Mark calibration of the backbone, for "things".
-
-    Raises InputError for an unknown finder, or "things" without a mark calibration.
+    "windows" are of several sizes, ranked by the backbone; "things" are boxes that the mark calibration finds
+    in the backbone's feature map, then windows. A finder is returned as it is. Raises InputError for another
+    name, or "things" without a mark calibration.
     """
     check_finder(spec)
     if isinstance(spec, RegionFinder):
         return spec
-    if spec.strip() == "windows":
+    if spec == "windows":
         return WindowFinder(embedder)
     if calibration is None:
         raise InputError(
@@ -252,8 +245,7 @@ def load_finder(
 
 def check_finder(spec: str | RegionFinder) -> None:
     """Raise InputError unless `load_finder` knows the finder."""
-    known = isinstance(spec, str) and spec.strip() in ("things", "windows")
-    if not known and not isinstance(spec, RegionFinder):
+    if spec not in ("things", "windows") and not isinstance(spec, RegionFinder):
         raise InputError(
             Setting("regions", spec),
             ": expected 'things', 'windows' or a RegionFinder; boxes go to `boxes`",

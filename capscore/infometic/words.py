@@ -52,10 +52,6 @@ def caption_words(texts: Sequence[str], language: str | None = None) -> list[lis
 
     Raises InputError for a row that is no string or a language without a tagger, and MissingExtraError for a
     tagger that is not installed.
-
-    >>> words = caption_words(["Two dogs chase a red ball on the beach."], "en")[0]
-    >>> [(word.text, word.word_class) for word in words if word.semantic][:3]
-    [('Two', 'number'), ('dogs', 'noun'), ('chase', 'verb')]
     """
     code = "en" if language is None else language_code(language)
 
@@ -193,11 +189,6 @@ def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
     """The share of each piece that belongs to each word, float64 (pieces, words).
 
     Rows sum to 1, or to 0 for a piece outside all words. A piece in several words is divided by characters.
-
-    >>> pieces = Pieces([5, 6], np.array([0, 3]), np.array([3, 9]), 0, 9)  # "red", "ballgame"
-    >>> words = [CaptionWord("redball", 0, 7, True, "noun"), CaptionWord("game", 7, 9, True, "noun")]
-    >>> word_shares(pieces, words).round(2).tolist()
-    [[1.0, 0.0], [0.67, 0.33]]
     """
     spans = np.array([(word.start, word.end) for word in words], np.int64).reshape(-1, 2)
     first = np.maximum(pieces.starts[:, None], spans[:, 0])
@@ -207,13 +198,7 @@ def word_shares(pieces: Pieces, words: Sequence[CaptionWord]) -> np.ndarray:
 
 
 def word_scores(pieces: Pieces, piece_scores: np.ndarray, words: Sequence[CaptionWord]) -> list[float | None]:
-    """Sums of the scores (p,) of each word's pieces; None for a word that was cut or has no piece.
-
-    >>> pieces = Pieces([5, 6, 7], np.array([0, 3, 9]), np.array([3, 8, 12]), 1, 13)
-    >>> words = [CaptionWord("surfboard", 0, 8, True, "noun"), CaptionWord("waves", 9, 14, True, "noun")]
-    >>> word_scores(pieces, np.array([0.25, 0.5, 0.25]), words)
-    [0.75, None]
-    """
+    """Sums of the scores (p,) of each word's pieces; None for a word that was cut or has no piece."""
     shares = word_shares(pieces, words)
     sums, has_pieces = np.asarray(piece_scores, np.float64) @ shares, np.any(shares, axis=0)
     return [
@@ -246,11 +231,7 @@ def nearest_regions(
 
 
 def without_word(caption: str, start: int, end: int) -> str:
-    """A caption without its word from `start` to `end`, with runs of blanks as one.
-
-    >>> without_word("Two red dogs", 4, 7)
-    'Two dogs'
-    """
+    """A caption without its word from `start` to `end`, with runs of blanks as one."""
     return " ".join((caption[:start] + caption[end:]).split())
 
 
@@ -278,10 +259,6 @@ def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
     From `word_shares` (p, w) of the words that count, and what these words add (w, d): float32 (p, d) and
     (p,). A piece of several words gets a share of each; a piece of several whole words has weight 1.
-
-    >>> added, weight = spread(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]]), np.eye(2))
-    >>> added.tolist(), weight.tolist()
-    ([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]], [1.0, 0.5, 0.5])
     """
     in_pieces = np.asarray(shares.sum(axis=0), np.float64)
     share_of_word = np.divide(1.0, in_pieces, out=np.zeros_like(in_pieces), where=in_pieces > 0)

@@ -55,12 +55,7 @@ class Distribution:
         return cls(len(scores), tuple(round(value, 4) for value in np.percentile(scores, PERCENTS).tolist()))
 
     def percent_below(self, scores: np.ndarray) -> np.ndarray:
-        """Percent of the captions that score lower, not counting those that score the same; NaN for NaN.
-
-        >>> uniform = Distribution.of(np.arange(101.0))
-        >>> uniform.percent_below(np.array([-5, 20, 99.8, 200])).round(1).tolist()
-        [0.0, 20.0, 99.8, 100.0]
-        """
+        """Percent of the captions that score lower, not counting those that score the same; NaN for NaN."""
         values, percents = np.array(self.values), np.array(PERCENTS, dtype=np.float64)
         below, above = (np.searchsorted(values, scores, side) for side in ("left", "right"))
         between = np.interp(scores, values, percents)
@@ -95,15 +90,10 @@ class Calibration:
         }
 
     def percentiles(self, scores: np.ndarray, languages: Sequence[str], kind: str) -> np.ndarray:
-        """Percent of the set's captions that score lower than each row, among those in the row's language.
+        """Percent of the set's "right" or "shuffled" captions that score lower than each row, float64 (n,).
 
-        Args:
-            scores: float64 (n,); NaN where a row failed.
-            languages: n languages; "" takes the captions of all languages together.
-            kind: "right" or "shuffled".
-
-        Returns:
-            float64 (n,) in [0, 100]; NaN where a row failed or its language was not calibrated.
+        Each row is placed among the captions in its language ("": in all); NaN where a row failed or its
+        language was not calibrated.
         """
         found = np.full(len(scores), np.nan)
         spoken = np.array([language or ALL for language in languages], dtype=object)
@@ -391,12 +381,10 @@ def calibrate(
             Setting("document_frequencies"),
         )
     languages: dict[str, dict[str, Any]] = {}
-    for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
-        languages[language] = {}
-        for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
-            spoken = np.array([language in (ALL, row.language) for row in listed])
-            found = Distribution.of(scores[spoken])
-            languages[language][kind] = {"n": found.n, "values": list(found.values)}
+    for kind, listed, scores in ((RIGHT, rows, right.scores), (SHUFFLED, wrong_rows, wrong.scores)):
+        for language in [ALL, *sorted({row.language for row in wrong_rows} - {""})]:
+            found = Distribution.of(scores[[language in (ALL, row.language) for row in listed]])
+            languages.setdefault(language, {})[kind] = {"n": found.n, "values": list(found.values)}
     return {
         "metric": scorer.metric,
         "signature": right.signature,
@@ -407,12 +395,7 @@ def calibrate(
 
 
 def other_captions(rows: Sequence[CaptionedPhoto], number: int, seed: int) -> tuple[list[int], list[int]]:
-    """Rows, and for each of them rows of other photos in the same language: equally long lists of indices.
-
-    Args:
-        rows: Rows to draw from.
-        number: Number of captions of other photos per row, or all there are.
-        seed: Seed for the draws.
+    """Rows, and up to `number` rows of other photos in the same language for each: indices, equally many.
 
     >>> rows = [CaptionedPhoto(photo, None, caption) for photo, caption in ("xa", "xb", "yc")]
     >>> other_captions(rows, 2, 0)
@@ -448,14 +431,10 @@ def document(
     shuffled: int,
     seed: int,
 ) -> dict[str, Any]:
-    """A file of calibrations, ready for JSON: percentiles of several metrics, and on what they were measured.
+    """A file of calibrations, ready for JSON: results of `calibrate`, and on what they were measured.
 
-    Args:
-        entries: Results of `calibrate`.
-        rows: The captions, as `calibrate` took them.
-        name: Name of the set, as it is shown beside scores.
-        made: Date, such as 2026-01-31.
-        shuffled, seed: As in `calibrate`.
+    `rows`, `shuffled` and `seed` are those of `calibrate`; `name` is that of the set, as it is shown beside
+    scores, `made` a date.
     """
     rows = usable_rows(rows)
     languages = Counter(row.language or "unstated" for row in rows)

@@ -85,8 +85,7 @@ def load(
     [0.7165]
     """
     given = dict(locals())
-    own = given.pop("options")
-    return load_together([given.pop("metric")], **given, **own)[0]
+    return load_together(given.pop("metric"), **given.pop("options"), **given)[0]
 
 
 def load_together(metrics: str | Sequence[str], **options: Any) -> list[Scorer]:
@@ -128,11 +127,8 @@ class ScorerLoader:
 
     def embedder(self, backbone: Any) -> Embedder:
         """The embedder of a backbone, which is loaded once."""
-        if backbone not in self._embedders:
-            self._embedders[backbone] = self._embedder(backbone)
-        return self._embedders[backbone]
-
-    def _embedder(self, backbone: Any) -> Embedder:
+        if backbone in self._embedders:
+            return self._embedders[backbone]
         from ..backbones import loading
         from ..embedding.cache import resolve_cache
         from ..embedding.embedder import Embedder, check_batch_size
@@ -142,8 +138,12 @@ class ScorerLoader:
             {name: self.options[name] for name in names if name in self.options}
             for names in (_OF_BACKBONE, _OF_EMBEDDER)
         )
-        cache = resolve_cache(self.options.get("cache"))
-        return Embedder(loading.load_backbone(backbone, **of_backbone), cache=cache, **of_embedder)
+        cache, towers = (
+            resolve_cache(self.options.get("cache")),
+            loading.load_backbone(backbone, **of_backbone),
+        )
+        self._embedders[backbone] = Embedder(towers, cache=cache, **of_embedder)
+        return self._embedders[backbone]
 
 
 def default_backbone(metric: str) -> str:
@@ -154,9 +154,6 @@ def default_backbone(metric: str) -> str:
 
     Raises:
         CapscoreError: the metric has no default, and the variable is not set.
-
-    >>> default_backbone("pr_mcs")
-    'embedded-pr-mcs'
     """
     from ..backbones import find
 
@@ -204,19 +201,13 @@ class Option:
 
 
 def options_of(metric: str) -> dict[str, Option]:
-    """The options that a metric takes, by name.
-
-    >>> list(options_of("cider"))
-    ['document_frequencies', 'variant', 'empty']
-    """
+    """The options that a metric takes, by name."""
     scorer = METRICS.get(metric)
-    found = {}
-    if scorer.takes_backbone:
-        found = {
-            name: option
-            for name, option in _backbone_options().items()
-            if scorer.needs_images or name not in _WITH_IMAGES
-        }
+    found = {
+        name: option
+        for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
+        if scorer.needs_images or name not in _WITH_IMAGES
+    }
     texts: dict[str, str] = {}
     for base in reversed(scorer.__mro__):
         inherited = documented_arguments(base.__doc__).items()
@@ -247,12 +238,6 @@ def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
     Raises:
         OptionError: no metric takes an option; says what they take.
         InputError: a value is not among the choices.
-
-    >>> check_options(["cider"], {"variants": "paper"})
-    Traceback (most recent call last):
-        ...
-    capscore.errors.OptionError: cider takes no variants='paper'; \
-its options: document_frequencies, variant, empty
     """
     takes = all_options(metrics)
     for name, value in options.items():
@@ -279,11 +264,7 @@ def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def documented_arguments(docstring: str | None) -> dict[str, str]:
-    """The entries under `Args:` of a Google docstring: name → text on one line.
-
-    >>> documented_arguments("Draw.\\n\\nArgs:\\n    p, q: Probabilities,\\n        each from 0 to 1.\\n")
-    {'p': 'Probabilities, each from 0 to 1.', 'q': 'Probabilities, each from 0 to 1.'}
-    """
+    """The entries under `Args:` of a Google docstring: name → text on one line."""
     section = re.search(r"^Args:\n((?:(?: .*)?(?:\n|$))+)", inspect.cleandoc(docstring or ""), re.MULTILINE)
     found = {}
     for entry in re.split(r"^    (?=\S)", section[1], flags=re.MULTILINE)[1:] if section else []:

@@ -37,8 +37,7 @@ class ScoredStream(Iterator[dict[str, Any]]):
         while batch := list(itertools.islice(rows, batch_rows)):
             for index, row in enumerate(batch):
                 if not isinstance(row, Mapping):
-                    example = '{"image": "cat.jpg", "caption": "A cat."}'
-                    problem = f"got a {type(row).__name__}; expected a dict such as {example}"
+                    problem = f"got a {type(row).__name__}; expected a dict with image and caption"
                     raise InputError(problem, row=start + index)
             columns = dict.fromkeys(name for row in batch for name in row)
             new = self._scorer.score({name: [row.get(name) for row in batch] for name in columns}, start)

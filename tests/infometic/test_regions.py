@@ -48,7 +48,7 @@ def finder(embedder):
 
 
 def test_finders_by_name(embedder):
-    finder = load_finder(" windows", embedder)
+    finder = load_finder("windows", embedder)
     assert isinstance(finder, WindowFinder)
     assert (finder.name, finder.max_regions, finder.embedder) == ("windows", 100, embedder)
     assert finder.fingerprint != WindowFinder(embedder, max_regions=7).fingerprint
