@@ -102,7 +102,7 @@ def settings(file, out, **given):
 def trained(rows, tmp_path_factory):
     """The run, and its folder."""
     out = tmp_path_factory.mktemp("run") / "marks"
-    return recipe.train(settings(rows, out), command="make marks"), out
+    return recipe.train(settings(rows, out)), out
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +136,13 @@ def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, e
     assert loaded.fits[SHARED].scale > 0
     assert loaded.notes["photos"] == {"train": 17, "calibrate": 6}
     card = (out / "README.md").read_text()
-    assert "make marks" in card and "YOLOX" in card and "6 of the held-out photos" in card
+    assert (
+        "python -m weights.making.mark_calibration --config settings.yaml" in card
+        and "YOLOX" in card
+        and "6 of the held-out photos" in card
+    )
     written = (out / "features" / "index.json").stat().st_mtime_ns
-    again = recipe.train(settings(rows, out), command="make marks")
+    again = recipe.train(settings(rows, out))
     assert again.resumed_from == 2 and written == (out / "features" / "index.json").stat().st_mtime_ns
 
 
