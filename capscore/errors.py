@@ -200,6 +200,13 @@ class ImageError(InputError):
     """An image that cannot be read or used."""
 
 
+def install_command(extra: str) -> str:
+    """What a user types to install an extra: from the checkout that this is, or from an index."""
+    if not Path(__file__).parents[1].joinpath("pyproject.toml").is_file():
+        return f"pip install 'capscore[{extra}]'"
+    return "pip install ./weights" if extra == "weights" else f"pip install '.[{extra}]'"
+
+
 class MissingExtraError(CapscoreError, ImportError):
     """An optional dependency is not installed; the message names the extra that brings it."""
 
@@ -207,7 +214,7 @@ class MissingExtraError(CapscoreError, ImportError):
         self.package, self.extra, self.purpose = package, extra, join_parts(purpose)
         super().__init__(
             *purpose,
-            f" needs the package {package!r}, which is not installed: pip install 'capscore[{extra}]'",
+            f" needs the package {package!r}, which is not installed: {install_command(extra)}",
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import sys
 import pytest
 
 import capscore
+from capscore import errors
 from capscore.errors import ImageError, MissingExtraError
 
 HEAVY = ("torch", "transformers", "datasets", "evaluate", "open_clip", "PIL", "pandas", "pyarrow", "scipy")
@@ -38,15 +39,16 @@ def test_module_folder():
         capscore.module_folder("msc")
 
 
-def test_errors_say_where_and_survive_other_processes():
+def test_errors_say_where_and_survive_other_processes(monkeypatch):
     error = ImageError("photo.jpg is empty", row=3, field="image")
     assert str(error) == "row 3, image: photo.jpg is empty"
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.row) == (ImageError, str(error), 3)
     missing = MissingExtraError("gradio", "app", "the demo app")
-    assert str(missing) == (
-        "the demo app needs the package 'gradio', which is not installed: pip install 'capscore[app]'"
-    )
+    install = "the demo app needs the package 'gradio', which is not installed: pip install "
+    assert str(missing) == f"{install}'.[app]'"
+    monkeypatch.setattr(errors, "__file__", "/usr/lib/site-packages/capscore/errors.py")
+    assert str(MissingExtraError("gradio", "app", "the demo app")) == f"{install}'capscore[app]'"
 
 
 def modules():

@@ -12,12 +12,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from .. import __version__
-from ..errors import CapscoreError, MissingWeightsError, Setting
+from ..errors import CapscoreError, MissingWeightsError, Setting, install_command
 from ..registry import BENCHMARKS
 
 DISTRIBUTION = "capscore-weights"
 LICENCE = "CC BY-NC 4.0"
-INSTALL = "pip install ./weights in a checkout of capscore"
 # The backbone that needs none of these weights.
 FREE = "embedded-free"
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -92,12 +91,13 @@ def weights_folder(name: str) -> Path:
     ['model.safetensors']
     """
     folder = _installed_weights().get(name)
-    problem = f"it is not installed: {INSTALL}"
+    install = install_command("weights")
+    problem = f"it is not installed: {install}"
     with suppress(PackageNotFoundError):
         installed = version(DISTRIBUTION)
         if folder and installed.split(".")[:2] == __version__.split(".")[:2]:
             return folder
-        problem = f"version {installed} is installed, and capscore {__version__} needs its own: {INSTALL}"
+        problem = f"version {installed} is installed, and capscore {__version__} needs its own: {install}"
     raise MissingWeightsError(
         f"the weights {name!r} are part of {DISTRIBUTION} ({LICENCE}, not for commercial use), and "
         f"{problem}; ",

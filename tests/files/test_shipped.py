@@ -28,7 +28,7 @@ def refused(name: str) -> str:
 
 
 def test_what_is_not_there_says_how_to_get_it(no_weights_installed):
-    assert "it is not installed: pip install ./weights in a checkout of capscore" in refused("pr_mcs")
+    assert "it is not installed: pip install ./weights" in refused("pr_mcs")
 
 
 def test_weights_belong_to_a_series_of_versions(monkeypatch):

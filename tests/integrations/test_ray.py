@@ -70,7 +70,7 @@ def test_a_poisoned_row_is_named_or_skipped(batch):
 
 def test_without_ray(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match=r"capscore\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"\[ray\]"):
         Score("rouge_l")
 
 

@@ -349,7 +349,7 @@ def test_what_finds_words(monkeypatch):
     segmentation._load.cache_clear()
     try:
         assert perturb(["소년이 달린다"], "jumble", "ko").captions == ["달린다 소년이"]
-        with pytest.raises(MissingExtraError, match=r"pip install 'capscore\[ja\]'"):
+        with pytest.raises(MissingExtraError, match=r"\[ja\]'"):
             perturb(["犬が走る"], "jumble", "ja")
     finally:
         segmentation._load.cache_clear()

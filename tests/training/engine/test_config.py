@@ -9,7 +9,8 @@ from typing import Literal
 
 import pytest
 
-from capscore.errors import CapscoreError, InputError, Setting
+import training
+from capscore.errors import CapscoreError, InputError, MissingExtraError, Setting
 from training.engine.config import language_counts, main, parse
 
 from ...processes import run
@@ -146,3 +147,11 @@ def test_a_signal_ends_a_recipe(number, code):
     done = run(["-c", program])
     assert done.returncode == code and "Traceback" not in done.stderr
     assert ("the same command continues where it was" in done.stderr) == (number == "SIGINT")
+
+
+@pytest.mark.parametrize(("argv", "ending"), [(["-m"], SystemExit), (["notebook"], MissingExtraError)])
+def test_a_missing_package_names_the_extra_before_a_recipe_is_read(monkeypatch, argv, ending):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("sys.argv", argv)
+    with pytest.raises(ending, match=r"'accelerate'.*\[training\]"):
+        importlib.reload(training)
