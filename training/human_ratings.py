@@ -69,8 +69,6 @@ class Settings(PartSettings, RecipeSettings):
         ratings: Files of rated captions. Not needed if `pearson_weight` is 0, but for evaluation.
         validation: Files of rated captions to measure on; [] for the ratings of a share of the images.
         contrastive_weight, pearson_weight: Weights of the two losses; 0 for none.
-        ratings_batch_size: Rated captions per step, over all processes; None for `batch_size`, which is the
-            number of images per step.
         logit_scale: Factor of the cosines in the contrast; None for that of the base.
         stop_by: Number of the evaluation that chooses the weights to keep, and ends the run with `patience`.
         patience: Number of evaluations without a better one after which the run ends; None never ends it, and
@@ -85,7 +83,6 @@ class Settings(PartSettings, RecipeSettings):
     validation: list[str] = field(default_factory=list)
     contrastive_weight: float = 1.0
     pearson_weight: float = 1.0
-    ratings_batch_size: int | None = None
     logit_scale: float | None = None
     stop_by: str = "tau_c"
     patience: int | None = None
@@ -94,11 +91,10 @@ class Settings(PartSettings, RecipeSettings):
         RecipeSettings.__post_init__(self)
         PartSettings.__post_init__(self)
         inf = float("inf")
-        least = 2 if self.ratings_batch_size is None and self.pearson_weight else 1
+        least = 2 if self.pearson_weight else 1
         for name, low, high, expected in (
             ("contrastive_weight", 0, inf, "a weight of at least 0"),
             ("pearson_weight", 0, inf, "a weight of at least 0"),
-            ("ratings_batch_size", 2, inf, "at least 2, or nothing (null)"),
             ("batch_size", least, inf, f"at least {least}"),
             ("logit_scale", 1e-9, inf, "a number above 0, or nothing (null)"),
             ("patience", 1, inf, "at least 1, or nothing (null)"),
@@ -201,7 +197,7 @@ def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBa
             (images, [row.caption for row in own], [row.rating for row in own])
             for _, images, own in rows.parts("ratings", split.training)
         ]
-        found.append(PearsonBatches(rated, batch_size=settings.ratings_batch_size or size, seed=seed))
+        found.append(PearsonBatches(rated, batch_size=size, seed=seed))
     return AlternatingBatches(found)
 
 
@@ -233,10 +229,7 @@ def _write_card(
     settings: Settings, trained: Trained, rows: RatedRows, pictures: Pictures, scale: float
 ) -> None:
     n, n_texts = len(pictures.keys), pictures.n_stand_ins
-    limitation = (
-        f"{n_texts:,} of the {n:,} images were not available: other captions of the photo stood in for each, "
-        "by their mean embedding in the base's own text tower."
-    )
+    limitation = f"{n_texts:,} of the {n:,} images were not available: other captions stood in for each."
     write_run(
         settings,
         trained,

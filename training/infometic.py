@@ -49,11 +49,6 @@ RECIPE = "infometic"
 FEATURES = "features"
 # Settings that do not make a run what it is; the features have a digest of their own.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {"features", "evaluate_pairs", "beta", "false_alarms", "pairs_at_once"}
-_COUNTS = {
-    "n_texts_cut": "texts with more pieces than the network reads, cut",
-    "n_not_polluted": "captions without a word that could be polluted",
-    "n_without_found_region": "captions that mention only what no region shows, not used for vision",
-}
 
 
 @dataclass
@@ -167,7 +162,7 @@ def train(settings: Settings) -> Trained:
         base = check(load_aligner(INFO_CLIP, backbone)[0])
     n_measured = check.n if check else 0
     images = f"{counted(len(data.image_vector), 'image')} with {counted(len(data.regions.flat), 'region')}"
-    say("; ".join([split.described(n_measured), images, *_limitations(data)]))
+    say(f"{split.described(n_measured)}; {images}")
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -222,13 +217,8 @@ def _save(
         RECIPE,
         languages=languages,
         sources=sources,
-        limitations=[f"{sentence}." for sentence in _limitations(data)],
-        more={"features": data.digest, "counts": data.counts},
+        more={"features": data.digest},
     )
-
-
-def _limitations(data: AlignmentData) -> list[str]:
-    return [f"{_COUNTS[name]}: {count:,}" for name, count in sorted(data.counts.items()) if count]
 
 
 def main(argv: Sequence[str] | None = None) -> None:

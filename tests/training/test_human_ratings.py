@@ -223,9 +223,7 @@ def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
 )
 def test_two_processes_are_one(settings, tmp_path, base, changes):
     # batches of 5 leave the processes unequal parts
-    own = settings(
-        base, batch_size=5, max_steps=3, ratings_batch_size=7, evaluate_every=1, patience=5, **changes
-    )
+    own = settings(base, batch_size=5, max_steps=3, evaluate_every=1, patience=5, **changes)
     alone = train(own)
     two = {**asdict(own), "out": str(tmp_path / "two")}
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(two))
@@ -311,7 +309,7 @@ def test_configs_are_the_papers_three_settings(name, differs):
         ({"contrastive_weight": 0.0, "pearson_weight": 0.0}, "both losses have weight 0"),
         ({"pearson_weight": -1.0}, r"pearson_weight=-1\.0: expected a weight"),
         ({"accumulation_steps": 2}, "a correlation and a contrast need their whole batch"),
-        ({"ratings_batch_size": 1}, "ratings_batch_size=1: expected at least 2"),
+        ({"batch_size": 1}, "batch_size=1: expected at least 2"),
         ({"lora_rank": 0}, "lora_rank=0: expected at least 1"),
         ({"lora_dropout": 1.0}, r"lora_dropout=1\.0"),
         ({"patience": 0}, "patience=0: expected at least 1"),

@@ -53,17 +53,9 @@ def settings(data, clip, tmp_path):
     """Settings of a short run on the tiny CLIP; any of them can be changed."""
 
     def make(**changes) -> Settings:
-        plain = dict(
-            out=str(tmp_path / "run"),
-            base=str(clip),
-            data=[str(data)],
-            batch_size=6,
-            max_steps=2,
-            learning_rate=1e-3,
-            validation_share=0.25,
-            kinds=["repetition", "removal", "masking", "jumble"],
-        )
-        return Settings(**{**plain, **changes})
+        plain = dict(out=str(tmp_path / "run"), base=str(clip), data=[str(data)], batch_size=6, max_steps=2)
+        plain |= dict(kinds=["repetition", "removal", "masking", "jumble"])
+        return Settings(**{**plain, "learning_rate": 1e-3, "validation_share": 0.25, **changes})
 
     return make
 
@@ -71,23 +63,10 @@ def settings(data, clip, tmp_path):
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
     """The embedded backbone, taught for a few steps."""
-    return train(
-        Settings(
-            out=str(tmp_path_factory.mktemp("runs") / "tower"),
-            base="embedded-free",
-            data=[str(data)],
-            batch_size=8,
-            max_steps=15,
-            learning_rate=5e-4,
-            validation_share=0.25,
-            logit_scale=20.0,
-            clip_weight=0.3,
-            lambda_1=1.0,
-            lambda_2=1.0,
-            lambda_3=0.5,
-            keep_close=2.0,
-        )
-    )
+    weights = dict(clip_weight=0.3, lambda_1=1.0, lambda_2=1.0, lambda_3=0.5, keep_close=2.0)
+    out = str(tmp_path_factory.mktemp("runs") / "tower")
+    given = dict(batch_size=8, max_steps=15, learning_rate=5e-4, validation_share=0.25, logit_scale=20.0)
+    return train(Settings(out=out, base="embedded-free", data=[str(data)], **given, **weights))
 
 
 def test_the_drop_grows_and_the_captions_as_they_were_keep_their_scores(trained):
@@ -256,10 +235,3 @@ def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, 
         write_lines(bad, [*rows, *last])
         with pytest.raises(error, match=message):
             train(settings(data=[str(bad)], kinds=kinds))
-
-
-def test_a_folder_with_another_model_is_refused_before_the_work(settings, tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / WEIGHTS).write_bytes(b"")
-    with pytest.raises(CapscoreError, match="has the weights of another model"):
-        train(settings())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -29,8 +28,7 @@ class AlignmentItem:
     Attributes:
         task: Task that the batch trains.
         position: Number of the row in the batch.
-        pair: Number of the pair in the data.
-        image: Number of its image.
+        pair, image: Numbers of the pair in the data and of its image.
         text: Number of its text; in text batches a polluted one.
         other: Number of the hard negative in coarse batches, of the original caption in text batches; −1
             without any.
@@ -80,7 +78,8 @@ class AlignmentBatches:
         seed: int = 0,
     ):
         self.data, self.tasks, self.seed = data, list(tasks), seed
-        self.hard_negatives, self.untouched = hard_negatives, untouched
+        self.untouched = untouched
+        self.hard_negatives = data.hard_negatives() if hard_negatives else []
         usable = {
             "coarse": pairs,
             "text": pairs[data.with_pollution()[pairs]],
@@ -97,10 +96,6 @@ class AlignmentBatches:
         leading = max(self.rows, key=self.tasks.count)
         turns = -(-self._shuffled[leading].steps_per_epoch // self.tasks.count(leading))
         self.steps_per_epoch = turns * len(self.tasks)
-
-    @cached_property
-    def _hard_negatives(self) -> list[np.ndarray]:
-        return self.data.hard_negatives()
 
     def batch(self, epoch: int, step: int) -> list[AlignmentItem]:
         """The rows of a step, counted from 0 in each epoch; all of one task."""
@@ -119,7 +114,7 @@ class AlignmentBatches:
         text, other = int(data.pair_text[pair]), -1
         chance = np.random.default_rng((self.seed, epoch, TASKS.index(task), pair))
         if task == "coarse" and self.hard_negatives:
-            choices = self._hard_negatives[pair]
+            choices = self.hard_negatives[pair]
             other = int(chance.choice(choices)) if len(choices) else -1
         elif task == "text" and chance.random() >= self.untouched:
             text, other = int(chance.choice(data.polluted[pair])), text

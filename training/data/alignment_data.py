@@ -18,8 +18,7 @@ from capscore.infometic.alignment import WordContext
 from capscore.infometic.words import spread
 
 # Files of the features.
-VECTORS, PIECES, ADDED = "vectors.npy", "pieces.npy", "added.npy"
-INDEX, TEXTS, ABOUT = "index.npz", "texts.jsonl", "about.json"
+VECTORS, PIECES, ADDED, INDEX = "vectors.npy", "pieces.npy", "added.npy", "index.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,6 @@ class AlignmentData:
         image: int64 (n,), number of each pair's photo.
         keys: Content key of each photo.
         names: Names by which a list may refer to a pair.
-        counts: Number of things cut, left out or not found, by name.
         digest: Digest of the rows, the options and the backbone.
     """
 
@@ -126,7 +124,6 @@ class AlignmentData:
     image: np.ndarray
     keys: list[str]
     names: list[tuple[str, ...]]
-    counts: dict[str, int]
     digest: str
 
     def __len__(self) -> int:
@@ -202,22 +199,19 @@ class AlignmentData:
 def store_features(
     folder: Path,
     arrays: Mapping[str, np.ndarray | Lists],
-    *,
     texts: Sequence[str],
     names: Sequence[tuple[str, ...]],
-    about: Mapping[str, Any],
 ) -> None:
     """Write what `load_features` reads besides the matrices."""
-    stored: dict[str, Any] = {}
+    stored: dict[str, Any] = {
+        "json": np.frombuffer(json.dumps([list(texts), list(names)]).encode(), np.uint8)
+    }
     for name, array in arrays.items():
         if isinstance(array, Lists):
             stored |= {name: array.flat, f"{name}_start": array.start}
         else:
             stored[name] = array
     np.savez(folder / INDEX, **stored)
-    with open(folder / TEXTS, "w", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in (*texts, *names))
-    (folder / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def load_features(folder: str | Path) -> AlignmentData:
@@ -228,22 +222,19 @@ def load_features(folder: str | Path) -> AlignmentData:
     """
     folder = Path(folder).expanduser()
     try:
-        about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         with np.load(folder / INDEX, allow_pickle=False) as index:
             arrays: dict[str, Any] = {name: index[name] for name in index.files}
         for name in [name for name in arrays if f"{name}_start" in arrays]:
             arrays[name] = Lists(arrays.pop(f"{name}_start"), arrays[name])
-        lines = [json.loads(line) for line in (folder / TEXTS).read_text(encoding="utf-8").splitlines()]
-        n_texts = len(arrays["text_vector"])
+        texts, names = json.loads(arrays.pop("json").tobytes())
         return AlignmentData(
             vectors=np.load(folder / VECTORS, mmap_mode="r"),
             piece_vectors=np.load(folder / PIECES, mmap_mode="r"),
             added=np.load(folder / ADDED, mmap_mode="r") if (folder / ADDED).exists() else None,
-            texts=lines[:n_texts],
-            names=[tuple(names) for names in lines[n_texts:]],
+            texts=texts,
+            names=[tuple(few) for few in names],
             keys=arrays.pop("keys").tolist(),
-            counts=about["counts"],
-            digest=about["digest"],
+            digest=folder.name,
             **arrays,
         )
     except Exception as error:  # every library raises its own error for a damaged file

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import uuid
-from collections import Counter, namedtuple
+from collections import namedtuple
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -153,7 +153,7 @@ def prepare(
     aside = final.with_name(f".{uuid.uuid4().hex[:12]}.partial")
     try:
         aside.mkdir(parents=True)
-        _Builder(rows, contents, embedder, options, finder, aside).build(final.name, word_context)
+        _Builder(rows, contents, embedder, options, finder, aside).build(word_context)
         os.replace(aside, final)
     except OSError as error:
         if isinstance(error, CapscoreError):
@@ -226,11 +226,11 @@ class _Builder:
         folder: Path,
     ):
         self.rows, self.contents, self.embedder, self.options = rows, contents, embedder, options
-        self.finder, self.folder, self.counts = finder, folder, Counter[str]()
+        self.finder, self.folder = finder, folder
         self.vectors = StoredRows(embedder.backbone.dim, folder)
         self._row_of: dict[str, int] = {}  # texts in `vectors`
 
-    def build(self, digest: str, word_context: bool) -> None:
+    def build(self, word_context: bool) -> None:
         """Write all files of the features."""
         rows, overlap = self.rows, self.options.overlap
         given = self.options.regions == GIVEN
@@ -243,9 +243,6 @@ class _Builder:
         images = self._embed_images([first[key] for key in numbers])
         pair_image = [numbers[key] for key in keys]
         labels = [images[number].label(row, overlap) for row, number in zip(rows, pair_image, strict=True)]
-        self.counts["n_without_found_region"] = sum(
-            row.mentioned is not None and not len(label) for row, label in zip(rows, labels, strict=True)
-        )
         captions = _Captions(rows, pair_image, self.options, self.embedder)
         arrays = self._store_pieces(captions, word_context)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
@@ -263,8 +260,7 @@ class _Builder:
             "image": photo.astype(np.int64),
             "keys": contents,
         }
-        about, names = {"digest": digest, "counts": self.counts}, [row.names for row in rows]
-        store_features(self.folder, arrays, texts=captions.texts, names=names, about=about)
+        store_features(self.folder, arrays, captions.texts, [row.names for row in rows])
 
     def _texts(self, texts: Sequence[str]) -> list[int]:
         """The row of each text in the matrix; those that have none are embedded."""
@@ -336,7 +332,6 @@ class _Builder:
             part = captions.texts[start : start + _TEXTS_AT_ONCE]
             seen = []
             for text, split in enumerate(split_pieces(backbone, part, options.max_tokens), start):
-                self.counts["n_texts_cut"] += split.n_cut > 0
                 pieces.append([numbers.setdefault(piece, len(numbers)) for piece in split.ids])
                 entries, kept = labelled_shares(split, captions.words[text], captions.labels[text])
                 shares.append(entries)
@@ -352,7 +347,6 @@ class _Builder:
         np.save(self.folder / PIECES, stored.finish())
         # a wrong word that was cut off cannot be learned from
         polluted = [[text for text in texts if WRONG in words[text]] for texts in captions.polluted]
-        self.counts["n_not_polluted"] = sum(not texts for texts in polluted) if options.pollutions else 0
         return {
             "pieces": Lists.of(pieces, np.int64),
             "words": Lists.of(words, np.uint8),

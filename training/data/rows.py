@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from capscore.benchmarks.data.load import config_name, load_benchmark
 from capscore.errors import InputError, Setting
@@ -136,8 +136,8 @@ def benchmark_rows(
         split: One of its splits; None where there is only one.
 
     Raises:
-        CapscoreError: errors of `capscore.load_benchmark`.
-        InputError: there are several splits and none was chosen, or the benchmark has no captions.
+        CapscoreError: errors of `capscore.load_benchmark`; there are several splits and none was chosen; the
+            benchmark has no captions.
     """
     loaded = load_benchmark(slug, config, split=split, data_dir=data_dir, image_dir=image_dir, images=True)
     name = f"{slug} ({config_name(slug, config)})"
@@ -151,22 +151,22 @@ def benchmark_rows(
         raise InputError(f"{name} has no captions with one image each: its columns are {', '.join(columns)}")
     images = check_images(loaded["image"])
     texts = loaded.select_columns([column for column in columns if column != "image"])
+    referenced = "references" in columns
     for index, row in enumerate(texts):
-        objects = None if "references" in columns else row.get("critical_objects")
+        objects = None if referenced else row.get("critical_objects")
         boxes = _boxes_of_chains(row) if "phrases" in columns else None
-        for number, caption in enumerate(row["references"] if "references" in columns else [row["caption"]]):
+        for number, caption in enumerate(row["references"] if referenced else [row["caption"]]):
             if number in (row.get("unrelated") or ()):
                 continue
             named = {phrase["chain"] for phrase in row.get("phrases") or () if phrase["reference"] == number}
+            shown = [box for box, chains in enumerate((boxes or {}).values()) if named & chains]
             yield Row(
                 caption=caption,
                 language=_language(row.get("language"), None),
                 image=images[index],
                 objects=None if objects is None else tuple(objects),
                 boxes=None if boxes is None else tuple(boxes),
-                mentioned=None
-                if boxes is None
-                else tuple(box for box, chains in enumerate(boxes.values()) if named & chains),
+                mentioned=None if boxes is None else tuple(shown),
                 names=_names(row["image_id"], row.get("id")),
                 where=f"{name}, row {index} counted from 0",
             )
@@ -193,19 +193,15 @@ def checked_text(text: Any, field: str) -> str:
 
 
 def _language(tag: Any, default: str | None) -> str:
-    if tag is not None:
-        try:
-            return language_code(tag)
-        except InputError as error:
-            raise InputError(error.message, field="language") from None
-    if default is None:
-        raise InputError(
-            "it states no language, which determines what a word is: a column 'language' gives the language "
-            "of each row, the setting ",
-            Setting("language"),
-            " that of all rows",
-        )
-    return default
+    if tag is None and default is not None:
+        return default
+    if tag is None:
+        missing = "it states no language, which determines what a word is: give a column 'language', or "
+        raise InputError(missing, Setting("language"))
+    try:
+        return language_code(tag)
+    except InputError as error:
+        raise InputError(error.message, field="language") from None
 
 
 def _names(image: Any, row_id: Any) -> tuple[str, ...]:
@@ -242,43 +238,34 @@ def _check_parts(row: Row) -> None:
         )
 
 
-class _Cell(NamedTuple):
-    """What a cell holds: a list, whose entries are of a kind, and what becomes of an entry."""
-
-    expected: str
-    fits: Callable[[Any], bool]
-    convert: Callable[[Any], Any]
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_index(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-def _is_box(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and len(value) == 4 and all(map(_is_number, value))
-
-
-_CELLS = {
-    "stand_in": _Cell("a text that is not blank, or a list of them", _is_text, str),
-    "rating": _Cell("a finite number, or a list with one per person", _is_number, float),
-    "objects": _Cell(
+# cell → what is expected, which entries fit, and what becomes of an entry
+_CELLS: dict[str, tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = {
+    "stand_in": ("a text that is not blank, or a list of them", _is_text, str),
+    "rating": ("a finite number, or a list with one per person", _is_number, float),
+    "objects": (
         "a list of texts, or of (start, end) places",
         lambda value: isinstance(value, (str, list, tuple)),
         lambda value: value if isinstance(value, str) else tuple(value),
     ),
-    "boxes": _Cell(
-        "a list of [left, top, right, bottom] in pixels", _is_box, lambda value: tuple(map(float, value))
+    "boxes": (
+        "a list of [left, top, right, bottom] in pixels",
+        lambda value: isinstance(value, (list, tuple)) and len(value) == 4 and all(map(_is_number, value)),
+        lambda value: tuple(map(float, value)),
     ),
-    "region_texts": _Cell("a list of texts that are not blank", _is_text, str),
-    "mentioned": _Cell("a list of numbers of boxes or region_texts, from 0", _is_index, int),
+    "region_texts": ("a list of texts that are not blank", _is_text, str),
+    "mentioned": (
+        "a list of numbers of boxes or region_texts, from 0",
+        lambda value: _is_number(value) and isinstance(value, int) and value >= 0,
+        int,
+    ),
 }
 
 
@@ -286,21 +273,18 @@ def _parsed(cell: Any, name: str, is_text: bool) -> Any:
     """A cell → an attribute of `Row`, None for an empty one; raises InputError."""
     if (cell is None or (isinstance(cell, str) and not cell.strip())) and name != "rating":
         return None
-    known, content = _CELLS[name], cell
+    (expected, fits, convert), content = _CELLS[name], cell
     if is_text and (name != "stand_in" or cell.lstrip().startswith("[")):
         try:
             content = json.loads(cell)
         except (ValueError, RecursionError, TypeError):
-            raise InputError(f"{cell!r:.60}; expected {known.expected}, as JSON", field=name) from None
+            raise InputError(f"{cell!r:.60}; expected {expected}, as JSON", field=name) from None
     if name in ("stand_in", "rating") and not isinstance(content, (list, tuple)):
         content = [content]
-    if not isinstance(content, (list, tuple)) or not all(map(known.fits, content)):
-        raise InputError(f"{cell!r:.60}; expected {known.expected}", field=name)
-    values = tuple(map(known.convert, content))
-    if name == "mentioned":
-        return tuple(sorted(set(values)))
-    if name != "rating":
-        return values
-    if not values:
-        raise InputError(f"{cell!r:.60}; expected {known.expected}", field=name)
-    return math.fsum(values) / len(values)
+    right = isinstance(content, (list, tuple)) and all(map(fits, content))
+    if not right or (name == "rating" and not content):
+        raise InputError(f"{cell!r:.60}; expected {expected}", field=name)
+    values = tuple(map(convert, content))
+    if name == "rating":
+        return math.fsum(values) / len(values)
+    return tuple(sorted(set(values))) if name == "mentioned" else values

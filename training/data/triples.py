@@ -49,7 +49,6 @@ class Triple:
         row: Number of the caption in the data.
         image: Number of its image, a row of `Captions.embeddings`.
         caption: The caption.
-        language: Its language.
         perturbed: The perturbed caption; None where nothing could change the caption.
         kind: Its perturbation, "" where nothing changed the caption.
     """
@@ -57,7 +56,6 @@ class Triple:
     row: int
     image: int
     caption: str
-    language: str
     perturbed: str | None
     kind: str
 
@@ -107,7 +105,7 @@ class TripleBatches:
         start, stop = (len(self.rows) * edge // self.steps_per_epoch for edge in (step, step + 1))
         rows, captions = self._order[1][start:stop].tolist(), self.captions
         return [
-            Triple(row, int(captions.image[row]), captions.texts[row], captions.languages[row], text, kind)
+            Triple(row, int(captions.image[row]), captions.texts[row], text, kind)
             for row, (text, kind) in zip(rows, self._perturbed(rows, epoch), strict=True)
         ]
 
@@ -150,11 +148,10 @@ def perturb_rows(
     finders: Mapping[str, str],
     seed: int,
 ) -> tuple[list[str], np.ndarray]:
-    """Perturb captions of any languages, given by their numbers.
+    """Perturb captions of any languages, given by their numbers (n), in one way.
 
     Args:
-        captions: The data.
-        rows: Numbers of the captions (n).
+        captions, rows: The data, and numbers of captions in it.
         kind: One of `capscore.perturbations.KINDS`.
         noise: How captions are perturbed; its `kinds` are ignored.
         finders: Result of `noun_finders`.

@@ -8,6 +8,7 @@ import math
 import warnings
 from pathlib import Path
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from PIL import Image
 from capscore.errors import InputError
 from tests.photos import encode
 from tests.toy import GREEN, RED
+from training.data import rows as rows_module
 from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows
 from training.data.source import Source, SourceSettings
 from training.data.split import read_names
@@ -167,48 +169,33 @@ def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
     assert row.objects == ("cerf-volant", "plage") and {"1", "r.png", "r"} == set(row.names)
 
 
-XML = """<annotation>
-  <filename>17.jpg</filename>
-  <size><width>100</width><height>60</height><depth>3</depth></size>
-  <object><name>1</name><name>4</name>
-    <bndbox><xmin>1</xmin><ymin>11</ymin><xmax>40</xmax><ymax>60</ymax></bndbox></object>
-  <object><name>2</name>
-    <bndbox><xmin>50</xmin><ymin>20</ymin><xmax>70</xmax><ymax>30</ymax></bndbox></object>
-  <object><name>2</name>
-    <bndbox><xmin>71</xmin><ymin>20</ymin><xmax>130</xmax><ymax>30</ymax></bndbox></object>
-  <object><name>3</name><scene>1</scene><nobndbox>0</nobndbox></object>
-</annotation>
-"""
-SENTENCES = """[/EN#1/people A tall man] throws [/EN#2/other two balls] in [/EN#3/scene a hall] .
-[/EN#4/people/other The juggler] looks at [/EN#0/notvisual each other] .
-Nothing is marked here .
-[/EN#1/people He] is not here .
-[/EN#2/other Balls] fly .
-"""
-
-
-def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(tmp_path):
-    files = {"Annotations/17.xml": XML, "Sentences/17.txt": SENTENCES, "UNRELATED_CAPTIONS": "17 4\n"}
-    files |= {"train.txt": "17\n", "val.txt": "17\n", "test.txt": "17\n"}
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    (tmp_path / "images").mkdir()
-    Image.new("RGB", (100, 60), "red").save(tmp_path / "images" / "17.jpg")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rows = list(source("benchmark:flickr30k_entities:train", ALIGNED, data_dir=str(tmp_path)).rows())
-        with pytest.raises(InputError, match="has the splits train, validation, test: choose one"):
-            list(benchmark_rows("flickr30k_entities", data_dir=tmp_path))
-    assert [row.caption for row in rows][1:] == [
-        "The juggler looks at each other .",
-        "Nothing is marked here .",
-        "Balls fly .",  # the fourth is on the list of unrelated captions
-    ]
+def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(monkeypatch):
+    names = ("xmin", "ymin", "xmax", "ymax", "chain")
+    boxes = [(1, 11, 40, 60, "1"), (1, 11, 40, 60, "4"), (50, 20, 70, 30, "2"), (71, 20, 130, 30, "2")]
+    phrases = [(0, "1"), (0, "2"), (0, "3"), (1, "4"), (3, "1"), (4, "2")]
+    row = {
+        "image": Image.fromarray(RED),
+        "image_id": "17.jpg",
+        "references": ["A man throws balls.", "The juggler.", "Nothing.", "Of another photo.", "Balls fly."],
+        "unrelated": [3],
+        "width": 100,
+        "height": 60,
+        "language": "en",
+        "boxes": [dict(zip(names, box, strict=True)) for box in boxes],
+        "phrases": [{"reference": reference, "chain": chain} for reference, chain in phrases],
+    }
+    both = datasets.DatasetDict({split: datasets.Dataset.from_list([row]) for split in ("train", "test")})
+    monkeypatch.setattr(
+        rows_module, "load_benchmark", lambda slug, config, split, **_: both[split] if split else both
+    )
+    rows = list(source("benchmark:flickr30k_entities:train", ALIGNED).rows())
+    assert [row.caption for row in rows][1:] == ["The juggler.", "Nothing.", "Balls fly."]
     assert [row.mentioned for row in rows] == [(0, 1, 2), (0,), (), (1, 2)]
     # pixels are counted from 1, the last included; the third box reaches over the edge
     assert rows[0].boxes == ((0, 10, 40, 60), (49, 19, 70, 30), (70, 19, 100, 30))
     assert rows[0].names == ("17.jpg", "17")
+    with pytest.raises(InputError, match="has the splits train, test: choose one"):
+        list(benchmark_rows("flickr30k_entities"))
 
 
 # Origins

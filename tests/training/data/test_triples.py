@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 import pytest
 import xxhash
@@ -224,7 +222,7 @@ def test_where_nothing_finds_nouns_the_other_kinds_are_drawn_and_it_is_said():
     with pytest.warns(LanguageWarning, match="no noun finder for mi"):
         batches = TripleBatches(captions, range(6), batch_size=6, noise=noise)
     assert batches.noun_finders == {"mi": ""}
-    assert Counter((row.language, row.kind) for row in batches.batch(0, 0))["mi", "masking"] == 5
+    assert [row.kind for row in batches.batch(0, 0) if row.row < 5] == ["masking"] * 5
     assert TripleBatches(captions, range(6), batch_size=6, noise=Noise(WORDS)).noun_finders == {}
 
 
