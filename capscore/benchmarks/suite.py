@@ -75,8 +75,6 @@ def run_suite(
     suite: str,
     data_dir: str | Path,
     metrics: Mapping[str, Callable[[], Scorer]],
-    *,
-    done: Callable[[BenchmarkRun], None] | None = None,
     **settings: Any,
 ) -> SuiteRun:
     """Measure metrics on every benchmark of a suite whose files are available.
@@ -85,7 +83,6 @@ def run_suite(
         suite: "english", "multilingual" or "all".
         data_dir: Folder with one folder per benchmark, named like the benchmark.
         metrics: Name → function that makes its scorer.
-        done: Function that takes each finished run.
         settings: Further arguments of `run_benchmark`.
 
     Raises:
@@ -110,8 +107,6 @@ def run_suite(
             found.skipped[name] = reasons(run.skipped)
             continue
         found.runs.append(run)
-        if done is not None:
-            done(run)
     return found
 
 

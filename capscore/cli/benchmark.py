@@ -30,20 +30,15 @@ import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from ..errors import CapscoreError, Setting
-from ..files.console import make_console
 from ..files.write import write_text
 from ..metrics.loading import ScorerLoader, all_options
 from ..registry import METRICS
 from . import options, terminal
 from .options import Target, argument, option, statistics_option
 from .terminal import UsageError, say
-
-if TYPE_CHECKING:
-    from ..benchmarks.run import BenchmarkRun
-    from ..show.tables import Report
 
 Makers = dict[str, Callable[[], Any]]  # name in the table → function that makes its scorer
 
@@ -87,7 +82,7 @@ def benchmark(
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
-    show = _Shown(output, markdown, as_json, quiet)
+    show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
     where: dict[str, Any] = {"split": split, "image_dir": image_dir}
@@ -97,13 +92,15 @@ def benchmark(
     if systems or more:
         _refuse("systems", {"suite": suite, "compare": compare, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
-        may_be_empty = metric_options.get("empty", "raise") != "raise"
-        how |= {"data_dir": data_dir, "may_be_empty": may_be_empty}
+        how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
         _compare_systems(systems, more or [], makers, data or [], config, how, show)
         return None
+    if (suite is None) == (not data):
+        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     if suite is not None:
         _refuse("suite", {**where, **of_scores, "config": config})
-    _check_target(suite, data, data_dir)
+        if data_dir is None:
+            raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
         _write_queries(write_queries, targets, where)
@@ -114,35 +111,6 @@ def benchmark(
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
     how |= {"compare": compare, "scores": files}
     return _compare_metrics(makers, targets, suite, data_dir, how, show)
-
-
-def _check_target(suite: str | None, data: list[str] | None, data_dir: Path | None) -> None:
-    if (suite is None) == (not data):
-        raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
-    if suite is not None and data_dir is None:
-        raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
-
-
-class _Shown(NamedTuple):
-    """Files that are to be written, and whether results are printed as JSON, or not at all."""
-
-    output: Path | None
-    markdown: Path | None
-    as_json: bool
-    quiet: bool
-
-    def print(self, report: Report) -> None:
-        """Print tables, unless JSON or nothing is asked for."""
-        if not (self.as_json or self.quiet):
-            report.print(make_console())
-
-    def write(self, document: Mapping[str, Any], reports: Sequence[Report]) -> None:
-        """Write all files that are asked for, and JSON to stdout."""
-        terminal.write_json(self.output, document)
-        if self.markdown is not None:
-            write_text(self.markdown, "\n".join(report.markdown() for report in reports))
-        if self.as_json:
-            terminal.print_json(document)
 
 
 def _refuse(option: str, given: Mapping[str, Any]) -> None:
@@ -203,7 +171,7 @@ def _compare_metrics(
     suite: str | None,
     data_dir: Path | None,
     how: Mapping[str, Any],
-    show: _Shown,
+    show: dict[str, Any],
 ) -> int | None:
     """Measure metrics on each benchmark that --data names, or on a suite; returns the exit code."""
     from ..benchmarks.result_file import stamped
@@ -212,27 +180,22 @@ def _compare_metrics(
     from ..show.benchmark_tables import benchmark_report
     from ..show.tables import Report
 
-    def done(run: BenchmarkRun) -> None:
-        show.print(benchmark_report(run))
-
     if taken := makers.keys() & how["scores"].keys():
         raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
-    found = SuiteRun()
-    if suite:
-        found = run_suite(suite, str(data_dir), makers, done=done, **how)
+    found = run_suite(suite, str(data_dir), makers, **how) if suite else SuiteRun()
     for slug, config, home in targets:
         run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **how)
         if not run.results:
             raise CapscoreError(reasons(run.skipped))
-        done(run)
         found.runs.append(run)
     document = found.to_dict()
     if not suite:
         document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
-    show.write(stamped(document), [benchmark_report(run) for run in found.runs])
+    reports = [benchmark_report(run) for run in found.runs]
     for title, left_out in (("Not run", found.skipped), ("Damaged", found.failed)):
         if left_out:
-            show.print(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
+            reports.append(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
+    terminal.show_results(stamped(document), reports, **show)
     if found.failed:
         return terminal.FAILED
     if not found.runs:
@@ -243,12 +206,9 @@ def _compare_metrics(
         for name, why in run.skipped.items()
         if not (suite and isinstance(why, MetricRefusal))
     ]
-    for line in skipped if show.as_json or show.quiet else ():  # tables say it themselves
+    for line in skipped if show["as_json"] or show["quiet"] else ():  # tables say it themselves
         say(line)
     return terminal.SKIPPED if skipped else None
-
-
-# ---- systems ----
 
 
 def _compare_systems(
@@ -258,7 +218,7 @@ def _compare_systems(
     data: list[str],
     configs: list[str] | None,
     how: Mapping[str, Any],
-    show: _Shown,
+    show: dict[str, Any],
 ) -> None:
     """Compare systems, and write and print the results."""
     from ..benchmarks.systems import run_systems
@@ -271,6 +231,4 @@ def _compare_systems(
     captions = options.named_files([*systems, *more])
     chosen = None if "all" in (configs or ()) else configs
     run = run_systems(data[0], captions, makers, configs=chosen, **how)
-    report = systems_report(run)
-    show.write(run.to_dict(), [report])
-    show.print(report)
+    terminal.show_results(run.to_dict(), [systems_report(run)], **show)

@@ -19,18 +19,14 @@ interrupted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from .. import __version__
 from ..errors import Setting
-from ..files.console import make_console
-from ..files.write import write_text
 from . import options, terminal
 from .options import argument, column_option, option
 
 if TYPE_CHECKING:
-    from ..metrics.systems import SystemRows
     from ..statistics.system_means import SystemComparison
 
     Compared = Mapping[str, Sequence[SystemComparison]]  # metric → all rows, then each language
@@ -64,6 +60,7 @@ def compare(
     """Compare the scores of systems, and write and print the tests."""
     from ..metrics.systems import read_systems
     from ..show.system_tables import comparison_report
+    from ..show.tables import Report
     from ..statistics.bootstrap import check_sampling
 
     with terminal.as_usage():
@@ -77,24 +74,7 @@ def compare(
     columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
     rows = read_systems(systems, metric or None, match_by=match_by, common_rows=common_rows, **columns)
     compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
-    document = _document(systems, rows, compared)
-    tables = comparison_report(compared, rows.signatures)
-    terminal.write_json(output, document)
-    if markdown is not None:
-        write_text(markdown, f"{tables.markdown()}- {rows.matching}\n")
-    if as_json:
-        terminal.print_json(document)
-    elif not quiet:
-        console = make_console()
-        tables.print(console)
-        for line in (rows.matching, *(f"note: {note}" for note in rows.notes)):
-            terminal.print_line(console, line)
-        terminal.print_written(console, output, markdown)
-
-
-def _document(systems: dict[str, Path], rows: SystemRows, compared: Compared) -> dict[str, Any]:
-    """All results, ready for JSON."""
-    return {
+    document = {
         "systems": {name: str(path) for name, path in systems.items()},
         "matched_by": rows.matched_by,
         "rows_left_out": rows.n_left,
@@ -108,3 +88,6 @@ def _document(systems: dict[str, Path], rows: SystemRows, compared: Compared) ->
         "notes": rows.notes,
         "version": __version__,
     }
+    tables = comparison_report(compared, rows.signatures).parts
+    report = Report("", [*tables, rows.matching, *(f"note: {note}" for note in rows.notes)])
+    terminal.show_results(document, [report], output=output, markdown=markdown, as_json=as_json, quiet=quiet)

@@ -31,8 +31,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
-from ..files.console import make_console
-from ..files.write import write_text
 from ..metrics.loading import ScorerLoader
 from ..registry import METRICS
 from . import options, terminal
@@ -114,7 +112,8 @@ def robustness(
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
     load = ScorerLoader({**metric_options, "progress": False if quiet else None})
     results = _measure(sets, towers, load, noise, stand_in, styles, degrees)
-    return _show(results, output, markdown, as_json, quiet)
+    show = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
+    return _show(results, show)
 
 
 def _towers(metrics: Sequence[str], backbones: Sequence[str | None]) -> Towers:
@@ -169,13 +168,7 @@ def _measure(
     return found
 
 
-def _show(
-    results: dict[str, list[Any]],
-    output: Path | None,
-    markdown: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> int | None:
+def _show(results: dict[str, list[Any]], show: dict[str, Any]) -> int | None:
     """Write and print the results; returns the exit code."""
     from ..show.robustness_tables import alarms_report, averages_dict, curves_report, robustness_reports
 
@@ -187,21 +180,13 @@ def _show(
     reports = robustness_reports(runs)
     reports += [alarms_report(styles)] if styles else []
     reports += [curves_report(degrees)] if degrees else []
-    terminal.write_json(output, document)
-    if markdown is not None:
-        write_text(markdown, "\n".join(report.markdown() for report in reports))
-    if as_json:
-        terminal.print_json(document)
-    elif not quiet:
-        console = make_console()
-        for report in reports:
-            report.print(console)
-        terminal.print_written(console, output, markdown)
+    terminal.show_results(document, reports, **show)
     missed = [
         f"{run.captions.data} ({run.captions.language}): {name} was not measured. {why}"
         for run in (*runs, *styles, *degrees)
         for name, why in run.skipped.items()
     ]
-    for line in dict.fromkeys(missed) if quiet or as_json else ():  # otherwise the tables say it
-        say(line)
+    if show["quiet"] or show["as_json"]:  # otherwise the tables say it
+        for line in dict.fromkeys(missed):
+            say(line)
     return terminal.SKIPPED if missed else None

@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -32,10 +32,13 @@ from ..errors import (
     visible,
     without_secrets,
 )
+from ..files.console import make_console
 from ..files.write import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from ..show.tables import Report
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
@@ -280,6 +283,28 @@ def write_json(path: Path | None, value: Any) -> None:
     """Write a value to a file, whole; None is an option that was not given."""
     if path is not None:
         write_text(path, f"{json.dumps(value, ensure_ascii=False, indent=2)}\n")
+
+
+def show_results(
+    document: Mapping[str, Any],
+    reports: Sequence[Report],
+    *,
+    output: Path | None,
+    markdown: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write results to the files that are asked for, and print them as tables, as JSON or not at all."""
+    write_json(output, document)
+    if markdown is not None:
+        write_text(markdown, "\n".join(report.markdown() for report in reports))
+    if as_json:
+        print_json(document)
+    elif not quiet:
+        console = make_console()
+        for report in reports:
+            report.print(console)
+        print_written(console, output, markdown)
 
 
 def print_failures(
