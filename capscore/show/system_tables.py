@@ -35,16 +35,16 @@ def comparison_report(
 
 def _comparison_table(metric: str, comparison: SystemComparison) -> Table:
     baseline = comparison.baseline
-    rows = [(baseline, fixed(comparison.means[baseline]), "", "", "", "")]
+    rows = [(baseline, fixed(comparison.means[baseline]), "", "", "")]
     for found in comparison.differences:
         mean, difference = fixed(comparison.means[found.system]), signed(found.difference)
-        p_values = (_p(found.p_bootstrap_holm), _p(found.p_randomisation_holm))
-        rows.append((found.system, mean, difference, _ends(found.interval), *p_values))
+        p_value = "" if found.p_value_holm is None else f"{found.p_value_holm:.2g}"
+        rows.append((found.system, mean, difference, _ends(found.interval), p_value))
     language = "" if comparison.rows == ALL else f", {comparison.rows}"
     counts = counted(comparison.n_rows, "row")
     if comparison.resampled_by != "row":
         counts += f", {counted(comparison.n_images, 'photo')}"
-    headings = ("system", "mean", "difference", "interval", "p bootstrap", "p randomisation")
+    headings = ("system", "mean", "difference", "interval", "p")
     return Table(headings, rows, f"{metric}{language} ({counts})")
 
 
@@ -72,10 +72,6 @@ def _remarks(compared: Mapping[str, Sequence[SystemComparison]]) -> Iterator[str
 
 def _ends(interval: Interval | None) -> str:
     return f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
-
-
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.2g}"
 
 
 # ---- systems on a benchmark, in several languages ----

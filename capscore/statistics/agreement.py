@@ -18,7 +18,6 @@ from .bootstrap import (
     Interval,
     bootstrap_intervals,
     check_sampling,
-    multiplicities,
     percentile_interval,
     resample,
     sampling_notes,
@@ -205,9 +204,7 @@ def compare(
             return (one - other)[None]
 
         n_cells = pair[0].n_cells + pair[1].n_cells
-        samples = resample(
-            differences, multiplicities, n_units=rows.n_units, n_samples=n, seed=seed, n_rows=n_cells
-        )[0]
+        samples = resample(differences, n_units=rows.n_units, n_samples=n, seed=seed, n_rows=n_cells)[0]
         defined = samples[~np.isnan(samples)]
         interval = percentile_interval(samples, confidence)
         if len(defined):

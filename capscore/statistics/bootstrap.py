@@ -59,30 +59,16 @@ def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np
     return np.bincount(drawn.ravel(), minlength=drawn.size).reshape(n_samples, n_units).T
 
 
-def coin_flips(rng: np.random.Generator, n_units: int, n_samples: int) -> np.ndarray:
-    """1 for each unit whose two metrics are swapped, else 0: int (n_units, n_samples)."""
-    return rng.integers(0, 2, size=(n_samples, n_units)).T
-
-
 def resample(
-    values: Callable[[np.ndarray], np.ndarray],
-    draw: Callable[[np.random.Generator, int, int], np.ndarray],
-    *,
-    n_units: int,
-    n_samples: int,
-    seed: int,
-    n_rows: int,
-    label: str = "bootstrap",
+    values: Callable[[np.ndarray], np.ndarray], *, n_units: int, n_samples: int, seed: int, n_rows: int
 ) -> np.ndarray:
     """Compute the numbers of many samples, a bounded block at a time, with a progress bar for long work.
 
     Args:
-        values: Function from a draw, (n_units, b), to numbers (k, b).
-        draw: `multiplicities` or `coin_flips`.
+        values: Function from multiplicities, (n_units, b), to numbers (k, b).
         n_units, n_samples: Number of units to draw from, and of samples.
         seed: Seed for the samples, which don't depend on how many are computed at once.
         n_rows: Number of rows, to which the work for one sample is proportional.
-        label: Text of the progress bar.
 
     Returns:
         float64 (k, n_samples).
@@ -90,10 +76,10 @@ def resample(
     rng = np.random.default_rng(seed)
     width = max(8, _BLOCK // max(n_rows, n_units))
     parts = []
-    with progress_bar(label, n_samples, shown=None if n_rows * n_samples > _LONG else False) as advance:
+    with progress_bar("bootstrap", n_samples, shown=None if n_rows * n_samples > _LONG else False) as advance:
         for start in range(0, n_samples, width):
             count = min(width, n_samples - start)
-            parts.append(values(draw(rng, n_units, count)))
+            parts.append(values(multiplicities(rng, n_units, count)))
             advance(count)
     return np.concatenate(parts, axis=1)
 
@@ -193,7 +179,7 @@ def bootstrap_intervals(
         return {}, []
     if n_units < 2:
         return {}, [f"no intervals: a bootstrap needs at least 2 {unit}s, and there is {n_units}"]
-    samples = resample(values, multiplicities, n_units=n_units, n_samples=n_samples, seed=seed, n_rows=n_rows)
+    samples = resample(values, n_units=n_units, n_samples=n_samples, seed=seed, n_rows=n_rows)
     found = {name: percentile_interval(row, confidence) for name, row in zip(names, samples, strict=True)}
     return found, sampling_notes(unit, n_samples, confidence, found)
 

@@ -251,7 +251,6 @@ def _(place: Place) -> Any:
         **found,
         "units": [whole.n_units, whole.n_cells],
         "draws": bootstrap.multiplicities(rng, 6, 3),
-        "flips": bootstrap.coin_flips(rng, 6, 3),
         "interval": bootstrap.percentile_interval(draws(200, seed=69), 0.95),
         "p": bootstrap.two_sided_p(draws(200, seed=70) - 0.5, 0.4),
     }

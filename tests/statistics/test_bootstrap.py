@@ -12,7 +12,6 @@ from capscore.statistics import bootstrap
 from capscore.statistics.bootstrap import (
     Interval,
     check_sampling,
-    coin_flips,
     holm,
     multiplicities,
     percentile_interval,
@@ -23,13 +22,10 @@ from capscore.statistics.bootstrap import (
 from capscore.statistics.columns import group_codes
 
 
-def test_multiplicities_are_counted_draws_and_coins_are_fair():
+def test_multiplicities_are_counted_draws():
     drawn = np.random.default_rng(7).integers(0, 6, size=(4, 6))
     expected = [[np.count_nonzero(sample == unit) for sample in drawn] for unit in range(6)]
     assert multiplicities(np.random.default_rng(7), 6, 4).tolist() == expected
-    flips = coin_flips(np.random.default_rng(0), 50, 4000)
-    assert flips.shape == (50, 4000) and set(np.unique(flips)) == {0, 1}
-    assert np.abs(flips.mean(axis=1) - 0.5).max() < 0.04
 
 
 def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
@@ -39,23 +35,22 @@ def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
         bars.append((label, total, shown))
         return nullcontext(lambda count: None)
 
-    def run(draw, n_rows):
+    def run(n_rows):
         widths = []
 
         def values(drawn):
             widths.append(drawn.shape[1])
             return np.arange(7) @ drawn[None]
 
-        return resample(values, draw, n_units=7, n_samples=50, seed=3, n_rows=n_rows, label="x"), widths
+        return resample(values, n_units=7, n_samples=50, seed=3, n_rows=n_rows), widths
 
     monkeypatch.setattr(bootstrap, "progress_bar", bar)
-    for draw in (multiplicities, coin_flips):
-        whole, widths = run(draw, 7)
-        assert whole.shape == (1, 50) and widths == [50]
-        pieces, widths = run(draw, 10**7)
-        assert widths == [8, 8, 8, 8, 8, 8, 2]
-        np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-12)
-    assert bars == [("x", 50, False), ("x", 50, None)] * 2
+    whole, widths = run(7)
+    assert whole.shape == (1, 50) and widths == [50]
+    pieces, widths = run(10**7)
+    assert widths == [8, 8, 8, 8, 8, 8, 2]
+    np.testing.assert_allclose(pieces, whole, rtol=0, atol=1e-12)
+    assert bars == [("bootstrap", 50, False), ("bootstrap", 50, None)]
 
 
 def test_percentile_interval():
