@@ -29,9 +29,8 @@ from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from training.engine.config import main as run_as_command
 from weights.making.held_out import Photo, photo_of
 from weights.making.jsonl import write_lines
+from weights.making.package_texts import photo_name
 
-# Sources of training captions whose ids name no photo.
-_OF_NO_PHOTO = ("grammar", "tatoeba", "cldr-annotations", "cldr-annotations-derived", "tuxpaint-stamps")
 XTD10 = ("es", "it", "ko", "pl", "ru", "tr", "zh")
 Rows = list[dict[str, str]]
 
@@ -96,13 +95,8 @@ def described_photo(name: str) -> Photo | None:
     >>> str(described_photo("jsts/jsts/31-7")), described_photo("tatoeba/tatoeba/15ea04a1271438ed")
     ('COCO 31', None)
     """
-    source, _, rest = name.partition("/")
-    last = rest.rpartition("/")[2]
-    if source in _OF_NO_PHOTO:
-        return None
-    if source == "jsts":  # COCO's number, then the caption's
-        return Photo("coco", int(last.partition("-")[0]))
-    return photo_of(last)
+    _, _, rest = name.partition("/")
+    return photo_of(photo_name(rest) if "/" in rest else rest)
 
 
 def _row(photo: str, stand_in: str, caption: str, language: str) -> dict[str, str]:

@@ -41,11 +41,8 @@ from weights.making.held_out import TESTED, HeldOut, Photo, held_out_photos, pho
 from weights.making.image_tower.labelled import labelled_captions
 from weights.making.image_tower.rows import COCO, LABELLED, coco_captions
 from weights.making.jsonl import read_lines, require_settings, sources_file, write_lines, write_sources
-from weights.making.package_texts import read_texts
+from weights.making.package_texts import photo_name, read_texts
 
-# Sources of `package_texts` whose ids name a photo by its file or by COCO's number.
-OF_FILES = ("flickr8k-cn", "arabic-flickr8k", "framed-multi30k", "coco-cn-extension", "turkish-coco")
-OF_NUMBERS = ("jsts",)
 # Source of names of all of COCO's things in a photo.
 THINGS = "things"
 Split = Literal["train", "calibrate", "measure"]
@@ -154,16 +151,9 @@ def captions_of(data: Path, texts: Path) -> Iterator[tuple[Photo, str, str, str]
             yield photo, caption, "en", "flickr8k"
     for file in sorted(texts.glob("*.jsonl")):
         for row in read_texts(file):
-            if (photo := _photo_of_text(row["source"], row["id"])) is not None:
+            photo = photo_of(photo_name(row["id"]))
+            if photo is not None and row["source"] != "mscoco-it":  # whose photos are all of val2014
                 yield photo, row["text"], row["language"], row["source"]
-
-
-def _photo_of_text(source: str, row_id: str) -> Photo | None:
-    name = row_id.rpartition("/")[2]
-    if source in OF_FILES:
-        return photo_of(name)
-    number = name.partition("-")[0]
-    return Photo("coco", int(number)) if source in OF_NUMBERS and number.isdecimal() else None
 
 
 def labelled_rows(settings: Settings) -> Iterator[dict[str, Any]]:
