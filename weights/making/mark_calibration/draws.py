@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pad_sequence
 
+from capscore.infometic.alignment import padded as padded_arrays
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork, PhotoBatch
 from training.engine.processes import Gather
 from weights.making.mark_calibration.features import MarkFeatures
@@ -270,10 +270,9 @@ def seen_photos(features: MarkFeatures, photos: Sequence[int]) -> PhotoBatch:
 
 def padded(rows: Sequence[PhotoWords]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Words, classes, right (all (n, m)) and where words are, bool (n, m)."""
-    columns = zip(*((row.words, row.classes, row.right, row.words >= 0) for row in rows), strict=True)
-    words, classes, right, there = (
-        pad_sequence([torch.from_numpy(part) for part in column], batch_first=True) for column in columns
-    )
+    words, there = padded_arrays([row.words for row in rows], "cpu")
+    classes, _ = padded_arrays([row.classes for row in rows], "cpu")
+    right, _ = padded_arrays([row.right for row in rows], "cpu")
     return words, classes, right, there
 
 

@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError
 from capscore.images.boxes import overlaps
+from capscore.infometic.alignment import padded as padded_arrays
 from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
 from weights.making.mark_calibration.draws import NOUN, padded, words_of_caption
@@ -256,16 +257,21 @@ def _mentions(
 ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     """For pairs of photo and caption the layer's inputs, shares of the regions, and where regions are."""
     photos, captions = map(list, zip(*pairs, strict=True))
-    index, classes, _, there = padded([words_of_caption(features, *pair) for pair in pairs])
+    index, classes, _, there_are = padded([words_of_caption(features, *pair) for pair in pairs])
     words = torch.from_numpy(features.embeddings[index.numpy()].astype(np.float32))
     texts = torch.from_numpy(features.texts[captions].astype(np.float32))
     whole = torch.from_numpy(features.whole[photos].astype(np.float32))
-    rows, shares, known = _regions(features, things, photos)
-    regions, spoken = torch.from_numpy(rows), CaptionBatch(texts, words, there, classes, torch.zeros(0))
+    shown, boxes = [], []
+    for photo in photos:
+        there, part = features.there[photo], things.of_photo(photo)
+        shown.append(np.concatenate([features.windows[photo][there], things.rows[part]]).astype(np.float32))
+        boxes.append(np.concatenate([features.boxes[photo][there], things.shares[part]]))
+    (regions, known), (shares, _) = padded_arrays(shown, "cpu"), padded_arrays(boxes, "cpu")
+    spoken = CaptionBatch(texts, words, there_are, classes, torch.zeros(0))
     with torch.inference_mode():
         naming = network.naming_logits(words, regions, whole)
-        found = network.mention_features(regions, torch.from_numpy(shares), whole, spoken, naming)
-    return found, shares, known
+        found = network.mention_features(regions, shares, whole, spoken, naming)
+    return found, shares.numpy(), known.numpy()
 
 
 def naming_photos(boxes: Mapping[int, np.ndarray], seed: int) -> list[int]:
@@ -277,23 +283,6 @@ def naming_photos(boxes: Mapping[int, np.ndarray], seed: int) -> list[int]:
 
 def _with_boxes(boxes: Mapping[int, np.ndarray]) -> list[int]:
     return sorted(photo for photo, own in boxes.items() if len(own))
-
-
-def _regions(
-    features: MarkFeatures, things: ObjectRegions, photos: Sequence[int]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Windows and things of photos: embeddings (n, k, d), shares (n, k, 4), and where they are, (n, k)."""
-    n, dim = features.windows.shape[1], features.whole.shape[1]
-    rows = np.zeros((len(photos), n + MOST, dim), np.float32)
-    shares = np.zeros((len(photos), n + MOST, 4), np.float32)
-    there = np.zeros((len(photos), n + MOST), bool)
-    rows[:, :n], shares[:, :n] = features.windows[list(photos)], features.boxes[list(photos)]
-    there[:, :n] = features.there[list(photos)]
-    for place, photo in enumerate(photos):
-        part = things.of_photo(photo)
-        own = slice(n, n + part.stop - part.start)
-        rows[place, own], shares[place, own], there[place, own] = things.rows[part], things.shares[part], True
-    return rows, shares, there
 
 
 def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> np.ndarray:
