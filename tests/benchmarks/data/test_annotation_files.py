@@ -143,6 +143,7 @@ def test_a_packed_file_is_read_or_its_damage_is_noticed(write, name, member, con
 def test_an_archive_that_lacks_the_file_or_is_packed_in_another_way(write):
     with pytest.raises(AnnotationError, match=r"holds no captions\.json \(it holds 'a', 'b'\)"):
         write(zipped(a="1", b="2"), "f.zip", "captions.json").text()
+    assert write(zipped(abc__f="1", a__f="2"), "f.zip", "f").text() == "2"  # of several the shortest
     content = bytearray(zipped(**{"f.txt": LINES}))
     for mark, offset in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
         place = content.index(mark) + offset

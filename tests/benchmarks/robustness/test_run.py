@@ -49,6 +49,7 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
     expected["drop_average"] = sum(drops[kind] for kind in KINDS) / 5
     expected["drop_average_unseen"] = sum(drops[kind] for kind in UNSEEN_KINDS) / 6
     assert {name: result.value(name) for name in expected} == pytest.approx(expected, abs=1e-6)
+    assert [result.statistics[name].n for name in ("drop_jumble", "drop_average")] == [4, 4 * 5]
     assert list(run.unchanged) == [*drops] and run.unchanged["number"] == 4
     assert "number: left 4 of 4 captions unchanged; counted" in result.outcome.notes
 

@@ -75,6 +75,7 @@ DAMAGE = {
         ("<xmin>1<", "<xmin>31<"),
         ("<ymin>2<", "<ymin>41<"),
         ("<xmin>1<", "<xmin>-1<"),
+        ("<ymin>2</ymin><xmax>30</xmax><ymax>40<", "<ymin>49</ymin><xmax>30</xmax><ymax>49<"),
         ("<width>64</width>", ""),
         ("<width>64</width>", "<width>0</width>"),
         ("<name>9</name>", ""),
