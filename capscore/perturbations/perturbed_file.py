@@ -14,7 +14,7 @@ from ..text.segmentation import not_split_by_blanks
 from .kinds import check_captions, perturb
 from .objects import OBJECT_COLUMNS, find_objects, objects_of_cell
 
-Problems = dict[int, InputError]
+Problems = dict[str, InputError]  # by kind
 
 
 class PerturbedFile:
@@ -52,14 +52,14 @@ class PerturbedFile:
         skips: bool = False,
     ):
         self.source, self.kinds = source, tuple(kinds)
-        self._names, self._p, self._seed = names, p, seed
+        draws: dict[str, Any] = {"p": p, "seed": seed}
+        self._names, self._draws = names, draws
         self._language, self._skips = language, skips
         usable = OBJECT_COLUMNS if "substitution" in kinds else ()
         self._objects = next((name for name in usable if name in source.columns), None)
-        new = ["original", "perturbation", "unchanged"]
-        self.new = {
-            name: bool if name == "unchanged" else str for name in [*new, *([ERROR_COLUMN] if skips else [])]
-        }
+        self.new: dict[str, type] = {"original": str, "perturbation": str, "unchanged": bool}
+        if skips:
+            self.new[ERROR_COLUMN] = str
         check_names_are_free(source, [*self.new])
         self.n_rows = source.n_rows * len(kinds)
         self.counts: dict[str, dict[str, Any]] = {
@@ -83,92 +83,67 @@ class PerturbedFile:
             MissingExtraError: the package that finds words or nouns of a language is not installed.
         """
         for chunk in self.source.chunks(CHUNK_ROWS):
-            captions = chunk.values(self._names.candidate)
-            languages, objects, problems, in_objects = self._read(chunk, captions)
-            for kind in self.kinds:
-                failed = {**in_objects, **problems} if kind == "substitution" else dict(problems)
-                self._perturb(kind, chunk.start, captions, languages, objects, failed)
-                if failed and not self._skips:
-                    row = min(failed)
-                    raise self.source.at(failed[row], chunk, row)
-                for row, error in failed.items():
-                    self._errors[chunk.start + row, kind] = error.message_with_field()
-            for row in range(len(chunk)):
-                reasons = dict.fromkeys(self._errors.get((chunk.start + row, kind)) for kind in self.kinds)
-                if reason := "; ".join(filter(None, reasons)):
-                    self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, reason)
+            captions, nothing = chunk.values(self._names.candidate), [None] * len(chunk)
+            codes = nothing if self._names.language is None else chunk.values(self._names.language)
+            cells = nothing if self._objects is None else chunk.values(self._objects)
+            for row, (caption, code, cell) in enumerate(zip(captions, codes, cells, strict=True)):
+                try:
+                    check_captions([caption])
+                    language = self._language if is_missing(code) else language_code(code)
+                except InputError as error:
+                    problems = dict.fromkeys(self.kinds, error)
+                else:
+                    problems = self._perturb(chunk.start + row, caption, language, cell)
+                if problems and not self._skips:
+                    raise self.source.at(next(iter(problems.values())), chunk, row)
+                self._fail(chunk, row, problems)
             advance(len(chunk))
 
-    def _read(
-        self, chunk: Chunk, captions: Sequence[Any]
-    ) -> tuple[list[str | None], list[Any], Problems, Problems]:
-        """Languages and objects of the rows; what is wrong with a row, and with its objects alone."""
-        languages = [self._language] * len(chunk)
-        objects: list[Any] = [None] * len(chunk)
-        codes = None if self._names.language is None else chunk.values(self._names.language)
-        cells = objects if self._objects is None else chunk.values(self._objects)
-        problems: Problems = {}
-        in_objects: Problems = {}
-        for row, caption in enumerate(captions):
-            try:
-                check_captions([caption])
-                if codes is not None:
-                    languages[row] = None if is_missing(codes[row]) else language_code(codes[row])
-            except InputError as error:
-                problems[row] = error
-                continue
-            try:
-                objects[row] = objects_of_cell(cells[row], self.source.cells_are_text)
-                if objects[row] is not None:
-                    find_objects([caption], [objects[row]])
-            except InputError as error:
-                in_objects[row] = error
-        for code in dict.fromkeys(languages):
-            rows = [row for row in range(len(chunk)) if languages[row] == code and row not in problems]
-            if rows:
-                counts = self.languages.setdefault(code or "", {"captions": 0, "words": None, "nouns": None})
-                counts["captions"] += len(rows)
-            if set(self.kinds) != {"substitution"}:
-                self.unsplit += not_split_by_blanks([captions[row] for row in rows], code)
-        return languages, objects, problems, in_objects
+    def _fail(self, chunk: Chunk, row: int, problems: Problems) -> None:
+        """Note what was wrong with a row, which stays as it is."""
+        for kind, error in problems.items():
+            self._errors[chunk.start + row, kind] = error.message_with_field()
+            self.counts[kind]["failed"] += 1
+            self.counts[kind]["unchanged"] += 1
+        if problems:
+            reason = "; ".join(dict.fromkeys(error.message_with_field() for error in problems.values()))
+            self.failures[chunk.start + row] = (chunk.lines[row] if chunk.lines else None, reason)
 
-    def _perturb(
-        self,
-        kind: str,
-        start: int,
-        captions: Sequence[Any],
-        languages: Sequence[str | None],
-        objects: Sequence[Any],
-        failed: Problems,
-    ) -> None:
-        """Perturb captions in one way; rows of a language that it does not fit are added to `failed`."""
-        counts = self.counts[kind]
-        groups: dict[tuple[str | None, bool], list[int]] = {}
-        for row, code in enumerate(languages):
-            if row not in failed:
-                has_objects = kind == "substitution" and objects[row] is not None
-                groups.setdefault((code, has_objects), []).append(row)
-        for (code, has_objects), rows in groups.items():
-            lists = [objects[row] for row in rows] if has_objects else None
-            how: dict[str, Any] = {"p": self._p, "seed": self._seed, "objects": lists}
+    def _perturb(self, row: int, caption: str, language: str | None, cell: Any) -> Problems:
+        """Perturb a caption in all ways; returns what is wrong with those that do not fit it."""
+        finders = self.languages.setdefault(language or "", {"captions": 0, "words": None, "nouns": None})
+        finders["captions"] += 1
+        if set(self.kinds) != {"substitution"}:
+            self.unsplit += not_split_by_blanks([caption], language)
+        problems: Problems = {}
+        for kind in self.kinds:
+            objects = None
             try:
-                result = perturb([captions[row] for row in rows], kind, code, **how)
+                if kind == "substitution":
+                    objects = objects_of_cell(cell, self.source.cells_are_text)
+                    if objects is not None:
+                        find_objects([caption], [objects])
+            except InputError as error:
+                problems[kind] = error
+                continue
+            given = None if objects is None else [objects]
+            try:
+                result = perturb([caption], kind, language, objects=given, **self._draws)
             except InputError as error:
                 if self._language is not None:
                     raise InputError(Setting("language", self._language), ": ", *error.parts) from None
-                failed |= dict.fromkeys(rows, error)
+                problems[kind] = error
                 continue
-            self._texts.update(zip(((start + row, kind) for row in rows), result.captions, strict=True))
-            counts["unchanged"] += int(result.unchanged.sum())
-            found, settings = self.languages[code or ""], dict(result.settings)
-            found["words"] = settings.pop("words", found["words"])
+            counts, settings = self.counts[kind], dict(result.settings)
+            self._texts[row, kind] = result.captions[0]
+            counts["unchanged"] += int(result.unchanged[0])
+            finders["words"] = settings.pop("words", finders["words"])
             if kind == "substitution":
-                counts["objects_not_found"] += int(result.not_found.sum())
+                counts["objects_not_found"] += int(result.not_found[0])
                 finder = settings.pop("objects")
-                found["nouns"] = found["nouns"] if has_objects else finder
+                finders["nouns"] = finders["nouns"] if given else finder
             counts["settings"] = settings
-        counts["failed"] += len(failed)
-        counts["unchanged"] += len(failed)
+        return problems
 
     def summary(self, output: Any) -> dict[str, Any]:
         """Counts and settings of the whole file, ready for JSON; `output` is the path of the result."""
@@ -187,21 +162,15 @@ class PerturbedFile:
     def chunks(self) -> Iterator[tuple[Chunk, dict[str, list[Any]]]]:
         """The rows of the result, and their values of the new columns."""
         for chunk in self.source.chunks(CHUNK_ROWS):
-            yield self._chunk(chunk)
-
-    def _chunk(self, chunk: Chunk) -> tuple[Chunk, dict[str, list[Any]]]:
-        originals = chunk.values(self._names.candidate)
-
-        def text(row: int, kind: str) -> Any:
-            return self._texts.get((chunk.start + row, kind), originals[row])
-
-        pairs = [(row, kind) for row in range(len(chunk)) for kind in self.kinds]
-        texts, before = [text(*pair) for pair in pairs], [originals[row] for row, _ in pairs]
-        unchanged = [text == original for text, original in zip(texts, before, strict=True)]
-        errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
-        columns = [before, [kind for _, kind in pairs], unchanged, errors]
-        repeated = _with_captions(chunk, [row for row, _ in pairs], self._names.candidate, texts)
-        return repeated, dict(zip(self.new, columns, strict=False))
+            captions = chunk.values(self._names.candidate)
+            pairs = [(row, kind) for row in range(len(chunk)) for kind in self.kinds]
+            before = [captions[row] for row, _ in pairs]
+            texts = [self._texts.get((chunk.start + row, kind), captions[row]) for row, kind in pairs]
+            unchanged = [text == original for text, original in zip(texts, before, strict=True)]
+            errors = [self._errors.get((chunk.start + row, kind)) for row, kind in pairs]
+            columns = [before, [kind for _, kind in pairs], unchanged, errors]
+            repeated = _with_captions(chunk, [row for row, _ in pairs], self._names.candidate, texts)
+            yield repeated, dict(zip(self.new, columns, strict=False))
 
 
 def _with_captions(chunk: Chunk, repeated: Sequence[int], column: str, captions: list[Any]) -> Chunk:
