@@ -110,17 +110,3 @@ def test_a_run_that_diverges_does_not_stop_the_others_and_bad_data_does(settings
     path.write_text('{"stand_in": "y", "caption": 3, "language": "en"}\n')
     with pytest.raises(CapscoreError, match="caption: 3 is a int"):
         search(settings(data=[str(path)], out=str(tmp_path / "other")))
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"lambda_1_values": []}, r"lambda_1_values=\[\]"),
-        ({"lambda_2_values": [-0.1]}, r"lambda_2_values=\[-0\.1\]"),
-        ({"lambda_3_values": [0.1, 0.1]}, r"lambda_3_values=.*each once"),
-        ({"validation_share": 0.0}, "needs captions to measure its runs on"),
-    ],
-)
-def test_searches_that_cannot_be(settings, changes, message):
-    with pytest.raises(CapscoreError, match=message):
-        settings(**changes)

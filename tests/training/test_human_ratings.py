@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from PIL import Image
 from safetensors.torch import load_file
 from scipy.stats import kendalltau, spearmanr
@@ -25,14 +23,12 @@ from training import human_ratings
 from training.data.pictures import Pictures
 from training.data.rows import RATED, file_rows
 from training.data.split import split_by_image
-from training.engine.config import parse
 from training.engine.ratings_loss import RatingsLoss
 from training.engine.trainable_parts import PartSettings, TrainedPart
-from training.engine.training_log import read_log
 from training.human_ratings import Settings, train
 
-from ..processes import run_distributed
 from .rated_files import write_lines, write_rated
+from .two_processes import assert_two_processes_are_one
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
@@ -70,14 +66,6 @@ def settings(files, bases, tmp_path):
 
 def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(Path(folder) / WEIGHTS)
-
-
-def assert_same_weights(ours: Path, theirs: Path, atol: float) -> None:
-    ours, theirs = tensors_of(ours), tensors_of(theirs)
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        if not name.endswith(NO_GRADIENT):
-            assert torch.allclose(ours[name], theirs[name], rtol=0, atol=atol), name
 
 
 def cosines(folder: Path, rows) -> np.ndarray:
@@ -224,16 +212,7 @@ def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
 def test_two_processes_are_one(settings, tmp_path, base, changes):
     # batches of 5 leave the processes unequal parts
     own = settings(base, batch_size=5, max_steps=3, evaluate_every=1, patience=5, **changes)
-    alone = train(own)
-    two = {**asdict(own), "out": str(tmp_path / "two")}
-    (tmp_path / "two.yaml").write_text(yaml.safe_dump(two))
-    for done in run_distributed(
-        ["-m", "training.human_ratings", "--config", tmp_path / "two.yaml"], cwd=ROOT
-    ):
-        assert done.returncode == 0, done.stderr
-    assert_same_weights(alone.folder, tmp_path / "two", atol=2e-5)
-    losses = [line["losses"] for line in read_log(tmp_path / "two") if "losses" in line]
-    assert losses[0] == pytest.approx(alone.run.losses, abs=1e-5)
+    assert_two_processes_are_one(human_ratings, own, tmp_path)
 
 
 def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
@@ -285,39 +264,6 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
     assert (run.n_training, run.n_validation) == (24, 16)
     with pytest.raises(InputError, match=r"line 21.*its picture is measured on too"):
         train(settings(**{**made, "validation": [str(write_lines(held, rows[20:]))]}))
-
-
-# Configs and bad input
-
-
-@pytest.mark.parametrize(
-    ("name", "differs"),
-    [("both", {}), ("contrastive", {"pearson_weight": 0.0}), ("pearson", {"contrastive_weight": 0.0})],
-)
-def test_configs_are_the_papers_three_settings(name, differs):
-    line = ["--config", str(CONFIGS / f"ratings_{name}.yaml"), "--base", "b", "--data", "d", "--ratings", "r"]
-    read = parse(Settings, [*line, "--out", "o"], "")
-    published = {"contrastive_weight": 1.0, "pearson_weight": 1.0, "towers": "both"}
-    assert {setting: getattr(read, setting) for setting in published} == {**published, **differs}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"data": []}, r"data=\[\]: expected images with captions"),
-        ({"ratings": []}, r"ratings=\[\]: expected rated captions"),
-        ({"contrastive_weight": 0.0, "pearson_weight": 0.0}, "both losses have weight 0"),
-        ({"pearson_weight": -1.0}, r"pearson_weight=-1\.0: expected a weight"),
-        ({"accumulation_steps": 2}, "a correlation and a contrast need their whole batch"),
-        ({"batch_size": 1}, "batch_size=1: expected at least 2"),
-        ({"lora_rank": 0}, "lora_rank=0: expected at least 1"),
-        ({"lora_dropout": 1.0}, r"lora_dropout=1\.0"),
-        ({"patience": 0}, "patience=0: expected at least 1"),
-    ],
-)
-def test_settings_that_cannot_be(settings, changes, message):
-    with pytest.raises(CapscoreError, match=message):
-        settings(**changes)
 
 
 def test_a_rating_that_is_none_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):

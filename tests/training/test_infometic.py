@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from PIL import Image, ImageDraw
 from safetensors.torch import load_file
 
@@ -23,6 +22,7 @@ from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
 from tests.backbones import tiny_transformers as tiny
 from tests.golden.of_training import EIGHT
+from training import infometic
 from training.data.alignment_batches import AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, load_features
 from training.data.alignment_features import FeatureOptions, labelled_shares, prepare
@@ -30,12 +30,11 @@ from training.data.rows import ALIGNED, Row, file_rows
 from training.data.stored_rows import StoredRows
 from training.data.word_pollution import like_words
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
-from training.engine.config import parse
 from training.engine.infometic_losses import AlignmentLoss
 from training.infometic import Settings, train
 
-from ..processes import run_distributed
 from .rated_files import write_lines
+from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -476,71 +475,8 @@ def test_a_network_that_reads_words_is_scored_with_its_sharpness(settings, clip,
 def test_two_processes_are_one(settings, tmp_path):
     # 10 pairs in batches of 5: the processes have unequal parts, and not every part has a hard negative
     tasks = ["coarse", "coarse", "coarse", "text", "vision"]
-    given = settings(batch_size=5, max_steps=5, tasks=tasks, context_width=4)
-    alone = train(given)
-    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(given), "out": str(tmp_path / "two")}))
-    for done in run_distributed(["-m", "training.infometic", "--config", tmp_path / "two.yaml"], cwd=ROOT):
-        assert done.returncode == 0, done.stderr
-    ours, theirs = (load_file(Path(folder) / WEIGHTS) for folder in (alone.folder, tmp_path / "two"))
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        # attention does not depend on the bias of its keys: its gradient is rounding, which Adam makes large
-        if not name.endswith("attention_in.bias"):
-            assert torch.allclose(ours[name], theirs[name], atol=1e-4), name
-
-
-PUBLISHED = {
-    **dict(max_steps=32_000, batch_size=32, learning_rate=1e-4, hard_negatives=True, negatives=None),
-    **dict(n_regions=20, max_tokens=32, heads=16, width=None, intra_layers=4, inter_layers=2, beta=0.1),
-    **dict(tasks=[*3 * ["coarse"], "text", *3 * ["coarse"], "vision"], global_in_fusion=True),
-    **dict(context_width=None, pollution_weight=0.0, untouched=0.0, alike=0.0),
-}
-COARSE = {"tasks": ["coarse"], "hard_negatives": False}
-
-
-@pytest.mark.parametrize(
-    ("name", "differs"),
-    [
-        ("infometic", {}),
-        ("infometic_ablations/r1_without_inter_modal", {**COARSE, "inter_layers": 0}),
-        ("infometic_ablations/r2_without_intra_modal", {**COARSE, "intra_layers": 0}),
-        ("infometic_ablations/r3_without_global_feature", {**COARSE, "global_in_fusion": False}),
-        ("infometic_ablations/r4_coarse_only", COARSE),
-        ("infometic_ablations/r5_hard_negatives", {"tasks": ["coarse"]}),
-        ("infometic_ablations/r6_fine_grained", {"hard_negatives": False}),
-        ("infometic_ablations/r7_all", {}),
-    ],
-)
-def test_configs_are_the_paper(name, differs):
-    config = ROOT / "training" / "configs" / f"{name}.yaml"
-    read = parse(Settings, ["--config", str(config), "--base", "b", "--data", "d", "--out", "o"], "")
-    assert {name: getattr(read, name) for name in PUBLISHED} == {**PUBLISHED, **differs}
-    plain = Settings(out="o", base="b", data=["d"])
-    changed = {f.name for f in fields(Settings) if getattr(read, f.name) != getattr(plain, f.name)}
-    assert changed <= set(differs)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tasks": ["coarse", "regions"]}, "expected a list of coarse, text, vision"),
-        ({"text_weight": -1.0}, r"text_weight=-1\.0"),
-        ({"text_weight": 0.0}, "tasks has 'text', all of whose losses have weight 0"),
-        ({"pollutions": 0}, "pollutions=0, but tasks has 'text'"),
-        ({"negatives": 0}, "negatives=0"),
-        ({"beta": 1.0}, r"beta=1\.0"),
-        ({"untouched": 1.0}, r"untouched=1\.0"),
-        ({"alike": 1.5}, r"alike=1\.5"),
-        ({"false_alarms": 1.0}, r"false_alarms=1\.0"),
-        ({"false_alarms": 0.1, "validation_share": 0.0}, "false_alarms is set on validation captions, but"),
-        ({"overlap": 0.0}, r"overlap=0\.0"),
-        ({"n_regions": 0}, "n_regions=0"),
-        ({"evaluate_pairs": 0}, "evaluate_pairs=0"),
-    ],
-)
-def test_settings_that_cannot_be(settings, changes, message):
-    with pytest.raises(CapscoreError, match=message):
-        settings(**changes)
+    own = settings(batch_size=5, max_steps=5, tasks=tasks, context_width=4)
+    assert_two_processes_are_one(infometic, own, tmp_path, atol=1e-4)
 
 
 def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(

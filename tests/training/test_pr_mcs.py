@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 
 import capscore
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError, MissingExtraError
+from capscore.errors import InputError, MissingExtraError
 from capscore.perturbations import KINDS
 from tests.backbones import tiny_transformers as tiny
 from tests.toy import BLUE, RED, ColourBackbone
+from training import pr_mcs
 from training.data.captions import embed_captions
 from training.data.rows import Row, file_rows
 from training.data.split import split_by_image
 from training.data.triples import Noise, TripleBatches
 from training.engine import pr_mcs_losses as losses
-from training.engine.config import parse
 from training.engine.pr_mcs_losses import TripleLoss
 from training.engine.robustness_check import RobustnessCheck
-from training.engine.training_log import read_log
 from training.pr_mcs import Settings, train
 
-from ..processes import run_distributed
 from .caption_file import LANGUAGES, write_captions
 from .rated_files import write_lines
+from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -149,19 +146,8 @@ def test_the_check_counts_by_hand():
 @pytest.mark.slow
 def test_two_processes_are_one(settings, tmp_path):
     # 18 rows in 4 steps are 4 or 5 a batch, so that the processes have unequal parts of some
-    given = settings(batch_size=5, max_steps=3, shared_negatives=False)
-    alone = train(given)
-    (tmp_path / "two.yaml").write_text(yaml.safe_dump({**asdict(given), "out": str(tmp_path / "two")}))
-    for done in run_distributed(["-m", "training.pr_mcs", "--config", tmp_path / "two.yaml"], cwd=ROOT):
-        assert done.returncode == 0, done.stderr
-    ours, theirs = (load_file(Path(folder) / WEIGHTS) for folder in (alone.folder, tmp_path / "two"))
-    assert ours.keys() == theirs.keys()
-    for name in ours:
-        # attention does not depend on the bias of its keys: its gradient is rounding, which Adam makes large
-        if not name.endswith("k_proj.bias"):
-            assert torch.allclose(ours[name], theirs[name], atol=2e-5), name
-    (losses_of,) = [line["losses"] for line in read_log(tmp_path / "two") if "losses" in line]
-    assert losses_of == pytest.approx(alone.run.losses, abs=1e-5)
+    own = settings(batch_size=5, max_steps=3, shared_negatives=False)
+    assert_two_processes_are_one(pr_mcs, own, tmp_path)
 
 
 # Few-shot, held-out, configs, bad input
@@ -176,36 +162,6 @@ def test_few_shot_goes_on_from_a_tuned_tower_without_images_that_are_held_out(se
     assert (few.n_training, few.n_validation) == (3, 21)
     prints = [capscore.load_backbone(str(run.folder), device="cpu").fingerprint for run in (few, first)]
     assert prints[0] != prints[1]
-
-
-@pytest.mark.parametrize(
-    ("name", "differs"),
-    [("pr_mcs", {}), ("pr_mcs_first_version", {"margin": 0.0}), ("pr_mcs_few_shot", {"few_shot": 300})],
-)
-def test_configs_are_the_paper(name, differs):
-    config = ROOT / "training" / "configs" / f"{name}.yaml"
-    read = parse(Settings, ["--config", str(config), "--base", "b", "--data", "d", "--out", "o"], "")
-    published = dict(lambda_1=0.1, lambda_2=0.05, lambda_3=0.05, margin=0.1, clip_weight=1.0, keep_close=0.0)
-    published |= dict(epochs=5, learning_rate=5e-5, betas=[0.9, 0.999], eps=1e-8, p=0.4, kinds=list(KINDS))
-    published |= dict(order="published", shared_negatives=True)
-    published |= dict(validation_share=0.1, few_shot=None)
-    assert {name: getattr(read, name) for name in published} == {**published, **differs}
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kinds": ["jumbel"]}, "perturbation 'jumbel' .*jumble"),
-        ({"margin": 1.0}, r"margin=1\.0"),
-        ({"lambda_2": -1.0}, r"lambda_2=-1\.0"),
-        ({"logit_scale": 0.0}, r"logit_scale=0\.0"),
-        ({"evaluate_captions": 0}, "evaluate_captions=0"),
-        (dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0), "every term of the loss"),
-    ],
-)
-def test_settings_that_cannot_be(settings, changes, message):
-    with pytest.raises(CapscoreError, match=message):
-        settings(**changes)
 
 
 def test_each_weight_of_the_loss_is_its_setting(settings):

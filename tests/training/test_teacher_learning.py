@@ -233,23 +233,6 @@ def test_the_teachers_file_is_made_once(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*.npy"))) == 4
 
 
-# Settings
-
-
-def test_the_config_holds_the_papers_numbers():
-    settings = parse(TeacherLearning, ["--config", str(CONFIG), "--data", "x.jsonl"], "")
-    assert settings.epochs == 5
-    assert settings.languages == ["de", "es", "fr", "ja"]
-    assert settings.teacher == "RN50x4-quickgelu/openai"
-    assert settings.student == "distilbert-base-multilingual-cased"
-    assert (settings.learning_rate, settings.betas, settings.eps) == (5e-5, [0.9, 0.999], 1e-8)
-
-
-def test_data_are_needed():
-    with pytest.raises(CapscoreError, match="no data"):
-        TeacherLearning()
-
-
 def test_a_student_that_cannot_be_had(colours):
     with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' is not available: .*folder"):
         train(replace(colours[1], student="no-such-encoder"))

@@ -1,0 +1,139 @@
+"""Settings of the recipes: the files are the papers', and values that cannot be are one error."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capscore.errors import CapscoreError
+from capscore.perturbations import KINDS
+from training import grid, human_ratings, infometic, pr_mcs, teacher_learning, translate
+from training.engine.config import parse
+
+CONFIGS = Path(__file__).parents[2] / "training" / "configs"
+SETTINGS = {
+    "grid": grid.GridSettings,
+    "human_ratings": human_ratings.Settings,
+    "infometic": infometic.Settings,
+    "pr_mcs": pr_mcs.Settings,
+    "teacher_learning": teacher_learning.TeacherLearning,
+    "translate": translate.Settings,
+}
+NEEDED = {
+    "human_ratings": {"out": "o", "base": "b", "data": ["d"], "ratings": ["r"]},
+    "teacher_learning": {"data": ["d"]},
+    "translate": {"input": "i", "output": "o"},
+}
+
+ADAM = dict(betas=[0.9, 0.999], eps=1e-8)
+PR_MCS = ADAM | dict(epochs=5, learning_rate=5e-5, lambda_1=0.1, lambda_2=0.05, lambda_3=0.05, margin=0.1)
+PR_MCS |= dict(clip_weight=1.0, keep_close=0.0, p=0.4, kinds=list(KINDS), order="published", few_shot=None)
+PR_MCS |= dict(shared_negatives=True, validation_share=0.1)
+INFOMETIC = dict(max_steps=32_000, batch_size=32, learning_rate=1e-4, hard_negatives=True, negatives=None)
+INFOMETIC |= dict(n_regions=20, max_tokens=32, heads=16, width=None, intra_layers=4, inter_layers=2, beta=0.1)
+INFOMETIC |= dict(tasks=[*3 * ["coarse"], "text", *3 * ["coarse"], "vision"], global_in_fusion=True)
+INFOMETIC |= dict(context_width=None, pollution_weight=0.0, untouched=0.0, alike=0.0)
+RATINGS = dict(contrastive_weight=1.0, pearson_weight=1.0, towers="both")
+TEACHER = ADAM | dict(epochs=5, learning_rate=5e-5, teacher="RN50x4-quickgelu/openai")
+TEACHER |= dict(languages=["de", "es", "fr", "ja"], student="distilbert-base-multilingual-cased")
+TRANSLATE = dict(translator="facebook/m2m100_1.2B", num_beams=100, candidates=25, on_rejected="drop")
+COARSE = {"tasks": ["coarse"], "hard_negatives": False}
+ABLATIONS = {
+    "r1_without_inter_modal": {**COARSE, "inter_layers": 0},
+    "r2_without_intra_modal": {**COARSE, "intra_layers": 0},
+    "r3_without_global_feature": {**COARSE, "global_in_fusion": False},
+    "r4_coarse_only": COARSE,
+    "r5_hard_negatives": {"tasks": ["coarse"]},
+    "r6_fine_grained": {"hard_negatives": False},
+    "r7_all": {},
+}
+
+
+def given(recipe: str) -> dict[str, Any]:
+    return NEEDED.get(recipe, {"out": "o", "base": "b", "data": ["d"]})
+
+
+def read(recipe: str, name: str) -> Any:
+    flags = []
+    for option, value in given(recipe).items():
+        flags += [f"--{option}", *(value if isinstance(value, list) else [value])]
+    return parse(SETTINGS[recipe], ["--config", str(CONFIGS / f"{name}.yaml"), *flags], "")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "name", "expected"),
+    [
+        ("pr_mcs", "pr_mcs", PR_MCS),
+        ("pr_mcs", "pr_mcs_first_version", {**PR_MCS, "margin": 0.0}),
+        ("pr_mcs", "pr_mcs_few_shot", {**PR_MCS, "few_shot": 300}),
+        ("human_ratings", "ratings_both", RATINGS),
+        ("human_ratings", "ratings_contrastive", {**RATINGS, "pearson_weight": 0.0}),
+        ("human_ratings", "ratings_pearson", {**RATINGS, "contrastive_weight": 0.0}),
+        ("teacher_learning", "teacher_learning", TEACHER),
+        ("translate", "translate", TRANSLATE),
+        ("infometic", "infometic", INFOMETIC),
+        *(("infometic", f"infometic_ablations/{row}", INFOMETIC | own) for row, own in ABLATIONS.items()),
+    ],
+)
+def test_a_file_has_the_numbers_of_its_paper(recipe, name, expected):
+    settings = read(recipe, name)
+    assert {setting: getattr(settings, setting) for setting in expected} == expected
+
+
+def test_the_rows_of_the_ablation_differ_in_nothing_else():
+    plain = infometic.Settings(**given("infometic"))
+    for name, differs in ABLATIONS.items():
+        row = read("infometic", f"infometic_ablations/{name}")
+        changed = {f.name for f in fields(row) if getattr(row, f.name) != getattr(plain, f.name)}
+        assert changed <= set(differs), name
+
+
+NO_LOSS = dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "message"),
+    [
+        ("pr_mcs", {"kinds": ["jumbel"]}, "perturbation 'jumbel' .*jumble"),
+        ("pr_mcs", {"margin": 1.0}, r"margin=1\.0"),
+        ("pr_mcs", {"lambda_2": -1.0}, r"lambda_2=-1\.0"),
+        ("pr_mcs", {"logit_scale": 0.0}, r"logit_scale=0\.0"),
+        ("pr_mcs", {"evaluate_captions": 0}, "evaluate_captions=0"),
+        ("pr_mcs", NO_LOSS, "every term of the loss"),
+        ("human_ratings", {"data": []}, r"data=\[\]: expected images with captions"),
+        ("human_ratings", {"ratings": []}, r"ratings=\[\]: expected rated captions"),
+        ("human_ratings", {"contrastive_weight": 0.0, "pearson_weight": 0.0}, "both losses have weight 0"),
+        ("human_ratings", {"pearson_weight": -1.0}, r"pearson_weight=-1\.0: expected a weight"),
+        ("human_ratings", {"accumulation_steps": 2}, "a correlation and a contrast need their whole batch"),
+        ("human_ratings", {"batch_size": 1}, "batch_size=1: expected at least 2"),
+        ("human_ratings", {"lora_rank": 0}, "lora_rank=0: expected at least 1"),
+        ("human_ratings", {"lora_dropout": 1.0}, r"lora_dropout=1\.0"),
+        ("human_ratings", {"patience": 0}, "patience=0: expected at least 1"),
+        ("infometic", {"tasks": ["coarse", "regions"]}, "expected a list of coarse, text, vision"),
+        ("infometic", {"text_weight": -1.0}, r"text_weight=-1\.0"),
+        ("infometic", {"text_weight": 0.0}, "tasks has 'text', all of whose losses have weight 0"),
+        ("infometic", {"pollutions": 0}, "pollutions=0, but tasks has 'text'"),
+        ("infometic", {"negatives": 0}, "negatives=0"),
+        ("infometic", {"beta": 1.0}, r"beta=1\.0"),
+        ("infometic", {"untouched": 1.0}, r"untouched=1\.0"),
+        ("infometic", {"alike": 1.5}, r"alike=1\.5"),
+        ("infometic", {"false_alarms": 1.0}, r"false_alarms=1\.0"),
+        ("infometic", {"false_alarms": 0.1, "validation_share": 0.0}, "is set on validation captions, but"),
+        ("infometic", {"overlap": 0.0}, r"overlap=0\.0"),
+        ("infometic", {"n_regions": 0}, "n_regions=0"),
+        ("infometic", {"evaluate_pairs": 0}, "evaluate_pairs=0"),
+        ("teacher_learning", {"data": []}, "no data"),
+        ("translate", {"candidates": 6, "num_beams": 5}, "candidates=6: expected 1 to num_beams=5"),
+        ("translate", {"languages": ["de", "deu"]}, r"languages=\['de', 'deu'\]: expected .* each once"),
+        ("grid", {"lambda_1_values": []}, r"lambda_1_values=\[\]"),
+        ("grid", {"lambda_2_values": [-0.1]}, r"lambda_2_values=\[-0\.1\]"),
+        ("grid", {"lambda_3_values": [0.1, 0.1]}, r"lambda_3_values=.*each once"),
+        ("grid", {"validation_share": 0.0}, "needs captions to measure its runs on"),
+    ],
+)
+def test_values_that_cannot_be(recipe, changes, message):
+    with pytest.raises(CapscoreError, match=message):
+        SETTINGS[recipe](**{**given(recipe), **changes})
