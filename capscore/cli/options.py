@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -39,14 +38,11 @@ noise_option = functools.partial(option, panel="Perturbations")
 def split_metrics(given: Sequence[str] | None) -> list[str]:
     """Metrics of an option that is repeatable, and may name several at once; each metric once.
 
-    A name with a backbone, METRIC@BACKBONE, may have commas in it: only one before a metric's name parts.
-
-    >>> split_metrics(["mcs,cider", "mcs"]), split_metrics(["mcs@a,b,cider"])
-    (['mcs', 'cider'], ['mcs@a,b', 'cider'])
+    >>> split_metrics(["mcs,cider", "mcs"])
+    ['mcs', 'cider']
     """
-    before_metric = rf",(?=(?:{'|'.join(METRICS.names())})(?:@|,|$))"
-    split = [re.split(before_metric, text) if "@" in text else text.split(",") for text in given or ()]
-    return list(dict.fromkeys(part.strip() for parts in split for part in parts if part.strip()))
+    parts = (part.strip() for text in given or () for part in text.split(","))
+    return list(dict.fromkeys(filter(None, parts)))
 
 
 def complete_metrics(incomplete: str) -> list[str]:
@@ -196,11 +192,7 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
 
 
 def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> None:
-    """Check that metrics exist, that each option belongs to one of them, and that its value is allowed.
-
-    Raises:
-        UsageError: A metric is unknown, an option belongs to other metrics, or a value is not allowed.
-    """
+    """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
     with as_usage():
         check_options(metrics, given)
 

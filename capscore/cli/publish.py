@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar="ORG")]
 Name = Annotated[str | None, option("Name on the Hub. Default: that of what is published.")]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
-Private = Annotated[bool, option("Make a new repository private.", "--private")]
 OverwriteCard = Annotated[bool, option("Replace another card on the Hub.", "--overwrite-card")]
 
 
@@ -30,7 +29,6 @@ def publish_metric(
         option("release, or a wheel; repeatable.", "--install", metavar="HOW"),
     ],
     dry_run: DryRun = False,
-    private: Private = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
     """Publish a metric as a Space, for evaluate.load("ORG/METRIC").
@@ -51,7 +49,7 @@ def publish_metric(
     repo_id = _repo_id(org, metric)
     with as_usage():
         plan = plan_metric(metric, repo_id, install, endpoint=constants.ENDPOINT)
-    _publish(plan, repo_id, dry_run, private, overwrite_card)
+    _publish(plan, repo_id, dry_run, overwrite_card)
 
 
 def publish_weights(
@@ -59,7 +57,6 @@ def publish_weights(
     org: Org,
     name: Name = None,
     dry_run: DryRun = False,
-    private: Private = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
     """Publish weights as a model, for backbone="ORG/NAME" or weights="ORG/NAME".
@@ -86,7 +83,7 @@ def publish_weights(
         folder = weights_folder(weights)
     with as_usage(InputError):
         plan = plan_weights(folder)
-    _publish(plan, _repo_id(org, name or plan.name), dry_run, private, overwrite_card)
+    _publish(plan, _repo_id(org, name or plan.name), dry_run, overwrite_card)
 
 
 def publish_dataset(
@@ -98,7 +95,6 @@ def publish_dataset(
     ] = None,
     name: Name = None,
     dry_run: DryRun = False,
-    private: Private = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
     """Publish a benchmark as Parquet, for load_dataset("ORG/BENCHMARK", config).
@@ -122,7 +118,7 @@ def publish_dataset(
     with tempfile.TemporaryDirectory() as folder:
         with as_usage(InputError):
             plan = plan_benchmark(benchmark, repo_id, Path(folder), config, data_dir=data_dir, say=say)
-        _publish(plan, repo_id, dry_run, private, overwrite_card)
+        _publish(plan, repo_id, dry_run, overwrite_card)
 
 
 def _repo_id(org: str, name: str) -> str:
@@ -133,7 +129,7 @@ def _repo_id(org: str, name: str) -> str:
     return f"{org}/{name}"
 
 
-def _publish(plan: Plan, repo_id: str, dry_run: bool, private: bool, overwrite_card: bool) -> None:
+def _publish(plan: Plan, repo_id: str, dry_run: bool, overwrite_card: bool) -> None:
     """Print the files of a plan, and send them to the Hub unless it is a dry run."""
     from ..hub.push import push
 
@@ -151,7 +147,7 @@ def _publish(plan: Plan, repo_id: str, dry_run: bool, private: bool, overwrite_c
     if dry_run:
         files = f"{len(sizes)} files, {readable_size(sum(sizes.values()))}"
         return print_line(console, f"dry run: {files}, would go to {repo_id} in one commit")
-    pushed = push(plan, repo_id, private=private, overwrite_card=overwrite_card)
+    pushed = push(plan, repo_id, overwrite_card=overwrite_card)
     if pushed.changed:
         made = "created and filled" if pushed.created else "pushed to"
         print_line(console, f"{made} {repo_id}: {pushed.url}")

@@ -57,15 +57,7 @@ def image_key(image_id: Any) -> str | None:
 
 
 def read_annotations(path: str | Path, *, option: str = "annotations") -> CocoAnnotations:
-    """Read an annotation file in COCO's format.
-
-    Args:
-        path: The file; it may be gzipped.
-        option: Name of the option that the path comes from, for errors.
-
-    Raises:
-        InputError: There is no such file, or it is of another format; names the entry at fault.
-    """
+    """Read an annotation file in COCO's format, which may be gzipped; errors name option and entry."""
     path = Path(path)
     given = Setting(option, path)
     if not path.is_file():

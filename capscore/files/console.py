@@ -19,14 +19,7 @@ if TYPE_CHECKING:
 def progress_bar(
     label: str, total: int, *, shown: bool | None = None, done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told how many more are done.
-
-    Args:
-        label: Name of the work.
-        total: Number of things to do.
-        shown: Whether to show the bar; None shows it if stderr is a terminal.
-        done: Number of things that were done before.
-    """
+    """Gives a function that takes how many more are done; None shows the bar if stderr is a terminal."""
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda count: None
         return

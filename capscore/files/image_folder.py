@@ -40,11 +40,7 @@ class ImageFolder:
         self._names: dict[Path, dict[str | int, list[str]]] = {}
 
     def find(self, image: Any) -> Any:
-        """The path of an image that a row names; anything that is not a name is returned as it is.
-
-        Raises:
-            ImageError: There is no such file; the message names the path.
-        """
+        """The path of an image that a row names, or an ImageError; what is no name is returned as it is."""
         if isinstance(image, int) and not isinstance(image, bool):
             image = str(image)
         if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":
@@ -92,12 +88,7 @@ def find_images(
 ) -> Sequence[Any]:
     """The images of a chunk: names become paths; images stored in the file stay there, encoded.
 
-    Args:
-        chunk: Rows of a file.
-        column: Name of the image column.
-        folder: Folder of the images.
-        problems: Gets an error for each row whose image is not found; that image is None, which no scorer
-            accepts.
+    An image that is not found is None, which no scorer accepts, and `problems` gets an error for its row.
     """
     stored = chunk.table.column(column) if chunk.table is not None else None
     if stored is None or not _holds_images(stored.type):

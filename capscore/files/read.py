@@ -229,12 +229,7 @@ def _text_source(
 
 
 def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -> Iterator[tuple[int, str]]:
-    """Numbers, from 1, and lines of a text file with their ends; without a byte order mark.
-
-    Args:
-        path: Name of the file, for errors.
-        limit: Limit of a line.
-        file: File to read, if it is a copy.
+    """Numbers, from 1, and lines of a text file; `file` is what is read, if `path` is but its name.
 
     Raises:
         InputError: The file cannot be read, is not UTF-8, or has a line beyond the limit; names the line.
@@ -294,12 +289,12 @@ def _jsonl_rows(path: Path, file: Path) -> _Rows:
 
 
 def _object(value: Any, place: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(
-            f"{place}: expected an object per line, or one list of objects, such as "
-            f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
-        )
-    return value
+    if isinstance(value, dict):
+        return value
+    raise InputError(
+        f"{place}: expected an object per line, or one list of objects, such as "
+        f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
+    )
 
 
 def read_json(path: Path, file: Path | None = None) -> Any:
@@ -394,18 +389,11 @@ def _table_rows(path: Path, file: Path, delimiter: str) -> _Rows:
 
 
 class Format(NamedTuple):
-    """A kind of file.
-
-    Attributes:
-        name: Name of the kind.
-        suffixes: Suffixes of its files.
-        starts: What the content of a file without a suffix begins with.
-        open: Function from the path, for errors, and the file to read to its rows.
-    """
+    """A kind of file, and the function from its path, for errors, and the file to read to its rows."""
 
     name: str
     suffixes: tuple[str, ...]
-    starts: tuple[bytes, ...]
+    starts: tuple[bytes, ...]  # of the content of a file without a suffix
     open: Callable[[Path, Path], RowSource]
 
 

@@ -121,11 +121,7 @@ class Writer:
         self._table = pq.ParquetWriter(self._file, self._after)
 
     def write(self, chunk: Chunk, columns: dict[str, list[Any]]) -> None:
-        """Add the rows of a chunk, each with its values of the new columns.
-
-        Raises:
-            ResultWriteError: The rows cannot be written.
-        """
+        """Add the rows of a chunk with their values of the new columns, or raise ResultWriteError."""
         with self._errors_named():
             if self._table is not None:
                 before = replace(chunk, rows=None, table=chunk.arrow(self._before))
@@ -202,11 +198,7 @@ def _storable(value: Any) -> Any:
 
 
 def output_kind(path: Path) -> str:
-    """The kind of result that the suffix of a name asks for.
-
-    Raises:
-        InputError: Nothing can be written for the suffix.
-    """
+    """The kind of result that the suffix of a name asks for, or an InputError."""
     if path.suffix.lower() in _KINDS:
         return _KINDS[path.suffix.lower()]
     raise InputError(Setting("output", path), f": expected a name that ends in {', '.join(_KINDS)}")
@@ -219,15 +211,9 @@ def summary_path(path: Path) -> Path:
 
 
 def check_output(output: str | Path, source: RowSource, *, force: bool = False) -> Path:
-    """Check that a result can be written, before any work is done; makes its folder.
+    """Check that a result of these rows can be written, before any work is done; makes its folder.
 
-    Args:
-        output: Path of the result.
-        source: Rows that the result will hold.
-        force: Whether an earlier result may be replaced.
-
-    Returns:
-        The path, with links followed.
+    Returns the path, with links followed.
 
     Raises:
         InputError: The result exists (and not `force`), is the input, is of an unknown kind or one that

@@ -59,13 +59,12 @@ class Pushed:
     kept_card: bool
 
 
-def push(plan: Plan, repo_id: str, *, private: bool = False, overwrite_card: bool = False) -> Pushed:
+def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
     """Push the planned files in one commit.
 
     Args:
         plan: Result of `plan_weights`, `plan_metric` or `plan_benchmark`.
-        repo_id: "org/name" on the Hub; created if needed.
-        private: Whether a new repository is private. A public repository is an error.
+        repo_id: "org/name" on the Hub; a public repository is created if needed.
         overwrite_card: Whether to replace another card on the Hub; else it is kept.
 
     Raises:
@@ -83,10 +82,8 @@ def push(plan: Plan, repo_id: str, *, private: bool = False, overwrite_card: boo
         created = not api.repo_exists(repo_id, repo_type=kind)
         if created:
             sdk = "gradio" if kind == "space" else None
-            api.create_repo(repo_id, repo_type=kind, private=private or None, space_sdk=sdk)
+            api.create_repo(repo_id, repo_type=kind, space_sdk=sdk)
         info: Any = api.repo_info(repo_id, repo_type=kind)
-        if private and not info.private:
-            raise CapscoreError(f"--private: {repo_id} exists and is public; nothing was sent")
         present = {file.rfilename for file in info.siblings or ()}
         kept_card = False
         if CARD in present and not created and not overwrite_card:

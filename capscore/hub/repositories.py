@@ -34,14 +34,10 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
     """List what to publish of a metric, with the lines of requirements.txt for this Space.
 
     Args:
-        name: Name of the metric, such as "mcs".
-        repo_id: "org/name" of the Space. `evaluate.load` wants the name to be that of the metric.
+        name: Name of the metric, which `evaluate.load` wants the Space to have too.
+        repo_id: "org/name" of the Space.
         install: How the Space installs this library: "release", or paths of wheels, which it gets.
         endpoint: Address of the Hub.
-
-    Raises:
-        CapscoreError: there is no such metric.
-        InputError: `install` is none of these, or a wheel is missing or of another version.
     """
     folder = Path(module_folder(name))
     files: dict[str, Path | bytes] = {
@@ -70,12 +66,7 @@ def _ending(names: Sequence[str], *suffixes: str) -> list[str]:
 
 
 def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, list[Path]]:
-    """The requirements.txt of a Space, and the wheels that it names.
-
-    Args:
-        text: What the module's folder has; the lines of our distributions are replaced.
-        install: As in `plan_metric`.
-        address: Address of the folder on the Hub that the wheels are put into.
+    """The requirements.txt of a Space, and the wheels that it names, which are put at an address on the Hub.
 
     >>> requirements("capscore[app]>=0.1,<0.2\\nnumpy\\n", ["release"], "")[0] == (
     ...     f"capscore[app]=={__version__}\\nnumpy\\n")

@@ -58,11 +58,7 @@ def plan_weights(folder: str | Path) -> Plan:
 
 
 def weights_kind(folder: Path) -> str:
-    """What a folder holds: "tuned", "student", `IMAGE_TOWER`, `NETWORK` or `MARK_CALIBRATION`.
-
-    Raises:
-        CapscoreError: none of these.
-    """
+    """What a folder holds: "tuned", "student", `IMAGE_TOWER`, `NETWORK`, `MARK_CALIBRATION`; or an error."""
     from ..backbones.checkpoint import folder_kind, read_json
     from ..infometic import mark_calibration, network
 

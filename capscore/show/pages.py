@@ -104,10 +104,7 @@ def language_attributes(tag: str) -> Markup:
 
 
 def inline_jpeg(image: Image.Image, max_side: int) -> tuple[str, int, int]:
-    """A photo as a `data:` address with a JPEG inside, and the width and height of that JPEG in pixels.
-
-    A photo whose longest side has more than `max_side` pixels is scaled down.
-    """
+    """A photo, scaled down to `max_side` pixels, as the `data:` address of a JPEG; its width and height."""
     from PIL import Image as PIL_Image
 
     small = image.convert("RGB")

@@ -48,7 +48,7 @@ def test_a_shell_completes_commands_options_and_metrics(typed, offered):
         (None, []),
         (["mcs, cider,", "mcs"], ["mcs", "cider"]),
         (["mcs,cidr"], ["mcs", "cidr"]),
-        (["mcs@my,folder,pr_mcs@other"], ["mcs@my,folder", "pr_mcs@other"]),
+        (["mcs@folder,pr_mcs@other"], ["mcs@folder", "pr_mcs@other"]),
     ],
 )
 def test_metrics_are_parted_at_commas(given, metrics):

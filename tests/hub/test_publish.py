@@ -159,7 +159,7 @@ def test_what_is_sent_is_what_the_dry_run_lists(hub, student, monkeypatch):
     with monkeypatch.context() as patch:
         patch.delenv("HF_TOKEN")
         patch.setenv("HF_HUB_OFFLINE", "1")
-        listed = done(*send(student, "--dry-run", "--private"))
+        listed = done(*send(student, "--dry-run"))
     assert "not sent: log.jsonl" in listed and all(name in listed for name in files)
     assert f"dry run: {len(files)} files, " in listed and "to jo/tiny in one commit" in listed
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
@@ -179,13 +179,6 @@ def test_a_network_does_not_replace_a_tower_and_further_files_stay(hub, network,
     (student / "LICENSE").unlink()
     change(student / "capscore_student.json", teacher="another")
     assert push(plan_weights(student), "jo/tiny").changed and "LICENSE" in hub.files_of("jo/tiny")
-
-
-def test_private_repositories(hub, student):
-    push(plan_weights(student), "jo/secret", private=True)
-    assert hub.private == {"jo/secret"}
-    push(plan_weights(student), "jo/tiny")
-    assert "--private: jo/tiny exists and is public" in failed(*send(student, "--private"))
 
 
 @pytest.mark.parametrize("step", ["preupload", "lfs-batch", "lfs", "commit"])
