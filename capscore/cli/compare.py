@@ -5,9 +5,10 @@ NAME=FILE gives the system a name. Rows are matched by [bold]id[/], or else by p
 (--match-by order: by their order), and by language where rows have one. Files with other rows, or scored
 with other settings, are refused.
 
-For each metric: means, differences to the first system (or --baseline), their intervals and p-values (paired
-bootstrap over photos), corrected for the number of systems after Holm; then the same for each language.
-Means of rows are compared, not numbers of all rows together, such as corpus BLEU.
+For each metric: means, differences to the first system (or --baseline), their intervals (paired
+bootstrap over photos), and p-values by approximate randomisation, Holm-corrected for the number of
+systems; then the same for each language. Means of rows are compared, not numbers of all rows together,
+such as corpus BLEU.
 
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.
