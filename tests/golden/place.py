@@ -19,6 +19,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
+
+import pytest
 
 import capscore
 
@@ -27,7 +30,6 @@ from ..datasets_scripts.conftest import write_photos
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ROOT / "capscore" / "show" / "examples.json"
-METRICS = ROOT / "metrics"
 _ENVIRONMENT = {
     "COLUMNS": "100",
     "LINES": "50",
@@ -67,33 +69,25 @@ class Place:
 
     @contextmanager
     def open(self) -> Iterator[Place]:
-        """Set what all cases rest on: no network, caches in the root, one thread; and set it back."""
-        before = dict(os.environ)
-        os.environ.update(_ENVIRONMENT, CAPSCORE_CACHE=str(self.root / "embeddings"))
-        for name in _UNSET:
-            os.environ.pop(name, None)
+        """What all cases rest on: no network, caches in the root, one thread."""
         import datasets
         import torch
 
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        folders = [
-            (datasets.config, "HF_DATASETS_CACHE", self.root / "datasets"),
-            (datasets.config, "DOWNLOADED_DATASETS_PATH", self.root / "downloads"),
-            (datasets.config, "HF_MODULES_CACHE", str(self.root / "modules")),
-        ]
-        kept = [(where, name, getattr(where, name)) for where, name, _ in folders]
-        for where, name, folder in folders:
-            setattr(where, name, folder)
         datasets.disable_progress_bars()
-        try:
-            yield self
-        finally:
-            for where, name, value in kept:
-                setattr(where, name, value)
-            torch.set_num_threads(threads)
-            os.environ.clear()
-            os.environ.update(before)
+        threads = torch.get_num_threads()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in (_ENVIRONMENT | {"CAPSCORE_CACHE": str(self.root / "embeddings")}).items():
+                patch.setenv(name, value)
+            for name in _UNSET:
+                patch.delenv(name, raising=False)
+            patch.setattr(datasets.config, "HF_DATASETS_CACHE", self.root / "datasets")
+            patch.setattr(datasets.config, "DOWNLOADED_DATASETS_PATH", self.root / "downloads")
+            patch.setattr(datasets.config, "HF_MODULES_CACHE", str(self.root / "modules"))
+            torch.set_num_threads(1)
+            try:
+                yield self
+            finally:
+                torch.set_num_threads(threads)
 
     @contextmanager
     def case(self, name: str) -> Iterator[None]:
@@ -104,18 +98,15 @@ class Place:
         random.seed(0)
         folder = self.root / "cases" / re.sub(r"\W+", "_", name)
         folder.mkdir(parents=True)
-        before, environment = os.getcwd(), dict(os.environ)
-        os.chdir(folder)
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield
-        finally:
-            os.chdir(before)
-            if dict(os.environ) != environment:
-                os.environ.clear()
-                os.environ.update(environment)
-            shutil.rmtree(folder, ignore_errors=True)
+        with (
+            pytest.MonkeyPatch.context() as patch,
+            mock.patch.dict(os.environ),
+            warnings.catch_warnings(),
+        ):
+            patch.chdir(folder)
+            warnings.simplefilter("ignore")
+            yield
+        shutil.rmtree(folder, ignore_errors=True)
 
     # -------------------------------------------------------------- inputs
 

@@ -21,7 +21,6 @@ from capscore.metrics.calibration import (
     Calibration,
     CaptionedPhoto,
     Distribution,
-    Standing,
     calibrate,
     document,
     matching,
@@ -230,17 +229,6 @@ def test_damaged_files_are_refused_by_name(content, file):
         read_calibrations(file)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_calibrations(file.with_name("none.json"))
-
-
-@pytest.mark.parametrize(
-    ("right", "shuffled", "sentence"),
-    [
-        (100.0, 0.02, "better than over 99.9 % of right captions and under 0.1 % of shuffled ones (x)"),
-        (0.0, 0.5, "better than 0 % of right captions and 0.5 % of shuffled ones (x)"),
-    ],
-)
-def test_a_sentence_has_as_many_digits_as_it_is_worth(right, shuffled, sentence):
-    assert Standing({"right": right, "shuffled": shuffled}, 1, 0, "x").sentence() == sentence
 
 
 # ------------------------------------------------------------------ what ships

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import capscore
-from capscore.errors import CapscoreError, CorpusWarning, InputError, LanguageWarning, MissingExtraError
+from capscore.errors import CorpusWarning, InputError, LanguageWarning, MissingExtraError
 from capscore.metrics.formulas.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name, tokenize
 
@@ -216,10 +216,3 @@ def test_java_programs_get_distinct_rows_of_english_words(monkeypatch, metric, v
     assert scores.signature.startswith(f"{metric}|program:{version}|segmenter:ptb2|refs:var|lang:en|")
     with pytest.raises(InputError, match=f"^row 1, language: {metric} scores English captions only.*'de'"):
         score(metric, language=["en", "de", "en"])
-
-
-def test_what_a_java_program_lacks_is_named_when_it_is_loaded(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
-    with pytest.raises(CapscoreError, match="METEOR needs Java"):
-        capscore.load("meteor")

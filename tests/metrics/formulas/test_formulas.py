@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from capscore.metrics.formulas import ngrams, rouge_l
 from capscore.metrics.formulas.bleu import bleu, corpus_bleu
 from capscore.metrics.formulas.cider import DocumentFrequencies, cider
-from capscore.metrics.formulas.ngrams import NGrams, TokenRows, blocks
+from capscore.metrics.formulas.ngrams import NGrams, TokenRows
 
 # What is there to get wrong: a word more often than in any reference, no common word, one token, no token at
 # all, a candidate equal to a reference, references of unlike length, one row twice.
@@ -213,17 +213,6 @@ def test_equals_the_second_computation(rows, documents):
 # ------------------------------------------------------------------ texts to numbers
 
 
-def test_each_distinct_text_is_tokenised_once_and_all_at_once():
-    calls = []
-    rows = TokenRows.build(
-        ["a cat", "a cat"],
-        [["one cat", "a cat"], ["one cat"]],
-        lambda texts: calls.append(list(texts)) or split(texts),
-    )
-    assert calls == [["a cat", "one cat"]]
-    assert len(rows) == 2 and rows.lengths.tolist() == [2, 2] and rows.documents.tolist() == [0, 1]
-
-
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=8), max_size=6))
 @settings(max_examples=20)
 def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
@@ -241,12 +230,3 @@ def test_every_ngram_is_counted_as_a_dict_counts_it(texts):
     for row, of_text in enumerate(expected):
         counts = ngrams.counts_in(np.full(len(words), row), np.arange(len(words)))
         assert counts.tolist() == [of_text[ngram] for ngram in words]
-
-
-@given(st.lists(st.integers(0, 9), max_size=12), st.integers(1, 20))
-@settings(max_examples=20)
-def test_blocks_cover_all_items_within_the_limit(sizes, limit):
-    found = list(blocks(np.array(sizes, dtype=np.int64), limit))
-    assert [index for block in found for index in range(block.start, block.stop)] == [*range(len(sizes))]
-    for block in found:
-        assert sum(sizes[block]) <= limit or block.stop == block.start + 1
