@@ -97,7 +97,10 @@ def test_a_poisoned_row_is_named_or_skipped(rows):
     named = r"row 17 of the stream, counted from 0 \('poison.png': 'blue green'\)"
     with pytest.raises(InputError, match=named):
         list(stream(rows, batch_rows=8))
-    found = list(stream(rows, batch_rows=8, on_error="skip"))
+    scored = stream(rows, batch_rows=8, on_error="skip")
+    found = list(scored)
+    right = [score for row, score in EXPECTED.items() if row != 17]
+    assert scored.summary()["mcs"]["mcs"] == pytest.approx(sum(right) / 49)
     for column in (lambda row: row["mcs"] is None, lambda row: row["capscore_error"]):
         assert [row["id"] for row in found if column(row)] == [17]
 
