@@ -41,11 +41,6 @@ from .tokens import (
     vocabulary_digest,
 )
 
-# Settings that a checkpoint's own file must not change: where files come from, and whether code runs.
-_NOT_FOR_FILES = frozenset(
-    ("trust_remote_code", "local_files_only", "code_revision", "cache_dir", "token", "revision", "subfolder")
-)
-
 
 class ClipTokenizer:
     """CLIP's English byte-pair encoding; its `description` changes with vocabulary and cleaning."""
@@ -53,8 +48,6 @@ class ClipTokenizer:
     pads_left = False
 
     def __init__(self, tokenizer: SimpleTokenizer):
-        if tokenizer.reduction_fn is not None:
-            raise CapscoreError("a tokenizer with a reduction_mask drops tokens: it cannot score captions")
         self._bpe = tokenizer
         self.end_id, self.pad_id = tokenizer.eot_token_id, 0
         self.context_length = tokenizer.context_length
@@ -88,9 +81,7 @@ class ClipTokenizer:
 class _HubTokenizer:
     """A tokenizer of transformers after open_clip's cleaning."""
 
-    def __init__(
-        self, tokenizer: Any, clean: Callable[[str], str], context_length: int, strip_sep: bool = False
-    ):
+    def __init__(self, tokenizer: Any, clean: Callable[[str], str], context_length: int, strip_sep: bool):
         self._tokenizer, self._clean, self._strip_sep = tokenizer, clean, strip_sep
         self.context_length, self.pad_id = context_length, tokenizer.pad_token_id
         if self.pad_id is None:
@@ -105,9 +96,7 @@ class _HubTokenizer:
     def tokenize(self, texts: list[str]) -> Tokens:
         clean = [self._clean(text) for text in texts]
         tokens = tokenize_texts(self._tokenizer, clean, self.context_length)
-        if self._strip_sep:
-            return Tokens([list(map(self._stripped, ids)) for ids in tokens.ids], tokens.truncated)
-        return tokens
+        return Tokens([list(map(self._stripped, ids)) for ids in tokens.ids], tokens.truncated)
 
     def piece_spans(self, texts: list[str]) -> list[list[Piece]]:
         clean = [self._clean(text) for text in texts]
@@ -353,25 +342,20 @@ def _load_tokenizer(folder: Path, text_cfg: dict[str, Any]) -> _Tokenizer:
     config = folder / checkpoint.OPEN_CLIP_CONFIG
     context_length = text_cfg.get("context_length") or DEFAULT_CONTEXT_LENGTH
     with checkpoint.refusing(f"the tokenizer that {config} names"):
-        settings = dict(text_cfg.get("tokenizer_kwargs") or {})
-        if refused := sorted(settings.keys() & _NOT_FOR_FILES):
-            raise BackboneUnavailable(f"{config}: tokenizer_kwargs may not set {', '.join(refused)}")
-        if mode := text_cfg.get("tokenizer_mode"):  # "clips": a class token at the end of the context
-            raise CapscoreError(f"tokenizers of the mode {mode!r} are not supported")
+        settings = {"clean": None, "strip_sep_token": False} | (text_cfg.get("tokenizer_kwargs") or {})
+        clean, strip_sep = settings.pop("clean"), settings.pop("strip_sep_token")
+        if settings or text_cfg.get("tokenizer_mode"):
+            what = f"tokenizer_kwargs {sorted(settings)} or tokenizer_mode"
+            raise BackboneUnavailable(f"{config}: {what}: only clean and strip_sep_token are supported")
         wanted = text_cfg.get("hf_tokenizer_name")
         if not wanted:
-            return ClipTokenizer(SimpleTokenizer(context_length=context_length, **settings))
+            return ClipTokenizer(SimpleTokenizer(context_length=context_length, clean=clean or "lower"))
         named = checkpoint.inside(folder, wanted, config)
         source = next(filter(has_vocabulary, (folder, named, folder / named.name)), None)
         if source is None:
             source = _fetched(folder, wanted, "tokenizer", _configuration)
-        clean = get_clean_fn(settings.pop("clean", "whitespace"))
-        strip_sep = settings.pop("strip_sep_token", False)
-        language = settings.pop("language", None)
-        tokenizer = load_tokenizer(source, **settings)
-        if language is not None:
-            tokenizer.set_src_lang_special_tokens(language)
-        return _HubTokenizer(tokenizer, clean, context_length, strip_sep)
+        cleaned = get_clean_fn(clean or "whitespace")
+        return _HubTokenizer(load_tokenizer(source), cleaned, context_length, strip_sep)
 
 
 def _text_config_folder(folder: Path, wanted: str, scratch: Path) -> Path:

@@ -49,12 +49,11 @@ def require_vocabulary(folder: Path) -> None:
         raise BackboneUnavailable(f"{folder} has no tokenizer: none of {', '.join(_VOCABULARIES)} is in it")
 
 
-def load_tokenizer(folder: Path, config: Any = None, **settings: Any) -> Any:
+def load_tokenizer(folder: Path, config: Any = None) -> Any:
     """The tokenizer of a checkpoint folder; code that comes with it does not run.
 
     A tokenizer.json without any configuration is taken for a RoBERTa variant's, as in LAION's repositories.
-    `config` is that of the model, if transformers does not know its config.json; `settings` are those of the
-    tokenizer's class.
+    `config` is that of the model, if transformers does not know its config.json.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -63,17 +62,16 @@ def load_tokenizer(folder: Path, config: Any = None, **settings: Any) -> Any:
     configured = any((folder / name).is_file() for name in ("tokenizer_config.json", "config.json"))
     with refusing(f"the tokenizer in {folder}"):
         if config is None and not configured and file.is_file():
-            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file), **settings)
+            tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(file))
             known = tokenizer.get_vocab()
-            roles = {role: token for role, token in _ROBERTA_TOKENS.items() if token in known}
-            for role in roles.keys() - settings.keys():
-                setattr(tokenizer, role, roles[role])
+            for role, token in _ROBERTA_TOKENS.items():
+                if token in known:
+                    setattr(tokenizer, role, token)
             return tokenizer
-        if config is not None:
-            settings["config"] = config
-        # Always set, and last: otherwise transformers asks on the terminal whether it may run code.
-        settings |= {"local_files_only": True, "trust_remote_code": False}
-        return AutoTokenizer.from_pretrained(folder, **settings)
+        settings = {} if config is None else {"config": config}
+        # Always set: otherwise transformers asks on the terminal whether it may run code.
+        where: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+        return AutoTokenizer.from_pretrained(folder, **settings, **where)
 
 
 def vocabulary_digest(tokenizer: Any) -> str:

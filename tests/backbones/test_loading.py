@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 import socket
-import subprocess
-import sys
 import time
 from unittest import mock
 
@@ -20,7 +18,6 @@ from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsEr
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
 
-from .loopback_hub import clean_environment
 from .tiny_open_clip import MODELS, VISION, write_open_clip
 
 TEXTS = ["A dog.", "Zwei Katzen spielen."]
@@ -53,15 +50,11 @@ def test_a_loaded_backbone_passes_through_and_nothing_goes_with_it(loaded):
             load_backbone(loaded, **{option: "x"})
 
 
-@pytest.mark.parametrize("spec", [None, 3, "", "  ", ["embedded"]])
-def test_what_is_no_backbone_at_all(spec):
-    with pytest.raises(CapscoreError, match="backbone="):
-        load_backbone(spec)
-
-
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
+        (None, "backbone=None"),
+        ("  ", "backbone='  '"),
         ("embedded@v1", "revision='v1'"),
         ("org/name@../..", "expected a commit"),
         ("org/name@/etc", "expected a commit"),
@@ -102,19 +95,18 @@ def test_an_architecture_with_a_folder_or_file_of_weights(tiny, loaded, monkeypa
     """Its revision is of both, and other files beside the weights do not count."""
     import open_clip
 
-    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "plain", ARCHITECTURE)
-    monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "quick", ARCHITECTURE | {"quick_gelu": True})
+    for name, quick in (("plain", False), ("quick", True)):
+        config = ARCHITECTURE | {"quick_gelu": quick}
+        monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, name, config)
     folder = shutil.copytree(tiny[1], tmp_path / "m")
     (folder / "notes.txt").write_text("mine")
-    revisions = set()
-    for weights in (tiny[1], tiny[1] / "open_clip_model.safetensors", folder):
-        backbone = load_backbone(f"open_clip:plain/{weights}", device="cpu")
-        assert same(backbone, loaded) and backbone.name == f"plain/{weights.name}"
-        revisions.add(backbone.revision)
+    paths = (tiny[1], tiny[1] / "open_clip_model.safetensors", folder)
+    found = [load_backbone(f"open_clip:plain/{weights}", device="cpu") for weights in paths]
+    assert [backbone.name for backbone in found] == [f"plain/{weights.name}" for weights in paths]
+    assert all(same(backbone, loaded) for backbone in found)
     quick = load_backbone(f"open_clip:quick/{folder}", device="cpu")
-    assert (
-        len(revisions) == 1 and quick.revision not in revisions and quick.fingerprint != backbone.fingerprint
-    )
+    assert len({backbone.revision for backbone in found} | {quick.revision}) == 2
+    assert quick.fingerprint != found[0].fingerprint
     with pytest.raises(CapscoreError, match="revision='v1'"):
         load_backbone(f"open_clip:plain/{folder}", revision="v1")
 
@@ -184,8 +176,7 @@ def test_offline_variables_are_honoured_and_named(hub, tiny, monkeypatch, variab
     before = len(hub.served)
     monkeypatch.setenv(variable, "1")
     assert offline_variable() == variable
-    for spec in ("org/tiny", f"org/tiny@{commit}"):
-        assert load_backbone(spec, device="cpu").revision == commit
+    assert load_backbone(f"org/tiny@{commit}", device="cpu").revision == commit
     for spec in ("org/other", "org/tiny@v2"):
         with pytest.raises(BackboneUnavailable, match=variable):
             load_backbone(spec)
@@ -193,15 +184,6 @@ def test_offline_variables_are_honoured_and_named(hub, tiny, monkeypatch, variab
         with pytest.raises(BackboneUnavailable, match="expected a commit"):
             fetch("org/tiny", revision, list)
     assert len(hub.served) == before
-
-
-def test_a_fresh_process_reaches_the_endpoint_of_the_environment(hub, tiny, tmp_path):
-    """HF_ENDPOINT and HF_HOME are read when huggingface_hub is imported: only a new process shows it."""
-    commit = hub.add("org/tiny", tiny[1])
-    environment = clean_environment(hub, tmp_path / "home")
-    code = "from capscore.backbones.checkpoint import fetch; print(fetch('org/tiny', '', list)[1])"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-    assert done.stdout.strip() == commit, done.stderr
 
 
 # The registry
@@ -326,10 +308,8 @@ def test_one_copy_of_the_weights_and_all_settings_are_taken(repository):
 
 
 def test_file_names_are_not_patterns(hub, tmp_path):
-    folder = tmp_path / "odd"
-    folder.mkdir()
-    (folder / "a[1].json").write_text("{}")
-    (folder / "a1.json").write_text("{}")
-    hub.add("org/odd", folder)
+    for name in ("a[1].json", "a1.json"):
+        (tmp_path / name).write_text("{}")
+    hub.add("org/odd", tmp_path)
     there, _ = fetch("org/odd", "", lambda names: ["a[1].json"])
     assert [path.name for path in there.iterdir()] == ["a[1].json"]

@@ -13,7 +13,7 @@ import torch
 from capscore.backbones import text_towers
 from capscore.backbones.base import LoadOptions
 from capscore.backbones.checkpoint import folder_kind
-from capscore.backbones.open_clip import ClipTokenizer, load_folder, load_open_clip
+from capscore.backbones.open_clip import load_folder, load_open_clip
 from capscore.errors import BackboneUnavailable, CapscoreError
 
 from .tiny_kinds import edit_json
@@ -132,9 +132,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(checkpoints, loaded, tmp
         ("clip", ("embed_dim",), 8),
         ("clip", ("vision_cfg",), {"layers": 1, "depth": 3}),
         ("clip", ("text_cfg", "tokenizer_kwargs"), {"nonsense": 1}),
-        ("clip", ("text_cfg", "tokenizer_kwargs"), {"trust_remote_code": True}),
-        ("xlmr", ("text_cfg", "tokenizer_kwargs"), {"local_files_only": False}),
-        ("xlmr", ("text_cfg", "tokenizer_kwargs"), {"language": "de"}),
+        ("xlmr", ("text_cfg", "tokenizer_kwargs"), {"trust_remote_code": True}),
         ("xlmr", ("text_cfg", "tokenizer_mode"), "clips"),
         ("xlmr", ("text_cfg", "hf_model_name"), "../outside"),
         ("xlmr", ("text_cfg", "hf_tokenizer_name"), "/etc"),
@@ -145,8 +143,3 @@ def test_a_config_that_does_not_fit_or_asks_too_much_is_refused(kind, keys, valu
     edit_json(folder / CONFIG, "model_cfg", *keys, value=value)
     with pytest.raises(CapscoreError):
         load(folder)
-
-
-def test_a_tokenizer_that_drops_tokens_is_refused():
-    with pytest.raises(CapscoreError, match="reduction_mask"):
-        ClipTokenizer(open_clip.tokenizer.SimpleTokenizer(reduction_mask="shuffle"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -62,15 +63,7 @@ def test_a_package_that_is_missing_or_of_another_release_is_named(monkeypatch):
 
 
 def test_the_package_is_read_ahead_once_and_an_error_reaches_the_reader(monkeypatch):
-    readings = iter(["ahead", OSError("damaged"), "late"])
-
-    def read():
-        found = next(readings)
-        if isinstance(found, OSError):
-            raise found
-        return found
-
-    monkeypatch.setattr(embedded, "_read", read)
+    monkeypatch.setattr(embedded, "_read", mock.Mock(side_effect=["ahead", OSError("damaged"), "late"]))
     embedded.start_reading()
     embedded.start_reading()
     assert embedded.read_package() == "ahead"

@@ -80,13 +80,6 @@ def test_only_what_changed_is_stored(clip, tmp_path):
     assert not list(out.glob(".partial*"))
 
 
-def test_the_embedded_table_is_not_stored(tmp_path):
-    trained = train_and_save("embedded", tmp_path / "out")
-    stored = load_file(tmp_path / "out" / WEIGHTS)
-    assert sorted(stored) == sorted(name for name, _ in trained.text_network().named_parameters())
-    assert sum(tensor.numel() for tensor in stored.values()) == 3_386_112
-
-
 def test_both_towers_and_the_ratings_behind_them_come_back(clip, tmp_path):
     trained = load(clip)
     with torch.no_grad():

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -274,12 +275,9 @@ def test_tls_checks_the_name_of_the_host_and_not_its_address(tmp_path, monkeypat
             load_image(f"https://photos.example:{port}/photo", **ANYWHERE)
 
 
-@pytest.mark.parametrize("host", ["[::1", "x:99999", "x:port", "a b", "①.0.0.1", "\udcff", "a" * 300, "%00"])
+@pytest.mark.parametrize("host", ["[::1", "x:99999", "a b", "①.0.0.1", "\udcff", "a" * 300, "%00"])
 def test_an_address_that_is_none_is_an_error_of_its_row(host, monkeypatch):
-    def look_up(host, port):
-        raise socket.gaierror(-2, "Name or service not known")
-
-    monkeypatch.setattr(fetch, "look_up", look_up)
+    monkeypatch.setattr(fetch, "look_up", mock.Mock(side_effect=socket.gaierror(-2, "not known")))
     with pytest.raises(ImageError) as caught:
         load_image(f"http://{host}/x.jpg", allow_urls=True)
     assert len(str(caught.value)) < 700 and str(caught.value).isprintable()

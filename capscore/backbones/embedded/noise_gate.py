@@ -1,9 +1,8 @@
 """The embedded text encoder with a gate that notices lexical noise, by degree.
 
-In: token ids, as for `UniversalSentenceEncoder`. Out, besides the encoder's rows: for each text, how much of
-its score it keeps, from 0 to 1, and which kind of noise it most likely has. The gate is a small transformer
-on the encoder's token features, so that it reads all languages of the encoder. It reads a long text sentence
-by sentence. `turned_away` applies its verdict to an embedding.
+For each text it says how much of its score it keeps, from 0 to 1, and which kind of noise it most likely has.
+The gate is a small transformer on the encoder's token features, so that it reads all of its languages, a long
+text sentence by sentence. `turned_away` applies its verdict to an embedding.
 """
 
 from __future__ import annotations
