@@ -294,6 +294,7 @@ REPOSITORIES = {
     "open_clip": "model.safetensors open_clip_config.json! open_clip_pytorch_model.bin! pytorch_model.bin",
     "open_clip, safe": "open_clip_config.json! open_clip_model.safetensors! open_clip_pytorch_model.bin",
     "transformers": "config.json! model.safetensors! open_clip_pytorch_model.bin",
+    "transformers, pickled": "config.json! open_clip_pytorch_model.bin pytorch_model.bin!",
     "LAION": "open_clip_pytorch_model.bin! tokenizer.json!",
     "a fine-tuned tower": "capscore_tuned.json! model.safetensors! config.json README.md",
     "a student": "capscore_student.json! model.safetensors! config.json! steps/model.safetensors",

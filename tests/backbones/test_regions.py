@@ -140,7 +140,8 @@ def test_a_region_of_a_map_is_cached_by_photo_and_box():
     embedder.regions([red], arrays([[0, 0, 8, 8]]))
     embedder.regions([red], arrays([[0, 0, 8, 8], [0, 0, 8, 7.5]]))
     embedder.regions([red], arrays([[0, 0, 8, 7.5], [0, 0, 8, 8]]))
-    assert backbone.passes == [1, 1, 1]
+    embedder.regions([BLUE_RED, BLUE_RED], arrays([[0, 0, 8, 8]], [[0, 0, 8, 8]]))
+    assert backbone.passes == [1, 1, 1, 1]
 
 
 def test_infometic_takes_one_pass_over_a_photo_and_none_that_the_cache_knows(tmp_path):

@@ -221,6 +221,7 @@ def test_a_damaged_file_is_warned_of_once_and_can_be_cleared(cache, damage, firs
     again = EmbeddingCache(cache.folder)
     again.put(FINGERPRINT, KEYS, ROWS)
     assert len(again.get(FINGERPRINT, 3, KEYS)) == 3
+    assert cache.get(FINGERPRINT, 3, KEYS) == {}, "it is no longer used"
 
 
 CONTENTS = {

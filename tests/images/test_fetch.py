@@ -27,6 +27,7 @@ ANYWHERE = {"allow_urls": True, "allow_private_urls": True}
 PHOTO = encode(noise(8, 8))
 REDIRECTS = {
     "moved": "/photo",
+    "to-whoever": "/whoever",
     "ftp": "ftp://127.0.0.1/x",
     "malformed": "http://[::1/x",
     "loop": "/loop",
@@ -122,6 +123,8 @@ def test_a_url_is_fetched_when_asked_for_and_never_unasked(site):
         assert key == content_key(PHOTO)
         assert np.array_equal(np.asarray(load_image(url, **ANYWHERE, expected_key=key)), noise(8, 8))
     assert Site.requested[0] == ("/photo", "identity")
+    with pytest.raises(ImageError, match="HTTP 401"):  # a password is not sent on
+        load_image(whoever.replace("/whoever", "/to-whoever"), **ANYWHERE)
 
 
 @pytest.mark.parametrize(
