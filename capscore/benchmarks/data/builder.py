@@ -126,38 +126,23 @@ def _feature(kind: Any) -> Any:
 
 
 class _Photos:
-    """Photos in folders, by the names that annotation files have for them; each folder is listed once."""
+    """Photos in folders, by the names that annotation files have for them."""
 
     def __init__(self, roots: Sequence[Path]):
         self.roots = [root for root in roots if os.path.isdir(root)]
         self.found: set[str] = set()
         self.missing: dict[str, None] = {}
-        self._names: dict[Path, set[str]] = {}
 
     def find(self, names: Sequence[str]) -> str | None:
         """Path of the first of these names that is there; it is counted."""
         for root, name in itertools.product(self.roots, names):
-            folder, _, file = name.rpartition("/")
             # an annotation file has no say over what is read outside the folders of photos
-            is_inside = not os.path.isabs(folder) and ".." not in folder.split("/")
-            if is_inside and file in self._listed(root / folder):
+            is_inside = not os.path.isabs(name) and ".." not in name.split("/")
+            if is_inside and os.path.isfile(path := f"{root}/{name}"):
                 self.found.add(names[0])
-                return f"{root}/{name}"
+                return path
         self.missing[names[0]] = None
         return None
-
-    def _listed(self, folder: Path) -> set[str]:
-        if folder not in self._names:
-            self._names[folder] = set()
-            try:
-                with os.scandir(folder) as entries:
-                    self._names[folder] = {entry.name for entry in entries if entry.is_file()}
-            except (FileNotFoundError, NotADirectoryError, ValueError):
-                pass  # none of its photos is there; no folder has such a name
-            except OSError as error:
-                message = f"the folder of photos {folder} cannot be read ({error.strerror})"
-                raise MissingImages(message) from error
-        return self._names[folder]
 
 
 class CaptionBenchmark(datasets.GeneratorBasedBuilder):
