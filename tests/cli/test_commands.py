@@ -42,45 +42,24 @@ def test_a_shell_completes_commands_options_and_metrics(typed, offered):
     assert done.stdout.split() == offered, done.stderr
 
 
-@pytest.mark.parametrize(
-    ("given", "metrics"),
-    [
-        (None, []),
-        (["mcs, cider,", "mcs"], ["mcs", "cider"]),
-        (["mcs,cidr"], ["mcs", "cidr"]),
-        (["mcs@folder,pr_mcs@other"], ["mcs@folder", "pr_mcs@other"]),
-    ],
-)
-def test_metrics_are_parted_at_commas(given, metrics):
-    assert split_metrics(given) == metrics
+def test_metrics_are_parted_at_commas():
+    assert split_metrics(None) == [] and split_metrics(["mcs, cider,", "mcs"]) == ["mcs", "cider"]
+    assert split_metrics(["mcs@folder,pr_mcs@other"]) == ["mcs@folder", "pr_mcs@other"]
 
 
-@pytest.mark.parametrize(
-    ("setting", "typed"),
-    [
-        (Setting("image_column"), "--image-column"),
-        (Setting("image_text", ["dog", "red ball"]), "--image-text dog --image-text 'red ball'"),
-        (Setting("cache", Path("kept")), "--cache-dir kept"),
-        (Setting("path", Path("a b.jsonl")), "a b.jsonl"),
-    ],
-)
-def test_options_are_spelled_as_they_are_typed(setting, typed):
-    assert spell(setting) == typed
+def test_options_are_spelled_as_they_are_typed():
+    texts = Setting("image_text", ["dog", "red ball"])
+    assert spell(texts) == "--image-text dog --image-text 'red ball'"
+    assert spell(Setting("image_column")) == "--image-column"
+    assert spell(Setting("cache", Path("kept"))) == "--cache-dir kept"
+    assert spell(Setting("path", Path("a b.jsonl"))) == "a b.jsonl"
 
 
-@pytest.mark.parametrize(
-    ("error", "is_usage"),
-    [
-        (InputError(Setting("split", "x"), ": no"), True),
-        (OptionError("mcs takes no ", Setting("beta", 1)), True),
-        (InputError("no ", Setting("split", "x")), False),
-        (InputError(Setting("split", "x"), ": no", row=3), False),
-        (BackboneUnavailable(Setting("backbone", "x"), ": no"), False),
-        (CapscoreError("no"), False),
-    ],
-)
-def test_an_error_that_begins_with_an_option_is_one_of_usage(error, is_usage):
-    assert is_usage_error(error) is is_usage
+def test_an_error_that_begins_with_an_option_is_one_of_usage():
+    split = Setting("split", "x")
+    assert is_usage_error(InputError(split, ": no")) and is_usage_error(OptionError("no ", split))
+    others = [InputError("no ", split), InputError(split, ": no", row=3), BackboneUnavailable(split, ": no")]
+    assert not any(map(is_usage_error, [*others, CapscoreError("no")]))
 
 
 def test_the_entry_point_prints_its_version_and_can_be_called_again(monkeypatch, capsys):

@@ -116,10 +116,3 @@ def test_wrong_usage_says_what_to_give(scorer, photo, options, message, tmp_path
     done = run("explain", photo, "A cat", *options)
     assert_refused(done, message)
     assert not scorer.asked and len(done.stderr) < 400
-
-
-@pytest.mark.parametrize("caption", ["A " + "g" * 4_900, "!" * 5_000], ids=["word", "signs"])
-def test_long_words_and_captions_are_explained(photo, tmp_path, toys, caption):
-    options = ("--backbone", "toy", "--weights", "info_clip", "--no-cache", "--language", "en")
-    done = run("explain", photo, caption, "-o", tmp_path / "out.html", *options)
-    assert done.exit_code == 0, done.output

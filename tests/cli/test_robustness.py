@@ -144,12 +144,10 @@ def test_a_benchmark_by_configurations(tmp_path):
         ("-m msc", "metric 'msc' is not one of"),
         ("-m cider", "cider compares captions with references; robustness is measured for"),
         ("-m mcs --kind jumbel", "--kind jumbel: expected repetition"),
-        ("-m mcs --p 2", "less than or equal to 1"),
         ("-m mcs --data xvnli", "give either --data, for a benchmark, or --captions"),
         ("-m mcs --config de", "--config de does not go with --captions"),
         ("-m mcs --degrees --kind typos", "--degrees: expected one of repetition"),
         ("-m mcs --candidate-column capt", "there is no such column"),
-        ("-m mcs --language-column lang", "there is no such column"),
     ],
 )
 def test_wrong_usage_says_what_to_give(file, arguments, message):

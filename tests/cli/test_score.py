@@ -85,14 +85,6 @@ def test_two_metrics_share_one_backbone_and_its_embeddings(preds, tmp_path, colo
     assert found["ref_clip_score"]["mean_text_score"] == pytest.approx(sum(TEXT) / 3)
 
 
-def test_the_default_backbone_is_that_of_the_metric_or_the_variable(preds, colours, monkeypatch):
-    score(preds, "-m", "mcs", "-m", "clip_score")
-    monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
-    score(preds, "-m", "mcs", "-m", "clip_score")
-    defaults = ["xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k", "ViT-B-32-quickgelu/openai", "embedded"]
-    assert [name for name, _ in colours] == defaults
-
-
 def test_one_language_for_all_rows_is_not_mixed_with_a_column(tmp_path, photos, colours):
     done = score(write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "language": "sw"}]), "--language", "de")
     note = "--language de is taken for every row; the column 'language' is not read"
