@@ -31,7 +31,6 @@ from .terminal import UsageError, print_line, say
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
     from ..metrics.base import Scorer
     from ..metrics.calibration import Standing
@@ -75,7 +74,10 @@ def score(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
-    from ..files.image_folder import ImageFolder
+    from ..files.coco import read_annotations, with_references
+    from ..files.columns import find_columns
+    from ..files.image_folder import ImageFolder, pair_captions
+    from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
     from ..metrics.calibration import read_calibrations
@@ -89,11 +91,29 @@ def score(
         with terminal.as_usage():
             read_calibrations(calibration)
     columns = options.columns(image_column, candidate_column, references_column, language_column)
-    source = _open(input, photo, caption, reference, references, split, image_column)
+    if (input is None) == (not (photo or caption or reference)):
+        expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
+        raise UsageError(f"{expected}'a dog'")
+    if input is None:
+        source = pair_captions(photo or (), caption or (), reference or ())
+    else:
+        source = open_rows(input, split=split)
+    if references is not None:
+        annotations = read_annotations(references, option="references")
+        source = with_references(source, annotations, image=image_column)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
-    names = _find_columns(source, metrics, columns, language)
+    names = find_columns(
+        source.columns,
+        **columns,
+        with_images=any(METRICS.get(name).needs_images for name in metrics),
+        with_references=any(METRICS.get(name).needs_references for name in metrics),
+        with_language=language is None,
+    )
+    for note in source.notes:
+        say(f"note: {note}")
+    options.note_unread_language(source, language)
     new = result_columns(metrics, source.columns if output else (), on_error=on_error)
     if output is not None:
         check_names_are_free(source, [*new])
@@ -111,36 +131,9 @@ def score(
     elif not quiet:
         _print(run, placed, calibration, output, report)
     if run.failures and not quiet:
-        terminal.print_failures(
-            run.failures, f"of {source.n_rows:,} rows could not be scored", source.short_place
-        )
+        what = f"of {source.n_rows:,} rows could not be scored"
+        terminal.print_failures(run.failures, what, source.short_place)
     return terminal.SKIPPED if run.failures else None
-
-
-def _open(
-    path: Path | None,
-    photos: Sequence[str] | None,
-    captions: Sequence[str] | None,
-    references: Sequence[str] | None,
-    annotations: Path | None,
-    split: str | None,
-    image_column: str | None,
-) -> RowSource:
-    """The rows to score: of INPUT, or captions with their photos."""
-    from ..files.coco import read_annotations, with_references
-    from ..files.image_folder import pair_captions
-    from ..files.read import open_rows
-
-    if (path is None) == (not (photos or captions or references)):
-        raise UsageError(
-            "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption 'a dog'"
-        )
-    if path is None:
-        return pair_captions(photos or (), captions or (), references or ())
-    source = open_rows(path, split=split)
-    if annotations is None:
-        return source
-    return with_references(source, read_annotations(annotations, option="references"), image=image_column)
 
 
 def _metrics(
@@ -163,26 +156,6 @@ def _metrics(
             Setting("preset", preset), ": the input lacks the photos or references that it needs"
         )
     return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
-
-
-def _find_columns(
-    source: RowSource, metrics: Sequence[str], columns: Mapping[str, str | None], language: str | None
-) -> ColumnNames:
-    """The columns that the metrics read."""
-    from ..files.columns import find_columns
-
-    kinds = [METRICS.get(metric) for metric in metrics]
-    names = find_columns(
-        source.columns,
-        **columns,
-        with_images=any(kind.needs_images for kind in kinds),
-        with_references=any(kind.needs_references for kind in kinds),
-        with_language=language is None,
-    )
-    for note in source.notes:
-        say(f"note: {note}")
-    options.note_unread_language(source, language)
-    return names
 
 
 def _load(

@@ -45,7 +45,6 @@ MAX_SIDE = 1280
 _RIGHT_TO_LEFT = frozenset(("Adlm", "Arab", "Hebr", "Mand", "Nkoo", "Rohg", "Syrc", "Thaa"))
 # A photo's longer side on the page, and the size of a tag's letters, in CSS pixels
 _SHOWN_SIDE, _TAG_LETTER, _TAG_HEIGHT, _TAG_PADDING = 560.0, 12.5, 21.0, 10.0
-_MAX_RATIO = 4.0  # of a photo's sides; a longer one is shown on a field of this ratio
 
 
 @cache
@@ -162,7 +161,7 @@ def explained_cards(
         labels: One label per caption, shown beside its language; or none.
         name: Id of the photo's pixels, unique in the page: letters, digits and "-".
     """
-    cards, field = [], photo_field(image.size)
+    cards = []
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]
         shown, drawn = representatives(regions), shown_regions(caption.explanation)
@@ -184,8 +183,7 @@ def explained_cards(
                 "bars": score_bars(caption, end),
                 "regions": drawn,
                 "notes": notes(caption),
-                "field": field,
-                "drawn": _drawn(drawn, image.size, field),
+                "drawn": _drawn(drawn, image.size),
             }
         )
     n_regions = max(len(caption.explanation["regions"]) for caption in captions)
@@ -193,23 +191,13 @@ def explained_cards(
     return {"n_regions": n_regions, "photo": photo, "cards": cards}
 
 
-def photo_field(size: tuple[int, int]) -> Box:
-    """The field that a photo is shown on: left, top, width and height in pixels of the photo.
-
-    The field is the photo itself, unless one side is more than four times as long as the other.
-    """
-    width, height = map(float, size)
-    wide, high = max(width, height / _MAX_RATIO), max(height, width / _MAX_RATIO)
-    return (width - wide) / 2, (height - high) / 2, wide, high
-
-
-def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) -> list[dict[str, Any]]:
-    """Regions with their boxes in pixels of the photo, and places of their tags in percent of the field.
+def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int]) -> list[dict[str, Any]]:
+    """Regions with their boxes in pixels of the photo, and places of their tags in percent of it.
 
     A tag is at the corner of its box where it covers the least of other tags. It is measured from its nearer
     side, since tags cover more of a photo that is shown smaller.
     """
-    left, top, width, height = field
+    width, height = map(float, size)
     pixel = max(width, height) / _SHOWN_SIDE  # a pixel of the screen, in pixels of the photo
     tags: list[Box] = []
     drawn = []
@@ -218,22 +206,22 @@ def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int], field: Box) ->
         letters = sum(1.05 if unicodedata.east_asian_width(item) in "WF" else 0.62 for item in region.tag)
         wide, high = (letters * _TAG_LETTER + _TAG_PADDING) * pixel, _TAG_HEIGHT * pixel
         corners = [
-            (max(left, min(x, left + width - wide)), max(top, min(y, top + height - high)))
+            (max(0.0, min(x, width - wide)), max(0.0, min(y, height - high)))
             for x in (x0, x1 - wide)
             for y in (y0, y0 - high, y1 - high, y1)
         ]
         places = [(x, y, x + wide, y + high) for x, y in corners]
         tag = min(places, key=lambda place: sum(_overlap(place, other) for other in tags))
         tags.append(tag)
-        on_right = tag[0] + tag[2] > 2 * left + width
-        across = left + width - tag[2] if on_right else tag[0] - left
+        on_right = tag[0] + tag[2] > width
+        across = width - tag[2] if on_right else tag[0]
         drawn.append(
             {
                 "region": region,
                 "box": box,
                 "side": "right" if on_right else "left",
                 "across": 100 * across / width,
-                "down": 100 * (tag[1] - top) / height,
+                "down": 100 * tag[1] / height,
             }
         )
     return drawn

@@ -94,6 +94,14 @@ def test_what_does_not_fit_is_told_with_its_row(tmp_path, annotations):
             with_references(open_rows(as_json(tmp_path / "q.json", [row])), annotations)
 
 
+def test_a_name_that_two_images_have_means_neither(tmp_path):
+    images = [{"id": n, "file_name": f"{n}/x.jpg"} for n in (1, 2)]
+    texts = [{"image_id": n, "caption": "A dog."} for n in (1, 2)]
+    about = read_annotations(as_json(tmp_path / "a.json", {"images": images, "annotations": texts}))
+    rows = open_rows(as_json(tmp_path / "p.json", [{"image": "x.jpg", "caption": "a dog"}]))
+    assert [*problems_of(with_references(rows, about))] == [0]
+
+
 def test_annotations_without_a_list_of_images_take_the_id_as_the_name(tmp_path):
     content = {"annotations": [{"image_id": "dog", "caption": "A dog."}]}
     about = read_annotations(as_json(tmp_path / "a.json", content))

@@ -217,6 +217,7 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
         ({}, "is a folder with 0 photos and no saved data set; expected JSONL"),
         ({"preds.csv": b"image,caption\n", "a.txt": b"a dog"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "b.png": b"x"}, "2 photos .* text file beside each"),
+        ({"a.parquet": b"x", "b.csv": b"a"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "a.jpg and a.png share one text file, a.txt"),
         ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1 is no text in UTF-8"),
     ],
