@@ -8,7 +8,6 @@ import pytest
 
 from capscore.backbones import registry
 from capscore.benchmarks import published
-from capscore.perturbations import KINDS
 
 FIGURES = published.figures()
 
@@ -46,17 +45,6 @@ def test_values_are_possible_in_their_unit():
     # a fraction entered as a percentage would hide among the drops only
     small = [figure for figure in FIGURES if figure.unit == "percent" and 0 < abs(figure.value) < 1]
     assert {figure.statistic.partition("_")[0] for figure in small} == {"drop"}
-
-
-def test_one_source_repeats_a_figure_only_where_it_contradicts_itself():
-    names = ("benchmark", "config", "metric", "statistic", "backbone", "language", "setting", "source")
-    repeated = [
-        {figure.value for figure in figures}
-        for figures in groups(lambda figure: tuple(getattr(figure, name) for name in names)).values()
-        if len(figures) > 1
-    ]
-    contradictions = [{51.4, 51.3}, {55.0, 55.1}, {-3.39, -4.6}, {-78.86, -78.66}]
-    assert sorted(map(sorted, repeated)) == sorted(map(sorted, contradictions))
 
 
 def test_the_registry_tells_the_same():
@@ -121,25 +109,6 @@ def test_means_that_papers_print_are_those_of_their_rows():
     assert wrong == {"bleu_4"}  # 55.8 is printed, 62.05 would be right; its note says so
     (note,) = {f.note for f in pascal if (f.metric, f.statistic) == ("bleu_4", "accuracy_mean")}
     assert "62.05" in note
-
-
-def test_drops_are_those_of_the_means_unless_a_note_says_otherwise():
-    figures = [f for f in FIGURES if f.source == "kim-2023" and f.statistic.startswith(("mean_", "drop_"))]
-    figures = [f for f in figures if f.table != "Table 2"]
-    rows = groups(lambda f: (f.benchmark, f.config, f.metric, f.language, f.setting), figures).values()
-    assert len(rows) == 3 * 15 + 9 + 20
-    noted = 0
-    for row in rows:
-        row = {f.statistic: f for f in row}
-        means = {name: row[f"mean_{name}"].value for name in ("original", *KINDS, "average")}
-        for name in (*KINDS, "average"):
-            drop = row[f"drop_{name}"]
-            ratio = 100 * (means[name] / means["original"] - 1)
-            assert (abs(ratio - drop.value) > 0.021) == ("means give" in drop.note), drop
-            noted += "means give" in drop.note
-        average = sum(means[kind] for kind in KINDS) / 5
-        assert (abs(average - means["average"]) > 6e-5) == ("means give" in row["mean_average"].note)
-    assert noted == 10
 
 
 def test_find_narrows_and_prefers():
