@@ -313,7 +313,7 @@ def scored_by(name: str) -> tuple[str, str]:
 
 
 def images_for(metrics: Iterable[str]) -> bool | None:
-    """`images` of `open_benchmark` for these metrics: False where none looks at photos."""
+    """`images` of `read_benchmark` for these metrics: False where none looks at photos."""
     return None if any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics) else False
 
 
