@@ -14,7 +14,6 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import NamedTuple
 
-from ..errors import CapscoreError
 from .segmentation import SimplifiedCharacters
 from .spaced_words import placed_tokens
 
@@ -386,7 +385,6 @@ _CONDITIONS = (
     "prevWord2 prevTag2 prevWord1 prevTag1 word tag nextWord1 nextTag1 nextWord2 nextTag2 "
     "suffixL2 suffixL3 suffixL4"
 ).split()
-_UNKNOWN = ("TAG4UNKN-WORD", "TAG4UNKN-CAPITAL", "TAG4UNKN-NUM")
 _CONDITION = re.compile(r'object\.(\w+) == "(.*?)"(?= and object\.| : object\.conclusion)')
 _CONCLUSION = re.compile(r'object\.conclusion = "(.*)"$')
 
@@ -412,9 +410,6 @@ class RippleRules:
         prefixes: Letters that are words of their own at the beginning of a word, as in Arabic. The lexicon's
             tag "_", for words written as one, is then ignored.
 
-    Raises:
-        CapscoreError: the lexicon or a rule has another form.
-
     >>> lexicon = "the DET\\nsaw VERB\\nTAG4UNKN-WORD NOUN\\nTAG4UNKN-CAPITAL PROPN\\nTAG4UNKN-NUM NUM"
     >>> rule = 'object.tag == "VERB" and object.prevWord1 == "the" : object.conclusion = "NOUN"'
     >>> tagger = RippleRules(lexicon, 'True : object.conclusion = "NN"\\n\\t' + rule)
@@ -432,28 +427,16 @@ class RippleRules:
         prefixes: str = "",
     ):
         self._lexicon = dict(line.split(" ")[:2] for line in lexicon.splitlines() if " " in line)
-        missing = [key for key in _UNKNOWN if key not in self._lexicon]
-        if missing:
-            raise CapscoreError(f"a lexicon of RDRPOSTagger without {', '.join(missing)}")
         self._lower, self._endings, self._prefixes = lower, endings, prefixes
         path = [_Rule((), "", -1)]
-        for number, line in enumerate(rules.splitlines(), 1):
+        for line in rules.splitlines():
             depth = len(line) - len(line.lstrip("\t"))
             if depth == 0 or not line.strip() or line.lstrip("\t").startswith("cc:"):
                 continue  # the first rule, which always holds; or an example sentence of a rule
-            conclusion, found = _CONCLUSION.search(line), _CONDITION.findall(line)
-            if (
-                not conclusion
-                or not found
-                or depth > len(path)
-                or not {k for k, _ in found} <= {*_CONDITIONS}
-            ):
-                raise CapscoreError(
-                    f"line {number} of the rules is not in RDRPOSTagger's form: {line.strip()!r}"
-                )
-            conditions = tuple((_CONDITIONS.index(key), value) for key, value in found)
+            conditions = tuple((_CONDITIONS.index(key), value) for key, value in _CONDITION.findall(line))
+            (conclusion,) = _CONCLUSION.findall(line)
             del path[depth:]
-            path.append(_Rule(conditions, conclusion[1], len(path[-1].exceptions)))
+            path.append(_Rule(conditions, conclusion, len(path[-1].exceptions)))
             path[-2].exceptions.append(path[-1])
         self._root = path[0]
         self._root.index()

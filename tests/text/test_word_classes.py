@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capscore.errors import CapscoreError, InputError, MissingExtraError
+from capscore.errors import InputError, MissingExtraError
 from capscore.text import taggers, word_classes
 from capscore.text.taggers import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
@@ -259,15 +259,6 @@ def test_lexicon_and_rules(sentence, tags):
 def test_letters_that_are_words_of_their_own():
     rules = RippleRules(LEXICON, RULES, prefixes="xy")
     assert rules.tags("yxthe xrusty al".split()) == ["DET", "ADJ", "NOUN"]
-
-
-@pytest.mark.parametrize("rule", ['\tobject.colour == "red"', '\t\tobject.tag == "X"', "\t", "\tobject.tag"])
-def test_rules_of_another_form_are_refused(rule):
-    with pytest.raises(CapscoreError, match="TAG4UNKN-NUM"):
-        RippleRules(LEXICON.replace("TAG4UNKN-NUM NUM\n", ""), RULES)
-    lines = f'True : object.conclusion = "NN"\n{rule} : object.conclusion = "X"'
-    with pytest.raises(CapscoreError, match="line 2"):
-        RippleRules(LEXICON, lines)
 
 
 # ---- limits ----

@@ -38,9 +38,8 @@ class Checkpoints:
 
     def __init__(self, out: Path, described: Mapping[str, Any], keep: int, accelerator: Accelerator):
         self.out, self.folder, self.keep, self.accelerator = out, out / CHECKPOINTS, keep, accelerator
-        content = {**described, "processes": accelerator.num_processes}
         # as a JSON file gives it back: tuples become lists
-        self.described = json.loads(json.dumps(content, ensure_ascii=False, default=str))
+        self.described = json.loads(json.dumps(described, ensure_ascii=False, default=str))
 
     def at(self, step: int) -> Path:
         """Where the checkpoint of a step is."""
@@ -94,12 +93,11 @@ class Checkpoints:
                 "checkpoints before are whole"
             ) from error
 
-    def read(self, folder: Path, schedule: str, load: Callable[[Path], None]) -> None:
-        """Read a checkpoint of this run, whose learning rate follows a schedule.
+    def read(self, folder: Path, load: Callable[[Path], None]) -> None:
+        """Read a checkpoint of this run.
 
         Args:
             folder: The checkpoint.
-            schedule: The schedule.
             load: Function that reads what `save` wrote, called in every process.
 
         Raises:
@@ -107,7 +105,7 @@ class Checkpoints:
                 processes; names them.
         """
         try:
-            self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")), schedule)
+            self._check_same(json.loads((folder / _RUN).read_text(encoding="utf-8")))
             self.accelerator.load_state(str(folder))
             load(folder)
         except CapscoreError:
@@ -118,24 +116,13 @@ class Checkpoints:
                 "; remove it, and the same command continues from the one before"
             ) from error
 
-    def _check_same(self, before: Mapping[str, Any], schedule: str) -> None:
+    def _check_same(self, before: Mapping[str, Any]) -> None:
         now = self.described
         differ = [
-            f"{name}={_short(before[part].get(name))}, but {_short(now[part].get(name))} was given"
-            for part in ("settings", "identity")
-            for name in sorted(before[part].keys() | now[part].keys())
-            if before[part].get(name) != now[part].get(name)
+            f"{name}={_short(before.get(name))}, but {_short(now.get(name))} was given"
+            for name in sorted(before.keys() | now.keys())
+            if before.get(name) != now.get(name)
         ]
-        if before["frozen"] != now["frozen"]:
-            differ.append("other frozen weights than the given model has")
-        for name in ("processes", "steps_per_epoch"):
-            if before[name] != now[name]:
-                differ.append(f"{before[name]} {name.replace('_', ' ')}, but there are {now[name]}")
-        if before["total_steps"] != now["total_steps"] and schedule != "constant" and not differ:
-            differ.append(
-                f"{before['total_steps']} steps in all, over which its {schedule} schedule falls, but "
-                f"{now['total_steps']} were asked for (epochs, max_steps)"
-            )
         if differ:
             raise CapscoreError(
                 f"{self.out} holds a run with {'; '.join(differ)}. Continue it as it was begun, or give "

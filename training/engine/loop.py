@@ -52,6 +52,8 @@ from training.engine.training_log import LOG, Log
 
 # Files of a checkpoint, besides those of accelerate.
 _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
+# Settings that make a run what it is.
+_SETTINGS = LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
 # What a run remembers, besides its weights.
 _PROGRESS = ("step", "seconds", "recent", "last_losses", "last_evaluation", "stopped")
 
@@ -185,16 +187,15 @@ class _Run:
         self.top_rates = [group["lr"] for group in groups]
         betas = settings.betas[0], settings.betas[1]
         self.optimizer = accelerator.prepare(torch.optim.AdamW(groups, betas=betas, eps=settings.eps))
-        same = {
-            name: getattr(settings, name) for name in LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
-        }
         described = {
-            "settings": same,
-            "identity": dict(identity),
-            "steps_per_epoch": self.per_epoch,
-            "total_steps": self.total,
-            "frozen": frozen_digest(model),
+            **{name: getattr(settings, name) for name in _SETTINGS},
+            **identity,
+            "processes": accelerator.num_processes,
+            "steps per epoch": self.per_epoch,
+            "digest of the frozen weights": frozen_digest(model),
         }
+        if settings.schedule != "constant":  # it falls over all steps
+            described["total steps"] = self.total
         self.checkpoints = Checkpoints(self.out, described, settings.keep_checkpoints, accelerator)
 
     def go(self) -> RunResult:
@@ -422,7 +423,7 @@ class _Run:
             self.checkpoints.tidy()
         self.accelerator.wait_for_everyone()
         if there := self.checkpoints.listed():
-            self.checkpoints.read(there[-1], self.settings.schedule, self._load)
+            self.checkpoints.read(there[-1], self._load)
 
 
 @contextmanager
