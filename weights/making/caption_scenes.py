@@ -122,10 +122,7 @@ class Scenes:
 
     def _subject_kind(self) -> str:
         drawn = self._random.random()
-        for kind, share in _KIND_SHARES:
-            if drawn < share:
-                return kind
-        return _KIND_SHARES[-1][0]
+        return next(kind for kind, share in _KIND_SHARES if drawn < share)
 
     def _action(self, kind: str) -> str:
         often = self._often[kind]

@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from capscore.backbones.base import pad_batch
 from capscore.backbones.embedded.backbone import CLASSES_FILE
-from capscore.backbones.embedded.text_encoder import DIM, text_encoder
+from capscore.backbones.embedded.text_encoder import text_encoder
 
 
 def class_descriptions() -> tuple[list[str], list[str]]:
@@ -35,13 +35,8 @@ def embed_classes() -> torch.Tensor:
     network, tokenizer = text_encoder()
 
     def embed(texts: Sequence[str], size: int = 50) -> torch.Tensor:
-        ids = tokenizer(texts)
-        order = sorted(range(len(ids)), key=lambda row: len(ids[row]))
-        out = torch.empty(len(texts), DIM)
-        for start in range(0, len(order), size):
-            rows = order[start : start + size]
-            out[rows] = network(*pad_batch([ids[row] for row in rows], pad_id=0))
-        return out
+        batches = (tokenizer(texts[start : start + size]) for start in range(0, len(texts), size))
+        return torch.cat([network(*pad_batch(ids, pad_id=0)) for ids in batches])
 
     names, defined = class_descriptions()
     return (embed(names) + embed(defined)) / 2

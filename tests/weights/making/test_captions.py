@@ -16,30 +16,18 @@ from tests.datasets_scripts.official import write_jsonl
 from weights.making import captions as module
 from weights.making.captions import (
     HELD_OUT,
+    OTHER_SOURCES,
     Settings,
     describe,
     grammar_captions,
-    held_out,
     package_captions,
-    photo_captions,
 )
 from weights.making.held_out import Photo
 from weights.making.jsonl import sources_file
-from weights.making.package_texts import SOURCES
 
 from .official_files import HELD, SAYS, text_row
 from .official_files import write_captions as write_official
 
-# source, language and photo of the captions that are left
-PHOTOS = {
-    *(("multi30k", language, photo) for language in ("en", "de", "fr", "cs") for photo in ("111", "222")),
-    *(("flickr8k", "en", photo) for photo in ("111", "700")),
-    *(
-        ("xflickrco", language, photo)
-        for language in ("de", "ja", "es", "ru", "tr", "zh")
-        for photo in ("111", "720")
-    ),
-} - {("xflickrco", "de", "111")}  # the caption is Multi30k's
 TEXTS = {
     "en": [
         ("cldr-annotations", "1f415", "a brown guide dog"),
@@ -102,22 +90,8 @@ def numbers(caption: str) -> set[str]:
     return set(re.findall(r"\d+", caption))
 
 
-def test_captions_of_photos_are_those_of_training_splits_but_for_held_out_photos(written):
-    held = held_out(written / "data")
-    assert {str(photo.number) for photo in held} == HELD
-    texts = list(photo_captions(written / "data", held))
-    assert {(*text.image.split("/")[:1], text.language, text.image.split("/")[1]) for text in texts} == PHOTOS
-    assert not any(numbers(text.caption) & HELD for text in texts)
-    # each once: 3 of Flickr8k's 4 and 11 of 12 of xFlickr&CO are not Multi30k's; two languages have 4 more
-    counts = Counter(text.image.split("/")[0] for text in texts)
-    assert counts == {"multi30k": 8, "flickr8k": 3, "xflickrco": 19}
-    assert len({(text.language, text.caption) for text in texts}) == len(texts)
-
-
-def test_another_english_caption_of_the_photo_stands_in_for_it(written):
-    stand_ins = {
-        (text.language, text.caption): text.stand_in for text in photo_captions(written / "data", ())
-    }
+def test_another_english_caption_of_the_photo_stands_in_for_it(made):
+    stand_ins = {(row["language"], row["caption"]): row["stand_in"] for row in made[1]}
     first, second = "A dog lies beside sign 111.", "A brown dog rests near sign 111 ."
     assert stand_ins["en", first] == second and stand_ins["en", second] == first
     assert stand_ins["de", SAYS["de"].format("111")] == stand_ins["ja", SAYS["ja"].format("111")] == first
@@ -187,7 +161,9 @@ def test_the_file_has_what_was_asked_for_and_nothing_that_is_held_out(made):
     _, rows = made
     counts = Counter((row["language"], row["id"].split("/")[0]) for row in rows)
     assert counts == {
+        # 111 and 222 in four languages
         **{(language, "multi30k"): 2 for language in ("en", "de", "fr", "cs")},
+        # 111 and 720, of which two languages have five captions; the German one of 111 is Multi30k's too
         **{(language, "xflickrco"): 2 for language in ("es", "ru", "tr", "zh")},
         ("de", "xflickrco"): 5,
         ("ja", "xflickrco"): 6,
@@ -204,6 +180,7 @@ def test_the_file_has_what_was_asked_for_and_nothing_that_is_held_out(made):
     for row in rows:
         if not row["id"].startswith("grammar/"):
             assert not (numbers(row["caption"]) | numbers(row["stand_in"])) & HELD, row
+    assert len({(row["language"], row["caption"]) for row in rows}) == len(rows)
     nouns = {}
     for row in rows:
         found = tuple(row["caption"][start:end] for start, end in row["objects"])
@@ -227,16 +204,17 @@ def test_beside_the_file_stands_where_its_captions_come_from(made):
     assert rows["Flickr8k, training split"] == 3 and sum(rows.values()) == len(made[1])
 
 
-def test_every_source_has_a_licence_and_a_package_no_address():
-    every = [*module.OTHER_SOURCES, *(source.name for source in SOURCES)]
-    found = describe({"en": Counter(dict.fromkeys(every, 1)), "ja": Counter(grammar=7, tatoeba=4)})
-    assert found[0]["name"].startswith("caption grammar of capscore") and found[0]["rows"] == 8
+def test_a_source_has_its_licence_and_a_package_no_address():
+    found = describe(
+        {"en": Counter({"grammar": 1, "tuxpaint-stamps": 1}), "ja": Counter(grammar=7, tatoeba=4)}
+    )
     tatoeba = "https://github.com/Helsinki-NLP/OPUS-MT-testsets"
-    assert found[1] == {"name": "tatoeba", "license": "CC-BY-2.0-FR", "url": tatoeba, "rows": 5}
-    assert len(found) == len(every) and all(part["license"] for part in found)
-    (stamps,) = (part for part in found if part["name"].startswith("tuxpaint"))
-    expected = ("tuxpaint-stamps (deb:tuxpaint-stamps-default=2022.06.04-1)", "")
-    assert (stamps["name"], stamps["url"]) == expected
+    stamps = "tuxpaint-stamps (deb:tuxpaint-stamps-default=2022.06.04-1)"
+    assert found == [
+        {**dict(zip(("name", "license", "url"), OTHER_SOURCES["grammar"], strict=True)), "rows": 8},
+        {"name": "tatoeba", "license": "CC-BY-2.0-FR", "url": tatoeba, "rows": 4},
+        {"name": stamps, "license": "GPL-2.0-or-later", "url": "", "rows": 1},
+    ]
 
 
 @pytest.mark.parametrize("changes", [{"grammar": ["ja"]}, {"package_texts": [":5"]}])

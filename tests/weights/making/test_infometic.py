@@ -18,11 +18,8 @@ from weights.making import infometic as module
 from weights.making.captions import HELD_OUT
 from weights.making.held_out import Photo
 from weights.making.infometic import (
-    OF_PHOTOS,
-    PhotoCaption,
     Settings,
     beginning,
-    captions_of_photos,
     photo_files,
     photo_windows,
     write_rows,
@@ -138,22 +135,6 @@ def test_captions_are_drawn_and_no_more_than_asked_for(folder, monkeypatch):
     monkeypatch.setattr(module, "MAX_PHOTOS", 2)
     write_rows(settings(folder, most=["en:40"]))
     assert {row["image"] for row in written(folder)} == set(PHOTOS[:2])
-
-
-def test_what_is_a_caption_of_a_photo():
-    rows = [
-        {"id": f"{source}/{source}/111_aa.jpg#{number}", "language": "en", "caption": f"From {source}."}
-        for number, source in enumerate((*OF_PHOTOS, "tatoeba", "jsts"))
-    ]
-    rows += [
-        {"id": "flickr8k/111", "language": "en", "caption": "FROM MULTI30K."},  # said already
-        {"id": "flickr8k/111", "language": "de", "caption": "From Multi30k."},  # in another language
-        {"id": "xflickrco/COCO_val2014_000000000111", "language": "en", "caption": "A bus."},  # another photo
-    ]
-    assert list(captions_of_photos(rows, {Photo("flickr", 111): Path("111_aa.jpg")})) == [
-        *(PhotoCaption(f"From {source}.", "en", source, "111_aa.jpg") for source in OF_PHOTOS),
-        PhotoCaption("From Multi30k.", "de", "flickr8k", "111_aa.jpg"),
-    ]
 
 
 @pytest.mark.parametrize(
