@@ -130,8 +130,8 @@ def test_captions_are_drawn_and_no_more_than_asked_for(folder, monkeypatch):
     assert write_rows(settings(folder, most=["en:10", "zh:0"])) == {"en": {"flickr8k": 10}}
     found = [row["caption"] for row in written(folder)]
     assert len(set(found)) == 10 and sorted(found) != sorted(caption for *_, caption in captions[:10])
-    write_rows(settings(folder, most=["en:10"]))
-    assert [row["caption"] for row in written(folder)] == found
+    # the rows of the shipped weights cannot be made again with another seed
+    assert [caption.split()[3] for caption in found[:4]] == ["38", "29", "21", "0"]
     monkeypatch.setattr(module, "MAX_PHOTOS", 2)
     write_rows(settings(folder, most=["en:40"]))
     assert {row["image"] for row in written(folder)} == set(PHOTOS[:2])
