@@ -83,6 +83,10 @@ def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, score
     assert found["photos"] == 4 and found["others_not_fitting"] == 1.0
     assert found["right_words_marked"] == 0.0 and found["right_without_mark"] == 1.0
     assert found["lower_precision"] == found["lower_recall"] == 1.0
+    for kind, name in (("shorter", "lower_recall"), ("blatant", "lower_precision")):
+        row = of_kind(cases, kind)[0]
+        same = {**scored, row: scored[row]._replace(recall=1e9, precision=1.0)}
+        assert report(cases, same)[name] == 0.75
     assert found["calibration_error"] is None  # too few words
     monkeypatch.setattr(study, "_ENOUGH", 2)
     # right words have .9, and planted ones .1

@@ -33,7 +33,8 @@ ENGLISH = {
     "105_e.jpg": ["green blue pond", "blue blue then green reeds"],
     "106_f.jpg": ["red blue dusk", "blue with red and red flags"],
 }
-CHINESE = [(photo, texts[1]) for photo, texts in ENGLISH.items()]
+# of every photo but the last
+CHINESE = [(photo, texts[1]) for photo, texts in ENGLISH.items()][:-1]
 # Multi30k's captions of one of the photos; the other photo is none of ours
 MULTI30K = {"en": ["red wall", "nothing of ours"], "de": ["blue", "x"]}
 COCO = {"COCO_val2014_000000000001.jpg": (230, 30, 20), "COCO_val2014_000000000002.jpg": (20, 200, 90)}
@@ -134,7 +135,7 @@ def test_each_language_is_searched_among_the_test_photos_and_compared_with_engli
     key, shared = "retrieval/flickr8k_test", "101_a.jpg"
     for language, captions, same in (
         ("en", english, None),
-        ("zh", CHINESE, english),
+        ("zh", CHINESE, english[:-2]),
         ("en_of_de", [(shared, "red wall")], None),
         ("de", [(shared, "blue")], [(shared, "red wall")]),
     ):
