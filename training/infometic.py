@@ -64,9 +64,8 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         untouched: Share of the rows of a text batch that keep their caption, all of whose words are right;
             not in the paper.
         tasks: Tasks of the steps, in turn: "coarse", "text" or "vision".
-        width, heads, intra_layers, inter_layers, shared_norm, mask_padding, text_positions, box_positions,
-            global_box, global_in_fusion, input_scale, context_width: Options of the network, as in
-            `capscore.infometic.network.InfoMetICConfig`.
+        width, heads, intra_layers, inter_layers, global_in_fusion, context_width: The network, as in
+            `capscore.infometic.network.InfoMetICConfig`, whose others are the paper's.
         evaluate_pairs: Most validation pairs to measure.
         beta: Score above which a word counts as right and a region as mentioned, in evaluations.
         false_alarms: Largest share of the right words of validation captions that score β or below: the
@@ -84,13 +83,7 @@ class Settings(AlignmentLossSettings, FeatureOptions):
     heads: int = 16
     intra_layers: int = 4
     inter_layers: int = 2
-    shared_norm: bool = False
-    mask_padding: bool = True
-    text_positions: bool = True
-    box_positions: bool = True
-    global_box: bool = False
     global_in_fusion: bool = True
-    input_scale: float = 10.0
     context_width: int | None = None
     evaluate_pairs: int = 2000
     beta: float = 0.1
