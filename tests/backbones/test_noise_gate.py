@@ -129,19 +129,6 @@ def test_the_verdict_on_a_text_is_that_on_each_sentence(gated, plain):
     np.testing.assert_allclose(rows, expected.numpy(), atol=1e-6)
 
 
-def test_the_network_reads_each_short_text_once(gated, monkeypatch):
-    read = []
-    tokens = GatedSentenceEncoder.tokens
-    monkeypatch.setattr(
-        GatedSentenceEncoder,
-        "tokens",
-        lambda self, ids, mask: read.append(int(mask.sum())) or tokens(self, ids, mask),
-    )
-    ids = gated.tokenize([*TEXTS[:3], *TEXTS[4:]]).ids
-    gated.encode_judged(ids)
-    assert sum(read) == sum(map(len, ids))
-
-
 def test_a_gated_text_is_read_far_beyond_the_context(gated):
     tokens = gated.tokenize(["dog " * 505, "dog. " * 900, "dog " * 5000])
     assert tokens.truncated.tolist() == [False, True, True]

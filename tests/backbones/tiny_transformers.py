@@ -262,36 +262,30 @@ def write_clip(
 
 def write_metaclip_2(folder: Path) -> Path:
     """MetaCLIP 2: CLIP's causal tower with XLM-R's tokenizer, whose limit (512) is not the tower's."""
-    from transformers import MetaClip2Config, MetaClip2Model
-
-    size = xlm_roberta_tokenizer(folder, max_length=512)
-    text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 21, **_ROBERTA_IDS}
-    config = MetaClip2Config(text_config=text, vision_config=_VISION, projection_dim=DIM)
-    clip_image_processor(folder)
-    return _save(MetaClip2Model(config), folder)
+    size = xlm_roberta_tokenizer(folder)
+    return _write_family(folder, "MetaClip2", vocab_size=size, max_position_embeddings=21, **_ROBERTA_IDS)
 
 
 def write_altclip(folder: Path) -> Path:
     """AltCLIP: an XLM-R tower, whose 40 positions hold 38 tokens."""
-    from transformers import AltCLIPConfig, AltCLIPModel
-
-    size = xlm_roberta_tokenizer(folder, max_length=512)
-    text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 40, **_ROBERTA_IDS}
-    text |= {"project_dim": 24, "type_vocab_size": 1}
-    config = AltCLIPConfig(text_config=text, vision_config=_VISION, projection_dim=DIM)
-    clip_image_processor(folder)
-    return _save(AltCLIPModel(config), folder)
+    text = {"vocab_size": xlm_roberta_tokenizer(folder), "max_position_embeddings": 40, **_ROBERTA_IDS}
+    return _write_family(folder, "AltCLIP", **text, project_dim=24, type_vocab_size=1)
 
 
 def write_chinese_clip(folder: Path) -> Path:
     """Chinese-CLIP: a BERT tower."""
-    from transformers import ChineseCLIPConfig, ChineseCLIPModel
+    size = bert_tokenizer(folder, lowercase=True)
+    text = {"vocab_size": size, "max_position_embeddings": 26, "pad_token_id": 0}
+    return _write_family(folder, "ChineseCLIP", "ChineseCLIPImageProcessor", **text)
 
-    size = bert_tokenizer(folder, max_length=512, lowercase=True)
-    text = {**_TEXT, "vocab_size": size, "max_position_embeddings": 26, "pad_token_id": 0}
-    config = ChineseCLIPConfig(text_config=text, vision_config=_VISION, projection_dim=DIM)
-    clip_image_processor(folder, "ChineseCLIPImageProcessor", squeeze=True)
-    return _save(ChineseCLIPModel(config), folder)
+
+def _write_family(folder: Path, family: str, processor: str = "CLIPImageProcessor", **text: Any) -> Path:
+    import transformers
+
+    config_class, model_class = (getattr(transformers, f"{family}{part}") for part in ("Config", "Model"))
+    config = config_class(text_config=_TEXT | text, vision_config=_VISION, projection_dim=DIM)
+    clip_image_processor(folder, processor, squeeze=processor != "CLIPImageProcessor")
+    return _save(model_class(config), folder)
 
 
 def write_siglip(folder: Path) -> Path:
