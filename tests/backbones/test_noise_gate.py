@@ -149,7 +149,7 @@ def test_the_encoder_keeps_its_weights_and_only_the_gate_is_new(gated, plain):
         {"width": 15, "layers": 1, "heads": 2},
         {"width": 16, "layers": 1, "heads": 2, "depth": 3},
         {"width": "wide", "layers": 1, "heads": 2},
-        {"width": 16, "layers": 1, "heads": 0},
+        {"width": 16, "layers": 0, "heads": 2},
         {"width": 10**6, "layers": 1, "heads": 2},
     ],
 )
