@@ -6,7 +6,7 @@ import dataclasses
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -374,20 +374,20 @@ def _measure(
     backbone = getattr(getattr(scorer, "backbone", None), "name", "")
     plain_name = name.partition("@")[0]
     known_as = plain_name.replace(metric, scorer.known_as, 1)
-    return _beside_published(
-        run,
-        task,
-        (known_as, backbone),
-        [] if known_as == plain_name else [f"with these settings it is {known_as}"],
+    result = MetricResult(
         metric=name,
         backbone=backbone,
         signature=f"{measured.signature}|component:{component}" if component else measured.signature,
         outcome=measured.outcome,
+        n_rows=len(rows),
+        n_queries=len(task.queries(rows)),
         seconds=seconds,
         warnings=tuple(said),
         rows=rows,
         scores=measured.scores,
     )
+    notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
+    return _beside_published(run, task, result, known_as, backbone, notes)
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
@@ -402,36 +402,34 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
         # the error's row is the benchmark's, whatever the order of the file
         of = "" if error.row is None else f", {rows[error.row][0]}"
         raise InputError(f"{path}{of}: {error.message_with_field()}") from error
-    metric, _, backbone = name.partition("@")
-    return _beside_published(
-        run,
-        task,
-        (metric, backbone),
-        table.notes,
+    result = MetricResult(
         metric=name,
         backbone="",
         signature=f"{path.name}, column score, rows matched by id",
         outcome=outcome,
+        n_rows=len(rows),
+        n_queries=len(queries),
         seconds=time.perf_counter() - start,
         warnings=tuple(said),
         rows=rows,
         scores=table.scores,
     )
+    metric, _, backbone = name.partition("@")
+    return _beside_published(run, task, result, metric, backbone, table.notes)
 
 
 def _beside_published(
-    run: BenchmarkRun, task: Task, known_as: tuple[str, str], notes: Collection[str], **fields: Any
+    run: BenchmarkRun, task: Task, result: MetricResult, metric: str, backbone: str, notes: Iterable[str]
 ) -> MetricResult:
-    """A result with its published figures, best match first, and further notes; `fields` are its attributes.
+    """A result with the published figures of a metric, best match first, and further notes.
 
     Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
-    backbone are also compared with scores of an unknown one. `known_as` is the metric and its backbone.
+    backbone are also compared with scores of an unknown one, which is "".
     """
-    rows, outcome, (metric, backbone) = fields["rows"], fields["outcome"], known_as
-    languages = {row["language"] for _, row in rows}
+    languages = {row["language"] for _, row in result.rows}
     found: dict[str, list[Published]] = {}
     of_backbones = False
-    for statistic in outcome.statistics:
+    for statistic in result.outcome.statistics:
         config, name, settings = task.published_as(statistic.name, run.config)
         same = [
             figure
@@ -444,17 +442,16 @@ def _beside_published(
         found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
         of_backbones = of_backbones or len(found[statistic.name]) < len(same)
     more = [*notes]
-    if any(found.values()) and not task.measured_as_published(rows, run.options):
+    if any(found.values()) and not task.measured_as_published(result.rows, run.options):
         found = {name: [] for name in found}
         setting = f"raters={run.options.raters!r}"
         more.append(f"no published figures are shown: they are for single ratings, and here {setting}")
-    if any(found.values()) and len(rows) < run.n_rows:
+    if any(found.values()) and result.n_rows < run.n_rows:
         more.append(f"published figures are for all {run.n_rows:,} rows")
     if of_backbones:
         more.append(f"call the scores {metric}@BACKBONE to see published figures of {metric} with a backbone")
-    fields["outcome"] = dataclasses.replace(outcome, notes=(*outcome.notes, *more))
-    n_queries = len(task.queries(rows))
-    return MetricResult(**fields, n_rows=len(rows), n_queries=n_queries, published=found)
+    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *more))
+    return dataclasses.replace(result, outcome=outcome, published=found)
 
 
 @contextmanager
