@@ -289,13 +289,15 @@ class RegionNames:
 
         `photos` has the embeddings of each photo (d,) and of its regions (m, d), float32 of unit length.
         """
-        if not self.calibration.nouns.get(language):
-            return [[""] * len(regions) for _, regions in photos]
-        parts = [photos[start : start + _NAMED_PHOTOS] for start in range(0, len(photos), _NAMED_PHOTOS)]
-        return [names for part in parts for names in self._names(part, language)]
+        found: list[list[str]] = []
+        for start in range(0, len(photos), _NAMED_PHOTOS):
+            found += self._names(photos[start : start + _NAMED_PHOTOS], language)
+        return found
 
     def _names(self, photos: Sequence[tuple[np.ndarray, np.ndarray]], language: str) -> list[list[str]]:
-        nouns, network = self.calibration.nouns[language], self.calibration.network
+        nouns, network = self.calibration.nouns.get(language, ()), self.calibration.network
+        if not nouns:
+            return [[""] * len(regions) for _, regions in photos]
         device = network.background.device
         if language not in self._embedded:
             rows = np.asarray(self.embed(list(nouns)), np.float32)
