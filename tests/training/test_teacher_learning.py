@@ -227,7 +227,9 @@ def test_the_teachers_file_is_made_once(tmp_path, monkeypatch):
     assert teacher_embeddings(backbone, sentences, tmp_path).shape == (5, 3)
     assert backbone.encoded_texts == n_embedded
     # another prefix, other sentences, another teacher: another file
-    teacher_embeddings(ColourBackbone(), sentences, tmp_path, prefix="red ")
+    rows = teacher_embeddings(ColourBackbone(), sentences, tmp_path, prefix="red ")
+    expected = ColourBackbone().encode_texts([f"red {sentence}" for sentence in sentences])
+    np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-6)
     teacher_embeddings(ColourBackbone(), sentences[::-1], tmp_path)
     teacher_embeddings(ColourBackbone(fingerprint="colours-2"), sentences, tmp_path)
     assert len(list(tmp_path.glob("*.npy"))) == 4
