@@ -61,8 +61,7 @@ def test_crops_colours_and_mirrors_have_the_stated_ranges():
     assert 0.45 * 0.75**2 * 0.98 < area.min() < 0.3 and 0.9 < area.max() < 1.25**2
 
 
-@pytest.mark.parametrize("size", [(1, 1), (1, 300), (7, 5)])
-@pytest.mark.parametrize("view", [0, 1])
+@pytest.mark.parametrize(("size", "view"), [((1, 1), 0), ((1, 300), 1)])
 def test_an_odd_photo_of_one_colour_has_views_of_one_colour(size, view):
     pixels = view_pixels(Image.new("RGB", size, (10, 200, 90)), PHOTO, view, 32)
     assert pixels.shape == (3, 32, 32) and pixels.dtype == np.float32 and np.abs(pixels).max() <= 1
