@@ -260,11 +260,7 @@ class Backbone(ABC):
         return list(self.text_network().parameters())
 
     def remade(
-        self,
-        *,
-        name: str | None = None,
-        revision: str | None = None,
-        languages: Iterable[str] | None = None,
+        self, *, name: str | None = None, revision: str | None = None, languages: Iterable[str] | None = None
     ) -> Backbone:
         """A backbone that shares the towers, with revision and fingerprint of their present state.
 

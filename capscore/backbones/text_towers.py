@@ -98,9 +98,9 @@ class TextTower(nn.Module):
 class PairedBackbone(Backbone):
     """A `TextTower` (in float32) with the image tower of another backbone.
 
-    Its `revision` names the weights of both towers, "text+image", since a score depends on both. If the image
-    tower is not the one that the text tower was made for (by default the registry's), its name is also part
-    of `name`. `settings` is the digest of the files that say how the text tower is used.
+    Its `revision` names the weights of both towers, "text+image". If the image tower is not the one that the
+    text tower was made for (by default the registry's), its name is also part of `name`. `settings` is the
+    digest of the files that say how the text tower is used.
 
     Attributes:
         image_name: Name of the image tower's backbone.

@@ -31,14 +31,7 @@ from ..base import PUBLISHED_W, Backbone, LoadOptions, Tokens
 from ..tokens import Piece
 from . import END, PACKAGE, SHA256, PieceTokenizer, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
-from .noise_gate import (
-    FOUND,
-    GatedSentenceEncoder,
-    gated,
-    joined_verdicts,
-    split_sentences,
-    turned_away,
-)
+from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdicts, split_sentences, turned_away
 from .text_encoder import DIM, LANGUAGES, UniversalSentenceEncoder, text_encoder
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
@@ -253,7 +246,6 @@ def load_embedded(
     *,
     device: str | None = None,
     dtype: str | None = None,
-    name: str = "embedded",
 ) -> EmbeddedBackbone:
     """Load `embedded`, or another image tower from a folder of `save_image_tower`.
 
@@ -263,7 +255,9 @@ def load_embedded(
         BackboneUnavailable: a file is missing or damaged.
     """
     folder = weights_folder(registry()["embedded"].weights) if folder is None else Path(folder)
-    options = LoadOptions(name=name, device=base.resolve_device(device), dtype=base.resolve_dtype(dtype))
+    options = LoadOptions(
+        name="embedded", device=base.resolve_device(device), dtype=base.resolve_dtype(dtype)
+    )
     return load_folder(folder, options)
 
 

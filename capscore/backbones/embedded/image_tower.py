@@ -139,10 +139,9 @@ def _convolution(
 
 
 class FoldedTrunk(nn.Module):
-    """EfficientNet-Lite whose batch norms are folded into the convolutions before them, without weights.
+    """EfficientNet-Lite whose batch norms are folded into the convolutions before them.
 
-    It is smaller and faster, and has nothing left that training and use compute differently. Stages list
-    blocks, kernel, stride of the first block, expansion and channels.
+    It is faster, and has nothing left that training and use compute differently.
 
     Shapes: pixels (n, 3, height, width) → (n, features, height / s, width / s), rounded up, where s is the
     product of all strides: 32 for EfficientNet-Lite2.
