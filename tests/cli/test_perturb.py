@@ -183,7 +183,8 @@ def test_a_bad_row_stops_or_stays_as_it_is(tmp_path):
             assert {name: row[name] for name in before} == before and row["unchanged"] is True
             assert row["capscore_error"].startswith(message or "objects: 'goat': expected a list")
     summary = json.loads((tmp_path / "out.summary.json").read_text(encoding="utf-8"))
-    assert [summary["perturbations"][kind]["failed"] for kind in ("jumble", "substitution")] == [5, 6]
+    for name, counts in (("failed", [5, 6]), ("unchanged", [5, 6])):
+        assert [summary["perturbations"][kind][name] for kind in ("jumble", "substitution")] == counts
     assert [failure["line"] for failure in summary["failures"]] == [2, 3, 4, 5, 6, 7]
     assert "6 of 7 captions could not be perturbed:\n  line 2: caption: the caption is blank" in done.stderr
     assert "and 1 more" in done.stderr

@@ -160,7 +160,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
     np.testing.assert_allclose(said["weights"], one, rtol=0, atol=1e-6)
     losses = [
         [
-            (line["step"], line["losses"]["loss"])
+            (line["step"], line["losses"]["loss"], line["grad_norm"])
             for line in toy_run.lines(tmp_path / name)
             if "losses" in line
         ]
@@ -243,6 +243,8 @@ def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, 
     )
     loop.run(model, InOrder(), squared, chosen)
     assert (model.slope.item(), model.offset.item()) == pytest.approx(by_hand(7, rate, clip, 0.02), abs=1e-5)
+    # the errors of the first three points are −2.5, 1 and −3.5
+    assert read_log(tmp_path)[0]["losses"]["loss"] == pytest.approx((6.25 + 1 + 12.25) / 3)
     rates = [line["lr"] for line in read_log(tmp_path)]
     assert rates == pytest.approx([rate(step) for step in range(7)])
 
