@@ -76,13 +76,8 @@ def read(model: nn.Module, rows: Sequence[Sample]) -> GateLogits:
 
 def marks(rows: Sequence[Sample], length: int) -> tuple[Tensor, Tensor]:
     """Samples → touched (n, length), and 1 where that is known, 0 elsewhere."""
-    touched = torch.zeros(len(rows), length)
-    known = torch.zeros(len(rows), length)
-    for number, row in enumerate(rows):
-        place = torch.tensor(row.touched, dtype=torch.float32)
-        touched[number, : len(place)] = place.clamp(min=0)
-        known[number, : len(place)] = (place >= 0).float()
-    return touched, known
+    padded = torch.tensor([row.touched + [-1] * (length - len(row.touched)) for row in rows]).float()
+    return padded.clamp(min=0), (padded >= 0).float()
 
 
 def null_direction(backbone: SentenceEncoderBackbone, captions: Sequence[str]) -> Tensor:
