@@ -64,8 +64,7 @@ class Settings(PartSettings, RecipeSettings):
     each per update. It does not state the others here.
 
     Attributes:
-        data: Files of images with captions, or benchmarks, for the contrast. Not needed if
-            `contrastive_weight` is 0.
+        data: Files of images with captions, or benchmarks; not needed if `contrastive_weight` is 0.
         ratings: Files of rated captions. Not needed if `pearson_weight` is 0, but for evaluation.
         validation: Files of rated captions to measure on; [] for the ratings of a share of the images.
         contrastive_weight, pearson_weight: Weights of the two losses; 0 for none.

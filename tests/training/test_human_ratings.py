@@ -173,14 +173,19 @@ def test_a_run_with_lora_bf16_and_gradient_checkpointing(settings):
     capscore.load_backbone(str(run.folder), device="cpu")
 
 
-def test_of_an_eye_the_head_alone_is_trained_on_maps_and_the_trunk_too(settings, bases, tmp_path):
+def test_of_an_eye_the_head_alone_is_trained_on_maps_and_the_trunk_too(settings, files, bases, tmp_path):
     before = tensors_of(bases["eye"])
-    head = train(settings("eye", layers=["head.*", "text.*"], max_steps=2))
+    head = train(settings("eye", layers=["head.*", "text.*"], max_steps=2, validation_share=0.0))
     trunk = train(settings("eye", out=str(tmp_path / "trunk"), layers=["trunk.last.*"], max_steps=2))
     for folder, moved in ((head.folder, ("head.", "text.adapter")), (trunk.folder, ("trunk.last.",))):
         after = tensors_of(folder)
         changed = {name for name in after if not torch.equal(after[name], before[name])}
         assert changed and all(name.startswith(moved) for name in changed)
+    # w keeps the scores of the training captions as large as they were
+    learned = [*file_rows(files[0]), *file_rows(files[1], RATED)]
+    means = [cosines(folder, learned).mean() for folder in (bases["eye"], head.folder)]
+    w = capscore.load_backbone(str(head.folder), device="cpu").w
+    assert w * means[1] == pytest.approx(2.0 * means[0], rel=1e-2)
 
 
 # The losses, alternation, resuming, processes
