@@ -96,7 +96,7 @@ def tuned(hub, tmp_path) -> Path:
 @pytest.fixture
 def eye(tmp_path) -> Path:
     folder = write_eye(tmp_path / "eye", languages=["de", "en"], w=1.5)
-    write_card(folder, replace(CARD, recipe="eye"))
+    write_card(folder, replace(CARD, recipe="image_tower"))
     return folder
 
 
