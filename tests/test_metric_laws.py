@@ -75,10 +75,10 @@ FIELDS = {"candidates": "candidate", "images": "image", "references": "reference
 BAD = {
     "candidates": [None, 3, float("nan"), pandas.NA, b"cat", ["a"], "\ud800 cat", 10**5000],
     "images": [
-        *(None, "nowhere.jpg", b"no image", np.zeros((3, 4, 3)), np.zeros((3, 8, 9), np.uint8)),
+        *(None, "nowhere.jpg", b"no image", np.full((3, 4, 3), 9.0), np.zeros((2, 8, 9), np.uint8)),
         *(png(10**5, 10**5, bits=8, colour=GREY, lines=b""), png(4, 4, bits=8, colour=GREY, lines=b"\0")),
     ],
-    "references": ["red", None, [], ["red", None], ["red", 3], {"a": 1}, float("nan"), 7],
+    "references": ["['red', 'blue']", None, [], ["red", None], ["red", 3], {"a": 1}, float("nan"), 7],
     "language": ["nolang", ["de"], 3],
 }
 BLANKS = ["", " \t", "\u3000\n", "\u200b\ufeff", " \xa0\u200b"]
@@ -393,6 +393,13 @@ def test_columns_that_do_not_fit_together_are_never_skipped(metric, on_error):
 def test_images_of_a_metric_of_texts_are_not_opened(metric):
     with_images = load(metric).score(**rows_of(metric), images=["gone.jpg"] * 5)
     assert with_images.to_dict() == scored(metric).to_dict() and with_images.image_keys == [""] * 5
+
+
+@metrics(lambda kind: kind.needs_references)
+def test_a_reference_that_is_one_string_is_one_reference(metric):
+    given = rows_of(metric, references=[texts[-1] for texts in COLUMNS["references"]])
+    listed = given | {"references": [[text] for text in given["references"]]}
+    assert load(metric).score(**given).to_dict() == load(metric).score(**listed).to_dict()
 
 
 @METRIC

@@ -31,8 +31,8 @@ DECODING = 1
 """Version of the decoding, part of every cached embedding's key; raised whenever pixels change."""
 
 _EXPECTED = (
-    "expected a path, bytes, a PIL image, a uint8 array (height, width, channels), or "
-    'a datasets.Image dict {"path": …, "bytes": …}'
+    "expected a path, bytes, a PIL image, an array (height, width, channels), a tensor (channels, height, "
+    'width), or a datasets.Image dict {"path": …, "bytes": …}'
 )
 # EXIF orientation → the transposition that turns the picture upright.
 _UPRIGHT = {
@@ -99,8 +99,9 @@ def load_image(
     """An image as upright 8-bit RGB, transparency on white.
 
     Args:
-        image: Path, http(s) address, encoded bytes, PIL image, uint8 array or tensor (h, w) or
-            (h, w, 1 | 3 | 4), or a `datasets.Image` dict.
+        image: Path, http(s) address, encoded bytes, PIL image, `datasets.Image` dict, or array or tensor,
+            uint8 or float from 0 to 1: (h, w), (h, w, 1 | 3 | 4) or (1 | 3 | 4, h, w). Where a shape can be
+            read both ways, tensors of PyTorch have their channels first and arrays last.
         allow_urls: Whether http(s) addresses may be fetched.
         allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: `content_key` that the image must still have, or None.
@@ -277,8 +278,9 @@ def _rgb_pixels(image: Any, name: str) -> Image.Image:
 
 def _as_array(image: Any, name: str) -> np.ndarray:
     """An array or tensor of any library as a uint8 array (h, w) or (h, w, 1 | 3 | 4)."""
+    is_tensor = hasattr(image, "detach")
     try:
-        if hasattr(image, "detach"):
+        if is_tensor:
             image = image.detach().cpu().numpy()
         elif not isinstance(image, np.ndarray) and hasattr(image, "__array__"):
             image = np.asarray(image)
@@ -291,11 +293,16 @@ def _as_array(image: Any, name: str) -> np.ndarray:
         raise image_error(f"{name} is not an image; {_EXPECTED}")
     if not image.size:
         raise image_error(f"{name} has no pixels")
-    if image.ndim not in (2, 3) or image.shape[2:] not in ((), (1,), (3,), (4,)):
+    channels = (1, 3, 4)
+    if image.ndim == 3 and image.shape[0] in channels and (is_tensor or image.shape[2] not in channels):
+        image = np.moveaxis(image, 0, -1)
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] not in channels):
         raise image_error(f"{name}: expected (height, width) or (height, width, 1, 3 or 4 channels)")
     _check_pixels(image.shape[0] * image.shape[1], name)
+    if image.dtype.kind == "f" and image.min() >= 0 and image.max() <= 1:
+        image = np.rint(image * 255).astype(np.uint8)
     if image.dtype != np.uint8:
-        raise image_error(f"{name}: expected uint8 from 0 to 255: scale and convert it first")
+        raise image_error(f"{name}: expected uint8 from 0 to 255, or float from 0 to 1: convert it first")
     return image
 
 
@@ -339,7 +346,8 @@ def check_images(images: Any) -> Sequence[Any]:
     by row as stored. Iterators and streams become lists.
 
     Args:
-        images: List, array (N, H, W, C), column of pandas, Arrow or a data set, other sequence, or iterator.
+        images: List, array (N, H, W, C), tensor (N, C, H, W), column of pandas, Arrow or a data set, other
+            sequence, or iterator.
 
     Raises:
         InputError: It is a single image, a folder, a table or something without order.

@@ -378,10 +378,10 @@ class Scorer(ABC):
 
         Args:
             candidates: n captions.
-            images: n images: paths, bytes, PIL images, uint8 arrays (height, width, channels),
-                `datasets.Image` dicts, or a column of a data set. A metric that only reads texts accepts them
-                and opens none.
-            references: n lists of at least one reference, for metrics that use them.
+            images: n images: paths, bytes, PIL images, arrays (height, width, channels), tensors (channels,
+                height, width), `datasets.Image` dicts, or a column of a data set. A metric that only reads
+                texts accepts them and opens none.
+            references: n lists of at least one reference, or strings for one each, if the metric uses them.
             language: One language code for all rows, or n codes; named in the signature. Metrics that count
                 words split a text by its language. With a backbone, the numbers of most metrics do not depend
                 on it, but it is checked against the backbone's languages.
@@ -695,6 +695,8 @@ def _shown(value: Any) -> str:
 def _check_references(texts: Any, may_be_empty: bool) -> list[str]:
     if hasattr(texts, "to_pylist"):
         texts = texts.to_pylist()
+    if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
+        texts = [texts]
     if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
         raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
     texts = list(texts)

@@ -98,12 +98,14 @@ class CaptionModule(evaluate.Metric, ABC):
         """Description of arguments and results, with examples; also part of the class's docstring."""
         kind = METRICS.get(cls.metric)
         arguments = ["predictions (list of str): candidate captions."]
-        forms = "path, bytes, PIL image, uint8 array (height, width, channels), or `datasets.Image` dict."
+        forms = "path, bytes, PIL image, array, tensor (channels first), or `datasets.Image` dict."
         opened = f"images (list): one image per caption: {forms}"
         ignored = "images (list, optional): accepted for every metric, but not opened."
         arguments.append(opened if kind.needs_images else ignored)
         if kind.needs_references:
-            arguments.append("references (list of lists of str): at least one reference per caption.")
+            arguments.append(
+                "references (list of lists of str, or of str): at least one reference per caption."
+            )
         arguments += [f"{item.name} ({item.type}, optional): {item.help}." for item in kind.extra_columns]
         language = "decides how texts are split into words" if kind.splits_texts else "named in the signature"
         arguments += [

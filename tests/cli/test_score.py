@@ -194,7 +194,7 @@ AT = "line 3 (row 2 counted from 0): "
     ("row", "message"),
     [
         ({"image": "rde.png"}, f"{AT}image: no such file: "),
-        ({"references": "red"}, f"{AT}references: expected a list of references, got 'red'"),
+        ({"references": 3}, f"{AT}references: expected a list of references, got 3"),
         ({"caption": float("nan")}, "candidate: expected a caption, got nan"),
         ({"image": "https://x.org/a.jpg"}, "is a URL, which is fetched only with --allow-urls"),
         ({"image": "more/a.png"}, "; --images names the folder that names start from"),

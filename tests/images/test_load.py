@@ -22,7 +22,7 @@ from PIL import Image, ImageFile
 
 from capscore.errors import ImageError
 from capscore.files.sizes import IMAGE_BYTES
-from capscore.images.load import content_key, load_image
+from capscore.images.load import check_images, content_key, load_image
 
 from ..photos import COLOUR, GREY, GREY_ALPHA, PALETTE, encode, noise, png, row
 
@@ -230,6 +230,24 @@ def test_array_round_trip(data):
     assert content_key(changed) != content_key(rgb) == content_key(array)
 
 
+@pytest.mark.parametrize("size", [(5, 7), (3, 3), (4, 3), (1, 1)])
+def test_tensors_have_their_channels_first_and_arrays_last_unless_they_cannot(size):
+    photo = noise()[: size[0], : size[1]]
+    first = np.moveaxis(photo, -1, 0)
+    for tensor in (
+        torch.tensor(first),
+        torch.tensor(first).double() / 255,
+        torch.tensor(first / 255).float(),
+    ):
+        assert np.array_equal(load_image(tensor), photo)
+        assert all(np.array_equal(load_image(row), photo) for row in check_images(torch.stack([tensor] * 2)))
+    assert np.array_equal(load_image(torch.tensor(first[:1])), np.repeat(photo[..., :1], 3, axis=2))
+    assert np.array_equal(load_image(photo / 255), photo)
+    if size == (5, 7):
+        assert np.array_equal(load_image(first), photo) and content_key(first) == content_key(photo)
+        assert np.array_equal(load_image(torch.tensor(photo)), photo)
+
+
 def test_keys_go_by_content(photo):
     # XXH3's published 128-bit digest of the one letter a.
     assert content_key(b"a") == "file:a96faf705af16834e6c632b61e964e1f"
@@ -260,8 +278,10 @@ EARLY = {
     "URL": ("https://me:secret@x.org/a", r"^image: 'https://…@x\.org/a' is a URL.*allow_urls=True"),
     "other address": ("ftp://x.org/a.jpg", r"expected a path, or an http\(s\) address"),
     "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
+    "normalised tensor": (torch.full((3, 2, 2), -0.1), "expected uint8 from 0 to 255"),
+    "NaN": (torch.full((3, 2, 2), torch.nan), "expected uint8 from 0 to 255"),
     "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot be made a NumPy array of uint8"),
-    "channels first": (np.zeros((3, 8, 8), np.uint8), CHANNELS),
+    "two channels": (np.zeros((2, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
     "PIL image without pixels": (Image.new("RGB", (0, 5)), r"\(mode RGB, 0 × 5\) has no pixels"),
