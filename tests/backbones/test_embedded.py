@@ -28,8 +28,8 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
 from weights.making.classes import class_descriptions
 
-from .tiny_eye import random_eye, write_eye
 from .tiny_gate import PARTS
+from .tiny_image_tower import random_image_tower, write_image_tower
 from .tiny_kinds import edit_json, make_student
 
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
@@ -38,7 +38,9 @@ TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     parent = tmp_path_factory.mktemp("eyes")
-    return write_eye(parent / "small", w=1.6, logit_scale=20.0, languages=["eng", "de"], recipe="by chance")
+    return write_image_tower(
+        parent / "small", w=1.6, logit_scale=20.0, languages=["eng", "de"], recipe="by chance"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +190,7 @@ def test_devices_that_are_not_here(device):
 
 
 def test_saving_keeps_the_numbers_at_half_the_size_and_other_files(tmp_path):
-    written, out = random_eye(3), write_eye(tmp_path / "eye", seed=1)
+    written, out = random_image_tower(3), write_image_tower(tmp_path / "eye", seed=1)
     (out / "README.md").write_text("a card")
     save_image_tower(written, out)
     tensors = load_file(out / "model.safetensors")
@@ -214,9 +216,9 @@ def test_saving_keeps_the_numbers_at_half_the_size_and_other_files(tmp_path):
     ],
 )
 def test_what_cannot_be_saved_leaves_what_was_there(change, options, tmp_path):
-    write_eye(tmp_path)
+    write_image_tower(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    bad = random_eye()
+    bad = random_image_tower()
     if change:
         change(bad)
     with pytest.raises(CapscoreError):
@@ -226,7 +228,7 @@ def test_what_cannot_be_saved_leaves_what_was_there(change, options, tmp_path):
 
 def test_an_image_tower_is_small_enough_for_a_package(tmp_path):
     with pytest.raises(CapscoreError, match="expected at most 20,000,000"):
-        save_image_tower(random_eye(features=1024, hidden=4096, classes=4096), tmp_path)
+        save_image_tower(random_image_tower(features=1024, hidden=4096, classes=4096), tmp_path)
 
 
 # Folders that are not right
@@ -247,14 +249,14 @@ def test_an_image_tower_is_small_enough_for_a_package(tmp_path):
     ],
 )
 def test_a_config_that_does_not_fit_is_refused(keys, value, tmp_path):
-    folder = write_eye(tmp_path / "eye")
+    folder = write_image_tower(tmp_path / "eye")
     edit_json(folder / "config.json", *keys, value=value)
     with pytest.raises(CapscoreError):
         load_backbone(folder, device="cpu")
 
 
 def test_weights_that_are_signed_but_not_finite_are_refused(tmp_path):
-    folder = write_eye(tmp_path / "eye")
+    folder = write_image_tower(tmp_path / "eye")
     tensors = load_file(folder / "model.safetensors")
     tensors["head.scores.weight"][0].fill_(torch.nan)
     save_file(tensors, folder / "model.safetensors")

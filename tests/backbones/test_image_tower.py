@@ -18,7 +18,7 @@ from capscore.backbones.embedded.image_tower import (
 from capscore.errors import CapscoreError
 from weights.making.image_tower.features import folded
 
-from .tiny_eye import SMALL, random_eye
+from .tiny_image_tower import SMALL, random_image_tower
 
 WHOLE = [[0.0, 0.0, 1.0, 1.0]]
 
@@ -130,7 +130,7 @@ def by_hand(eye: ImageTower, feature_map: torch.Tensor, box: list[float]) -> np.
 
 @pytest.mark.parametrize("sizes", [{}, {"heads": 4, "grid": 3, "samples": 2}])
 def test_attention_over_a_box_by_hand(sizes):
-    eye = random_eye(**sizes)
+    eye = random_image_tower(**sizes)
     boxes = [[[0.1, 0.2, 0.7, 0.9], [0.5, 0.5, 0.55, 1.0]], [[0.0, 0.0, 0.4, 1.0]]]
     with torch.no_grad():
         maps = torch.rand(2, eye.config.features, 4, 6, generator=generator(5)) * 3
@@ -144,7 +144,7 @@ def test_attention_over_a_box_by_hand(sizes):
 
 @torch.inference_mode()
 def test_regions_do_not_depend_on_the_others():
-    eye, random = random_eye(), np.random.default_rng(6)
+    eye, random = random_image_tower(), np.random.default_rng(6)
     low = random.uniform(0, 0.9, (150, 2))
     boxes = np.hstack([low, low + random.uniform(0.01, 0.1, (150, 2))])
     maps = eye.feature_map(torch.rand(3, 3, eye.config.side, eye.config.side, generator=generator(7)))

@@ -20,8 +20,8 @@ from capscore.metrics.loading import default_backbone
 
 from ..toy import ColourBackbone
 from . import tiny_transformers as tiny
-from .tiny_eye import write_eye
 from .tiny_gate import PARTS, with_gate
+from .tiny_image_tower import write_image_tower
 from .tiny_kinds import edit_json
 from .tiny_open_clip import write_open_clip
 
@@ -226,7 +226,7 @@ def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
 
 
 def test_parts_come_back_and_are_trained_further(tmp_path):
-    eye, out = write_eye(tmp_path / "eye"), tmp_path / "out"
+    eye, out = write_image_tower(tmp_path / "eye"), tmp_path / "out"
     plain = load(eye, dtype="bf16")
     gated = with_gate(load(eye, dtype="bf16"))
     assert plain.network_parts() is None and gated.network_parts() == PARTS

@@ -20,8 +20,8 @@ from capscore.backbones.tokens import load_tokenizer
 from capscore.backbones.tuned import save_tuned
 
 from . import tiny_transformers as tiny
-from .tiny_eye import write_eye
 from .tiny_gate import with_gate
+from .tiny_image_tower import write_image_tower
 from .tiny_open_clip import MODELS, write_open_clip
 
 
@@ -67,7 +67,7 @@ def write_tuned(folder: Path) -> Path:
 
 def write_gated(folder: Path) -> Path:
     """A noise gate, saved as a fine-tuned tower, whose base is the tiny image tower in eye/ beside it."""
-    spec = str(write_eye(folder.parent / "eye"))
+    spec = str(write_image_tower(folder.parent / "eye"))
     plain, base = (load_backbone(spec, device="cpu") for _ in range(2))
     save_tuned(with_gate(plain), folder, base=base, base_spec=spec, recipe="pr_mcs")
     return folder
@@ -90,7 +90,7 @@ _WRITERS: dict[str, tuple[Callable[[Path], Path], bool]] = {
     "m-clip": (tiny.write_multilingual_clip, True),
     "sentence-transformers": (tiny.write_sentence_transformer, True),
     "student": (write_student, False),
-    "image tower": (write_eye, False),
+    "image tower": (write_image_tower, False),
     "tuned": (write_tuned, False),
     "noise gate": (write_gated, False),
 }

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from capscore.cli import app
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from tests.backbones.loopback_hub import LoopbackHub, logged_in
-from tests.backbones.tiny_eye import write_eye
+from tests.backbones.tiny_image_tower import write_image_tower
 from tests.backbones.tiny_kinds import tune_clip
 from training.engine.model_card import DataSource, ModelCard, write_card
 
@@ -95,7 +95,7 @@ def tuned(hub, tmp_path) -> Path:
 
 @pytest.fixture
 def eye(tmp_path) -> Path:
-    folder = write_eye(tmp_path / "eye", languages=["de", "en"], w=1.5)
+    folder = write_image_tower(tmp_path / "eye", languages=["de", "en"], w=1.5)
     write_card(folder, replace(CARD, recipe="image_tower"))
     return folder
 

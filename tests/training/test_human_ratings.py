@@ -18,7 +18,7 @@ import capscore
 from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.images.load import content_key
 from tests.backbones import tiny_open_clip, tiny_transformers
-from tests.backbones.tiny_eye import write_eye
+from tests.backbones.tiny_image_tower import write_image_tower
 from training import human_ratings
 from training.data.pictures import Pictures
 from training.data.rows import RATED, file_rows
@@ -48,7 +48,7 @@ def bases(tmp_path_factory) -> dict[str, Path]:
     return {
         "clip": tiny_transformers.write_clip(folder / "clip"),
         "open_clip": tiny_open_clip.write_open_clip(folder / "open_clip"),
-        "eye": write_eye(folder / "eye", w=2.0),
+        "eye": write_image_tower(folder / "eye", w=2.0),
     }
 
 

@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def random_eye(seed: int = 0, **sizes: Any) -> ImageTower:
+def random_image_tower(seed: int = 0, **sizes: Any) -> ImageTower:
     """An eye whose weights are large enough that everything it reads moves its rows."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -39,7 +39,7 @@ def random_eye(seed: int = 0, **sizes: Any) -> ImageTower:
     return eye
 
 
-def write_eye(folder: Path, seed: int = 0, **options: Any) -> Path:
+def write_image_tower(folder: Path, seed: int = 0, **options: Any) -> Path:
     """A folder with such an eye."""
-    save_image_tower(random_eye(seed), folder, **options)
+    save_image_tower(random_image_tower(seed), folder, **options)
     return folder
