@@ -291,8 +291,7 @@ class InfoMetIC(BackboneScorer):
         distinct = {pair: number for number, pair in enumerate(dict.fromkeys(pairs))}
         text_of = np.array([distinct[pair] for pair in pairs])
         texts, truncated = self._read(*zip(*distinct, strict=True), words=self.aligner.reads_words)
-        self.warn_about_truncation(truncated[text_of])
-        self._warn_about_cut(_is_cut(texts)[text_of])
+        self.warn_about_truncation((truncated | _is_cut(texts))[text_of])
         recall, precision = self._all_pairs(regions, found.matrix, texts)
         cosines = self._unit(found.matrix) @ self._unit(np.stack([text.embedding for text in texts])).T
         values = {"image_cosine": cosines, "recall": recall, "precision": precision}
@@ -351,8 +350,7 @@ class InfoMetIC(BackboneScorer):
                 )
                 details += found
                 advance(len(part))
-        self.warn_about_truncation(cut[0])
-        self._warn_about_cut(cut[1])
+        self.warn_about_truncation(cut[0] | cut[1])
         _warn_about_regions(kept, [len(detail["regions"]) for detail in details])
         values = dict(zip(self.value_names, numbers, strict=True))
         return Measured(values, images.keys, cut[0] | cut[1], details)
@@ -544,11 +542,12 @@ class InfoMetIC(BackboneScorer):
         marks = mark_rows(self.mark_calibration, rows, self._unit_texts, self.false_alarms)
         return marks, [names[id(row.regions), row.language] for row in rows]
 
-    def _warn_about_cut(self, cut: np.ndarray) -> None:
-        if cut.any():
+    def warn_about_truncation(self, truncated: np.ndarray) -> None:
+        if truncated.any():
+            limit = min(self.sequence.max_pieces, self.backbone.max_tokens)
             message = (
-                f"{cut.sum()} of {len(cut)} rows have a caption of more than {self.sequence.max_pieces} "
-                f"pieces; no later word is scored (first such row: {cut.argmax()})"
+                f"{truncated.sum():,} of {len(truncated):,} rows have a caption of more than {limit} pieces; no "
+                f"later word is scored (first such row: {truncated.argmax()}, counted from 0)"
             )
             warn(TruncationWarning(message))
 

@@ -214,6 +214,8 @@ def test_words_beyond_the_limit_are_said_and_counted(plain):
     assert detail["n_words_cut"] == 8 and scores.truncated.tolist() == [False, True]
     assert [word["score"] is None for word in detail["words"]] == [False] * 32 + [True] * 8
     assert detail["words"][-1]["correct"] is None
+    with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
+        plain.warn_about_truncation(scores.truncated)  # as `capscore score` does
 
 
 def test_a_caption_that_no_tagger_reads_fails_alone(plain):
