@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import CapscoreError, InputError, OptionError, Setting
+from ..errors import CapscoreError, InputError, OptionError, RecipeWarning, Setting, warn
 from ..registry import METRICS
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def load(
     Args:
         metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
         backbone: Name, Hub id (org/name@revision) or folder of the backbone, or a `Backbone`. Default: the
-            variable CAPSCORE_BACKBONE, else the metric's own.
+            variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
         device: Torch device, such as cpu, cuda or cuda:1. Default: a GPU if there is one.
         dtype: Number format of the towers: float32 (default), bfloat16 or float16.
         batch_size: Number of images or texts per batch. Default: what suits the device.
@@ -121,9 +121,11 @@ class ScorerLoader:
         make.check(own)  # before the backbone is loaded, which takes seconds
         if not make.takes_backbone:
             return make(**own)
-        return make(
-            self.embedder(backbone or self.options.get("backbone") or default_backbone(metric)), **own
-        )
+        asked = backbone or self.options.get("backbone") or default_backbone(metric)
+        chosen = _tuned_for(metric, asked)
+        if chosen != asked:
+            warn(RecipeWarning(f"{metric} uses {chosen!r}, the weights of {asked!r} that were trained for it"))
+        return make(self.embedder(chosen), **own)
 
     def embedder(self, backbone: Any) -> Embedder:
         """The embedder of a backbone, which is loaded once."""
@@ -155,16 +157,21 @@ def default_backbone(metric: str) -> str:
     Raises:
         CapscoreError: the metric has no default, and the variable is not set.
     """
-    from ..backbones import find
-
     chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
     if chosen:
-        known = find(chosen)
-        return chosen if known is None else known.tuned.get(metric, chosen)
+        return _tuned_for(metric, chosen)
     default = METRICS.get(metric).default_backbone
     if not default:
         raise CapscoreError(f"{metric!r} has no default backbone: name one")
     return default
+
+
+def _tuned_for(metric: str, backbone: Any) -> Any:
+    """The backbone with weights for a metric that goes with this one, or this one itself."""
+    from ..backbones import find
+
+    known = find(backbone) if isinstance(backbone, str) else None
+    return backbone if known is None else known.tuned.get(metric, backbone)
 
 
 @dataclass(frozen=True)

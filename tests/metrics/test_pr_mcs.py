@@ -91,6 +91,8 @@ def test_the_weights_that_ship_are_the_default(shipped, monkeypatch):
     # the variable that names the learned backbone means its fine-tuned companion here
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
     assert capscore.load("pr_mcs", cache=False).backbone is shipped
+    with pytest.warns(capscore.RecipeWarning, match="pr_mcs uses 'embedded-pr-mcs'"):
+        assert capscore.load("pr_mcs", backbone="embedded", cache=False).backbone is shipped
     captions = ["A cat.", "[MASK] [MASK]", "cat cat cat"]
     scores = scorer.score(captions, [PHOTO] * 3)
     cosines = shipped.encode_texts(captions) @ shipped.encode_images([load_image(PHOTO)])[0]
