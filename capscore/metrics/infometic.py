@@ -546,8 +546,8 @@ class InfoMetIC(BackboneScorer):
         if truncated.any():
             limit = min(self.sequence.max_pieces, self.backbone.max_tokens)
             message = (
-                f"{truncated.sum():,} of {len(truncated):,} rows have a caption of more than {limit} pieces; no "
-                f"later word is scored (first such row: {truncated.argmax()}, counted from 0)"
+                f"{truncated.sum():,} of {len(truncated):,} rows have a caption of more than {limit} pieces; "
+                f"no later word is scored (first such row: {truncated.argmax()}, counted from 0)"
             )
             warn(TruncationWarning(message))
 

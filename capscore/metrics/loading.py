@@ -124,7 +124,7 @@ class ScorerLoader:
         asked = backbone or self.options.get("backbone") or default_backbone(metric)
         chosen = _tuned_for(metric, asked)
         if chosen != asked:
-            warn(RecipeWarning(f"{metric} uses {chosen!r}, the weights of {asked!r} that were trained for it"))
+            warn(RecipeWarning(f"{metric} uses {chosen!r}: {asked!r} with weights trained for it"))
         return make(self.embedder(chosen), **own)
 
     def embedder(self, backbone: Any) -> Embedder:
