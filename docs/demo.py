@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-HERE = Path(__file__).resolve().parent
 CAPTIONS = Path(capscore.__file__).parent / "show" / "examples.json"
-METRICS = HERE.parent / "metrics"
 THUMBNAIL_SIDE = 640
 
 # The Hugging Face libraries read these at import, so `main` sets them before anything else.
@@ -89,7 +87,7 @@ def compute(metric: str, backbone: Backbone, **inputs: Any) -> dict[str, Any]:
     """Scores of an `evaluate` module; nothing is cached, so that the printed time is realistic."""
     import evaluate
 
-    module = evaluate.load(str(METRICS / metric), backbone=backbone, cache=False, progress=False)
+    module = evaluate.load(capscore.module_folder(metric), backbone=backbone, cache=False, progress=False)
     return module.compute(**inputs)
 
 
@@ -410,7 +408,7 @@ def bar_length(score: float, top: float) -> str:
 
 def write_page(path: Path, **content: Any) -> None:
     """Fill the template of the page. The file gets its name once it is complete."""
-    templates = environment(HERE / "templates")
+    templates = environment(Path(__file__).parent / "templates")
     templates.filters.update(bar_length=bar_length, change=in_percent)
     page = templates.get_template("demo_page.html").render(
         labels=LABELS, ranges=RANGES, marks=MARKS, **content
