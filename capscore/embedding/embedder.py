@@ -423,10 +423,20 @@ class Embedder:
         for start in range(0, len(unknown) if self.cache is not None else 0, READ_AT_ONCE):
             part = unknown[start : start + READ_AT_ONCE]
             found = self.cache.get(self.fingerprint, records.width, part)  # type: ignore[union-attr]
+            if found and (problem := self._problem(np.stack([*found.values()]))):
+                file = self.cache.path  # type: ignore[union-attr]
+                raise CapscoreError(f"{file} has {problem}: `capscore cache clear` empties it")
             records.fill(found)
             if len(unknown) <= MEMORY_ENTRIES:
                 self._remember(found)
         return records
+
+    def _problem(self, rows: np.ndarray) -> str:
+        """What is wrong with records of the backbone; "" for nothing."""
+        if not np.isfinite(rows).all():
+            return "NaN or infinite embeddings"
+        lengths = np.linalg.norm(rows[:, : self.backbone.dim], axis=1) if self.backbone.unit_rows else 1.0
+        return "embeddings that are not of unit length" if np.abs(lengths - 1.0).max() > 0.01 else ""
 
     def _remember(self, records: Mapping[str, np.ndarray]) -> None:
         self._memory.update(records)
@@ -448,8 +458,8 @@ class Embedder:
             fresh = np.zeros((len(keys), records.width), np.float32)
             fresh[:, : records.dim], fresh[:, records.dim] = rows, truncated
             fresh[:, records.dim + 1 :] = verdicts
-            if not np.isfinite(fresh).all():
-                found = f"{self.backbone.name} gave NaN or infinite embeddings in {self.backbone.dtype}: try "
+            if problem := self._problem(fresh):
+                found = f"{self.backbone.name} gave {problem} in {self.backbone.dtype}: try "
                 raise CapscoreError(found, Setting("dtype", "float32"), ", or its weights are damaged")
             # copies, because a view would keep its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}

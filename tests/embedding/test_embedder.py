@@ -213,13 +213,22 @@ def test_options_are_checked_before_a_backbone_is_loaded(batch_size):
     assert Embedder(ColourBackbone(), batch_size=np.int64(2)).text_batch == 2
 
 
-def test_embeddings_that_are_not_finite_are_an_error_and_no_score():
-    class Broken(ColourBackbone):
-        def encode_tokens(self, ids):
-            return np.full((len(ids), 3), np.nan, np.float32)
-
-    with pytest.raises(CapscoreError, match="gave NaN or infinite embeddings in float32"):
-        Embedder(Broken()).texts(["red"])
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [(np.nan, "NaN or infinite embeddings"), (0.0, "not of unit length"), (1e6, "not of unit length")],
+)
+def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_an_error_and_no_score(
+    tmp_path, monkeypatch, value, problem
+):
+    backbone = ColourBackbone()
+    wrong = np.array([[value, 0, 0, 0]], np.float32)
+    cache = EmbeddingCache(tmp_path)
+    monkeypatch.setattr(cache, "get", lambda fingerprint, dim, keys: dict(zip(keys, wrong, strict=False)))
+    with pytest.raises(CapscoreError, match=rf"embeddings-0.sqlite has .*{problem}: `capscore cache clear`"):
+        Embedder(backbone, cache=cache).texts(["red"])
+    monkeypatch.setattr(backbone, "encode_tokens", lambda ids: wrong[:, :3])
+    with pytest.raises(CapscoreError, match=f"colours gave .*{problem} in float32"):
+        Embedder(backbone).texts(["red"])
 
 
 class Answers(BaseHTTPRequestHandler):
