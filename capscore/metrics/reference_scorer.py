@@ -6,6 +6,7 @@ In: captions, each with a list of references. Out: one score per row, and their 
 from __future__ import annotations
 
 import math
+import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -103,10 +104,18 @@ class Texts:
 
     @property
     def segmenters(self) -> str | None:
-        """Names of the segmenters, for the signature; one per language if they differ, None without texts."""
+        """Names of the segmenters, for the signature; one per language if they differ, None without texts.
+
+        "nfc" follows where English texts had to be composed, which earlier versions did not do.
+        """
         from ..text.segmentation import segmenter_name
 
-        return "+".join(dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))) or None
+        names = dict.fromkeys(segmenter_name(code) for code in sorted(set(self.languages)))
+        rows = zip(self.languages, self.candidates, self.references, strict=True)
+        english = (text for code, candidate, listed in rows if code == "en" for text in (candidate, *listed))
+        if not all(text.isascii() or unicodedata.is_normalized("NFC", text) for text in english):
+            names["nfc"] = None
+        return "+".join(names) or None
 
 
 def _warn_of_unsplit(candidates: list[str], references: list[list[str]], languages: list[str]) -> None:

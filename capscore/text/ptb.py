@@ -16,12 +16,14 @@ Known differences, all of them intended or irrelevant for captions:
   space.
 - Letters added to Unicode after version 6.1 are letters; the Java program loses them, as it loses emoji.
 - Soft hyphens are removed before words are found, not after.
+- Letters and their marks are composed (NFC) before; the Java program splits a word at marks that stand alone.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -65,6 +67,8 @@ class _Pieces(dict):
     """A piece of text between blanks → its words, computed at its first occurrence."""
 
     def words(self, text: str, whole: bool) -> list[str]:
+        if not text.isascii():
+            text = unicodedata.normalize("NFC", text)
         if not text.isprintable():
             text = _LINE_BREAKS.sub(" ", text.replace("\xad", ""))
         if text.isprintable() and not _ACROSS_BLANKS.search(text):

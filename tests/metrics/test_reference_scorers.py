@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 import warnings
 
 import numpy as np
@@ -50,6 +51,21 @@ def test_bleu():
     assert scores.corpus["corpus_bleu_1"] == pytest.approx(8 / 10)
     assert scores.corpus["corpus_bleu_2"] == pytest.approx(math.sqrt(8 / 10 * 5 / 7))
     assert scores.corpus["corpus_bleu_3"] == pytest.approx((8 / 10 * 5 / 7 * 1 / 4) ** (1 / 3))
+
+
+@pytest.mark.parametrize("language", [None, "en", "fr"])
+@pytest.mark.parametrize(("metric", "best"), [("bleu", 1), ("cider", 10), ("rouge_l", 1)])
+def test_a_decomposed_caption_equals_itself(metric, best, language):
+    captions = [
+        "une fille préfère le café à l'école",
+        "한 남자가 의자에 앉아 있다 지금",
+        "ёжик один красный дом",
+    ]
+    composed = [[unicodedata.normalize("NFC", text)] for text in captions]
+    scores = score(metric, [unicodedata.normalize("NFD", text) for text in captions], composed, language)
+    assert scores.scores == pytest.approx([best] * 3)
+    assert scores.settings["segmenter"] == ("space1" if language == "fr" else "ptb2+nfc")
+    assert "nfc" not in score(metric, [text for (text,) in composed], composed, language).signature
 
 
 def test_rouge_l_counts_a_word_with_a_blank_as_one():

@@ -121,7 +121,7 @@ def test_signs_between_and_in_words():
         # some of them would put the Java run out of step, and every later caption with it
         assert ptb.tokenize(f"the letter{sign}L. The end") == ["the", "letter", "l", "the", "end"], sign
     text = "so\xadft ne\u0301e co\u2010op x\u200by 👩\u200d🚀 हिन्दी 𝒜 a\ud83db"
-    assert ptb.tokenize(text) == ["soft", "ne\u0301e", "co\u2010op", "x", "y", "हिन्दी", "a", "b"]
+    assert ptb.tokenize(text) == ["soft", "n\u00e9e", "co\u2010op", "x", "y", "हिन्दी", "a", "b"]
 
 
 # what the rules look for, in pieces that can meet in any way
