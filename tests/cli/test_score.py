@@ -231,7 +231,7 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
 
 def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
-    rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": "no list"}]
+    rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": 7}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl"
     done = run("score", source, "-m", "cider", "--on-error", "skip", "-o", output)
     found, whole = read_jsonl(output), text_scores("cider")
