@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
@@ -480,10 +481,11 @@ class Embedder:
 
 
 def check_batch_size(batch_size: int | None) -> None:
-    """Raise InputError unless this is a whole number of at least 1, or None."""
+    """Raise InputError unless this is a whole number of at least 1 that a machine can count to, or None."""
     if batch_size is None:
         return
-    if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
+    whole = isinstance(batch_size, Integral) and not isinstance(batch_size, bool)
+    if not whole or not 1 <= batch_size <= sys.maxsize:
         raise InputError(Setting("batch_size", batch_size), ": expected a whole number of at least 1")
 
 

@@ -71,9 +71,12 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
 
 
 def write_text(path: str | Path, text: str, what: str = "file") -> None:
-    """Write a UTF-8 file whole, in a folder that is made if need be; errors as in `whole_file`."""
+    """Write a UTF-8 file whole, in a folder that is made if need be; errors as in `whole_file`.
+
+    Half a surrogate pair is written as its escape, which JSON reads back.
+    """
     with whole_file(path, what, make_folders=True) as file:
-        file.write(text.encode("utf-8"))
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 # ---- rows ----

@@ -132,15 +132,16 @@ def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, 
     """Check the options of an interval.
 
     Raises:
-        InputError: a number of samples that is not a whole number of at least `least`, a confidence outside
-            (0, 1), a seed that is not a whole number of at least 0.
+        InputError: a number of samples that is not a whole number from `least` to 10 million, a confidence
+            outside (0, 1), a seed that is not a whole number of at least 0.
 
     >>> check_sampling(1000, 0.95, 0, field="bootstrap", least=0)
     """
-    for name, number, smallest in ((field, n_samples, least), ("seed", seed, 0)):
+    for name, number, smallest, largest in ((field, n_samples, least, 10**7), ("seed", seed, 0, math.inf)):
         whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if not whole or number < smallest:
+        if not whole or not smallest <= number <= largest:
             expected = f": expected a whole number of at least {smallest}"
+            expected += f" and at most {largest:,}" if whole and number > largest else ""
             raise InputError(Setting(name, number), expected, field=name)
     if not isinstance(confidence, (int, float, np.floating)) or not 0 < confidence < 1:
         setting = Setting("confidence", confidence)

@@ -96,6 +96,8 @@ def test_numbers_of_a_file(tmp_path):
         (64 * "a", "none", "files/existence.json: 'none' does not match"),
         ("0.625", "NaN", "has NaN"),
         ("0.625", 400 * "9", "results/0/statistics/0/measured: 999"),
+        ("0.625", "7.5", "results/0/statistics/0/measured: 7.5 is greater"),
+        ('"n_rows": 8', f'"n_rows": {400 * "9"}', "results/0/n_rows: 999"),
         (None, "null", "None is not of type 'object'"),
         (None, 100_000 * "[", "not valid JSON"),
     ],

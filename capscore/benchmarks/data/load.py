@@ -111,6 +111,8 @@ def benchmark_builder(
         return kind(
             dataset_name=slug, config_name=config, hash=_code_digest(slug), **given, **(options or {})
         )
+    except UnicodeEncodeError as error:
+        raise InputError(f"{error.object!r} is no folder that datasets can read: it is not UTF-8") from None
     except OSError as error:
         raise ResultWriteError(
             f"{slug} ({config}) cannot be prepared in {cache_dir or 'the cache of datasets'} "

@@ -37,6 +37,42 @@ _COMMANDS = [
         (_FILES, "score", "{}/in.jsonl", "-m", "mcs", "--batch-size", "9" * 5_000),
         ["--batch-size"],
     ),
+    (
+        "batch size of 30 digits",
+        (_FILES, "score", "{}/in.jsonl", "-m", "text_score", "--backbone", "toy", "--batch-size", "9" * 30),
+        ["--batch-size"],
+    ),
+    (
+        "samples of 30 digits",
+        (
+            {"a.jsonl": _SCORED, "b.jsonl": _SCORED},
+            "compare",
+            "{}/a.jsonl",
+            "{}/b.jsonl",
+            "--samples",
+            "9" * 30,
+        ),
+        ["--samples"],
+    ),
+    *(
+        (
+            f"{option.strip('-')} of 300 letters",
+            (_FILES, *line.split(), option, f"{300 * 'x'}.md"),
+            ["too long"],
+        )
+        for line, option in [
+            ("score {}/in.jsonl -m rouge_l", "--references"),
+            ("score {}/in.jsonl -m rouge_l", "--images"),
+            ("score --photo a.jpg --caption dog -m infometic", "--weights"),
+            ("compare {}/in.jsonl {}/other.jsonl -m rouge_l", "--markdown"),
+            ("leaderboard", "--output=o.html"),
+        ]
+    ),
+    (
+        "folder of photos that is not UTF-8",
+        ({}, "data", "check", "xvnli", "--image-dir", "\udc80"),
+        ["UTF-8"],
+    ),
     ("unknown command", ({}, "scor"), ["scor"]),
     ("benchmark that leads out", ({}, "benchmark", "-m", "rouge_l", "-d", "../../etc"), []),
 ]
