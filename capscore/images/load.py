@@ -293,6 +293,8 @@ def _as_array(image: Any, name: str) -> np.ndarray:
         raise image_error(f"{name} is not an image; {_EXPECTED}")
     if not image.size:
         raise image_error(f"{name} has no pixels")
+    if np.ma.is_masked(image):
+        raise image_error(f"{name} has masked pixels; fill them first")
     channels = (1, 3, 4)
     if image.ndim == 3 and image.shape[0] in channels and (is_tensor or image.shape[2] not in channels):
         image = np.moveaxis(image, 0, -1)

@@ -27,6 +27,7 @@ class _Lies:
 
 
 _WRONG = [
+    ("array with masked pixels", np.ma.masked_equal(RED, 0), ["masked pixels"]),
     ("dict with a number as bytes", {"bytes": 7, "path": None}, []),
     ("lone surrogate", "red\ud800.png", []),
     ("path of 100,000 letters", "r" * 100_000, []),
