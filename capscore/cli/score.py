@@ -80,7 +80,7 @@ def score(
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
-    from ..metrics.calibration import read_calibrations
+    from ..metrics.calibration import has_calibration, read_calibrations
     from ..metrics.score_file import ScoringRun, result_columns
     from ..show.score_report import write_score_report
 
@@ -114,12 +114,14 @@ def score(
     for note in source.notes:
         say(f"note: {note}")
     options.note_unread_language(source, language)
-    new = result_columns(metrics, source.columns if output else (), on_error=on_error)
+    inputs = source.columns if output else ()
     if output is not None:
-        check_names_are_free(source, [*new])
+        check_names_are_free(source, [*result_columns(metrics, inputs, on_error=on_error, ranked=metrics)])
         output = check_output(output, source, force=force)
     # over many chunks there is one bar for all of them
     scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
+    ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
+    new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
     how: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
     run = ScoringRun(source, names, folder, scorers, **how)
     about = {"input": input and str(input), "output": output and str(output)}
@@ -193,7 +195,7 @@ def _score(
     shown = None if source.n_rows > CHUNK_ROWS and not quiet else False
     try:
         with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
-            run.run(writer, columns, advance)
+            run.run(writer, columns, advance, calibration)
         placed = standings(run.scores(), calibration)
         summary = _summary(run, about, placed)
         if writer is not None:

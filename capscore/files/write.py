@@ -1,8 +1,9 @@
 """Writes files that have their name only once they are whole: any file, and rows with new columns.
 
-Rows go to JSONL, JSON, CSV, TSV and Parquet files. In CSV and TSV, a text that a spreadsheet would run as a
-formula (it begins with = + - @, a tab or a line break, and is no number) gets an apostrophe in front, which
-reading takes away: `=1+1` is written `'=1+1`, and `'=1+1` is written `''=1+1`.
+Rows go to JSONL, JSON, CSV, TSV and Parquet files. In CSV and TSV, new numbers have 6 significant digits, and
+a text that a spreadsheet would run as a formula (it begins with = + - @, a tab or a line break, and is no
+number) gets an apostrophe in front, which reading takes away: `=1+1` is written `'=1+1`, and `'=1+1` is
+written `''=1+1`.
 """
 
 from __future__ import annotations
@@ -132,6 +133,8 @@ class Writer:
                 table = before.with_columns(cells, self._types).table
                 self._table.write_table(table.cast(self._after), table.num_rows)
                 return
+            if self._kind in _DELIMITERS:
+                columns = {name: list(map(_short, values)) for name, values in columns.items()}
             rows = replace(chunk, rows=chunk.dicts(), table=None).with_columns(columns, {}).dicts()
             if self._kind == "jsonl":
                 self._file.write(b"".join(json_bytes(row) + b"\n" for row in rows))
@@ -288,6 +291,11 @@ def _plain(value: Any) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "backslashreplace")
     return str(value)
+
+
+def _short(value: Any) -> Any:
+    """A new number as tables have it, with 6 significant digits; anything else as it is."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _cell(value: Any) -> str:

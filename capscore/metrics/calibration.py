@@ -26,6 +26,10 @@ from .signature import parse_signature
 FORMAT = "capscore calibration 1"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
 KINDS = (RIGHT, SHUFFLED)
+RANKS = ("rank", "rank_shuffled")
+"""Columns of results: percent of right captions, and of captions of other photos, that score lower."""
+LIKELY_WRONG = 5
+"""A caption is marked as likely wrong if fewer than so many percent of right captions score lower."""
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 # photos that a language needs to be calibrated
@@ -182,6 +186,24 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
             reason = item or f"{path} has no calibration of {name}"
             placed[name] = Standing({}, 0, 0, "", f"not comparable with a calibration: {reason}")
     return placed
+
+
+def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
+    """Whether there is a calibration of a metric with its backbone; it may be of other settings."""
+    name = getattr(getattr(scorer, "backbone", None), "name", "")
+    return any(
+        (item.metric, _backbone_name(item.signature)) == (scorer.metric, name) for item in _known(path)
+    )
+
+
+def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
+    """`RANKS` of scores; NaN where no calibration applies."""
+    found = matching(scores.signature, _known(path))
+    if isinstance(found, Calibration):
+        below = [found.percentiles(scores.scores, scores.languages, kind) for kind in KINDS]
+    else:
+        below = [np.full(len(scores), np.nan) for _ in KINDS]
+    return dict(zip(RANKS, below, strict=True))
 
 
 def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np.ndarray:

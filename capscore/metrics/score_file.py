@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
 from ..files.columns import ColumnNames, read_inputs
@@ -16,16 +19,18 @@ from ..files.write import Writer
 from ..registry import METRICS
 from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scorer, Scores
+from .calibration import RANKS, ranks
 
 
 def result_columns(
-    metrics: Sequence[str], inputs: Sequence[str], *, on_error: str
+    metrics: Sequence[str], inputs: Sequence[str], *, on_error: str, ranked: Collection[str] = ()
 ) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
     Details that are numbers or words (`Scorer.detail_columns`) are components here. A component whose name
-    is taken gets its metric's name before it. With on_error="skip" the last column is
-    `capscore_error`, whether or not a row fails: the columns of a result are known beforehand.
+    is taken gets its metric's name before it; so do `RANKS`, which the metrics `ranked` have. With
+    on_error="skip" the last column is `capscore_error`, whether or not a row fails: the columns of a result
+    are known beforehand.
 
     >>> list(result_columns(["clip_score", "ref_clip_score"], ["caption"], on_error="raise"))
     ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
@@ -34,7 +39,7 @@ def result_columns(
     for metric in metrics:
         columns[metric] = (metric, "")
         kind = METRICS.get(metric)
-        for component in (*kind.component_names, *kind.detail_columns):
+        for component in (*kind.component_names, *kind.detail_columns, *(RANKS if metric in ranked else ())):
             taken = {*metrics, *inputs, *columns}
             columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
     if on_error == "skip":
@@ -66,6 +71,7 @@ class ScoringRun:
 
     Attributes:
         n_left_out: Number of rows that were left out because their caption is empty.
+        ranks: Metric → its `RANKS`, where they were asked for; after `run`.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
         languages: Languages of the rows so far; each is warned about once.
     """
@@ -84,6 +90,7 @@ class ScoringRun:
         self.source, self.names, self.folder, self.scorers = source, names, folder, scorers
         self.language, self.on_error, self.spell = language, on_error, spell
         self.n_left_out = 0
+        self.ranks: dict[str, dict[str, np.ndarray]] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.languages: set[str] = set()
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
@@ -94,13 +101,15 @@ class ScoringRun:
         writer: Writer | None,
         columns: dict[str, tuple[str, str]],
         advance: Callable[[int], None] = lambda count: None,
+        calibration: Path | None = None,
     ) -> None:
-        """Score all rows, and write them as they come, or, where a metric waits, after the last was read.
+        """Score all rows, and write them as they come, or, where a column waits, after the last was read.
 
         Args:
             writer: Writer of the result, or None.
             columns: New columns, as `result_columns` gave them.
             advance: Function that is told the number of rows that were done.
+            calibration: File of the calibrations that give ranks; None for those of the library.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
@@ -110,9 +119,11 @@ class ScoringRun:
         def write(chunk: Chunk, scores: dict[str, Scores], first: int) -> None:
             errors = self.note_failures(chunk, scores, first)
             if writer is not None:
-                writer.write(chunk, column_values(columns, scores, errors, first))
+                writer.write(chunk, column_values(columns, scores, errors, first, self.ranks))
 
-        waits = any(scorer.waits for scorer in self.scorers)
+        # a rank needs the signature of all rows
+        ranked = {metric for metric, component in columns.values() if component in RANKS}
+        waits = bool(ranked) or any(scorer.waits for scorer in self.scorers)
         for chunk in self.source.chunks(CHUNK_ROWS):
             prepared = self.prepare(chunk)
             for metric, part in prepared.items():
@@ -120,6 +131,7 @@ class ScoringRun:
             if not waits:
                 write(chunk, self.finish(prepared), 0)
             advance(len(chunk))
+        self.ranks = {metric: ranks(self.scores()[metric], calibration) for metric in ranked}
         for chunk in self.source.chunks(CHUNK_ROWS) if waits else ():
             write(chunk, self.scores(), chunk.start)
         for scorer in self.scorers:
@@ -199,7 +211,11 @@ class ScoringRun:
 
 
 def column_values(
-    columns: dict[str, tuple[str, str]], scores: dict[str, Scores], errors: list[str | None], first: int
+    columns: dict[str, tuple[str, str]],
+    scores: dict[str, Scores],
+    errors: list[str | None],
+    first: int,
+    ranks: Mapping[str, Mapping[str, np.ndarray]] = {},
 ) -> dict[str, list[Any]]:
     """The cells of the new columns, from row `first` of the scores on, one for each of `errors`; None for a
     number that is missing."""
@@ -209,10 +225,12 @@ def column_values(
         part = scores.get(metric)
         if part is None:
             values[name] = errors
-        elif component and component not in part.components:
+            continue
+        parts = {"": part.scores, **part.components, **ranks.get(metric, {})}
+        if component not in parts:
             details = (part.details or [None] * len(part))[here]
             values[name] = [detail and detail[component] for detail in details]
         else:
-            numbers = part.components[component] if component else part.scores
-            values[name] = [None if math.isnan(number) else number for number in numbers[here].tolist()]
+            numbers = parts[component][here].tolist()
+            values[name] = [None if math.isnan(number) else number for number in numbers]
     return values

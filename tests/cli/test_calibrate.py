@@ -55,6 +55,25 @@ def test_scores_are_ranked_by_the_file_that_is_written(captions, tmp_path):
     assert "better than" not in run("score", preds).output  # nothing ships for the toy
 
 
+def test_ranks_are_columns_of_the_result_where_the_metric_is_calibrated(captions, tmp_path):
+    out = tmp_path / "mine.json"
+    run("calibrate", captions, "-m", "mcs", "-o", out)
+    rows = [("red green", "en", 1), ("red", "de", 2), ("red", "en", 3)]
+    rows = [{"image": "red.png", "caption": text, "language": code, "rank": n} for text, code, n in rows]
+    preds, scored = write_jsonl(captions.with_name("preds.jsonl"), rows), tmp_path / "o.csv"
+    run("score", preds, "--calibration", out, "-m", "clip_score,mcs", "-o", scored)
+    lines = scored.read_text().splitlines()
+    assert lines[0] == "image,caption,language,rank,clip_score,mcs,mcs_rank,rank_shuffled"  # rank is taken
+    # German was not calibrated; 1.7677669 in 6 digits; no right caption is below the lowest
+    assert lines[1:] == [
+        "red.png,red green,en,1,1.76777,1.76777,0.0,100.0",
+        "red.png,red,de,2,2.5,2.5,,",
+        "red.png,red,en,3,2.5,2.5,0.0,100.0",
+    ]
+    run("score", preds, "--calibration", out, "--prefix", "a ", "-o", tmp_path / "other.jsonl")
+    assert [row["mcs_rank"] for row in read_jsonl(tmp_path / "other.jsonl")] == [None] * 3
+
+
 def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
     out = tmp_path / "mine.json"
     run("calibrate", captions, "-m", "mcs,clip_score", "-o", out)

@@ -117,7 +117,8 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
         rows = read_jsonl(path) if output == "o.jsonl" else [*csv.DictReader(open(path, newline=""))]
     assert list(rows[0]) == [*TEXTS[0], "cider", "bleu", "bleu_1", "bleu_2", "bleu_3", "bleu_4"]
     cider, bleu = text_scores("cider"), text_scores("bleu")
-    assert [float(row["cider"]) for row in rows] == near(cider.scores)
+    digits = 5e-6 if output == "o.csv" else 1e-6
+    assert [float(row["cider"]) for row in rows] == pytest.approx(list(cider.scores), abs=digits)
     assert [float(row["bleu_2"]) for row in rows] == near(bleu.components["bleu_2"])
     assert re.search(rf"cider +{cider.mean:.4f} +5 +0 +0 +0 +0 *\n", done.stdout)
     assert f"corpus_bleu_4 {bleu.corpus['corpus_bleu_4']:.4f}" in done.stdout
@@ -223,7 +224,11 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.csv"
     done = score(source, "-m", "mcs,rouge_l", "-o", output, "--on-error", "skip")
     _, second, third = csv.DictReader(open(output, newline=""))
-    assert done.exit_code == 3 and float(second["mcs"]) == pytest.approx(HALF) and second["rouge_l"] == ""
+    assert (
+        done.exit_code == 3
+        and float(second["mcs"]) == pytest.approx(HALF, abs=5e-6)
+        and second["rouge_l"] == ""
+    )
     assert second["capscore_error"] == "rouge_l: references: expected a list of references, got None"
     assert third["mcs"] == "" and float(third["rouge_l"]) == 1
     assert third["capscore_error"].startswith("mcs: image: no such file")
