@@ -46,9 +46,10 @@ from training.engine.processes import (
     average_gradients,
     device,
     gather_rows,
+    say,
     tensors_of_main_process,
 )
-from training.engine.training_log import LOG, Log
+from training.engine.training_log import LOG, Log, duration
 
 # Files of a checkpoint, besides those of accelerate.
 _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
@@ -218,6 +219,8 @@ class _Run:
                 self._train_step()
                 advance(1)
                 self.seconds = before + time.monotonic() - started
+                if self.step == resumed_from + 1 < self.total:
+                    say(f"step {self.step}/{self.total}: about {duration(self._time_left())} left")
                 last = self.step == self.total
                 if last or self.step % self.settings.log_every == 0:
                     self._write_losses()
@@ -354,11 +357,12 @@ class _Run:
         if self.log is None:
             return
         line = {"step": self.step, "epoch": round(self.step / self.per_epoch, 4), **content}
+        self.log.write({**line, "seconds": round(self.seconds, 2)}, self.total, self._time_left())
+
+    def _time_left(self) -> float:
+        """Estimate of the remaining seconds, by the pace of this command; 0 before its first step."""
         step, seconds = self.began
-        pace = (self.seconds - seconds) / max(1, self.step - step)  # 0 before the first step
-        self.log.write(
-            {**line, "seconds": round(self.seconds, 2)}, self.total, pace * (self.total - self.step)
-        )
+        return (self.seconds - seconds) / max(1, self.step - step) * (self.total - self.step)
 
     def _evaluate(self) -> None:
         """Measure in the main process, and settle whether the run ends."""

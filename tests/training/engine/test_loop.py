@@ -329,6 +329,7 @@ def test_the_log_has_means_since_its_last_line_and_is_printed_with_the_remaining
     assert [line["losses"]["loss"] for line in some] == pytest.approx(means)
     left = {line.split()[1] for line in printed if re.search(r"  \d+ (s|min \d+ s) left$", line)}
     assert left == {"4/10", "8/10"}  # neither before the first step nor after the last
+    assert re.fullmatch(r"step 1/10: about \d+ s left", printed[1])
     assert [duration(value) for value in (7.4, 59.6, 4000)] == ["7 s", "1 min 0 s", "1 h 6 min"]
 
 
