@@ -38,6 +38,7 @@ _LAZY = {
     "RecipeWarning": "errors",
     "RegionWarning": "errors",
     "ResultWriteError": "errors",
+    "Rows": "files.references",
     "Scorer": "metrics.base",
     "Scores": "metrics.base",
     "TruncationWarning": "errors",
@@ -49,6 +50,7 @@ _LAZY = {
     "load_benchmark": "benchmarks.data.load",
     "load_image": "images.load",
     "module_folder": "files.shipped",
+    "read_rows": "files.references",
     "score_stream": "metrics.stream",
 }
 
@@ -75,6 +77,7 @@ __all__ = [
     "RecipeWarning",
     "RegionWarning",
     "ResultWriteError",
+    "Rows",
     "Scorer",
     "Scores",
     "TruncationWarning",
@@ -87,6 +90,7 @@ __all__ = [
     "load_benchmark",
     "load_image",
     "module_folder",
+    "read_rows",
     "score_stream",
 ]
 
@@ -117,6 +121,7 @@ if TYPE_CHECKING:
         ResultWriteError,
         TruncationWarning,
     )
+    from .files.references import Rows, read_rows
     from .files.shipped import benchmark_folder, benchmark_slugs, module_folder
     from .images.load import load_image
     from .metrics import load

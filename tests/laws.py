@@ -44,7 +44,12 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
     "benchmark": benchmark_slugs,
-    "file_format": lambda: [*(known.name for known in FORMATS), "saved", "parts", "photos"],
+    "file_format": lambda: [
+        *(known.name for known in FORMATS if known.is_written),
+        "saved",
+        "parts",
+        "photos",
+    ],
 }
 
 

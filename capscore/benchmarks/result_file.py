@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..backbones import find
 from ..errors import InputError, MissingExtraError
-from ..files.read import read_json
+from ..files.text_files import read_json
 from ..metrics.signature import parse_signature
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1

@@ -1,9 +1,9 @@
 """Score the captions of photos, of a folder, or of a file.
 
-INPUT is a folder with NAME.txt beside each NAME.jpg; or JSONL, JSON, CSV, TSV, Parquet, COCO results or a
-saved data set with columns caption, image, references, language. [bold]Images[/]: mcs, pr_mcs, clip_score,
-infometic. [bold]Images and references[/]: ref_clip_score, clip_cider. [bold]References[/]: text_score, cider,
-cider_d, bleu, rouge_l, meteor, spice.
+INPUT is a folder with NAME.txt beside each NAME.jpg; JSONL, JSON, CSV, TSV, Parquet, WebDataset or a saved
+data set with columns caption, image, references, language; or JSON of captions by photo. [bold]Images[/]:
+mcs, pr_mcs, clip_score, infometic. [bold]Images and references[/]: ref_clip_score, clip_cider.
+[bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice.
 
 [bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
 130 interrupted.
@@ -57,7 +57,7 @@ def score(
     metric: Metrics = None,
     preset: Preset = None,
     images: options.Images = None,
-    references: Annotated[Path | None, option("References, as COCO's annotations.")] = None,
+    references: Annotated[Path | None, option("File of references, matched by photo.")] = None,
     language: options.Language = None,
     on_error: options.OnError = "raise",
     force: options.Force = False,
@@ -74,10 +74,9 @@ def score(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
-    from ..files.coco import read_annotations, with_references
     from ..files.columns import find_columns
     from ..files.image_folder import ImageFolder, pair_captions
-    from ..files.read import open_rows
+    from ..files.references import open_with_references, read_references, with_references
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
     from ..files.write import check_output
     from ..metrics.calibration import has_calibration, read_calibrations
@@ -94,13 +93,18 @@ def score(
     if (input is None) == (not (photo or caption or reference)):
         expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
         raise UsageError(f"{expected}'a dog'")
-    if input is None:
-        source = pair_captions(photo or (), caption or (), reference or ())
+    if input is not None:
+        how: dict[str, Any] = {
+            "split": split,
+            "image": image_column,
+            "language": language,
+            "on_error": on_error,
+        }
+        source = open_with_references(input, references, **how)
     else:
-        source = open_rows(input, split=split)
-    if references is not None:
-        annotations = read_annotations(references, option="references")
-        source = with_references(source, annotations, image=image_column)
+        source = pair_captions(photo or (), caption or (), reference or ())
+        if references is not None:
+            source = with_references(source, read_references(references, split=split), language=language)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
@@ -111,7 +115,7 @@ def score(
         with_references=any(METRICS.get(name).needs_references for name in metrics),
         with_language=language is None,
     )
-    for note in source.notes:
+    for note in (*source.notes, *names.notes):
         say(f"note: {note}")
     options.note_unread_language(source, language)
     inputs = source.columns if output else ()
@@ -122,8 +126,8 @@ def score(
     scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
     ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
     new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
-    how: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
-    run = ScoringRun(source, names, folder, scorers, **how)
+    scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
+    run = ScoringRun(source, names, folder, scorers, **scoring)
     about = {"input": input and str(input), "output": output and str(output)}
     summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:

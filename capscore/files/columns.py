@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
 
 from ..errors import InputError, Setting
@@ -20,8 +21,13 @@ from .row_source import Chunk, RowSource
 FAMILIAR = {
     "image": ("image", "image_path", "file_name", "img"),
     "candidate": ("caption", "candidate", "prediction", "hyp", "cand"),
-    "references": ("references", "refs"),
+    "references": ("references", "refs", "reference"),
     "language": ("language", "lang"),
+}
+# names that other programs use, each taken, and said, where one alone is there and no familiar one
+OTHER_NAMES = {
+    "image": ("filename", "image_name", "image_file", "img_path", "photo"),
+    "candidate": ("text", "response", "output", "answer", "generated_text", "hypothesis", "comment"),
 }
 NUMBERED = re.compile(r"reference_?([0-9]+)")
 
@@ -36,12 +42,14 @@ class ColumnNames:
         references: One column with a list per row, or several with one reference each; () if references are
             not read.
         language: Column of language codes, or None.
+        notes: Sentences about columns that are taken by a name that is less familiar.
     """
 
     image: str | None
     candidate: str
     references: tuple[str, ...] = ()
     language: str | None = None
+    notes: tuple[str, ...] = dataclass_field(default=(), compare=False, repr=False)
 
 
 def find_columns(
@@ -72,7 +80,12 @@ def find_columns(
     candidates = _find("candidate", candidate, columns, required=True)
     texts = _find("references", references, columns, required=True) if with_references else ()
     languages = _find("language", language, columns, required=False) if with_language else ()
-    return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None))
+    notes = tuple(
+        f"the column {name!r} is read as the {what}, by its name"
+        for what, name in (("image", images[0]), ("candidate", candidates[0]))
+        if name in (*OTHER_NAMES[what], "question_id") and name not in (image, candidate)
+    )
+    return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None), notes)
 
 
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
@@ -93,29 +106,31 @@ def find_reference_columns(columns: Sequence[str], given: str | None = None) -> 
     return _find("references", given, columns, required=False)
 
 
-def _find(field: str, given: str | None, columns: Sequence[str], *, required: bool) -> tuple[str, ...]:
-    option = f"{field}_column"
+def _find(what: str, given: str | None, columns: Sequence[str], *, required: bool) -> tuple[str, ...]:
+    option = f"{what}_column"
     if given is not None:
         check_column(option, given, columns)
         return (given,)
-    groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[field] if name in columns]
-    if field == "references":
+    groups: list[tuple[str, ...]] = [(name,) for name in FAMILIAR[what] if name in columns]
+    if what == "references":
         numbered = [match for name in columns if (match := NUMBERED.fullmatch(name))]
         # by numbers, which may have more digits than Python converts
         numbered.sort(key=lambda match: (len(match[1].lstrip("0")), match[1].lstrip("0")))
         groups += [tuple(match[0] for match in numbered)] if numbered else []
-    if field == "image" and not groups and "image_id" in columns:
-        groups = [("image_id",)]  # an id is the name of a file only where nothing else is
+    if not groups:
+        groups += [(name,) for name in OTHER_NAMES.get(what, ()) if name in columns]
+    if what == "image" and not groups:  # an id is the name of a file only where nothing else is
+        groups += [(name,) for name in ("image_id", "question_id") if name in columns][:1]
     if len(groups) > 1:
         names = " and ".join(", ".join(group) for group in groups)
         raise InputError(Setting(option), f": the columns {names} could each be meant; choose one")
     if groups or not required:
         return groups[0] if groups else ()
-    more = ", or reference_1, reference_2, …" if field == "references" else ""
+    more = ", or reference_1, reference_2, …" if what == "references" else ""
     raise InputError(
         Setting(option),
         f": no column seems to hold it; found {_listed(columns)}; expected one named "
-        f"{', '.join(FAMILIAR[field])}{more}",
+        f"{', '.join(FAMILIAR[what])}{more}",
     )
 
 
@@ -200,10 +215,12 @@ def number_in(cell: Any) -> float:
         return math.inf
 
 
-def _from_cell(text: str, row: int, problems: dict[int, InputError]) -> Any:
-    """References of a text cell, which holds a JSON list."""
-    if not text.strip():
+def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> Any:
+    """References of a text cell, which holds a JSON list, or one reference as it is."""
+    if not text or not text.strip():
         return None
+    if not text.lstrip().startswith("["):
+        return [text]
     try:
         references = json.loads(text)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits

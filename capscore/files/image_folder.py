@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,45 @@ from .row_source import Chunk, LazySequence, RowSource, rows_in_memory
 if TYPE_CHECKING:
     import pyarrow as pa
 
-IMAGE_SUFFIXES = frozenset(".jpg .jpeg .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split())
+IMAGE_SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .webp .gif .bmp .tif .tiff .jp2 .avif .ppm .pgm".split()
+)
 _COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042, COCO_val2014_000000000042
+
+
+def image_key(image_id: Any) -> str | None:
+    """What an id is compared by: the same for 42, "42" and "000042"; None for what is no id.
+
+    >>> image_key(42), image_key("000042"), image_key("dog"), image_key(None)
+    ('42', '42', 'dog', None)
+    """
+    if isinstance(image_id, float) and image_id.is_integer():
+        image_id = int(image_id)  # a column of Arrow with a gap in it
+    if isinstance(image_id, bool) or not isinstance(image_id, int | str) or image_id == "":
+        return None
+    text = (
+        composed(image_id) if isinstance(image_id, str) else str(image_id) if abs(image_id) < 10**18 else ""
+    )
+    return (text.lstrip("0") or "0") if text.isascii() and text.isdecimal() else text or None
+
+
+def composed(name: str) -> str:
+    """A name as it is compared: macOS and ZIP files take letters and their accents apart."""
+    return unicodedata.normalize("NFC", name)
+
+
+def photo_names(name: str) -> tuple[str | int, ...]:
+    """What a photo may be named by: name, name without folder, without suffix, and COCO's number.
+
+    >>> photo_names("val2014/COCO_val2014_000000000042.jpg")[1:]
+    ('COCO_val2014_000000000042.jpg', 'COCO_val2014_000000000042', 42)
+    """
+    name = composed(name)
+    base = name.replace("\\", "/").rpartition("/")[2]
+    stem, suffix = os.path.splitext(base)
+    stem = stem if suffix.lower() in IMAGE_SUFFIXES else base
+    number = _COCO_NAME.fullmatch(stem)
+    return (name, base, stem, int(number[1])) if number else (name, base, stem)
 
 
 class ImageFolder:
@@ -61,7 +99,7 @@ class ImageFolder:
             raise ImageError(f"{image[:80]!r} cannot be looked up: {error.strerror}", field="image") from None
         names = self._images_by_name(path.parent)
         number = int(path.name) if re.fullmatch(r"[0-9]{1,18}", path.name) else -1
-        found = names.get(path.name) or names.get(number) or []
+        found = names.get(composed(path.name)) or names.get(number) or []
         if len(found) == 1:
             return path.parent / found[0]
         if found:
@@ -70,15 +108,13 @@ class ImageFolder:
         raise ImageError(f"no such file: {path}", *(() if os.path.isabs(image) else hint), field="image")
 
     def _images_by_name(self, folder: Path) -> dict[str | int, list[str]]:
-        """Images of a folder by their names without suffix, and by the number that COCO's names have."""
+        """Images of a folder by their names, with and without suffix, and by the number that COCO's have."""
         if folder in self._names:
             return self._names[folder]
         found = self._names.setdefault(folder, {})
         for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
-            stem, suffix = os.path.splitext(name)
-            number = _COCO_NAME.fullmatch(stem)
-            for key in (stem, int(number[1])) if number else (stem,):
-                if suffix.lower() in IMAGE_SUFFIXES:
+            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES:
+                for key in photo_names(name)[1:]:
                     found.setdefault(key, []).append(name)
         return found
 

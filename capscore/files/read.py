@@ -1,6 +1,7 @@
-"""Reads rows: JSONL, JSON, CSV, TSV and Parquet files, saved data sets, and photos with texts beside them.
+"""Reads rows: JSONL, JSON, CSV, TSV, token, tar and Parquet files, saved data sets, photos with texts.
 
-`FORMATS` lists the files that can be read. A new format is one function and one entry there.
+`FORMATS` lists the files that can be read, `layouts.LAYOUTS` what their JSON may look like. A new format is
+one function and one entry there.
 """
 
 from __future__ import annotations
@@ -8,9 +9,6 @@ from __future__ import annotations
 import atexit
 import codecs
 import csv
-import gzip
-import io
-import json
 import os
 import re
 import shutil
@@ -18,49 +16,77 @@ import stat
 import sys
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError, Setting
-from .image_folder import IMAGE_SUFFIXES
-from .row_source import RowSource, check_names_differ, read_dicts, read_tables, rows_in_memory
-from .sizes import LIST_BYTES, ROW_BYTES, Limit, readable_size
+from .image_folder import IMAGE_SUFFIXES, composed
+from .layouts import has_columns, layout_of, nearest
+from .row_source import (
+    CHUNK_ROWS,
+    RowSource,
+    check_names_differ,
+    read_dicts,
+    read_tables,
+    rows_in_memory,
+)
+from .sizes import LIST_BYTES, ROW_BYTES, unpacked_limit
+from .text_files import decode_json, decoded, open_bytes, read_json, text_lines, too_long, unpacks_too_far
+from .webdataset import open_tar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EXPECTED = "JSONL (.jsonl), JSON (.json), CSV, TSV, Parquet, or the folder of a saved data set"
+EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, or the folder of a saved data set"
 # what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
 FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
+_OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
+_TOKEN = re.compile(r"(\S[^\t]*)#[0-9]+\t(.*)", re.S)
 _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
 
 _Rows = Iterator[tuple[int | None, dict[str, Any]]]  # line, or None where a file has no lines, and cells
 
 
-def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
+def open_rows(
+    path: str | Path, *, split: str | None = None, needs_split: bool = True, on_error: str = "raise"
+) -> RowSource:
     """Open a file or folder of rows. A text file is read here to its end, so that errors in it come early.
 
     Args:
-        path: JSONL, JSON (a list of objects), CSV, TSV or Parquet file, named pipe, or "-" for standard
-            input; the suffix tells the kind, or the content where there is no suffix, and text may be
-            gzipped (.gz). Or a folder: of a saved data set, of Parquet files that are parts of one table, or
-            of photos with NAME.txt beside each NAME.jpg, in which each line that is not blank is a row.
-        split: Split of a saved data set that has several.
+        path: JSONL, JSON (a list of objects, or one of `layouts.LAYOUTS`), CSV, TSV, token, WebDataset or
+            Parquet file, named pipe, or "-" for standard input; the suffix tells the kind, or the content
+            where there is no suffix, and text may be gzipped (.gz). Or a folder: of a saved data set, of
+            Parquet files that are parts of one table, of photos with NAME.txt or NAME.caption beside each
+            NAME.jpg, in which each line that is not blank is a row, or with metadata.csv or .jsonl.
+        split: Split of a saved data set that has several, or of a file that names the split of each row.
+        needs_split: Whether it is an error that no row of a file names its split.
+        on_error: With "skip", a row of another number of cells than the header is one of `RowSource.faults`.
 
     Raises:
         InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
             names the line.
     """
-    path = Path(path)
+    source, split = _open(Path(path), split)
+    if split is not None and (needs_split or "split" in source.columns):
+        source = _of_split(source, split)
+    for row, fault in source.faults.items():
+        if on_error == "raise" and fault.field is None:
+            chunk = next(chunk for chunk in source.chunks(CHUNK_ROWS) if row < chunk.start + len(chunk))
+            raise source.at(fault, chunk, row - chunk.start)
+    return source
+
+
+def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
+    """Rows, and the split that is still to be taken of them."""
     try:
         if (path / "dataset_dict.json").is_file() or (path / "state.json").is_file():
-            return _open_saved(path, split)
-        if split is not None:
-            raise InputError(Setting("split", split), f" goes with a saved data set; {path} is none")
+            return _open_saved(path, split), None
         if path.is_dir():
-            return _open_folder(path)
+            return _open_folder(path), split
         file = _copied_stream(path)
         with open(file, "rb") as opened:
             start = opened.read(4096)
@@ -77,8 +103,32 @@ def open_rows(path: str | Path, *, split: str | None = None) -> RowSource:
     suffix = "".join(suffixes[:-1][-1:] if suffixes[-1:] == [".gz"] else suffixes[-1:])
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
-            return known.open(path, file)
+            return known.open(path, file), split
     raise InputError(Setting("path", path), f" is a file of an unknown kind; expected {EXPECTED}")
+
+
+def _of_split(source: RowSource, split: str) -> RowSource:
+    """The rows of a split."""
+    if "split" not in source.columns:
+        raise InputError(Setting("split", split), f": {source.path} has no split, and no column of that name")
+    rows: list[dict[str, Any]] = []
+    places: list[str] = []
+    faults: dict[int, InputError] = {}
+    splits: dict[Any, None] = {}
+    for chunk in source.chunks(CHUNK_ROWS):
+        problems = source.problems(chunk)
+        for index, row in enumerate(chunk.dicts()):
+            splits[row.get("split")] = None
+            if row.get("split") == split:
+                if index in problems:
+                    faults[len(rows)] = problems[index]
+                rows.append({name: row.get(name) for name in source.columns})
+                places.append(source.place(chunk, index))
+    if not rows:
+        names = ", ".join(f"{name}" for name in splits)
+        raise InputError(Setting("split", split), f": {source.path} has the splits {names:.300}")
+    more = {"notes": source.notes, "faults": faults, "cells_are_text": source.cells_are_text}
+    return rows_in_memory(rows, places, source.path, source.folder, **more)
 
 
 def _copied_stream(path: Path) -> Path:
@@ -110,18 +160,27 @@ def _open_folder(path: Path) -> RowSource:
     if parts and len(parts) == len(files):
         return _open_parquet(path, *parts)
     photos: dict[str, list[str]] = {}
+    texts: dict[str, Path] = {}
     for name in files:
-        stem, suffix = os.path.splitext(name)
+        stem, suffix = os.path.splitext(composed(name))
         if suffix.lower() in IMAGE_SUFFIXES:
             photos.setdefault(stem, []).append(name)
-    texts = {os.path.splitext(name)[0]: path / name for name in files if name.lower().endswith(".txt")}
-    if not photos.keys() & texts:
-        raise InputError(
-            Setting("path", path),
-            f" is a folder with {len(photos):,} photos and no saved data set; expected {EXPECTED}; or photos "
-            "with a text file beside each (dog.jpg and dog.txt, one caption per line)",
-        )
-    return _open_photos(path, photos, texts)
+        elif suffix.lower() in (".txt", ".caption"):
+            texts[stem] = path / name
+    if photos.keys() & texts:
+        return _open_photos(path, photos, texts)
+    for name in ("metadata.jsonl", "metadata.csv", "metadata.parquet"):
+        if name in files:
+            return _open(path / name, None)[0]
+    suffixes = Counter(os.path.splitext(name)[1].lower() for name in files)
+    unread = "".join(
+        f" ({suffixes[kind]:,} {kind} cannot be read)" for kind in _OTHER_PHOTOS if kind in suffixes
+    )
+    raise InputError(
+        Setting("path", path),
+        f" is a folder with {len(photos):,} photos{unread} and no saved data set; expected {EXPECTED}; or "
+        "photos with a text file beside each (dog.jpg and dog.txt, one caption per line) or metadata.csv",
+    )
 
 
 def _open_photos(path: Path, photos: dict[str, list[str]], texts: dict[str, Path]) -> RowSource:
@@ -196,6 +255,8 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
                 "same types; parts of one folder are read as one table"
             )
     assert schema is not None
+    if max(n_bytes, 64 * n_rows) > unpacked_limit(sum(part.stat().st_size for part in parts)):
+        raise unpacks_too_far(path)
 
     def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
         part = path
@@ -215,9 +276,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
 # ---- text ----
 
 
-def _text_source(
-    path: Path, file: Path, read: Callable[[], _Rows], *, cells_are_text: bool = False
-) -> RowSource:
+def _text_source(path: Path, file: Path, read: Callable[[], _Rows], **more: Any) -> RowSource:
     """Rows of a text file, which is parsed whenever it is asked for, so that no row stays in memory."""
     names: dict[str, None] = {}
     n_rows = 0
@@ -225,67 +284,71 @@ def _text_source(
         n_rows += 1
         names.update(dict.fromkeys(row))
     folder = path.parent if file == path else Path()
-    return RowSource(path, [*names], n_rows, read_dicts(read), cells_are_text=cells_are_text, folder=folder)
-
-
-def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -> Iterator[tuple[int, str]]:
-    """Numbers, from 1, and lines of a text file; `file` is what is read, if `path` is but its name.
-
-    Raises:
-        InputError: The file cannot be read, is not UTF-8, or has a line beyond the limit; names the line.
-    """
-    number, longest = 0, limit.bytes
-    try:
-        with closing(_open_bytes(file or path)) as opened:
-            while raw := opened.readline(longest + 1):
-                number += 1
-                if len(raw) > longest:
-                    raise _too_long(f"{path}, line {number}", limit)
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                text = raw.decode("utf-8")
-                if number == 1 and "\0" in text:
-                    raise UnicodeError
-                yield number, text
-    except UnicodeError:
-        raise InputError(
-            f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name its "
-            f"encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
-        ) from None
-    except (OSError, EOFError, zlib.error) as error:  # a torn gzip file raises any of them
-        raise InputError(f"{path} cannot be read after line {number}: {error}") from None
-
-
-def _open_bytes(path: Path) -> io.BufferedIOBase:
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else open(path, "rb")
-
-
-def _too_long(place: str, limit: Limit, hint: str = "") -> InputError:
-    return InputError(f"{place}: longer than {readable_size(limit.bytes)}; {limit}{hint}")
+    return RowSource(path, [*names], n_rows, read_dicts(read), folder=folder, **more)
 
 
 def _open_json(path: Path, file: Path) -> RowSource:
-    """An object per line, or one list of objects, whichever the suffix says."""
+    """A document of a known layout, or what `_open_lines` reads."""
+    if _start(file) == "[":
+        return _open_objects(path, file, read_json(path, file))
+    lines = (line for _, line in text_lines(path, LIST_BYTES, file) if line.strip())
+    value = None
+    with suppress(ValueError, RecursionError):
+        value = decode_json(next(lines, ""))
+    if value is None:
+        value = read_json(path, file)
+    elif next(lines, None) is not None or not isinstance(value, dict) or has_columns(value):
+        return _open_lines(path, file)
+    if (known := layout_of(value, lines=False)) is None:
+        if isinstance(value, dict) and (has_columns(value) or layout_of(value, lines=True)):
+            return _open_objects(path, file, [value])
+        close = nearest(value)
+        shown = f"it begins {value!r:.80}. Closest is {close.name}: {close.example}"
+        raise InputError(Setting("path", path), f" is in no layout that is known; {shown}")
+    notes: list[str] = []
+    try:
+        rows = [*known.rows(value, notes)]
+    except InputError as error:
+        raise InputError(Setting("path", path), ": ", *error.parts) from None
+    return _text_source(path, file, lambda: ((None, row) for row in rows), notes=notes)
+
+
+def _start(file: Path) -> str:
+    """The first character of a text that is no space."""
     start = b""
-    with suppress(OSError, EOFError, zlib.error), closing(_open_bytes(file)) as opened:
+    with suppress(OSError, EOFError, zlib.error), closing(open_bytes(file)) as opened:
         while not start and (block := opened.read1(2**16)):
             start = block.removeprefix(codecs.BOM_UTF8).lstrip()
-    if not start.startswith(b"["):
-        return _text_source(path, file, lambda: _jsonl_rows(path, file))
-    rows = [
-        _object(row, f"{path}, element {number} counted from 0")
-        for number, row in enumerate(read_json(path, file))
-    ]
-    return _text_source(path, file, lambda: ((None, row) for row in rows))
+    return start[:1].decode("utf-8", "replace")
+
+
+def _open_lines(path: Path, file: Path) -> RowSource:
+    """An object per line, or one list of objects, whatever the suffix says."""
+    return _open_objects(path, file, read_json(path, file) if _start(file) == "[" else None)
+
+
+def _open_objects(path: Path, file: Path, objects: list[Any] | None) -> RowSource:
+    """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
+
+    def rows() -> _Rows:
+        numbered = enumerate(objects or ())
+        elements = ((None, _object(row, f"{path}, element {n} counted from 0")) for n, row in numbered)
+        known = None
+        for number, (line, row) in enumerate(_jsonl_rows(path, file) if objects is None else elements):
+            known = known if number else layout_of(row, lines=True)
+            if known is not None and known.recognises(row):
+                yield from ((line, caption) for caption in known.rows(row, []))
+            else:
+                yield line, row
+
+    return _text_source(path, file, rows)
 
 
 def _jsonl_rows(path: Path, file: Path) -> _Rows:
     for number, line in text_lines(path, file=file):
         if line.strip():
             place = f"{path}, line {number}"
-            yield number, _object(_decoded(line, place), place)
+            yield number, _object(decoded(line, place), place)
 
 
 def _object(value: Any, place: str) -> dict[str, Any]:
@@ -297,40 +360,6 @@ def _object(value: Any, place: str) -> dict[str, Any]:
     )
 
 
-def read_json(path: Path, file: Path | None = None) -> Any:
-    """The one value of a JSON file, whatever it is; `file` is what is read, if it is a copy.
-
-    Raises:
-        InputError: The file cannot be read, is no JSON or goes beyond the limits; names the line.
-    """
-    lines, size = [], 0
-    for _, line in text_lines(path, LIST_BYTES, file):
-        size += len(line)
-        if size > LIST_BYTES.bytes:
-            raise _too_long(str(path), LIST_BYTES, "; or write one object per line, as .jsonl")
-        lines.append(line)
-    return _decoded("".join(lines), str(path))
-
-
-def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    row = dict(pairs)
-    if len(row) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"one object has two values for {max(names, key=names.count)!r:.60}")
-    return row
-
-
-decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeated).decode
-"""The value of a JSON text in which no object has a name twice; ValueError or RecursionError: it is none."""
-
-
-def _decoded(text: str, place: str) -> Any:
-    try:
-        return decode_json(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not valid JSON: {error}") from None
-
-
 def with_formula(cell: str) -> str:
     """The cell of a CSV file as it was, from how `write.without_formula` wrote it.
 
@@ -340,16 +369,60 @@ def with_formula(cell: str) -> str:
     return cell[1:] if _ESCAPED.match(cell) else cell
 
 
+def _first_line(path: Path, file: Path) -> str:
+    return next((line for _, line in text_lines(path, file=file) if line.strip()), "")
+
+
 def _open_csv(path: Path, file: Path) -> RowSource:
-    first = next((line for _, line in text_lines(path, file=file)), "")
-    return _open_table(path, file, ";" if ";" in first and "," not in first else ",")
+    """A table whose cells are separated by what parts its header into most names."""
+    first = _first_line(path, file)
+    return _open_table(
+        path, file, max(",;|\t", key=lambda sign: len(next(csv.reader([first], delimiter=sign))))
+    )
 
 
 def _open_table(path: Path, file: Path, delimiter: str = "\t") -> RowSource:
-    return _text_source(path, file, lambda: _table_rows(path, file, delimiter), cells_are_text=True)
+    """A table; quotation marks of one that tab or | separates may be part of captions."""
+    try:
+        return _table_source(path, file, delimiter, csv.QUOTE_MINIMAL)
+    except InputError:
+        if delimiter in "\t|":
+            with suppress(InputError):
+                return _table_source(path, file, delimiter, csv.QUOTE_NONE)
+        raise
 
 
-def _table_rows(path: Path, file: Path, delimiter: str) -> _Rows:
+def _table_source(path: Path, file: Path, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
+    faults: dict[int, InputError] = {}
+    read = partial(_table_rows, path, file, delimiter, quoting, faults)
+    return _text_source(path, file, read, cells_are_text=True, faults=faults)
+
+
+def _open_text(path: Path, file: Path) -> RowSource:
+    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, or a table."""
+    first = _first_line(path, file)
+    if not _TOKEN.match(first):
+        if not re.search(r"[,;|\t]", first):
+            expected = "expected lines such as dog.jpg#0, a tab and a caption, or a table with a header"
+            raise InputError(Setting("path", path), f": {expected}; it begins {first.strip()!r:.80}")
+        return _open_csv(path, file)
+    faults: dict[int, InputError] = {}
+
+    def rows() -> _Rows:
+        lines = ((number, line) for number, line in text_lines(path, file=file) if line.strip())
+        for row, (number, line) in enumerate(lines):
+            if match := _TOKEN.match(line):
+                yield number, {"image": match[1], "caption": match[2].strip()}
+            else:
+                faults[row] = InputError(f"expected dog.jpg#0, a tab and a caption; got {line!r:.60}")
+                yield number, {}
+
+    return _text_source(path, file, rows, faults=faults)
+
+
+def _table_rows(
+    path: Path, file: Path, delimiter: str, quoting: Literal[0, 3], faults: dict[int, InputError]
+) -> _Rows:
     csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
     header: list[str] = []
     begin, record, longest = 1, 0, ROW_BYTES.bytes  # first line and length of the record so far
@@ -360,23 +433,29 @@ def _table_rows(path: Path, file: Path, delimiter: str) -> _Rows:
             record += len(line)
             if record > longest:
                 hint = "; or is a quotation mark of this row never closed?"
-                raise _too_long(f"{path}, line {begin}", ROW_BYTES, hint)
+                raise too_long(f"{path}, line {begin}", ROW_BYTES, hint)
             yield line
 
-    reader = csv.reader(limited(), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        limited(), delimiter=delimiter, strict=True, quoting=quoting, skipinitialspace=delimiter == "|"
+    )
+    n_rows = 0
     try:
         for cells in reader:
             line, begin, record = begin, reader.line_num + 1, 0
             if not header:
                 header = list(map(with_formula, cells))
                 check_names_differ(path, header)
-            elif cells and len(cells) != len(header):
-                raise InputError(
-                    f"{path}, line {line}: {len(cells)} cells, but the header has {len(header)} columns "
-                    f"(a cell that holds {delimiter!r} needs quotation marks around it)"
+                continue
+            if not cells:
+                continue
+            if len(cells) != len(header):
+                faults[n_rows] = InputError(
+                    f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "
+                    f"{delimiter!r} needs quotation marks around it)"
                 )
-            elif cells:
-                yield line, dict(zip(header, map(with_formula, cells), strict=True))
+            yield line, dict(zip(header, map(with_formula, cells), strict=False))
+            n_rows += 1
     except csv.Error as error:
         kind = "TSV" if delimiter == "\t" else "CSV"
         raise InputError(
@@ -395,12 +474,15 @@ class Format(NamedTuple):
     suffixes: tuple[str, ...]
     starts: tuple[bytes, ...]  # of the content of a file without a suffix
     open: Callable[[Path, Path], RowSource]
+    is_written: bool = True  # whether results may be of this kind
 
 
 FORMATS = (
-    Format("jsonl", (".jsonl", ".ndjson"), (b"{", b"["), _open_json),
-    Format("json", (".json",), (), _open_json),
+    Format("jsonl", (".jsonl", ".ndjson"), (), _open_lines),
+    Format("json", (".json",), (b"{", b"["), _open_json),
     Format("csv", (".csv",), (), _open_csv),
     Format("tsv", (".tsv",), (), _open_table),
+    Format("text", (".txt", ".token"), (), _open_text, is_written=False),
+    Format("webdataset", (".tar",), (), open_tar, is_written=False),
     Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
 )

@@ -215,11 +215,15 @@ class RowSource:
 
 
 def rows_in_memory(
-    rows: Sequence[dict[str, Any]], places: Sequence[str], path: Path = Path(), **more: Any
+    rows: Sequence[dict[str, Any]],
+    places: Sequence[str],
+    path: Path = Path(),
+    folder: Path | None = None,
+    **more: Any,
 ) -> RowSource:
     """Rows with the same keys, and a place each, such as "photos/dog.txt, line 2"; `path` is their folder."""
     read = read_dicts(lambda: ((None, row) for row in rows))
-    return RowSource(path, [*rows[0]], len(rows), read, places=places, folder=path, **more)
+    return RowSource(path, [*rows[0]], len(rows), read, places=places, folder=folder or path, **more)
 
 
 class LazySequence(Sequence):

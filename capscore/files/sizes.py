@@ -51,6 +51,17 @@ UNPACKED_BYTES = Limit("CAPSCORE_MAX_UNPACKED_BYTES", 4 * 2**30)
 """Limit of what a gzipped file of a benchmark, or a file in its archive, unpacks to."""
 
 
+UNPACKED_TIMES = 200
+"""Most times its size that a packed file of rows may unpack to, if that is over `UNPACKED_FLOOR` bytes."""
+
+UNPACKED_FLOOR = 2**28
+
+
+def unpacked_limit(packed: int) -> int:
+    """Bytes that a file of rows of that size may unpack to."""
+    return max(UNPACKED_TIMES * packed, UNPACKED_FLOOR)
+
+
 def readable_size(count: float) -> str:
     """A number of bytes for people.
 

@@ -26,7 +26,7 @@ from .read import FORMATS, FORMULA_SIGNS
 from .row_source import Chunk, RowSource, extended_schema
 
 # suffix → kind of file that can be written
-_KINDS = {suffix: known.name for known in FORMATS for suffix in known.suffixes}
+_KINDS = {suffix: known.name for known in FORMATS if known.is_written for suffix in known.suffixes}
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
 _RUNS = re.compile(f"'*[{FORMULA_SIGNS}]")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-Infinity")

@@ -265,7 +265,7 @@ def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch):
         ("--output -", "--output -: rows are written to a file"),
         ("--report page.pdf", "expected a name that ends in .html"),
         ("--images none", "--images none does not exist"),
-        ("--split test", "--split test goes with a saved data set"),
+        ("--split test", "preds.jsonl has no split"),
         ("--batch-size 0", "--batch-size"),
         ("--device cudda --backbone embedded", "cudda"),
         ("--weights info_clip", "--weights info_clip: an option of infometic, not of mcs"),
@@ -458,9 +458,12 @@ def test_coco_results_find_photos_and_references(coco, colours):
     assert_refused(run("score", *given), "line 2 (row 1 counted from 0): references: image_id 5", 1)
     done = run("score", *given, "--on-error", "skip")
     assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
-    assert_refused(run("score", coco / "annotations.json"), "found 'images', 'annotations'")
-    done = run("score", coco / "captions.json", "--references", coco / "captions.json")
-    assert_refused(done, "expected COCO's annotation format")
+    done = run(
+        "score", coco / "captions.json", "--references", coco / "captions.json", "-m", "rouge_l", "--json"
+    )
+    assert json.loads(done.stdout)["metrics"]["rouge_l"]["mean"] == 1
+    done = run("score", coco / "annotations.json", "--references", coco / "captions.json", "-m", "rouge_l")
+    assert done.exit_code == 0 and "Scored 5 of 5 rows" in done.stdout
 
 
 def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, colours, tmp_path):

@@ -27,6 +27,9 @@ def test_familiar_columns():
     assert find_columns(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
     assert find_columns(["image_id", "caption"]).image == "image_id", "where nothing else is"
     assert find_columns(["image_id", "caption", "img"]).image == "img"
+    found = find_columns(["question_id", "prompt", "text"])
+    assert (found.image, found.candidate, len(found.notes)) == ("question_id", "text", 2)
+    assert find_columns(["filename", "image_id", "answer", "prediction"]).candidate == "prediction"
     many = "9" * 5_000  # more digits than Python converts
     names = ["img", "hyp", "reference10", f"reference_{many}", "reference2", "reference1"]
     found = find_columns(names, with_references=True).references
@@ -39,6 +42,7 @@ BASE = ["image", "caption"]
 @pytest.mark.parametrize(
     ("columns", "options", "message"),
     [
+        (["image", "text", "answer"], {}, "the columns text and answer could each be meant"),
         ([*BASE, "hyp"], {}, "candidate_column: the columns caption and hyp could each be meant"),
         ([*BASE, "img"], {}, "image_column: .*image and img could each be meant; choose one"),
         ([*BASE, "refs", "reference_1"], {}, "refs and reference_1 could each be meant"),
@@ -66,12 +70,11 @@ def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):
     assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
 
 
-@pytest.mark.parametrize("cell", ["a bare text", "[" + "1" * 5_000 + "]", "[" * 100_000, '{"a": 1}'])
-def test_references_in_cells_of_text_are_json_lists(tmp_path, cell):
-    quoted = cell.replace('"', '""')
-    (tmp_path / "a.csv").write_text(f'caption,references\nc,"[""a"", ""b""]"\nc,"{quoted}"\nc,\n')
+@pytest.mark.parametrize("cell", ["[" + "1" * 5_000 + "]", "[" * 100_000, "[a dog]"])
+def test_references_in_cells_of_text_are_json_lists_or_one_reference(tmp_path, cell):
+    (tmp_path / "a.csv").write_text(f'caption,references\nc,"[""a"", ""b""]"\nc,"{cell}"\nc,\nc,a dog\n')
     inputs = inputs_of(tmp_path / "a.csv", with_images=False, with_references=True)
-    assert inputs.references == [["a", "b"], None, None]
+    assert inputs.references == [["a", "b"], None, None, ["a dog"]]
     assert list(inputs.problems) == [1] and "expected a JSON list" in str(inputs.problems[1])
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capscore.errors import CapscoreError, InputError
-from capscore.files.image_folder import pair_captions
+from capscore.files.image_folder import ImageFolder, pair_captions
 from capscore.files.read import open_rows
 from capscore.files.sizes import ROW_BYTES
 
@@ -58,6 +58,40 @@ def test_json_is_a_list_or_lines_and_tables_have_their_own_delimiter(tmp_path):
     assert rows_of(tmp_path / "b.csv", b"image;caption\na;x, y\n") == [{"image": "a", "caption": "x, y"}]
 
 
+def test_layouts_of_text_are_known_by_their_first_line(tmp_path):
+    expected = [{"image": "a.jpg", "caption": "A dog, asleep."}, {"image": "a.jpg", "caption": '"Stop" sign'}]
+    token = b'a.jpg#0\tA dog, asleep.\n\na.jpg#1\t"Stop" sign \n'
+    assert rows_of(tmp_path / "Flickr8k.token.txt", token) == expected
+    assert rows_of(tmp_path / "results.token", token) == expected
+    for sign in ("|", "\t", "| "):
+        lines = [sign.join(cells) for cells in (expected[0], *(row.values() for row in expected))]
+        assert rows_of(tmp_path / "a.csv", "\n".join(lines).encode()) == expected
+        assert rows_of(tmp_path / "a.txt", "\n".join(lines).encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", b"image_name| comment\na.jpg| A dog.\nb.jpg  A cat.\n"),
+        ("a.csv", b"image,comment\na.jpg,A dog.\nb.jpg,a,cat\n"),
+        ("a.token", b"a.jpg#0\tA dog.\n\nb.jpg#0 a cat\n"),
+    ],
+)
+def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
+    assert "line 3 (row 1 counted from 0): " in error_of(tmp_path / name, content)
+    source = open_rows(tmp_path / name, on_error="skip")
+    assert (source.n_rows, [*source.faults]) == (2, [1])
+
+
+def test_what_unpacks_too_far_is_refused_before_it_does(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.files.sizes.UNPACKED_FLOOR", 100_000)
+    packed = gzip.compress(b'{"caption": "x"}\n' * 100_000)
+    assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)
+    pq.write_table(pa.table({"caption": ["x"] * 100_000}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="unpacks to over 200 times"):
+        open_rows(tmp_path / "a.parquet")
+
+
 def test_values_that_are_odd_but_valid(tmp_path):
     row = {"i": 10**4000, "s": "\ud800", "n": "a\0b", "e": "", "l": json.loads("[" * 62 + "]" * 62)}
     assert rows_of(tmp_path / "a.jsonl", json.dumps(row).encode()) == [row]
@@ -74,9 +108,10 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.jsonl", b'{"a": 1}\n{"a": 1, "a": 2}\n', "one object has two values for 'a'"),
         ("a.json", b'[{"a": 1},\n {"a" 2}]', "line 2 column 7"),
         ("a.json", b'[{"a": 1}, 3]', "element 1 counted from 0: expected an object"),
-        ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
+        ("a.csv", b"image,caption\na,A cat, asleep\n", "counted from 0): 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
-        ("a.tsv", b'image\tcaption\na\t"Stop" sign\n', "line 2: not valid TSV"),
+        ("a.txt", b"a dog\na cat\n", "expected lines such as dog.jpg#0"),
+        ("a.json", b'{"photos": {"a": [1]}}', "is in no layout that is known; it begins {'photos'"),
         ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
         ("a.xlsx", b"PK\x03\x04", "is a file of an unknown kind"),
@@ -149,7 +184,7 @@ def test_splits_of_a_saved_data_set(tmp_path):
     (chunk,) = open_rows(tmp_path / "two", split="test").chunks(2)
     assert chunk.dicts() == [{"a": 2}]
     for name, split, message in (
-        ("p.jsonl", "test", "goes with a saved data set"),
+        ("p.jsonl", "test", "p.jsonl has no split"),
         ("one", "test", r"has the splits \(none\)"),
         ("two", None, r"split: .*two has the splits train, test; choose one"),
         ("two", "val", r"split='val': .* has the splits train, test"),
@@ -178,6 +213,18 @@ def folder_of(tmp_path, files):
         (folder / name).write_bytes(content)
     (folder / "dangling.jpg").symlink_to(tmp_path / "nowhere.jpg")  # is no photo
     return folder
+
+
+def test_texts_are_found_composed_and_may_end_in_caption_or_stand_in_a_table(tmp_path):
+    files = {"cafe\u0301.jfif": b"photo", "caf\u00e9.txt": b"a cup", "b.jpe": b"photo", "b.caption": b"a dog"}
+    folder = folder_of(tmp_path, files)
+    assert [row["caption"] for row in read(folder)] == ["a dog", "a cup"]
+    assert ImageFolder(folder).find("caf\u00e9") == folder / "cafe\u0301.jfif"
+    for name in ("b.caption", "caf\u00e9.txt"):
+        (folder / name).unlink()
+    (folder / "metadata.csv").write_text("file_name,text\nb.jpe,a dog\n")
+    source = open_rows(folder)
+    assert (source.columns, source.folder) == (["file_name", "text"], folder)
 
 
 def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
@@ -217,6 +264,7 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
         ({}, "is a folder with 0 photos and no saved data set; expected JSONL"),
         ({"preds.csv": b"image,caption\n", "a.txt": b"a dog"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "b.png": b"x"}, "2 photos .* text file beside each"),
+        ({"a.HEIC": b"x", "b.heic": b"x"}, r"0 photos \(2 .heic cannot be read\)"),
         ({"a.parquet": b"x", "b.csv": b"a"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "a.jpg and a.png share one text file, a.txt"),
         ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1 is no text in UTF-8"),

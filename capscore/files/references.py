@@ -1,0 +1,293 @@
+"""References from a file of their own, for rows of another: matched by image id, or else by the photo's name.
+
+In: any file that `open_rows` reads, with captions, or lists of references, of photos. Out: rows with a column
+`references`; and, for Python, rows as scorers take them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..errors import InputError, Setting
+from ..text.languages import language_code
+from .columns import (
+    FAMILIAR,
+    ColumnNames,
+    find_columns,
+    find_image_column,
+    find_reference_columns,
+    is_missing,
+    read_inputs,
+)
+from .image_folder import ImageFolder, composed, image_key, photo_names
+from .read import open_rows
+from .row_source import CHUNK_ROWS, RowSource, extended_schema
+
+
+@dataclass
+class References:
+    """References of photos.
+
+    Attributes:
+        path: File that they are from.
+        has_splits: Whether the file names the split of each row.
+        notes: Sentences about the whole file.
+        texts: Photo → language, or "" → its references, in the order of the file. A photo is known by its id,
+            or else by its name.
+        files: Photo → name of its file.
+        ids: Photos that are known by their ids.
+        names: Name of a photo, in each form that `photo_names` gives → the photo; None if two have it.
+    """
+
+    path: Path
+    has_splits: bool = False
+    notes: Sequence[str] = ()
+    texts: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    names: dict[str | int, str | None] = field(default_factory=dict)
+
+    def add(self, image_id: Any, name: Any, language: str, texts: Sequence[str]) -> None:
+        """Add references of a photo that is named by its id, its name, or both."""
+        key = image_key(image_id)
+        if key is None and not name:
+            raise InputError("the row names no photo")
+        photo = key or composed(name)
+        if photo not in self.texts:
+            if key is not None:
+                self.ids.add(key)
+            for known in dict.fromkeys(photo_names(name or str(image_id))):
+                self.names[known] = None if known in self.names else photo
+            if name:
+                self.files[photo] = name
+        self.texts.setdefault(photo, {}).setdefault(language, []).extend(texts)
+
+    def named(self, value: Any) -> str | None:
+        """The photo that a name or number means; None if there is none, or several."""
+        if isinstance(value, dict):
+            value = value.get("path")
+        if isinstance(value, bool) or not isinstance(value, str | int | Path):
+            return None
+        return next((self.names[known] for known in photo_names(str(value)) if known in self.names), None)
+
+
+def read_references(path: str | Path, *, split: str | None = None) -> References:
+    """Read the references of photos from any file of rows; errors name the file and the row."""
+    source = open_rows(path, split=split, needs_split=False)
+    lists = find_reference_columns(source.columns)
+    texts = lists or (find_columns(source.columns, with_images=False, with_language=False).candidate,)
+    language = next((name for name in FAMILIAR["language"] if name in source.columns), None)
+    image, has_ids = find_image_column(source.columns), "image_id" in source.columns
+    if image is None:
+        raise InputError(Setting("references", path), f" names no photos; found {', '.join(source.columns)}")
+    columns = ColumnNames(image, texts[0], lists, language)
+    found = References(source.path, "split" in source.columns, source.notes)
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, columns, None)
+        ids = chunk.values("image_id") if has_ids else [None] * len(chunk)
+        names = [None] * len(chunk) if image == "image_id" else chunk.values(image)
+        for row, (image_id, name) in enumerate(zip(ids, names, strict=True)):
+            try:
+                if row in inputs.problems:
+                    raise inputs.problems[row]
+                given = inputs.references[row] if inputs.references else [inputs.candidates[row]]
+                given = [given] if isinstance(given, str) else given
+                if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+                    raise InputError(f"expected a reference; got {given!r:.60}")
+                tag = inputs.languages[row] if inputs.languages else None
+                name = None if is_missing(name) else str(_without_bytes(name))
+                found.add(image_id, name, language_code(tag) if tag else "", given)
+            except InputError as error:
+                raise source.at(error, chunk, row) from None
+    return found
+
+
+def with_references(
+    rows: RowSource, references: References, *, image: str | None = None, language: str | None = None
+) -> RowSource:
+    """Rows of a file, with the references of their photos.
+
+    Rows are matched by `image_id` if one of them has an id that the references have, or else by the name of
+    their photo: with or without folder and suffix, or by the number that COCO's names have. Where references
+    are in several languages, those in the language of the row are taken. Two columns are new: `references`,
+    and `image` if the rows have no image column.
+
+    Args:
+        rows: Rows with candidates.
+        references: References of their photos.
+        image: Name of the image column, if it is unfamiliar.
+        language: Language of all rows; None for that of each row.
+
+    Raises:
+        InputError: The rows have references already, or name no photo that the references have.
+    """
+    import pyarrow as pa
+
+    given = Setting("references", references.path)
+    if "references" in rows.columns:
+        raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
+    column = find_image_column(rows.columns, image)
+    if column is None:
+        raise InputError(
+            given, f" cannot be matched with {rows.path}: expected a column image_id, or one of images"
+        )
+    new, faults, unused = _matched(rows, references, column, language)
+    types = {"image": pa.string(), "references": pa.list_(pa.string())}
+    if column != "image_id":
+        del new["image"], types["image"]
+    elif rows.arrow_schema is not None and not references.files:
+        types["image"] = rows.arrow_schema.field("image_id").type
+
+    def read(size: int, columns: Sequence[str] | None) -> Any:
+        known = None if columns is None else [name for name in columns if name in rows.columns]
+        for chunk in rows.chunks(size, known or None):
+            here = slice(chunk.start, chunk.start + len(chunk))
+            yield chunk.with_columns({name: cells[here] for name, cells in new.items()}, types)
+
+    some = f"{len(unused):,} images of {references.path} have no caption"
+    return RowSource(
+        rows.path,
+        [*rows.columns, *new],
+        rows.n_rows,
+        read,
+        arrow_schema=None if rows.arrow_schema is None else extended_schema(rows.arrow_schema, types),
+        notes=(*rows.notes, *references.notes, *(f"{some} (first: {photo})" for photo in unused[:1])),
+        faults={**faults, **rows.faults},
+        places=rows.places,
+        folder=rows.folder,
+    )
+
+
+def _matched(
+    rows: RowSource, references: References, column: str, language: str | None
+) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str]]:
+    """Image and references of every row; what is wrong with rows; the photos that no row has a caption of."""
+    tag = next((name for name in FAMILIAR["language"] if name in rows.columns), None)
+    read = dict.fromkeys(name for name in (column, "image_id", tag) if name in rows.columns)
+    cells: dict[str, list[Any]] = {name: [] for name in read}
+    for chunk in rows.chunks(CHUNK_ROWS, [*read]):
+        for name, values in cells.items():
+            values += [_without_bytes(value) for value in chunk.values(name)]
+    ids = [image_key(value) for value in cells.get("image_id", ())]
+    by_id = not references.ids.isdisjoint(ids)
+    photos = [key if key in references.ids else None for key in ids]
+    if not by_id:
+        photos = [references.named(value) for value in cells[column]]
+    if not any(photos):
+        first = next(iter(references.files.values()), next(iter(references.texts), None))
+        raise InputError(
+            Setting("references", references.path),
+            f" cannot be matched with {rows.path}: no row is of a photo that it has; the first {column} is "
+            f"{cells[column][0]!r:.60}, there it is {first!r:.60}",
+        )
+    several = len({code for texts in references.texts.values() for code in texts}) > 1
+    faults: dict[int, InputError] = {}
+    new: dict[str, list[Any]] = {"image": [], "references": []}
+    for row, photo in enumerate(photos):
+        value = cells["image_id" if by_id else column][row]
+        found, what = (
+            references.texts.get(photo or "", {}),
+            f"{'image_id' if by_id else column} {value!r:.60}",
+        )
+        code = "" if several else next(iter(found), "")
+        if several and found:
+            stated = language or (cells[tag][row] if tag else None)
+            code = language_code(stated) if stated else ""
+            what += f" in language {code!r}" if code else " without a language"
+        if code not in found:
+            problem = f"{what} has no caption in {references.path}, so there are no references"
+            faults[row] = InputError(problem, field="references")
+        new["references"].append(found.get(code))
+        # without a name of its file, the id is the name
+        new["image"].append(references.files.get(photo or "", None if references.files else value))
+    seen = set(photos)
+    return new, faults, [photo for photo in references.texts if photo not in seen]
+
+
+def _without_bytes(value: Any) -> Any:
+    return value.get("path") if isinstance(value, dict) else value
+
+
+class Rows(NamedTuple):
+    """Rows as `Scorer.score` takes them, so that `scorer.score(*read_rows(…))` scores them.
+
+    Attributes:
+        candidates: n captions.
+        images: n paths, or images that the file holds; None if there are none.
+        references: n lists of references; None if there are none.
+        languages: n language codes, or None for each row without; None if there are none.
+    """
+
+    candidates: list[str]
+    images: list[Any] | None
+    references: list[list[str]] | None
+    languages: list[str | None] | None
+
+
+def read_rows(
+    path: str | Path,
+    *,
+    references: str | Path | None = None,
+    images: str | Path | None = None,
+    split: str | None = None,
+) -> Rows:
+    """Read captions of photos from any file that `capscore score` takes, to score them in Python.
+
+    Args:
+        path: File or folder; docs/scoring.md lists what can be read.
+        references: File of the references; None for those of the rows themselves.
+        images: Folder of the photos; None for photos beside the file, and no images if not one is there.
+        split: Split of a file that has several.
+
+    Raises:
+        InputError: A row cannot be read, its photo is missing, or it has no references; names the row.
+
+    >>> rows = read_rows("candidates.json", references="refs.json", images="photos")   # doctest: +SKIP
+    >>> capscore.load("ref_clip_score").score(*rows).mean                               # doctest: +SKIP
+    """
+    source = open_with_references(path, references, split=split)
+    has_images = find_image_column(source.columns) is not None
+    has_references = bool(find_reference_columns(source.columns))
+    names = find_columns(source.columns, with_images=has_images, with_references=has_references)
+    folder = ImageFolder(Path(images or source.folder)) if has_images else None
+    found = Rows([], [], [], [])
+    problems: list[InputError] = []
+    for chunk in source.chunks(CHUNK_ROWS):
+        inputs = read_inputs(chunk, source, names, folder)
+        for row, problem in sorted(inputs.problems.items()):
+            if problem.field != "image" or images is not None:
+                raise source.at(problem, chunk, row)
+            problems.append(source.at(problem, chunk, row))
+        found.candidates.extend(inputs.candidates)
+        for cells, new in ((found.images, inputs.images), (found.references, inputs.references)):
+            cells.extend(new or ())  # type: ignore[union-attr]
+        found.languages.extend(inputs.languages or ())  # type: ignore[union-attr]
+    if problems and len(problems) < source.n_rows:
+        raise problems[0]
+    return Rows(
+        found.candidates,
+        None if problems else found.images or None,
+        found.references or None,
+        found.languages or None,
+    )
+
+
+def open_with_references(
+    path: str | Path,
+    references: str | Path | None,
+    *,
+    split: str | None = None,
+    image: str | None = None,
+    language: str | None = None,
+    on_error: str = "raise",
+) -> RowSource:
+    """Open a file of rows, with the references of another; a split is of each that has splits."""
+    if references is None:
+        return open_rows(path, split=split, on_error=on_error)
+    found = read_references(references, split=split)
+    needs_split = not found.has_splits
+    source = open_rows(path, split=split, needs_split=needs_split, on_error=on_error)
+    return with_references(source, found, image=image, language=language)

@@ -1,0 +1,140 @@
+"""Layouts of JSON that people have: small files as each format's documents describe it, and their rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from capscore.files.layouts import LAYOUTS, layout_of, nearest
+
+CASES = {
+    "COCO annotations": (
+        {
+            "info": {"year": 2014},
+            "images": [
+                {"id": 42, "file_name": "COCO_val2014_000000000042.jpg"},
+                {"id": 7, "file_name": "x.jpg"},
+            ],
+            "annotations": [
+                {"id": 1, "image_id": 42, "caption": "A dog."},
+                {"id": 2, "image_id": 7, "caption": "A cat."},
+                {"id": 3, "image_id": 42, "caption": "Two dogs."},
+            ],
+        },
+        [
+            ("COCO_val2014_000000000042.jpg", 42, "A dog."),
+            ("x.jpg", 7, "A cat."),
+            ("COCO_val2014_000000000042.jpg", 42, "Two dogs."),
+        ],
+    ),
+    "Karpathy's splits": (
+        {
+            "dataset": "coco",
+            "images": [
+                {
+                    "filepath": "val2014",
+                    "filename": "COCO_val2014_000000000042.jpg",
+                    "split": "test",
+                    "imgid": 0,
+                    "cocoid": 42,
+                    "sentences": [
+                        {"raw": "A dog.", "tokens": ["a", "dog"]},
+                        {"raw": "Two dogs.", "tokens": []},
+                    ],
+                }
+            ],
+        },
+        [("COCO_val2014_000000000042.jpg", 42, text) for text in ("A dog.", "Two dogs.")],
+    ),
+    "TextCaps": (
+        {
+            "dataset_name": "textcaps",
+            "data": [
+                {
+                    "image_id": "0a",
+                    "image_path": "train/0a.jpg",
+                    "image_name": "0a",
+                    "set_name": "val",
+                    "caption_str": "A sign.",
+                    "reference_strs": ["A sign.", "A stop sign."],
+                }
+            ],
+        },
+        [("0a.jpg", "0a", "A sign.")],
+    ),
+    "captions by photo": (
+        {"dog.jpg": "a dog", "cat.jpg": ["a cat", "two cats"]},
+        [("dog.jpg", None, "a dog"), ("cat.jpg", None, "a cat"), ("cat.jpg", None, "two cats")],
+    ),
+    "samples of lmms-eval under `logs`": (
+        {"model_configs": {}, "logs": [{"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}]},
+        [(3, None, "a dog runs")],
+    ),
+    "scores by photo": (
+        {"dog.jpg": {"CLIPScore": 0.7}, "cat.jpg": 0.8},
+        [("dog.jpg", None, None), ("cat.jpg", None, None)],
+    ),
+    "Crossmodal-3600": (
+        {
+            "image/key": "0a",
+            "image/locale": "de",
+            "de": {"caption": ["Ein Hund."], "caption/tokenized": ["ein"]},
+        },
+        [("0a.jpg", None, "Ein Hund.")],
+    ),
+    "samples of lmms-eval": (
+        {"doc_id": 0, "doc": {"image_id": "dog.jpg"}, "target": "a dog", "filtered_resps": [["a dog runs"]]},
+        [("dog.jpg", None, "a dog runs")],
+    ),
+    "several captions per row": (
+        {"url": "…", "image_id": "0a.jpg", "caption": ["一只狗", "两只狗"]},
+        [(None, "0a.jpg", "一只狗"), (None, "0a.jpg", "两只狗")],
+    ),
+}
+
+
+@pytest.mark.parametrize("known", LAYOUTS, ids=lambda known: known.name)
+def test_a_layout_is_recognised_and_gives_a_row_per_caption(known):
+    written, expected = CASES[known.name]
+    notes: list[str] = []
+    assert layout_of(written, lines=known.lines) is known and nearest(written) is known
+    rows = list(known.rows(written, notes))
+    assert [(row.get("image"), row.get("image_id"), row.get("caption")) for row in rows] == expected
+    example = json.loads(known.example)
+    assert layout_of(example, lines=known.lines) is known and list(known.rows(example, notes))
+
+
+def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
+    document = {
+        "images": [{"id": 1, "file_name": "VizWiz_val_00000000.jpg"}],
+        "annotations": [
+            {
+                "image_id": 1,
+                "caption": "Quality issues are too severe",
+                "is_precanned": True,
+                "is_rejected": False,
+            },
+            {"image_id": 1, "caption": "spam", "is_precanned": False, "is_rejected": True},
+            {"image_id": 1, "caption": "A can.", "is_precanned": False, "is_rejected": False},
+        ],
+    }
+    notes: list[str] = []
+    known = layout_of(document, lines=False)
+    assert [row["caption"] for row in known.rows(document, notes)] == ["A can."]
+    assert "2 rejected or precanned" in notes[0] and "0 photos have no other" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "lines"),
+    [
+        ({"image": "dog.jpg", "caption": "a dog"}, True),
+        ({"a": None}, False),
+        ({"image": "dog.jpg", "caption": "a dog"}, False),
+        ([], False),
+        ({}, False),
+        ("text", False),
+    ],
+)
+def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value, lines):
+    assert layout_of(value, lines=lines) is None

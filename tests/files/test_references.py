@@ -1,0 +1,257 @@
+"""References of any file find their rows; what does not fit is named by its row; rows in Python."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+
+import capscore
+from capscore.errors import InputError
+from capscore.files.image_folder import image_key
+from capscore.files.read import open_rows
+from capscore.files.references import read_references, with_references
+
+from ..laws import every
+from ..test_file_format_laws import write
+
+NAMES = {number: f"COCO_val2014_0000000000{number:02}.jpg" for number in (42, 7)}
+TEXTS = [(42, "A dog."), (7, "A cat sits."), (42, "A brown dog runs.")]
+ANNOTATIONS = {
+    "info": {"year": 2014},
+    "images": [{"id": number, "file_name": name} for number, name in NAMES.items()],
+    "annotations": [{"image_id": number, "caption": text} for number, text in TEXTS],
+}
+RESULTS = [{"image_id": 7, "caption": "a cat"}, {"image_id": 42, "caption": "a dog runs"}]
+REFERENCES = [["A cat sits."], ["A dog.", "A brown dog runs."]]
+
+
+def as_json(path, content):
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def as_text(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def annotations(tmp_path):
+    return as_json(tmp_path / "annotations.json", ANNOTATIONS)
+
+
+def matched(rows, references, **options):
+    return with_references(open_rows(rows), read_references(references), **options)
+
+
+def rows_of(source, size=1):
+    return [row for chunk in source.chunks(size) for row in chunk.dicts()]
+
+
+def references_of(source):
+    return [row["references"] for row in rows_of(source)]
+
+
+@every("file_format", without=["photos"])
+def test_rows_of_every_format_find_photos_and_references(file_format, tmp_path, annotations):
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    rows = [{"image": NAMES[row["image_id"]], "caption": row["caption"]} for row in RESULTS[:1]]
+    source = matched(write(file_format, folder, rows), annotations)
+    assert rows_of(source) == [{**rows[0], "references": REFERENCES[0]}] and not source.faults
+    assert (source.columns, source.n_rows) == (["image", "caption", "references"], 1)
+    assert source.schema().field("references").type == pa.list_(pa.string())
+    (chunk,) = source.chunks(5, ["references"])
+    assert chunk.values("references") == REFERENCES[:1]
+    (note,) = source.notes
+    assert "1 images of" in note and "(first: 42)" in note
+
+
+def of_karpathy(folder):
+    images = [
+        {"filename": name, "cocoid": number, "split": "val" if number == 7 else "test"}
+        for number, name in NAMES.items()
+    ]
+    for image in images:
+        image["sentences"] = [{"raw": text} for number, text in TEXTS if number == image["cocoid"]]
+    return as_json(folder / "dataset_coco.json", {"dataset": "coco", "images": images})
+
+
+def of_tar(folder):
+    for number, text in enumerate(text for key, text in TEXTS if key == 7):
+        (folder / f"{number}.txt").write_text(text)
+    (folder / "0.jpg").write_bytes(b"")
+    with tarfile.open(folder / "refs.tar", "w") as archive:
+        archive.add(folder / "0.jpg", "COCO_val2014_000000000007.jpg")
+        archive.add(folder / "0.txt", "COCO_val2014_000000000007.txt")
+    return folder / "refs.tar"
+
+
+FILES = {
+    "annotations": lambda folder: as_json(folder / "a.json", ANNOTATIONS),
+    "no images": lambda folder: as_json(folder / "a.json", {"annotations": ANNOTATIONS["annotations"]}),
+    "karpathy": of_karpathy,
+    "mapping": lambda folder: as_json(
+        folder / "r.json", {NAMES[n]: [text for key, text in TEXTS if key == n] for n in NAMES}
+    ),
+    "stems": lambda folder: as_json(
+        folder / "r.json", {NAMES[n][:-4]: [text for key, text in TEXTS if key == n] for n in NAMES}
+    ),
+    "token": lambda folder: as_text(
+        folder / "r.token", *(f"{NAMES[n]}#{i}\t{text}" for i, (n, text) in enumerate(TEXTS))
+    ),
+    "pipe": lambda folder: as_text(
+        folder / "results.csv",
+        "image_name| comment_number| comment",
+        *(f"{NAMES[number]}| 0| {text}" for number, text in TEXTS),
+    ),
+    "one cell": lambda folder: as_text(
+        folder / "r.csv", "image,reference_1,reference_2", f"{NAMES[7]},A cat sits.,"
+    ),
+    "plain": lambda folder: as_text(folder / "r.csv", "image,references", f"{NAMES[7]},A cat sits."),
+    "lists": lambda folder: as_json(
+        folder / "r.jsonl", {"image": f"other/{NAMES[7]}", "references": ["A cat sits."]}
+    ),
+    "tar": of_tar,
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"image_id": 7},
+        {"image_id": "000007"},
+        {"image_id": NAMES[7]},
+        {"image_id": NAMES[7][:-4]},
+        {"img": f"val2014/{NAMES[7]}"},
+    ],
+    ids=str,
+)
+def test_references_of_every_kind_are_found_by_id_or_name(kind, row, tmp_path):
+    rows = as_json(tmp_path / "results.jsonl", {**row, "caption": "a cat"})
+    assert references_of(matched(rows, FILES[kind](tmp_path))) == REFERENCES[:1]
+
+
+def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
+    path = as_text(tmp_path / "captions.csv", "image_id,caption", "000007,a cat", "42,a dog runs", "7,cats")
+    found = [(row["image"], row["references"]) for row in rows_of(matched(path, annotations))]
+    cat, dog = ((NAMES[number], texts) for number, texts in zip((7, 42), REFERENCES, strict=True))
+    assert found == [cat, dog, cat], "an image may have several captions"
+
+
+def test_names_are_compared_composed(tmp_path):
+    references = as_json(tmp_path / "r.json", {"cafe\u0301.jpg": "A café."})
+    rows = as_json(tmp_path / "c.json", {"caf\u00e9": "a café"})
+    assert references_of(matched(rows, references)) == [["A café."]]
+
+
+def test_what_does_not_fit_is_named_with_its_row(tmp_path, annotations):
+    rows = [{"img": NAMES[42], "hyp": "a dog"}, {"img": "other.jpg", "hyp": "a cow"}]
+    source = matched(as_json(tmp_path / "p.json", rows), annotations)
+    assert references_of(source) == [REFERENCES[1], None]
+    assert [*source.faults] == [1] and "other.jpg" in str(source.faults[1])
+    ids = [42, 8, None, "x"]
+    path = tmp_path / "captions.jsonl"
+    as_text(path, *(json.dumps({"image_id": index, "caption": "a dog"}) for index in ids))
+    assert [*matched(path, annotations).faults] == [1, 2, 3]
+    with pytest.raises(InputError, match=r"captions.jsonl, line 2 \(row 1 counted from 0\).*image_id 8"):
+        capscore.read_rows(path, references=annotations)
+    for row, message in (
+        ({"image_id": 42, "caption": "x", "references": ["y"]}, "has a column 'references' already"),
+        ({"caption": "x"}, "expected a column image_id"),
+        ({"image_id": 1, "caption": "x"}, "the first image_id is 1, there it is 'COCO_val"),
+    ):
+        with pytest.raises(InputError, match=message):
+            matched(as_json(tmp_path / "q.jsonl", row), annotations)
+
+
+def test_references_in_several_languages_are_those_of_the_row(tmp_path):
+    lines = [{"image/key": "0a", "de": {"caption": ["Ein Hund."]}, "fr": {"caption": ["Un chien."]}}]
+    references = as_json(tmp_path / "x.jsonl", lines[0])
+    rows = [{"image": "0a", "caption": "x", "language": code} for code in ("fr", "de-AT", None, "es")]
+    source = matched(as_json(tmp_path / "p.json", rows), references)
+    assert references_of(source) == [["Un chien."], ["Ein Hund."], None, None]
+    assert "without a language" in str(source.faults[2]) and "in language 'es'" in str(source.faults[3])
+    assert references_of(matched(tmp_path / "p.json", references, language="fr")) == [["Un chien."]] * 4
+
+
+def test_a_name_that_two_images_have_means_neither(tmp_path):
+    images = [{"id": n, "file_name": f"{n}/x.jpg"} for n in (1, 2)]
+    texts = [{"image_id": n, "caption": f"A dog {n}."} for n in (1, 2)]
+    about = as_json(tmp_path / "a.json", {"images": images, "annotations": texts})
+    rows = [{"image": "x.jpg", "caption": "a dog"}, {"image": "2/x.jpg", "caption": "a dog"}]
+    source = matched(as_json(tmp_path / "p.json", rows), about)
+    assert [*source.faults] == [0] and references_of(source)[1] == ["A dog 2."]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([{"image_id": 1}], "no column seems to hold it; found 'image_id'"),
+        ([{"caption": "A dog."}], "names no photos; found caption"),
+        ([{"image_id": None, "caption": "A dog."}], "row 0 counted from 0: the row names no photo"),
+        ([{"image_id": 1, "caption": 3}], r"row 0 counted from 0: expected a reference; got \[3\]"),
+        (
+            {"images": {"a": 1}, "annotations": [1]},
+            "in no layout that is known.*Closest is COCO annotations",
+        ),
+        ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
+        (
+            {
+                "images": [{"id": 1, "file_name": "a"}, {"id": "1", "file_name": "b"}],
+                "annotations": [{"image_id": 1, "caption": "x"}],
+            },
+            "entry 1 .* the id 1",
+        ),
+        ('{"images": [', r"a.json: not valid JSON.*line 1 column 13"),
+        (None, "no such file"),
+    ],
+)
+def test_references_of_another_shape_are_one_error(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "a.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(InputError, match=message):
+        read_references(tmp_path / "a.json")
+
+
+def test_a_split_is_of_the_file_that_has_splits(tmp_path):
+    references = of_karpathy(tmp_path)
+    rows = as_json(tmp_path / "p.json", [RESULTS[1]])
+    assert capscore.read_rows(rows, references=references, split="test").references == REFERENCES[1:]
+    with pytest.raises(InputError, match="has the splits test, val"):
+        capscore.read_rows(rows, references=references, split="train")
+    with pytest.raises(InputError, match="has no split, and"):
+        capscore.read_rows(rows, split="test")
+    assert capscore.read_rows(references, split="val").candidates == ["A cat sits."]
+
+
+def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
+    folder = tmp_path / "val2014"
+    folder.mkdir()
+    for name in NAMES.values():
+        Image.new("RGB", (3, 3)).save(folder / name)
+    results = as_json(tmp_path / "captions.json", RESULTS)
+    rows = capscore.read_rows(results, references=annotations, images=folder)
+    assert (rows.candidates, rows.references, rows.languages) == (["a cat", "a dog runs"], REFERENCES, None)
+    assert [path.name for path in rows.images] == [NAMES[7], NAMES[42]]
+    texts = capscore.read_rows(results, references=annotations)
+    assert texts.images is None and capscore.read_rows(results, images=folder).references is None
+    # of "a cat" against "A cat sits." by hand: two of two words, two of three, β = 1.2
+    scores = capscore.load("rouge_l").score(*texts[:3], language="en").scores
+    assert scores[0] == pytest.approx((1 + 1.44) * 1 * (2 / 3) / (2 / 3 + 1.44 * 1), abs=1e-6)
+    assert capscore.load("rouge_l").score(*texts).scores == pytest.approx(scores)
+    (folder / NAMES[42]).unlink()
+    with pytest.raises(InputError, match=r"captions.json, row 1 counted from 0: image: no such file"):
+        capscore.read_rows(results, references=annotations, images=folder)
+
+
+def test_ids_are_compared_by_what_they_mean():
+    same = {42: "42", "000042": "42", 0: "0", "000": "0", "a/b.jpg": "a/b.jpg", -1: "-1", "٤٢": "٤٢"}
+    assert {given: image_key(given) for given in same} == same
+    assert image_key(42.0) == "42" and image_key(10**18 - 1) == "9" * 18
+    assert {image_key(nothing) for nothing in (None, "", True, 1.5, 10**18, 10**20)} == {None}
