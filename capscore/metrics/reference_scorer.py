@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .. import __version__
-from ..errors import InputError, LanguageWarning, warn
+from ..errors import CorpusWarning, InputError, LanguageWarning, warn
 from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ class BLEU(ReferenceScorer):
     """BLEU-4 of each row (Papineni et al. 2002), in [0, 1]. Components: "bleu_1" to "bleu_4".
 
     Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
-    it as "corpus_bleu_1" to "corpus_bleu_4".
+    it as "corpus_bleu_1" to "corpus_bleu_4". The BLEU-4 of a row of fewer than four words is near 0, however
+    right it is, as in coco-caption; a warning counts such rows.
     """
 
     metric = "bleu"
@@ -199,6 +200,10 @@ class BLEU(ReferenceScorer):
 
         if texts.candidates:
             rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()
+            n_short = int((texts.tokens.lengths[texts.tokens.candidates] < 4).sum())
+            if n_short:
+                message = "captions have fewer than 4 words, and BLEU-4 of such a row is near 0: see bleu_1"
+                warn(CorpusWarning(f"{n_short:,} of {len(rows):,} {message}"))
         else:
             rows, corpus = np.zeros((0, 4)), [math.nan] * 4
         return Compared(

@@ -41,7 +41,8 @@ def test_cider_and_rouge_l():
 
 
 def test_bleu():
-    scores = score("bleu")
+    with pytest.warns(CorpusWarning, match="2 of 3 captions have fewer than 4 words"):
+        scores = score("bleu")
     # words in common 3/3, 2/3 (a, dog; runs is in another reference: 3/3), …; of two references as near the
     # shorter counts, so that no caption is too short
     np.testing.assert_allclose(scores.components["bleu_1"], [1, 1, 0.5], atol=1e-6)
@@ -50,6 +51,7 @@ def test_bleu():
     # of all rows together: words 3 + 3 + 2 of 10, pairs 2 + 2 + 1 of 7, triples 1 + 0 + 0 of 4
     assert scores.corpus["corpus_bleu_1"] == pytest.approx(8 / 10)
     assert scores.corpus["corpus_bleu_2"] == pytest.approx(math.sqrt(8 / 10 * 5 / 7))
+    assert scores.scores[0] < 0.04
     assert scores.corpus["corpus_bleu_3"] == pytest.approx((8 / 10 * 5 / 7 * 1 / 4) ** (1 / 3))
 
 
