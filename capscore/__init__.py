@@ -39,6 +39,7 @@ _LAZY = {
     "RegionWarning": "errors",
     "ResultWriteError": "errors",
     "Rows": "files.references",
+    "RowWarning": "errors",
     "Scorer": "metrics.base",
     "Scores": "metrics.base",
     "TruncationWarning": "errors",
@@ -78,6 +79,7 @@ __all__ = [
     "RegionWarning",
     "ResultWriteError",
     "Rows",
+    "RowWarning",
     "Scorer",
     "Scores",
     "TruncationWarning",
@@ -119,6 +121,7 @@ if TYPE_CHECKING:
         RecipeWarning,
         RegionWarning,
         ResultWriteError,
+        RowWarning,
         TruncationWarning,
     )
     from .files.references import Rows, read_rows

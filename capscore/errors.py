@@ -246,7 +246,7 @@ class TruncationWarning(CapscoreWarning):
 
 
 class CorpusWarning(CapscoreWarning):
-    """A score that compares rows with each other was requested for rows that cannot be compared."""
+    """A metric was requested for rows on which it says little: too few, or too short."""
 
 
 class LanguageWarning(CapscoreWarning):
@@ -259,6 +259,10 @@ class RecipeWarning(CapscoreWarning):
 
 class RegionWarning(CapscoreWarning):
     """No region was found in an image, so nothing in it can be mentioned."""
+
+
+class RowWarning(CapscoreWarning):
+    """Captions, references or photos look wrong; they were scored as they are."""
 
 
 def warn(warning: Warning) -> None:

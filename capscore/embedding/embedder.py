@@ -28,7 +28,7 @@ from ..files.console import progress_bar
 from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
 from ..images.fetch import Downloads
-from ..images.load import DECODING, check_images, content_key, load_image
+from ..images.load import DECODING, check_images, content_key, load_image, shows_nothing
 
 if TYPE_CHECKING:
     import torch
@@ -60,7 +60,7 @@ class EmbeddedRows:
         matrix: float32 (u, d), the distinct embeddings, rows of unit length (as long as the backbone's rows).
         index: int64 (n,), row of `matrix` of each row; −1 where it failed.
         keys: Content key of each row; "" where it failed.
-        truncated: bool (u,), True where a text was cut to the context length.
+        truncated: bool (u,), True where a text was cut to the context length, or an image shows nothing.
         failures: Row → what was wrong with it.
         verdicts: float32 (u, 1 + k), what the backbone's gate says of each distinct text, as
             `Backbone.encode_judged` gives it; (u, 0) for images, and for a backbone without a gate.
@@ -123,6 +123,9 @@ class Embedder:
         cache: Embeddings on disk, or None to keep none.
         allow_urls, allow_private_urls: As in `capscore.load_image`.
         progress: Progress bar on or off; None shows one on long work if stderr is a terminal.
+
+    Attributes:
+        blank: Keys of the images seen so far that are black, white (as transparent ones are) or one pixel.
     """
 
     def __init__(
@@ -148,6 +151,7 @@ class Embedder:
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._lock = threading.RLock()
         self._memory: OrderedDict[str, np.ndarray] = OrderedDict()
+        self.blank: set[str] = set()
         # identity of an image that a reader looks at → its key, and the backbone and feature map of it if any
         self._shown: dict[int, tuple[str, Backbone, torch.Tensor | None]] = {}
 
@@ -215,6 +219,8 @@ class Embedder:
                     image = load_image(downloads.local(rows[row]), expected_key=key)
                 except ImageError as error:
                     return key, row, error, None
+                if shows_nothing(image):
+                    self.blank.add(key)
                 pixels = self.backbone.preprocess(image) if key in missing else None
                 return key, row, pixels, image if key in wanted else None
 
@@ -224,6 +230,7 @@ class Embedder:
             with closing(_bounded_map(pool, decode, todo, 2 * size)) as decoded:
                 groups = iter(lambda: list(islice(decoded, size)), [])
                 self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
+        self.blank.update(key for key, row in records.index.items() if records.rows[row, records.dim] > 0.5)
         broken = {keys[row]: error for row, error in failures.items()}
         for row, key in enumerate(keys if failures else ()):
             if key and key in broken:
@@ -352,9 +359,10 @@ class Embedder:
                     # kept, because the reader may ask for regions
                     found = self.backbone.feature_maps([*fresh.values()])
                     maps = dict(zip(fresh, found, strict=True))
-                    write([*fresh], self.backbone.encode_maps(found))
+                    write([*fresh], self.backbone.encode_maps(found), [key in self.blank for key in fresh])
                 elif fresh:
-                    write([*fresh], self.backbone.encode_pixels([*fresh.values()]))
+                    rows = self.backbone.encode_pixels([*fresh.values()])
+                    write([*fresh], rows, [key in self.blank for key in fresh])
                 shown = {key: image for key, _, _, image in group if image is not None}
                 if reader is not None and shown:
                     for key, image in shown.items():

@@ -124,6 +124,17 @@ def load_image(
     return _decode(name, content) if isinstance(content, bytes) else content
 
 
+def shows_nothing(image: Image.Image) -> bool:
+    """Whether an RGB image is one pixel, all black, or all white, as fully transparent ones become.
+
+    >>> shows_nothing(Image.new("RGB", (8, 8))), shows_nothing(Image.new("RGB", (8, 8), "red"))
+    (True, False)
+    """
+    corner: Any = image.getpixel((0, 0))
+    is_plain = corner in ((0, 0, 0), (255, 255, 255))
+    return image.size == (1, 1) or (is_plain and image.getextrema() == tuple((part, part) for part in corner))
+
+
 def _key(content: bytes | Image.Image) -> str:
     if isinstance(content, bytes):
         return f"file:{xxhash.xxh3_128_hexdigest(content)}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from .. import __version__
 from ..backbones.base import DTYPES, PUBLISHED_W
 from ..errors import InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
+from ..text.suspicious import OddRows
 from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ class BackboneScorer(Scorer):
             images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
             image_keys = images.keys
+            self.count_blank(image_keys).warn()
         kept = np.flatnonzero(rows.kept())
         lists = rows.references if self.compares_texts and rows.references else [[]] * len(rows)
         references = [text for row in kept for text in lists[row]]
@@ -159,6 +161,14 @@ class BackboneScorer(Scorer):
                 f"{', '.join(sorted(known or ()))}): scores in these languages mean little"
             )
             warn(LanguageWarning(message))
+
+    def count_blank(self, image_keys: Sequence[str], odd: OddRows | None = None, start: int = 0) -> OddRows:
+        """Count photos that show nothing; one key per row, the first of them of row `start`."""
+        odd = OddRows() if odd is None else odd
+        for row, key in enumerate(image_keys if self.embedder.blank else ()):
+            if key in self.embedder.blank:
+                odd.count("blank", start + row)
+        return odd
 
     def warn_about_truncation(self, truncated: np.ndarray) -> None:
         """Warn about rows whose text was cut at the backbone's number of tokens; one bool per row."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import InputError, OptionError, Setting
 from ..text.languages import language_code
+from ..text.suspicious import OddRows
 from .signature import format_signature
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -571,6 +572,7 @@ def check_rows(
         for column in scorer.extra_columns
         if extra.get(column.name) is not None
     }
+    OddRows().add(captions, images, lists).warn()
     n_references = np.array([len(texts) for texts in lists or [[]] * n_rows], dtype=np.int64)
     empty[list(failures)] = False  # each row is counted once
     skips_empty = scorer.empty == "skip"

@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LanguageWarning, Setting, TruncationWarning
+from ..errors import InputError, LanguageWarning, RowWarning, Setting, TruncationWarning
 from ..files.columns import ColumnNames, read_inputs
 from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
 from ..files.write import Writer
 from ..registry import METRICS
+from ..text.suspicious import OddRows
 from .backbone_scorer import BackboneScorer
 from .base import PreparedRows, Scorer, Scores
 from .calibration import RANKS, ranks
@@ -74,6 +75,8 @@ class ScoringRun:
         ranks: Metric → its `RANKS`, where they were asked for; after `run`.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
         languages: Languages of the rows so far; each is warned about once.
+        odd: Rows so far that look wrong.
+        start: Number of the first row, for `odd`.
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class ScoringRun:
         self.ranks: dict[str, dict[str, np.ndarray]] = {}
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.languages: set[str] = set()
+        self.odd, self.start = OddRows(), 0
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
 
@@ -137,6 +141,7 @@ class ScoringRun:
         for scorer in self.scorers:
             if isinstance(scorer, BackboneScorer):
                 scorer.warn_about_truncation(self.scores()[scorer.metric].truncated)
+        self.odd.warn()
 
     def scores(self) -> dict[str, Scores]:
         """Scores of all rows per metric; after `run`."""
@@ -168,6 +173,7 @@ class ScoringRun:
                 with warnings.catch_warnings():  # not once per chunk
                     warnings.simplefilter("ignore", LanguageWarning)
                     warnings.simplefilter("ignore", TruncationWarning)
+                    warnings.simplefilter("ignore", RowWarning)
                     prepared = scorer.prepare(
                         inputs.candidates,
                         inputs.images if scorer.needs_images else None,
@@ -190,6 +196,12 @@ class ScoringRun:
             if isinstance(scorer, BackboneScorer):
                 scorer.warn_about_languages(new)
         self.languages |= new
+        start = self.start + chunk.start
+        self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
+        for scorer in self.scorers:
+            if isinstance(scorer, BackboneScorer) and scorer.needs_images:
+                scorer.count_blank(found[scorer.metric].image_keys, self.odd, start)
+                break
         return found
 
     def note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:

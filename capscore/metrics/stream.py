@@ -16,6 +16,7 @@ from ..errors import InputError, OptionError, Setting
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.row_source import rows_in_memory
+from ..text.suspicious import OddRows
 from .base import COUNTS, PreparedRows, Scorer, Scores
 from .score_file import ScoringRun, column_values, result_columns
 
@@ -49,6 +50,7 @@ class ScoredStream(Iterator[dict[str, Any]]):
             ]
             del batch, row
             yield from ready
+        self._scorer.odd.warn()
 
     def summary(self) -> dict[str, dict[str, Any]]:
         """Means, counts and signature of the rows scored so far, per metric; as `Scores.summary`."""
@@ -159,6 +161,7 @@ class BatchScorer:
         self._folder = ImageFolder(Path(images or "."), allow_urls=allow_urls)
         self._language, self._on_error = language, on_error
         self._languages: set[str] = set()
+        self.odd = OddRows()
         self._running = {scorer.metric: RunningSummary(scorer) for scorer in self.scorers}
 
     def new_columns(self, given: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -207,7 +210,7 @@ class BatchScorer:
         source = rows_in_memory(rows, [_place(row, index, start, names) for index, row in enumerate(rows)])
         how = {"language": self._language, "on_error": self._on_error}
         run = ScoringRun(source, names, self._folder, self.scorers, **how)  # type: ignore[arg-type]
-        run.languages = self._languages
+        run.languages, run.odd, run.start = self._languages, self.odd, start or 0
         (chunk,) = source.chunks(len(rows))
         prepared = run.prepare(chunk)
         scores = run.finish(prepared)

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 import capscore
 from capscore.embedding.cache import EmbeddingCache
@@ -217,6 +218,18 @@ def test_a_bad_row_stops_with_its_line_or_is_skipped(tmp_path, photos, colours, 
     found = json.loads((tmp_path / "o.summary.json").read_text())
     assert [(entry["row"], entry["line"]) for entry in found["failures"]] == [(2, 3)]
     assert found["metrics"]["ref_clip_score"]["mean"] == pytest.approx(sum(REF[:2]) / 2)
+
+
+def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
+    tmp_path, photos, colours, monkeypatch
+):
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 1)
+    rows = [ROWS[0], {**ROWS[1], "caption": "nan"}, {**ROWS[2], "caption": "NA"}]
+    Image.new("RGB", (3, 3)).save(photos / rows[2]["image"])
+    done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l")
+    assert done.exit_code == 0 and done.stderr.count("look wrong") == 1
+    assert "2 have a caption that says that there is none (first: row 1" in done.stderr
+    assert "1 have a photo that is black, white or one pixel (first: row 2" in done.stderr
 
 
 def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):

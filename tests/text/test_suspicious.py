@@ -1,0 +1,70 @@
+"""Rows that look wrong are scored as they are, and counted in one warning that names the first."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import capscore
+from capscore.text.suspicious import OddRows, oddity
+
+from ..toy import BLUE, RED, ColourBackbone, plain
+
+FINE = [
+    *("a dog runs", "AT&T & salt; a < b", "None of the dogs", "a nan bread", "a sign: stop", "[MASK] cat"),
+    *("2人の男性がＴシャツを着ている", "ÇA VA À ÉTÉ", "MAÇÃ É", "der „Spaß“", "„schnell“ – 50 °C", "мальчик"),
+    *("น้ำตก\u200bที่สวยงาม", "رجل أنيق", "ένα κορίτσι", "zażółć gęślą jaźń", "người đàn ông"),
+]
+
+
+@pytest.mark.parametrize("text", FINE)
+def test_captions_of_all_languages_are_fine(text):
+    assert oddity(text) == "" and not OddRows().add([text], ["0042.jpg"], [[text]]).first
+
+
+@pytest.mark.parametrize(
+    ("caption", "kind"),
+    [
+        *(("a dog\ufffd", "decoded"), ("un garÃ§on", "decoded"), ("a dogâ€™s ball", "decoded")),
+        *(("it&#39;s red", "entities"), ("red &amp; blue", "entities"), ("Ａ dog", "wide")),
+        *(("a d\u200bog", "zero"), ("كـــلب", "tatweel"), ("red</s>", "tokens"), ("red<|im_end|>", "tokens")),
+        *(("<pad>", "tokens"), ("Caption: red", "label"), ("nan", "none"), ("None", "none"), ("NA", "none")),
+        *(("null", "none"), ("42", "name"), ("0042", "name"), ("0042.jpg", "name")),
+    ],
+)
+def test_what_looks_wrong_is_counted(caption, kind):
+    rows = OddRows().add(["a dog"], start=7).add(["a dog", caption], [None, "photos/0042.jpg"], start=8)
+    assert rows.first == {kind: (1, 9, repr(caption))}
+
+
+@pytest.mark.parametrize("metric", ["mcs", "rouge_l"])
+def test_one_warning_names_the_first_row_of_each_kind(metric, tmp_path):
+    captions = ["red", "nan", "it&#39;s red", "NA", "red"]
+    black, transparent = plain((0, 0, 0)), Image.new("RGBA", (3, 3), (1, 2, 3, 0))
+    images = [RED, black, BLUE[:1, :1], transparent, BLUE]
+    references = [["red"]] * 4 + [["un garÃ§on"]]
+    for _ in range(2):  # the second time from the cache
+        with pytest.warns(capscore.RowWarning) as caught:
+            if metric == "mcs":
+                capscore.load("mcs", backbone=ColourBackbone(), cache=tmp_path).score(captions, images)
+            else:
+                capscore.load("rouge_l").score(captions, references=references)
+        said = " ".join(str(item.message) for item in caught)
+        assert "2 have a caption that says that there is none (first: row 1, counted from 0: 'nan')" in said
+        assert "1 have HTML entities (first: row 2" in said
+        photos = "3 have a photo that is black, white or one pixel (first: row 1" in said
+        assert photos == (metric == "mcs") and ("decoded wrongly (first: row 4" in said) == (metric != "mcs")
+
+
+def test_a_stream_warns_once_at_its_end():
+    rows = [{"caption": text, "references": ["red"]} for text in ("red", "nan", "red", "blue", "NA")]
+    stream = capscore.score_stream(rows, capscore.load("rouge_l"), batch_rows=2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(list(stream)) == 5
+    (said,) = [str(item.message) for item in caught if item.category is capscore.RowWarning]
+    assert "2 have a caption that says that there is none (first: row 1" in said
+    assert np.isfinite(stream.summary()["rouge_l"]["rouge_l"])
