@@ -96,7 +96,7 @@ def convert(
     """
     source, target = Path(checkpoint).expanduser(), Path(out).expanduser()
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise InputError(f"{target} already holds something: give a new folder", field="out")
+        raise InputError(f"{target} is not empty: give a new folder", field="out")
     found = _read(source)
     network = {name: tensor for name, tensor in found.items() if not name.startswith(_CLIP)}
     config = _config(network, source)

@@ -62,7 +62,7 @@ def explain(
     target = None if output is None else output.expanduser()
     terminal.check_result_file("output", target, (".html", ".htm"), force)
     if target is not None and target.resolve() == photo.resolve():
-        raise terminal.UsageError(Setting("output", target), " is a file that is read: choose another name")
+        raise terminal.UsageError(Setting("output", target), " is an input file: choose another name")
     for caption in captions:
         if problem := "a caption is empty" if not caption.strip() else length_problem(caption):
             raise terminal.UsageError(problem)

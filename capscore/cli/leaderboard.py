@@ -27,7 +27,7 @@ def leaderboard(
 
     --output NAME.html is a page in one file. Without it, what papers report is printed.
 
-    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage, or a file that is none of results.
+    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage, or a file that holds no results.
 
     Example: capscore leaderboard results/ --output leaderboard.html
     """

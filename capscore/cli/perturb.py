@@ -124,7 +124,7 @@ def _write(rows: PerturbedFile, output: Path | None, force: bool, quiet: bool) -
     if rows.unsplit and not quiet:
         terminal.say(
             f"warning: {len(rows.unsplit):,} of {n_rows:,} captions are written without spaces, such as "
-            f"{rows.unsplit[0]!r:.40}, and are taken for one word each: state the language they are in"
+            f"{rows.unsplit[0]!r:.40}, and count as one word each: state the language they are in"
         )
     summary = rows.summary(output)
     if output is None:

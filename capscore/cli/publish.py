@@ -100,7 +100,7 @@ def publish_dataset(
     """Publish a benchmark as Parquet, for load_dataset("ORG/BENCHMARK", config).
 
     BENCHMARK is a name of `capscore data list`, such as valse. Photos are not published. If the licence does
-    not let the annotations be passed on, the card and the builder are published alone.
+    not permit redistribution of the annotations, only the card and the builder are published.
 
     The token is that of `hf auth login`, or HF_TOKEN.
 

@@ -264,7 +264,7 @@ def _print(
     print_line(console, f"Scored {n_scored:,} of {n_rows:,} row{'' if n_rows == 1 else 's'}{path}.")
     terminal.print_written(console, *written)
     if written[0] is None:
-        print_line(console, "The score of each row is in no file; --output scores.jsonl keeps it.")
+        print_line(console, "The scores of rows were not saved; --output scores.jsonl saves them.")
 
 
 def _print_rows(

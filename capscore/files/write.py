@@ -44,7 +44,7 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
         make_folders: Whether to make the folders above it that are missing.
 
     Raises:
-        ResultWriteError: It cannot be written; what had the name before is as it was.
+        ResultWriteError: It cannot be written; a file that had the name before is unchanged.
 
     >>> with whole_file("scores.txt") as file:                  # doctest: +SKIP
     ...     file.write(b"0.5")
@@ -62,8 +62,8 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
         os.replace(partial, target)
     except OSError as error:
         raise ResultWriteError(
-            f"the {what} {str(path)!r} could not be written: {error.strerror or error}; what had that name "
-            "before is as it was"
+            f"the {what} {str(path)!r} could not be written: {error.strerror or error}; a file that had "
+            "that name is unchanged"
         ) from error
     finally:
         # Ctrl-C too leaves nothing half-written behind
@@ -194,7 +194,7 @@ class Writer:
         except (OSError, pa.ArrowException) as error:
             reason = getattr(error, "strerror", None) or error
             raise ResultWriteError(
-                f"{self.path} could not be written: {reason}. Nothing half-written has that name"
+                f"{self.path} could not be written: {reason}. No partial file has that name"
             ) from error
 
 

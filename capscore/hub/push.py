@@ -121,9 +121,7 @@ def _errors_of_the_hub() -> Iterator[None]:
         # an upload wraps the errors of its threads
         cause = f": {in_one_line(error.__cause__)}" if type(error) is RuntimeError and error.__cause__ else ""
         why = f"{type(error).__name__}: {in_one_line(error)}{cause}"
-        raise CapscoreError(
-            f"the Hub ({constants.ENDPOINT}) refuses or fails: {why}; nothing was sent"
-        ) from error
+        raise CapscoreError(f"the Hub ({constants.ENDPOINT}) failed: {why}; nothing was sent") from error
 
 
 def read_card(text: str, path: Path) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
     )
     files[CARD] = card.encode("utf-8")
     files |= {wheel.name: wheel for wheel in wheels}
-    notes = [f"{wheel.name} goes into the Space, where anybody can download it" for wheel in wheels]
+    notes = [f"{wheel.name} goes into the Space, where everybody can download it" for wheel in wheels]
     loads = "evaluate.load('{repo}', revision='{commit}')"
     return Plan("space", files, loads, lambda names: _ending(names, ".py", ".whl"), name, notes=notes)
 
@@ -139,7 +139,7 @@ def plan_benchmark(
         folder = Path(benchmark_folder(slug))
         card = _card_without_data((folder / CARD).read_text(encoding="utf-8"), slug)
         files = {f"builder/{slug}.py": folder / f"{slug}.py"}
-        note = f"the licence ({licence}) does not let the data be passed on: card and builder only"
+        note = f"the licence ({licence}) does not permit redistribution: only card and builder are published"
         loads = f"capscore.load_benchmark({slug!r}, data_dir=…)"
     else:
         folder = export_benchmark(slug, workshop / slug, configs, data_dir=data_dir, images=False, say=say)
@@ -158,8 +158,8 @@ def _card_without_data(card: str, slug: str) -> str:
     """The script's card, which says that the data are not in this repository."""
     how = f"""## How to load
 
-The data are not here: their licence, or that they have none, does not let us pass them on. Get the official
-files (below), and let [capscore](https://pypi.org/project/capscore/) read them:
+The data are not here, because their licence (or the lack of one) does not permit redistribution. Get the
+official files (below), and let [capscore](https://pypi.org/project/capscore/) read them:
 
 ```python
 import capscore

@@ -72,7 +72,7 @@ def weights_kind(folder: Path) -> str:
     if config.get("model_type") in kinds:
         return kinds[config["model_type"]]
     raise CapscoreError(
-        f"{folder} holds nothing that a recipe finished: expected capscore_student.json, "
+        f"{folder} holds no finished result of a recipe: expected capscore_student.json, "
         f"capscore_tuned.json, or the {CONFIG} of an image tower, of InfoMetIC's network or of its mark "
         "calibration"
     )
@@ -120,10 +120,10 @@ def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
 
     backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
     if not backbone:
-        return "", ["the weights do not name their backbone: whoever loads them has to know it"]
+        return "", ["the weights do not name their backbone: users must know it to load them"]
     if _is_local(backbone) or ("/" not in backbone and find(backbone) is None):
         why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
-        return backbone, [f"{why}: whoever loads it needs that folder too, as backbone=…"]
+        return backbone, [f"{why}: users need that folder too, as backbone=…"]
     return backbone, []
 
 
@@ -147,7 +147,7 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
     text_towers.StudentTextTower.from_pretrained(folder)
     if content["image_tower"]:
         return []
-    return ["the tower names no image tower: whoever loads it has to give image_tower=…"]
+    return ["the tower names no image tower: users must pass image_tower=…"]
 
 
 def _is_local(spec: str) -> bool:

@@ -133,7 +133,7 @@ def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | N
     until = time.monotonic() + DEADLINE
     while time.monotonic() < until:
         if stopped is not None and stopped.is_set():
-            raise image_error(f"{name} was not fetched: the run was ended")
+            raise image_error(f"{name} was not fetched: the run ended")
         with suppress(queue.Empty):
             result = results.get(timeout=min(0.1, DEADLINE))
             if isinstance(result, ImageError):
@@ -196,7 +196,7 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
     allowed = [address for address in addresses if allow_private or is_public(address)]
     if not allowed:
         raise image_error(
-            f"{shown} is at {addresses[0]}, which is not public; such hosts are asked only with ",
+            f"{shown} is at {addresses[0]}, which is not public; such hosts are contacted only with ",
             Setting("allow_private_urls", True),
         )
     headers = {"Host": parts.netloc or host, "Accept": "image/*", "User-Agent": "capscore"}

@@ -189,7 +189,7 @@ def _read_path(text: str, name: str) -> tuple[str, bytes]:
             path = path.expanduser()
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
-            raise image_error(f"{name} is a folder or no regular file; expected one image file")
+            raise image_error(f"{name} is not a regular file; expected one image file")
         _checked(name, b"", about.st_size)
         with open(path, "rb") as file:
             # one more than the limit tells whether the file has grown since
@@ -299,7 +299,7 @@ def _as_array(image: Any, name: str) -> np.ndarray:
         raise
     except Exception as error:  # dtypes that NumPy lacks, such as bfloat16; sparse and nested tensors
         reason = " ".join(str(error).split())[:150]
-        raise image_error(f"{name} cannot be made a NumPy array of uint8: {reason}") from None
+        raise image_error(f"{name} cannot become a NumPy array of uint8: {reason}") from None
     if not isinstance(image, np.ndarray):
         raise image_error(f"{name} is not an image; {_EXPECTED}")
     if not image.size:

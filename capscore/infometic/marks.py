@@ -73,7 +73,7 @@ class RowMarks(NamedTuple):
         p_correct: For each word a probability; None for a word that is not judged.
         correct: For each word True (right), False (likely wrong), None (cannot tell, or not judged).
         region: For each word the region most like it; None for a word that is likely wrong or not judged.
-        p_mentioned, mentioned: For each region how likely the caption mentions it, and whether it does.
+        p_mentioned, mentioned: Probability per region that the caption mentions it, and whether it does.
     """
 
     fits: bool | None

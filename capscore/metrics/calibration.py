@@ -29,7 +29,7 @@ KINDS = (RIGHT, SHUFFLED)
 RANKS = ("rank", "rank_shuffled")
 """Columns of results: percent of right captions, and of captions of other photos, that score lower."""
 LIKELY_WRONG = 5
-"""A caption is marked as likely wrong if fewer than so many percent of right captions score lower."""
+"""A caption is marked as likely wrong if less than this percentage of right captions score lower."""
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 # photos that a language needs to be calibrated

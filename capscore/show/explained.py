@@ -264,7 +264,7 @@ def notes(caption: ExplainedCaption) -> list[str]:
     if doubles:
         found.append(f"Regions that show the same as one of these: {doubles:,}")
     if any(region.get("p_mentioned") is not None for region in regions):
-        found.append("Behind a region stands how likely the caption mentions it")
+        found.append("The number after a region is the probability that the caption mentions it")
     found.append(f"Score of the null token, what no region accounts for: {fixed(explanation['null'], 2)}")
     return found
 

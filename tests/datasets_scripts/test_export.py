@@ -85,10 +85,10 @@ def test_what_was_not_written_by_an_export_is_left_alone(folder, tmp_path, monke
     inner.mkdir()
     official("flickr8k_human").write(inner)
     for needed in ({"data_dir": inner}, {"data_dir": folder, "image_dir": inner}):
-        with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
+        with pytest.raises(capscore.InputError, match=r"is not replaced, because .*files is in it"):
             export(empty, "expert", force=True, **needed)
     monkeypatch.chdir(inner)
-    with pytest.raises(capscore.InputError, match=r"is not replaced, for .*files lies in it"):
+    with pytest.raises(capscore.InputError, match=r"is not replaced, because .*files is in it"):
         export(empty, "expert", data_dir=folder, force=True)
     assert (inner / "ExpertAnnotations.txt").is_file()
 

@@ -74,7 +74,7 @@ def test_a_folder_that_is_none(folder, monkeypatch, name):
         ({"split": "test+dev"}, r"split: 'test\+dev' of xvnli \(fr\), which has test: "),
         ({"split": "test[:10%"}, r"split: 'test\[:10%' of .*expected such as 'test\[:10%\]'"),
         ({"split": "test[:110%]"}, r"split: 'test\[:110%\]' of "),
-        ({"split": "test[:2]", "streaming": True}, "split: 'test.*: .*; a stream is of one whole split"),
+        ({"split": "test[:2]", "streaming": True}, "split: 'test.*: .*; a stream reads one whole split"),
         ({"slug": "xvnl"}, "there is no benchmark 'xvnl': .*xvnli"),
         ({"config": "FR"}, "no configuration 'FR': expected one of en, ar, es, fr, ru"),
         ({"config": None}, "xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
@@ -209,7 +209,7 @@ def test_a_gzipped_download_is_unpacked(site, monkeypatch, tmp_path):
 
 def test_an_unpacked_file_is_not_compared_with_its_archive(written):
     checked = check_benchmark("coco_captions", ["2014", "2017"], data_dir=written("coco_captions"))
-    assert found_of(checked, "captions_val2014.json") == [(OK, "is there; no checksum of it is published")]
+    assert found_of(checked, "captions_val2014.json") == [(OK, "is there, but no checksum was published")]
     assert {level for level, _ in found_of(checked, "annotations_trainval2017.zip")} == {PROBLEM}
 
 
@@ -217,7 +217,7 @@ def test_missing_photos_and_files_are_findings(written):
     folder = written("flickr8k_human")
     (checked,) = check_benchmark("flickr8k_human", ["expert"], data_dir=folder)
     ((level, message),) = found_of([checked], "photos")
-    assert level == NOTE and "no folder of them is there" in message
+    assert level == NOTE and "no folder holds them" in message
     (folder / "images").mkdir()
     (folder / "images" / "111_a.jpeg").write_bytes(encode(noise(), "JPEG"))
     (folder / "CrowdFlowerAnnotations.txt").unlink()

@@ -181,7 +181,7 @@ def test_downloads_that_are_stopped_end_at_once(site):
             time.sleep(0.01)
         downloads.stop()
         for error in (waiting.exception(30), pool.submit(downloads.local, f"{site}/photo").exception(30)):
-            assert isinstance(error, ImageError) and "was not fetched: the run was ended" in str(error)
+            assert isinstance(error, ImageError) and "was not fetched: the run ended" in str(error)
 
 
 # Hosts that are not public

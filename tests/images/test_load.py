@@ -280,7 +280,7 @@ EARLY = {
     "float": (np.full((2, 2, 3), 99.5), "expected uint8 from 0 to 255"),
     "normalised tensor": (torch.full((3, 2, 2), -0.1), "expected uint8 from 0 to 255"),
     "NaN": (torch.full((3, 2, 2), torch.nan), "expected uint8 from 0 to 255"),
-    "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot be made a NumPy array of uint8"),
+    "bfloat16": (torch.zeros(2, 2, dtype=torch.bfloat16), "cannot become a NumPy array of uint8"),
     "two channels": (np.zeros((2, 8, 8), np.uint8), CHANNELS),
     "encoded file as an array": (np.zeros(9, np.uint8), CHANNELS),
     "no pixels": (np.zeros((0, 8, 3), np.uint8), "has no pixels"),
@@ -302,7 +302,7 @@ def test_what_is_no_image(name):
 def test_paths_that_are_no_file_or_cannot_be_read(tmp_path, photo):
     (tmp_path / "empty.jpg").touch()
     os.mkfifo(tmp_path / "pipe")
-    cases = {"empty.jpg": r"empty \(0 bytes\)", "": "one image file", "pipe": "no regular file"}
+    cases = {"empty.jpg": r"empty \(0 bytes\)", "": "one image file", "pipe": "not a regular file"}
     for name, message in (cases | {"empty.jpg/x": "cannot be read: Not a directory"}).items():
         with pytest.raises(ImageError, match=message):
             content_key(tmp_path / name)

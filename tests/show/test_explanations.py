@@ -112,7 +112,7 @@ def test_of_regions_that_show_the_same_the_most_confident_is_shown():
     ]
     found = notes(ExplainedCaption("", "", details, SCORES))
     assert "Regions that show the same as one of these: 1" in found
-    assert "Behind a region stands how likely the caption mentions it" in found
+    assert "The number after a region is the probability that the caption mentions it" in found
 
 
 def test_mentioned_regions_come_first_and_few_missed_ones_are_shown():

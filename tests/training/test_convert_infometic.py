@@ -122,7 +122,7 @@ def test_the_folder_appears_whole_and_replaces_nothing(tmp_path, monkeypatch, ca
     assert "a checkpoint of the public code" in text and "refuse none of its length" in text
     assert InfoMetIC.from_pretrained(out).notes["converted_from"] == "best.pth"
     for taken in (out, path):
-        with pytest.raises(InputError, match="already holds something: give a new folder"):
+        with pytest.raises(InputError, match="is not empty: give a new folder"):
             convert(path, taken)
     with pytest.raises(InputError, match="there is no file"):
         convert(tmp_path / "other.pth", tmp_path / "new")

@@ -267,7 +267,7 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
     made = dict(ratings=[str(training)], validation=[str(held)], data=[], contrastive_weight=0.0, max_steps=1)
     run = train(settings(**made))
     assert (run.n_training, run.n_validation) == (24, 16)
-    with pytest.raises(InputError, match=r"line 21.*its picture is measured on too"):
+    with pytest.raises(InputError, match=r"line 21.*its picture is in the measured rows too"):
         train(settings(**{**made, "validation": [str(write_lines(held, rows[20:]))]}))
 
 
@@ -288,7 +288,11 @@ def test_a_rating_that_is_none_ends_the_run_before_anything_is_embedded(settings
             CapscoreError,
             "patience=2: expected ratings to",
         ),
-        ({"stop_by": "tau_x", "patience": 1}, CapscoreError, "stop_by='tau_x' is not evaluated: there are"),
+        (
+            {"stop_by": "tau_x", "patience": 1},
+            CapscoreError,
+            "stop_by='tau_x' is not evaluated; evaluated are",
+        ),
         ({"base": "embedded-free"}, CapscoreError, "its image tower cannot be fine-tuned"),
         ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
     ],

@@ -81,7 +81,7 @@ def _parts(content: dict[str, Any]) -> list[DataSource]:
     ]
     counts = [part.rows for part in parts]
     if not parts or not all(isinstance(text, str) for text in texts):
-        raise TypeError("a name, licence or address is no text, or there is no source")
+        raise TypeError("a name, licence or address is not a text, or there is no source")
     if not all(isinstance(count, int | None) for count in counts):
         raise TypeError(f"rows are {counts!r:.60}")
     return parts

@@ -81,7 +81,9 @@ def read_parallel_text(paths: Iterable[str | Path], languages: Sequence[str] | N
     """
     wanted = None if languages is None else {language_code(language) for language in languages} - {ENGLISH}
     if wanted is not None and not wanted:
-        raise CapscoreError(Setting("languages", list(languages or ())), ": expected another than English")
+        raise CapscoreError(
+            Setting("languages", list(languages or ())), ": expected other languages than English"
+        )
     numbers: dict[str, int] = {}
     pairs: dict[tuple[int, str, str], None] = {}
     rows = []

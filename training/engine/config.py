@@ -134,7 +134,7 @@ def main(recipe: Callable[[], None]) -> None:
         print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
         raise SystemExit(2 if isinstance(error, OptionError) or error.option else 1) from error
     except KeyboardInterrupt:
-        print("interrupted; the same command continues where it was", file=sys.stderr)
+        print("interrupted; the same command continues the run", file=sys.stderr)
         raise SystemExit(130) from None
 
 

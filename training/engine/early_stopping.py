@@ -60,7 +60,7 @@ class EarlyStopping:
         """
         if self.by not in evaluation:
             raise CapscoreError(
-                Setting("stop_by", self.by), f" is not evaluated: there are {', '.join(evaluation)}"
+                Setting("stop_by", self.by), f" is not evaluated; evaluated are {', '.join(evaluation)}"
             )
         value, best = evaluation[self.by], self.evaluation.get(self.by, math.nan)
         if not self.weights or value > best or (math.isnan(best) and not math.isnan(value)):

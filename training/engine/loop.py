@@ -144,7 +144,7 @@ def run(
         raise CapscoreError(Setting("precision", "fp16"), " needs a GPU; take 'bf16' or 'no' on a CPU")
     for name in ("DEEPSPEED", "FSDP"):
         if parse_flag_from_env(f"ACCELERATE_USE_{name}"):
-            raise CapscoreError(f"accelerate is set to {name}, which this loop does not do; take MULTI_GPU")
+            raise CapscoreError(f"accelerate is set to {name}, which this loop lacks; use MULTI_GPU")
     AcceleratorState._reset_state()  # a process keeps its precision for good, but each run has its own
     accelerator = Accelerator(mixed_precision=settings.precision)
     out = Path(settings.out).expanduser()

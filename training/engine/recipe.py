@@ -221,7 +221,7 @@ def write_run(
         n = counted(trained.n_validation, "caption")
         held_out.append(f"{n} of images that no training caption has, for the validation below")
     if split.n_held_out:
-        held_out.append(f"{counted(split.n_held_out, 'caption')} of images on a list, for nothing here")
+        held_out.append(f"{counted(split.n_held_out, 'caption')} of images on a list, not used here")
     card = ModelCard(
         name=settings.name or out.resolve().name,
         recipe=recipe,

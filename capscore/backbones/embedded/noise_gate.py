@@ -128,7 +128,7 @@ def gated(encoder: UniversalSentenceEncoder, parts: Mapping[str, Any]) -> GatedS
     try:
         sizes = dict(parts[PART])
         if len(parts) > 1 or not all(0 < sizes[name] <= most for name, most in _LARGEST.items()):
-            raise ValueError("sizes of no gate")
+            raise ValueError("these are not the sizes of a noise gate")
         network = GatedSentenceEncoder(len(encoder.table), **sizes)
     except (KeyError, TypeError, ValueError, AssertionError) as error:
         raise CapscoreError(f"the text encoder takes no such parts: {parts!r:.200} ({error})") from None

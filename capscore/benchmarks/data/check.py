@@ -114,7 +114,7 @@ def _findings(builder: CaptionBenchmark, checked: CheckedBenchmark) -> Iterator[
         kind = "SHA-256" if known.sha256 else "git id"
         is_official = source.path.name in (official, official.removesuffix(".gz"))
         if not (known.sha256 or known.git_blob) or not is_official:
-            yield Finding(OK, source.path.name, "is there; no checksum of it is published")
+            yield Finding(OK, source.path.name, "is there, but no checksum was published")
         elif source.is_published(known):
             yield Finding(OK, source.path.name, f"is the published file ({kind})")
         else:
@@ -122,7 +122,7 @@ def _findings(builder: CaptionBenchmark, checked: CheckedBenchmark) -> Iterator[
     missing = checked.missing_images = [name for name, path in photos.items() if path is None]
     roots = ", ".join(map(str, builder.image_roots))
     if photos and not roots:
-        named = f"{len(photos):,} are named, and no folder of them is there: {builder.IMAGES.source}"
+        named = f"{len(photos):,} are named, but no folder holds them: {builder.IMAGES.source}"
         yield Finding(NOTE, "photos", named)
     elif missing:
         shown = f"{len(missing):,} of {len(photos):,} are not in {roots}, such as {', '.join(missing[:5])}"

@@ -104,7 +104,7 @@ def _check_place(out: Path, needed: Sequence[str | Path | None], force: bool) ->
         raise InputError(f"{out} exists and is not an exported benchmark; it is left alone", field="out")
     for folder in needed:
         if folder is not None and Path(os.path.expanduser(folder)).resolve().is_relative_to(out.resolve()):
-            raise InputError(f"{out} is not replaced, for {folder} lies in it", field="out")
+            raise InputError(f"{out} is not replaced, because {folder} is in it", field="out")
 
 
 def _write_config(builder: CaptionBenchmark, workshop: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def read_annotation(source: AnnotationSource) -> dict[str, Any]:
         entry = f"object[{index}]"
         chains = [(name.text or "").strip() for name in element.findall("name")]
         if not chains or not all(chains):
-            raise source.error("has no <name>, the chain of mentions that it is of", entry=entry)
+            raise source.error("has no <name>, the chain of mentions that it belongs to", entry=entry)
         if element.find("bndbox") is None:
             found["scenes"] += chains if number(element, "scene", 0, 1, entry) else []
             found["without_box"] += chains if number(element, "nobndbox", 0, 1, entry) else []
@@ -110,7 +110,7 @@ def read_annotation(source: AnnotationSource) -> dict[str, Any]:
         xmin, ymin, xmax, ymax = corners.values()
         if not (0 <= xmin <= xmax and 0 <= ymin <= ymax and xmin <= width and ymin <= height):
             box = f"{', '.join(map(str, corners.values()))} ({', '.join(CORNERS)})"
-            problem = f"the box {box} is none of a photo of {width} × {height} pixels"
+            problem = f"the box {box} does not fit a photo of {width} × {height} pixels"
             raise source.error(problem, entry=entry)
         found["boxes"] += [{"chain": chain, **corners} for chain in chains]
     return found

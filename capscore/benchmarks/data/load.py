@@ -76,7 +76,7 @@ def load_benchmark(
     try:
         return builder.as_streaming_dataset(split=split) if streaming else builder.as_dataset(split=split)
     except (AssertionError, TypeError, ValueError) as error:
-        hint = "a stream is of one whole split" if streaming else "expected such as 'test[:10%]'"
+        hint = "a stream reads one whole split" if streaming else "expected such as 'test[:10%]'"
         name = f"{slug} ({builder.config.name}), which has {', '.join(builder.splits())}"
         raise InputError(f"{split!r} of {name}: {error}; {hint}", field="split") from error
 

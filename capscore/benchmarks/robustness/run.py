@@ -251,7 +251,7 @@ def _measure(
     for kind, part in perturbed.items():
         if n_unchanged := int(part.unchanged.sum()):
             notes.append(f"{kind}: left {n_unchanged:,} of {counted(n, 'caption')} unchanged; counted")
-    notes += [] if original else ["the mean of the original captions is 0: there is no drop to give"]
+    notes += [] if original else ["the mean of the original captions is 0, so the drop is undefined"]
     return MetricResult(
         metric=name,
         backbone=scorer.backbone.name,

@@ -81,7 +81,7 @@ def test_a_bad_row_is_named(tmp_path, rows, said):
     [
         ("t.jsonl", ["de", "fr"], "to fr; available: de"),
         ("nowhere.jsonl", None, r"nowhere\.jsonl.*: no such file"),
-        ("t.jsonl", ["en"], "expected another than English"),
+        ("t.jsonl", ["en"], "expected other languages than English"),
         ("t.jsonl", ["jp"], "did you mean 'ja'"),
         ("torn.jsonl", None, "line 2"),
     ],

@@ -146,7 +146,7 @@ def test_a_signal_ends_a_recipe(number, code):
     )
     done = run(["-c", program])
     assert done.returncode == code and "Traceback" not in done.stderr
-    assert ("the same command continues where it was" in done.stderr) == (number == "SIGINT")
+    assert ("the same command continues the run" in done.stderr) == (number == "SIGINT")
 
 
 @pytest.mark.parametrize(("argv", "ending"), [(["-m"], SystemExit), (["notebook"], MissingExtraError)])
