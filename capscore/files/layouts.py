@@ -97,7 +97,7 @@ def _annotations(document: Any, notes: list[str]) -> Iterator[Row]:
     for number, image in enumerate(document.get("images") or ()):
         key, name = image_key(image.get("id")), image.get("file_name")
         if names.setdefault(key, name) != name:
-            raise InputError(f"entry {number} of `images` has the id {key} of another one")
+            raise InputError(f"entry {number} of `images` repeats the id {key}")
     captioned, without, n_left_out = set(), set(), 0
     for number, annotation in enumerate(document["annotations"]):
         image_id = annotation.get("image_id")

@@ -266,7 +266,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
                     batches = file.iter_batches(batch_size=size, columns=columns)
                     yield from (pa.Table.from_batches([batch]) for batch in batches)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{part} cannot be read to its end: {error}") from None
+            raise InputError(f"{part} is cut short or damaged: {error}") from None
 
     return RowSource(
         path, schema.names, n_rows, read_tables(tables, n_bytes / max(n_rows, 1)), arrow_schema=schema

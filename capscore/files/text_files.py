@@ -40,7 +40,7 @@ def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -
                 yield number, text
     except UnicodeError:
         raise InputError(
-            f"{path}, line {number} is no text in UTF-8; expected UTF-8. To convert a file, name its "
+            f"{path}, line {number} is not UTF-8 text. To convert a file, name its "
             f"encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
         ) from None
     except (OSError, EOFError, zlib.error) as error:  # a torn gzip file raises any of them

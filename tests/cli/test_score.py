@@ -340,7 +340,7 @@ def test_few_rows_are_shown_each(photos, colours, tmp_path, count):
     source = write_jsonl(tmp_path / "p.jsonl", [{**ROWS[0], "caption": f"red {n}"} for n in range(count)])
     shown = score(source).stdout
     assert ("red 0" in shown) == (count <= 10) and ("truncated" in shown) == (count > 1)
-    assert "The score of each row is in no file; --output scores.jsonl keeps it." in shown
+    assert "The scores of rows were not saved; --output scores.jsonl saves them." in shown
 
 
 def test_many_metrics_and_long_captions_fit_80_columns(photos, colours, tmp_path):

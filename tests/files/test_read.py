@@ -267,7 +267,7 @@ def test_each_line_of_a_text_beside_a_photo_is_a_row(tmp_path):
         ({"a.HEIC": b"x", "b.heic": b"x"}, r"0 photos \(2 .heic cannot be read\)"),
         ({"a.parquet": b"x", "b.csv": b"a"}, "is a folder with 0 photos"),
         ({"a.jpg": b"x", "a.png": b"x", "a.txt": b"y"}, "a.jpg and a.png share one text file, a.txt"),
-        ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1 is no text in UTF-8"),
+        ({"a.jpg": b"x", "a.txt": "Kätze".encode("latin-1")}, "a.txt, line 1 is not UTF-8 text"),
     ],
 )
 def test_a_folder_that_cannot_be_read_says_what_was_expected(tmp_path, files, message):
