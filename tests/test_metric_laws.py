@@ -198,6 +198,12 @@ def test_results_are_plain_and_ready_for_json(metric):
     assert {type(value) for value in summary.values()} <= {float, int, str}
     assert {type(value) for value in result["scores"]} == {float, type(None)}
     assert summary == found.to_dict(per_row=False) == {name: result[name] for name in summary}
+    frame = found.to_pandas()
+    names = [metric, *found.components, *found.detail_names]
+    assert [*frame.columns] == [*names, "error"] and frame["error"].notna().tolist() == [
+        row == 1 for row in range(5)
+    ]
+    assert_same(frame[metric], found.scores)
     assert summary[metric] == found.mean == pytest.approx(np.nanmean(found.scores), rel=1e-12)
     for name, values in found.components.items():
         assert summary[f"mean_{name}"] == pytest.approx(np.nanmean(values), rel=1e-12)
@@ -393,6 +399,18 @@ def test_columns_that_do_not_fit_together_are_never_skipped(metric, on_error):
 def test_images_of_a_metric_of_texts_are_not_opened(metric):
     with_images = load(metric).score(**rows_of(metric), images=["gone.jpg"] * 5)
     assert with_images.to_dict() == scored(metric).to_dict() and with_images.image_keys == [""] * 5
+
+
+@METRIC
+def test_a_scorer_can_be_called(metric):
+    assert load(metric)(**rows_of(metric)).to_dict() == scored(metric).to_dict()
+
+
+@METRIC
+@pytest.mark.parametrize("name", ["torch_dtype", "cache_dir", "token", "local_files_only"])
+def test_options_of_transformers_are_told_what_to_use_here(metric, name):
+    with pytest.raises(OptionError, match=f"{name}=.*; instead, use "):
+        load(metric, **{name: "x"})
 
 
 @metrics(lambda kind: kind.needs_references)

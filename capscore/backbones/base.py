@@ -332,11 +332,13 @@ def _cut(
     return Tokens(cut, tokens.truncated | long)
 
 
-def resolve_device(device: str | torch.device | None) -> str:
-    """None → "cuda" if there is such a device, otherwise "cpu"; any other value is checked and returned."""
+def resolve_device(device: str | int | torch.device | None) -> str:
+    """None or "auto" → "cuda" if there is one, else "cpu"; 0 → "cuda:0"; others are checked and returned."""
     import torch
 
-    if device is None:
+    if str(device).isdecimal():
+        device = f"cuda:{device}"
+    if device is None or device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
         resolved = torch.device(device)

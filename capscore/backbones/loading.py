@@ -32,7 +32,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 def load_backbone(
     spec: str | os.PathLike[str] | Backbone,
     *,
-    device: str | None = None,
+    device: str | int | None = None,
     dtype: str | None = None,
     revision: str | None = None,
     image_tower: str | Backbone | None = None,
@@ -53,7 +53,7 @@ def load_backbone(
             - "org/name", a model on the Hub.
 
             "@revision" may follow anything that comes from the Hub.
-        device: Torch device such as "cpu" or "cuda:0"; None for a GPU if there is one.
+        device: Torch device such as "cpu" or "cuda:0", or a GPU's number; None or "auto" for a GPU if any.
         dtype: "float32" (None), "bfloat16" or "float16".
         revision: Commit, branch or tag on the Hub; None for the pinned one, or `main` where none is pinned.
         image_tower: Any spec, for text towers that have no image tower of their own.

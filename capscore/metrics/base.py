@@ -160,6 +160,16 @@ class Scores:
             "signature": signature,
         }
 
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame`, one line per row: score, components, details, and "error", None for none."""
+        import pyarrow as pa
+
+        columns = self.to_dict()
+        names = [*self.components, *self.detail_names]
+        errors = [self.failures.get(row) for row in range(len(self))]
+        of_rows = {self.metric: columns["scores"], **{name: columns[name] for name in names}, "error": errors}
+        return pa.table(of_rows).to_pandas()
+
     def __repr__(self) -> str:
         counts = ((self.n_failed, "failed"), (self.n_empty, "empty"))
         noted = "".join(f", {number} {what}" for number, what in counts if number)
@@ -400,6 +410,10 @@ class Scorer(ABC):
         """
         rows = self.prepare(candidates, images, references, language, on_error=on_error, **extra)
         return self.finish(rows)
+
+    def __call__(self, *columns: Any, **more: Any) -> Scores:
+        """The same as `score`."""
+        return self.score(*columns, **more)
 
     def prepare(
         self,

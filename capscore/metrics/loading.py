@@ -36,6 +36,13 @@ PRESETS = {
 
 # Options of the embedder that only metrics with images take
 _WITH_IMAGES = ("allow_urls", "allow_private_urls")
+# what other libraries call an option, or take it from
+_ELSEWHERE = {
+    "torch_dtype": "dtype",
+    "cache_dir": "the variable HF_HUB_CACHE for models, or cache for embeddings",
+    "token": "`hf auth login`, or the variable HF_TOKEN",
+    "local_files_only": "the variable HF_HUB_OFFLINE=1",
+}
 _OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
 _OF_EMBEDDER = ("batch_size", *_WITH_IMAGES, "progress")
 
@@ -44,7 +51,7 @@ def load(
     metric: str,
     *,
     backbone: str | Backbone | None = None,
-    device: str | None = None,
+    device: str | int | None = None,
     dtype: Literal["float32", "bfloat16", "float16"] | None = None,
     batch_size: int | None = None,
     cache: bool | str | Path | EmbeddingCache | None = None,
@@ -61,7 +68,7 @@ def load(
         metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
         backbone: Name, Hub id (org/name@revision) or folder of the backbone, or a `Backbone`. Default: the
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
-        device: Torch device, such as cpu, cuda or cuda:1. Default: a GPU if there is one.
+        device: Torch device, such as cpu, cuda:1, or 1 for that GPU. Default: auto, a GPU if there is one.
         dtype: Number format of the towers: float32 (default), bfloat16 or float16.
         batch_size: Number of images or texts per batch. Default: what suits the device.
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
@@ -250,6 +257,9 @@ def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if name not in takes:
             asked, others = ", ".join(metrics), all_options().get(name)
+            if name in _ELSEWHERE:
+                instead = f"; instead, use {_ELSEWHERE[name]}"
+                raise OptionError(f"{asked} takes no ", Setting(name, "…"), instead)
             if others is not None:
                 takers = ", ".join(others.metrics)
                 raise OptionError(Setting(name, value), f": an option of {takers}, not of {asked}")

@@ -179,7 +179,14 @@ def test_embedded_is_the_installed_image_tower_and_the_free_one_another(embedded
         assert sum(tensor.numel() for tensor in tensors) == known.parameters
 
 
-@pytest.mark.parametrize("device", ["meta", "cuda:99", "gpu", 3.5])
+def test_a_device_is_a_name_or_the_number_of_a_gpu_or_automatic(monkeypatch):
+    assert resolve_device("auto") == resolve_device(None)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert [resolve_device(name) for name in (0, "1", "auto")] == ["cuda:0", "cuda:1", "cuda"]
+
+
+@pytest.mark.parametrize("device", ["meta", "cuda:99", "gpu", 3.5, 99])
 def test_devices_that_are_not_here(device):
     with pytest.raises(CapscoreError, match="device="):
         resolve_device(device)
