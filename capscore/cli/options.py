@@ -87,7 +87,7 @@ Configs = Annotated[list[str] | None, option("Configuration; repeatable, or all.
 DataDir = Annotated[Path | None, option("Folder of the files, or of such folders.", metavar="FOLDER")]
 ImageDir = Annotated[Path | None, option("Folder of the photos, if elsewhere.", metavar="FOLDER")]
 TestSplit = Annotated[str | None, option("Split. Default: test.")]
-Report = Annotated[Path | None, option("HTML page: distributions, photos.")]
+Report = Annotated[Path | None, option("HTML page: distributions, all rows.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]
 Markdown = Annotated[Path | None, option("File for the tables, as Markdown.")]
 Partial = Annotated[bool, option("Score only rows whose photos are available.", "--partial")]

@@ -45,6 +45,11 @@ Metrics = Annotated[list[str] | None, options.metrics_option("As mcs,cider; repe
 Output = Annotated[
     Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
 ]
+Worst = Annotated[int | None, option("Number of the lowest rows to print.", min=1, panel="Output")]
+Sort = Annotated[
+    str | None,
+    option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
+]
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 
 
@@ -65,6 +70,8 @@ def score(
     quiet: options.Quiet = False,
     output: Output = None,
     report: options.Report = None,
+    worst: Worst = None,
+    sort: Sort = None,
     calibration: Annotated[Path | None, option("File of capscore calibrate.", panel="Output")] = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
@@ -126,16 +133,18 @@ def score(
     scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
     ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
     new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
+    order = _order(sort, new, is_ranked=metrics[0] in ranked)
     scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
     run = ScoringRun(source, names, folder, scorers, **scoring)
     about = {"input": input and str(input), "output": output and str(output)}
     summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:
-        write_score_report(report, run, placed)
+        write_score_report(report, run, placed, order)
     if as_json:
         terminal.print_json(summary)
     elif not quiet:
-        _print(run, placed, calibration, output, report)
+        lowest = run.rising(order)[: worst or MAX_SHOWN_ROWS] if worst or sort else None
+        _print(run, placed, lowest, output, report)
     if run.failures and not quiet:
         what = f"of {source.n_rows:,} rows could not be scored"
         terminal.print_failures(run.failures, what, source.short_place)
@@ -162,6 +171,26 @@ def _metrics(
             Setting("preset", preset), ": the input lacks the photos or references that it needs"
         )
     return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
+
+
+def _order(
+    column: str | None, columns: Mapping[str, tuple[str, str]], *, is_ranked: bool
+) -> list[tuple[str, str]]:
+    """What rows are sorted by: a column, the first metric's rank, its score; each as (metric, component)."""
+    from ..metrics.calibration import RANKS
+
+    metric = next(iter(columns))
+    order = [(metric, RANKS[0]), (metric, "")] if is_ranked else [(metric, "")]
+    if column is None:
+        return order
+    numbers = {
+        name: (of, part)
+        for name, (of, part) in columns.items()
+        if of and part not in METRICS.get(of).detail_columns
+    }
+    if column not in numbers:
+        raise UsageError(Setting("sort", column), f": expected {', '.join(numbers)}")
+    return [numbers[column], *order]
 
 
 def _load(
@@ -233,16 +262,14 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
 
 
 def _print(
-    run: ScoringRun,
-    standings: Mapping[str, Standing],
-    calibration: Path | None,
-    *written: Path | None,
+    run: ScoringRun, standings: Mapping[str, Standing], lowest: Sequence[int] | None, *written: Path | None
 ) -> None:
-    """Print the rows, if they are few; the means, their standing, the signatures, and where the rows are."""
+    """Print the lowest rows, or all if they are few; the means, their standing, the signatures, and where the
+    rows are."""
     console, scores, n_rows = make_console(), run.scores(), run.source.n_rows
-    shows_rows = n_rows <= MAX_SHOWN_ROWS and len(scores) <= MAX_COLUMNS
+    shows_rows = lowest is not None or (n_rows <= MAX_SHOWN_ROWS and len(scores) <= MAX_COLUMNS)
     if shows_rows:
-        _print_rows(console, run, standings, calibration)
+        _print_rows(console, run, standings, lowest)
     if n_rows > 1 or not shows_rows:
         table = terminal.make_table(
             "metric", numbers=("mean", "scored", "failed", "empty", "images", "truncated")
@@ -268,37 +295,43 @@ def _print(
 
 
 def _print_rows(
-    console: Console, run: ScoringRun, standings: Mapping[str, Standing], calibration: Path | None
+    console: Console, run: ScoringRun, standings: Mapping[str, Standing], lowest: Sequence[int] | None
 ) -> None:
-    """One line for each row; with one metric also its rank among right captions, and the noise found."""
+    """One line per row (None: all rows), with its rank in the first metric and the noise found."""
     from rich.markup import escape
 
     from ..files.row_source import CHUNK_ROWS
+    from ..metrics.calibration import RANKS
     from ..show.tables import noise_text, photo_name
 
     image, scores = run.names.image, run.scores()
-    texts: dict[str, list[str]] = {} if image is None else {"photo": []}
-    texts["caption"] = []
+    metric, part = next(iter(scores.items()))
+    rows = range(run.source.n_rows) if lowest is None else lowest
+    texts: dict[int, list[str]] = {}
     for chunk in run.source.chunks(CHUNK_ROWS):
-        texts["caption"] += ["" if text is None else str(text) for text in chunk.values(run.names.candidate)]
-        if image is not None:
-            texts["photo"] += [photo_name(value) or "–" for value in chunk.values(image)]
-    cells = {name: [_number(value) for value in part.scores] for name, part in scores.items()}
-    ranked = ""
-    if len(scores) == 1:
-        (part,), standing = scores.values(), next(iter(standings.values()), None)
-        if standing and not standing.reason and len(part) > 1:
-            ranks = part.percentiles(calibration=calibration)
-            cells["rank"] = ["–" if math.isnan(value) else f"{value:.0f} %" for value in ranks]
-            ranked = f"rank: percent of right captions ({standing.set_name}) that score lower"
-        found = [noise_text(detail, with_p=False) for detail in part.details or ()]
-        cells |= {"found": found} if any(found) else {}
-    table = terminal.make_table(*texts, numbers=[*cells])
-    for row in zip(*texts.values(), *cells.values(), strict=True):
-        table.add_row(*(escape(visible(cell)) for cell in row))
+        captions = chunk.values(run.names.candidate)
+        photos = None if image is None else chunk.values(image)
+        for index in {row - chunk.start for row in rows} & {*range(len(chunk))}:
+            place = run.source.short_place(chunk.start + index, chunk.lines[index] if chunk.lines else None)
+            caption = "" if captions[index] is None else str(captions[index])
+            photo = [] if photos is None else [photo_name(photos[index]) or "–"]
+            texts[chunk.start + index] = [*([] if lowest is None else [place]), *photo, caption]
+    cells = {name: [_number(item.scores[row]) for row in rows] for name, item in scores.items()}
+    standing = standings.get(metric)
+    is_ranked = standing is not None and not standing.reason and len(part) > 1
+    if is_ranked:
+        ranks = run.ranks[metric][RANKS[0]]
+        cells["rank"] = ["–" if math.isnan(ranks[row]) else f"{ranks[row]:.0f} %" for row in rows]
+    found = [noise_text(part.details[row], with_p=False) for row in rows] if part.details else []
+    cells |= {"found": found} if any(found) else {}
+    headings = [*([] if lowest is None else ["row"]), *([] if image is None else ["photo"]), "caption"]
+    table = terminal.make_table(*headings, numbers=[*cells])
+    for row, numbers in zip(rows, zip(*cells.values(), strict=True), strict=True):
+        table.add_row(*(escape(visible(cell)) for cell in (*texts[row], *numbers)))
     console.print(table)
-    if ranked:
-        print_line(console, ranked)
+    if standing is not None and is_ranked:
+        of = "" if len(scores) == 1 else f" in {metric}"
+        print_line(console, f"rank{of}: percent of right captions ({standing.set_name}) that score lower")
 
 
 def _number(value: float) -> str:

@@ -150,6 +150,17 @@ class ScoringRun:
             self._scores = self.finish({metric: PreparedRows.concatenate(rows) for metric, rows in parts})
         return self._scores
 
+    def numbers(self, metric: str) -> dict[str, np.ndarray]:
+        """Numbers of all rows, by the component of their column; "" is the score."""
+        scores = self.scores()[metric]
+        return {"": scores.scores, **scores.components, **self.ranks.get(metric, {})}
+
+    def rising(self, keys: Sequence[tuple[str, str]]) -> list[int]:
+        """Rows with a score, the lowest first, by (metric, component); the next key decides ties."""
+        columns = [self.numbers(metric)[component] for metric, component in keys]
+        scored = np.isfinite(self.numbers(keys[0][0])[""])
+        return [row for row in np.lexsort(columns[::-1]).tolist() if scored[row]]
+
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
         """Prepared rows of each metric → their scores."""
         return {scorer.metric: scorer.finish(prepared[scorer.metric]) for scorer in self.scorers}

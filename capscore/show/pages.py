@@ -72,6 +72,13 @@ def render(template: str, **context: Any) -> str:
     return environment().get_template(template).render(context)
 
 
+def page_script(name: str) -> tuple[str, str]:
+    """A script of a page, and the source that the page's policy names it by."""
+    script = files(__package__).joinpath(f"templates/{name}").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
+    return script, f"sha256-{digest}"
+
+
 def breakable(signature: str) -> Markup:
     """A signature that may be broken into lines after each of its settings."""
     return Markup("|<wbr>").join(visible(part, keep="\n\t") for part in signature.split("|"))
@@ -88,6 +95,7 @@ def language_names(tag: str) -> tuple[str, str]:
     return own, english
 
 
+@cache
 def language_attributes(tag: str) -> Markup:
     """The attributes ` lang="ar" dir="rtl"` of an element in that language; the text decides without one."""
     import langcodes
@@ -245,14 +253,13 @@ def _inside(box: Box, size: tuple[int, int]) -> Box:
 
 def leaderboard_page(numbers: Sequence[ReportedNumber], title: str) -> str:
     """A page of results: one row per number, filters above, a table that its headings sort."""
-    script = files(__package__).joinpath("templates/leaderboard.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode()
+    script, digest = page_script("table.js")
     names = ("benchmark", "language", "metric", "licence")
     return render(
         "leaderboard.html",
         title=title,
         script=script,
-        script_hash=f"sha256-{digest}",
+        script_hash=digest,
         numbers=numbers,
         choices={name: sorted({getattr(number, name) for number in numbers} - {""}) for name in names},
         sizes=(100, 200, 500, 1000),  # of backbones, in millions of parameters

@@ -1,4 +1,4 @@
-"""Scores of a file → an HTML page: distributions, languages, worst and best rows."""
+"""Scores of a file → an HTML page: distributions, languages, worst and best rows, and a table of all rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..files.columns import is_missing, read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
-from .pages import inline_jpeg, language_names, render
+from ..metrics.calibration import LIKELY_WRONG, RANKS
+from .pages import inline_jpeg, language_names, page_script, render
 from .tables import Table, fixed, noise_text, photo_name
 
 if TYPE_CHECKING:
@@ -24,28 +25,59 @@ if TYPE_CHECKING:
 
 ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
+MAX_TABLE_ROWS = 20_000
+"""Number of rows in the table of all rows; of more, it has the lowest."""
 _BINS = 30
 _THUMBNAIL = 320  # longest side of a photo in pixels
 
 
-def write_score_report(path: Path, run: ScoringRun, standings: Mapping[str, Standing]) -> None:
-    """Write the page about a file that was scored: its rows with the lowest and highest scores.
+def write_score_report(
+    path: Path, run: ScoringRun, standings: Mapping[str, Standing], order: Sequence[tuple[str, str]]
+) -> None:
+    """Write the page about a file that was scored: its rows, the lowest and highest ones with their photos.
 
     Args:
         path: File to write; an existing one is replaced.
         run: Run that scored all rows. Photos behind URLs are not fetched again.
         standings: Metric → where its scores stand in a calibration, for those that have one.
+        order: What rows are sorted by, as `ScoringRun.rising` takes it.
 
     Raises:
         ResultWriteError: the file cannot be written.
     """
     scores = run.scores()
     first = next(iter(scores.values()))
-    lists = lowest_and_highest(first.scores)
-    cards = _cards(run, {row for rows in lists.values() for row in rows})
+    rising = run.rising(order)
+    lists = lowest_and_highest(rising)
+    unscored = sorted({*range(len(first))} - {*rising})
+    listed = (rising + unscored)[:MAX_TABLE_ROWS]
+    cards = _cards(
+        run, {*listed, *lists["Highest"]}, with_picture={row for rows in lists.values() for row in rows}
+    )
     n_rows = "1 row" if run.source.n_rows == 1 else f"{run.source.n_rows:,} rows"
+    listed_cards = [cards[row] for row in listed]
+    is_ranked = any(card["rank"] for card in listed_cards)
+    names = [
+        "Row",
+        *(["Photo"] if any(card["name"] for card in listed_cards) else []),
+        *(["Language"] if any(card["language"] for card in listed_cards) else []),
+        "Caption",
+    ]
+    numbers = [*scores, *(["Rank"] if is_ranked else [])]
+    headings = [(name, "") for name in names] + [(name, "number") for name in numbers]
+    script, digest = page_script("table.js")
     page = render(
         "score_report.html",
+        script=script,
+        script_hash=digest,
+        rows=listed_cards,
+        metric=first.metric,
+        n_rows=len(first),
+        names=names,
+        headings=[*headings, *([("Mark", "")] if is_ranked else [])],
+        is_ranked=is_ranked,
+        cut=LIKELY_WRONG,
+        spoken=sorted({card["language"] for card in listed_cards} - {""}),
         title=f"{run.source.path.name or 'captions'}: {n_rows}",
         metrics=[
             {
@@ -66,18 +98,14 @@ def write_score_report(path: Path, run: ScoringRun, standings: Mapping[str, Stan
     write_text(path, page, "report")
 
 
-def lowest_and_highest(scores: np.ndarray, n: int = ROWS_SHOWN) -> dict[str, list[int]]:
-    """At most n rows with the lowest and with the highest scores; equal ones keep their order.
+def lowest_and_highest(rising: Sequence[int], n: int = ROWS_SHOWN) -> dict[str, list[int]]:
+    """At most n rows from each end of the rows by their scores, the lowest first; no row is in both lists.
 
-    No row is in both lists, and none without a score is in either.
-
-    >>> lowest_and_highest(np.array([0.5, 0.1, np.nan, 0.9]), 2)
+    >>> lowest_and_highest([1, 0, 3], 2)
     {'Lowest': [1, 0], 'Highest': [3]}
     """
-    scored = np.flatnonzero(np.isfinite(scores))
-    rising = scored[np.argsort(scores[scored], kind="stable")].tolist()
     half = max(1, min(n, -(-len(rising) // 2)))
-    low = rising[:half]
+    low = [*rising[:half]]
     return {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
 
 
@@ -93,7 +121,7 @@ def histogram(scores: np.ndarray) -> dict[str, Any]:
     return {"low": low, "high": high, "counts": counts.tolist(), "heights": heights, "mean": mean, "at": at}
 
 
-def _cards(run: ScoringRun, numbers: set[int]) -> dict[int, dict[str, Any]]:
+def _cards(run: ScoringRun, numbers: set[int], with_picture: set[int]) -> dict[int, dict[str, Any]]:
     """Rows of the file, read again for people to look at: number → what the page shows of it."""
     from ..images.load import load_image
 
@@ -108,7 +136,7 @@ def _cards(run: ScoringRun, numbers: set[int]) -> dict[int, dict[str, Any]]:
         for row in here:
             number, picture = chunk.start + row, None
             with suppress(InputError):  # whoever scored has said which rows failed
-                if inputs.images is not None and row not in inputs.problems:
+                if number in with_picture and inputs.images is not None and row not in inputs.problems:
                     picture = inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
             references = None if inputs.references is None else inputs.references[row]
             caption = inputs.candidates[row]
@@ -118,17 +146,21 @@ def _cards(run: ScoringRun, numbers: set[int]) -> dict[int, dict[str, Any]]:
                 "picture": picture,
                 "caption": "" if is_missing(caption) else str(caption),
                 "references": [references] if isinstance(references, str) else list(references or ()),
-                **_found(run.scores(), number),
+                **_found(run, number),
             }
     return cards
 
 
-def _found(scores: Mapping[str, Scores], number: int) -> dict[str, Any]:
-    """Scores of a row, its language, and what metrics say of its caption in words."""
-    parts = scores.values()
+def _found(run: ScoringRun, number: int) -> dict[str, Any]:
+    """Scores and rank of a row, its language, and what metrics say of its caption in words."""
+    scores = run.scores()
+    first, parts = next(iter(scores.values())), scores.values()
+    rank = run.numbers(first.metric).get(RANKS[0], np.full(len(first), np.nan))[number]
     return {
         "scores": [(name, fixed(float(part.scores[number]), 3)) for name, part in scores.items()],
-        "language": next(iter(parts)).languages[number],
+        "rank": fixed(float(rank), 0, ""),
+        "is_wrong": bool(rank < LIKELY_WRONG),
+        "language": first.languages[number],
         "found": "; ".join(
             filter(None, (noise_text(part.details[number]) for part in parts if part.details))
         ),

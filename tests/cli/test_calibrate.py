@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -85,7 +86,26 @@ def test_each_of_a_few_rows_has_its_rank(captions, tmp_path):
     # every right caption scores 2.5, so none is below it; German was not calibrated
     assert [line[-2:] for line in shown] == [["0", "%"], ["0", "%"], ["2.5000", "–"], ["0", "%"]]
     assert "rank: percent of right captions" in done.output
-    assert "rank" not in run("score", preds, "--calibration", out, "-m", "mcs,clip_score").output
+    assert "in mcs" in run("score", preds, "--calibration", out, "-m", "mcs,clip_score").output
+
+
+def test_the_lowest_rows_are_printed_and_marked_as_likely_wrong(captions, tmp_path):
+    out, page = tmp_path / "mine.json", tmp_path / "page.html"
+    run("calibrate", captions, "-m", "mcs", "-o", out)
+    rows = [("red", "en"), ("red blue", "en"), ("green", "de"), ("blue", "en"), ("red", "en")]
+    rows = [{"image": "red.png", "caption": text, "language": language} for text, language in rows]
+    preds = write_jsonl(captions.with_name("preds.jsonl"), rows)
+
+    def shown(*options):
+        lines = run("score", preds, "--calibration", out, *options).stdout.splitlines()
+        return [line.split()[1] for line in lines if line.strip().startswith("line ")]
+
+    # German is not calibrated, so it has no rank and comes last; equal ranks are in the order of scores
+    assert shown("--worst", 2) == ["4", "2"] and shown("--sort", "mcs") == ["4", "3", "2", "1", "5"]
+    assert shown("--worst", 9) == ["4", "2", "1", "5", "3"]
+    assert_refused(run("score", preds, "--sort", "kind"), "--sort kind: expected mcs")
+    run("score", preds, "--calibration", out, "--report", page)
+    assert re.findall(r'data-wrong="(.)"', page.read_text()) == ["1"] * 4 + ["0"]
 
 
 def test_references_in_several_numbers(captions, tmp_path):

@@ -19,21 +19,11 @@ NAN = float("nan")
 HOSTILE = '<script>alert("1")</script></section>&amp;\x1b[31m'
 
 
-def test_rows_are_listed_once_from_both_ends():
-    scores = np.array([0.5, 0.1, NAN, 0.9, 0.1, 0.7])
-    assert lowest_and_highest(scores, 2) == {"Lowest": [1, 4], "Highest": [3, 5]}
-    # five scored rows: none is in both lists
-    assert lowest_and_highest(scores, 9) == {"Lowest": [1, 4, 0], "Highest": [3, 5]}
-    assert lowest_and_highest(np.array([NAN])) == {"Lowest": [], "Highest": []}
-
-
-@given(st.lists(st.floats(0, 2) | st.just(NAN), min_size=1, max_size=12), st.integers(1, 6))
-def test_lists_hold_scored_rows_once_and_in_order(values, n):
-    low, high = lowest_and_highest(np.array(values), n).values()
+@given(st.lists(st.integers(), unique=True, max_size=12), st.integers(1, 6))
+def test_lists_hold_rows_once_and_in_order(rising, n):
+    low, high = lowest_and_highest(rising, n).values()
     assert not set(low) & set(high)
-    assert not any(np.isnan(values[row]) for row in low + high)
-    assert [values[row] for row in low] == sorted(values[row] for row in low)
-    assert [values[row] for row in high] == sorted((values[row] for row in high), reverse=True)
+    assert low == rising[: len(low)] and high == rising[::-1][: len(high)] and max(len(low), len(high)) <= n
 
 
 def test_a_histogram_begins_at_zero_or_below_and_ends_at_the_highest():
@@ -77,9 +67,12 @@ def test_a_page_has_rows_photos_languages_and_no_markup_of_others(photos, toys, 
     lowest = text.partition("Lowest rouge_l")[2].partition("<h2")[0]
     shown = re.findall(r'class="soft">(line \d) · (\w+\.png) · (\w+)</p>', lowest)
     assert shown == [("line 3", "none.png", "German"), ("line 2", "blue.png", "English")]
+    listed = text.partition(">All rows<")[2]  # the lowest first, those without a score last
+    assert re.findall(r'"Row" class="name">(line \d)<', listed) == [f"line {n}" for n in (3, 2, 1, 4)]
+    assert "Mark" not in listed and '<option value="de">German</option>' in listed
     assert "2 rows could not be scored." in text and "a red ball" in text and "rouge_l|<wbr>" in text
     assert text.count("data:image/jpeg;base64,") == 2  # of three rows, one names no photo that is there
-    assert "<script" not in text and "\x1b" not in text and "default-src 'none'" in text
+    assert text.count("<script") == 1 and "\x1b" not in text and "default-src 'none'" in text
     assert "http" not in text.partition("</style>")[2]
     one = write_jsonl(tmp_path / "one.jsonl", given[:1])
     run("score", one, "-m", "rouge_l", "--report", page, "--force")
