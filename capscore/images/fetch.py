@@ -3,7 +3,9 @@
 Whoever wrote a list of images must not make this machine fetch from its own network, such as the passwords
 that cloud machines get from 169.254.169.254. So a host is looked up once, its address is checked, whatever
 the spelling of the name, and the connection is made to that address; TLS checks the certificate against the
-name. Proxies and ~/.netrc are not used, and a password in an address goes only to the host of that address.
+name. Through a proxy (HTTP_PROXY, HTTPS_PROXY, NO_PROXY) the host is looked up and checked here as well, but
+the proxy connects to what it finds under the name. ~/.netrc is not used, and a password in an address goes
+only to the host of that address.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -192,9 +195,14 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
         raise image_error(f"{shown} is refused; expected http(s)://host/path, {_MAX_LENGTH:,} signs at most")
     host = parts.host.strip("[]")
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    addresses = look_up(host, port)
+    proxies = urllib.request.getproxies_environment()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if proxy and urllib.request.proxy_bypass_environment(host, proxies):
+        proxy = None
+    # behind a proxy, this machine may not know any names
+    addresses = [] if proxy and allow_private else look_up(host, port)
     allowed = [address for address in addresses if allow_private or is_public(address)]
-    if not allowed:
+    if addresses and not allowed:
         raise image_error(
             f"{shown} is at {addresses[0]}, which is not public; such hosts are contacted only with ",
             Setting("allow_private_urls", True),
@@ -203,6 +211,10 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
     headers["Accept-Encoding"] = "identity"  # nothing can expand beyond the limit
     if parts.auth and with_password:
         headers.update(urllib3.util.make_headers(basic_auth=urllib.parse.unquote(parts.auth)))
+    if proxy:
+        plain = parts._replace(auth=None, fragment=None).url
+        answer = _through(proxy).request("GET", plain, headers=headers, preload_content=False, redirect=False)
+        return answer, answer
     connection = _connect(parts.scheme, host.rstrip("."), allowed, port)
     try:
         connection.request("GET", parts.request_uri, headers=headers, preload_content=False)
@@ -212,19 +224,38 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
         raise
 
 
+def _trusted() -> str:
+    """File of the certificates that are trusted."""
+    import certifi
+
+    return os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
+
+
+def _through(proxy: str) -> Any:
+    """Connections through a proxy."""
+    import urllib3
+
+    address = urllib3.util.parse_url(proxy if "://" in proxy else f"http://{proxy}")
+    auth = urllib.parse.unquote(address.auth) if address.auth else None
+    return urllib3.ProxyManager(
+        address._replace(auth=None).url,
+        proxy_headers=urllib3.util.make_headers(proxy_basic_auth=auth) if auth else None,
+        timeout=urllib3.Timeout(*TIMEOUT),
+        ca_certs=_trusted(),
+        cert_reqs="CERT_REQUIRED",
+        retries=False,
+    )
+
+
 def _connect(scheme: str, host: str, addresses: list[str], port: int) -> Any:
     """A connection to the first of the addresses that answers."""
-    import certifi
     from urllib3.connection import HTTPConnection, HTTPSConnection
 
     kind: Any = HTTPConnection
     tls: dict[str, Any] = {}
     if scheme == "https":
-        trusted = os.environ.get("REQUESTS_CA_BUNDLE") or os.environ.get("SSL_CERT_FILE") or certifi.where()
-        kind, tls = (
-            HTTPSConnection,
-            {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": trusted},
-        )
+        kind = HTTPSConnection
+        tls = {"server_hostname": host, "cert_reqs": "CERT_REQUIRED", "ca_certs": _trusted()}
     for address in addresses:
         connection = kind(address, port, timeout=TIMEOUT[0], **tls)
         try:

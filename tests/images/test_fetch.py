@@ -73,6 +73,8 @@ class Site(BaseHTTPRequestHandler):
         else:
             self.answer(*PAGES.get(page, (404, b"<html>not here</html>", 21)))
 
+    do_CONNECT = do_GET
+
     def answer(self, status: int, body: bytes, length: int, **headers: str) -> None:
         self.send_response(status)
         for name, value in {"Content-Length": str(length), **headers}.items():
@@ -106,8 +108,16 @@ def serving(certificate=None):
 
 @pytest.fixture
 def site(monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody is there, and nobody is asked
+    for name in (
+        "HTTP_PROXY",
+        "http_proxy",
+        "HTTPS_PROXY",
+        "https_proxy",
+        "ALL_PROXY",
+        "all_proxy",
+        "NO_PROXY",
+    ):
+        monkeypatch.delenv(name, raising=False)
     with serving() as port:
         yield f"http://127.0.0.1:{port}"
 
@@ -208,6 +218,29 @@ def test_this_machine_is_refused_however_it_is_spelled(site, host):
     with pytest.raises(ImageError, match=r"allow_private_urls=True|could not be fetched: gaierror"):
         content_key(f"http://{host}:{site.rpartition(':')[2]}/photo", allow_urls=True)
     assert Site.requested == []
+
+
+def test_a_proxy_is_asked_for_public_hosts_only(site, monkeypatch):
+    known = {"photos.example": "93.184.215.14", "inner.example": "10.0.0.1", "127.0.0.1": "127.0.0.1"}
+    monkeypatch.setattr(fetch, "look_up", lambda host, port: [known[host]])
+    monkeypatch.setenv("HTTP_PROXY", site.replace("http://", "http://me:pw@"))
+    monkeypatch.setenv("https_proxy", site.removeprefix("http://"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for host in ("photos", "inner", "unknown"):
+        monkeypatch.setitem(PAGES, f"http://{host}.example/photo", PAGES["photo"])
+    key = content_key(PHOTO)
+    assert content_key("http://you:secret@photos.example/photo#part", allow_urls=True) == key
+    with pytest.raises(ImageError, match=r"is at 10\.0\.0\.1, which is not public"):
+        content_key("http://inner.example/photo", allow_urls=True)
+    with pytest.raises(ImageError, match="could not be fetched"):  # a name that only the proxy knows
+        content_key("http://unknown.example/photo", allow_urls=True)
+    assert Site.requested == [("http://photos.example/photo", "identity")]
+    for host in ("inner", "unknown"):
+        assert content_key(f"http://{host}.example/photo", **ANYWHERE) == key
+    with pytest.raises(ImageError, match="could not be fetched"):  # this proxy makes no tunnel
+        content_key("https://photos.example/photo", allow_urls=True)
+    assert Site.requested[-1][0] == "photos.example:443"
+    assert content_key(f"{site}/photo", **ANYWHERE) == key and Site.requested[-1][0] == "/photo"
 
 
 @pytest.fixture
