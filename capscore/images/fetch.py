@@ -195,9 +195,9 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
         raise image_error(f"{shown} is refused; expected http(s)://host/path, {_MAX_LENGTH:,} signs at most")
     host = parts.host.strip("[]")
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    proxies = urllib.request.getproxies_environment()
+    proxies = urllib.request.getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and urllib.request.proxy_bypass_environment(host, proxies):
+    if proxy and urllib.request.proxy_bypass(host):
         proxy = None
     # behind a proxy, this machine may not know any names
     addresses = [] if proxy and allow_private else look_up(host, port)
