@@ -139,7 +139,11 @@ def score(
     about = {"input": input and str(input), "output": output and str(output)}
     summary, placed = _score(run, output, new, about, calibration, quiet)
     if report is not None:
-        write_score_report(report, run, placed, order)
+        try:
+            write_score_report(report, run, placed, order)
+        except BaseException:  # also Ctrl-C and SIGTERM
+            say(f"note: {report} was not written; the scores are in {output or 'no file'}")
+            raise
     if as_json:
         terminal.print_json(summary)
     elif not quiet:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import capscore
 from capscore.embedding.cache import EmbeddingCache
-from capscore.embedding.embedder import Embedder
+from capscore.embedding.embedder import Embedder, _pool
 from capscore.errors import CapscoreError, ImageError, InputError
 
 from ..photos import encode
@@ -259,3 +259,14 @@ def test_a_url_is_fetched_once():
         with pytest.raises(ImageError, match="allow_urls=True"):
             Embedder(ColourBackbone()).images([f"{url}/a"])
         server.shutdown()
+
+
+def test_after_an_error_no_waiting_image_is_read():
+    gate, read = threading.Event(), []
+    with pytest.raises(InputError), _pool(1, mock.Mock()) as pool:
+        pool.submit(gate.wait)
+        for number in range(3):
+            pool.submit(read.append, number)
+        threading.Timer(0.1, gate.set).start()
+        raise InputError("an image is damaged")
+    assert read == []
