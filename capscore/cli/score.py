@@ -248,9 +248,12 @@ def _score(
 def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standing]) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     metrics: dict[str, Any] = {}
+    _, photo_means = run.photo_means()
     for name, part in run.scores().items():
         whole = part.summary()
         metrics[name] = {"mean": whole.pop(name), **whole}
+        if name in photo_means:
+            metrics[name]["mean_of_photos"] = None if math.isnan(photo_means[name]) else photo_means[name]
         if name in placed:
             metrics[name]["calibration"] = placed[name].to_dict()
     installed = {name: version(name) for name in ("torch", "numpy")}
@@ -288,6 +291,10 @@ def _print(
         if part.corpus:
             numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
             print_line(console, f"{name} of all rows together: {numbers}")
+    n_photos, photo_means = run.photo_means()
+    for name, mean in photo_means.items():
+        text = f"{name}: mean per caption {_number(scores[name].mean)}, per photo {_number(mean)}"
+        print_line(console, f"{text} ({n_photos:,} photos)")
     for part in scores.values():
         print_line(console, part.signature)
     n_scored = n_rows - len(run.failures) - run.n_left_out

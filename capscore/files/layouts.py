@@ -1,6 +1,6 @@
 """Layouts of JSON that people have: how each is recognised, and its rows of one caption each.
 
-In: a JSON document, or the first object of a list or of lines. Out: rows with `image` and `caption`, and
+In: a JSON document, or an object of a list or of lines. Out: rows with `image` and `caption`, and
 `image_id`, `language` and `split` where the file has them; or rows of scores. `LAYOUTS` lists the layouts.
 """
 
@@ -38,13 +38,16 @@ class Layout(NamedTuple):
 
 
 def layout_of(value: Any, *, lines: bool) -> Layout | None:
-    """The layout of a document, or of the first object of lines; None: rows as they are, or nothing known.
+    """The layout of a document, or of an object of lines; None: rows as they are, or nothing known.
 
     >>> layout_of({"a.jpg": "a dog", "b.jpg": ["a cat", "cats"]}, lines=False).name
     'captions by photo'
     """
-    fits = (known for known in LAYOUTS if known.lines == lines and isinstance(value, dict))
-    return next((known for known in fits if known.recognises(value)), None)
+    if isinstance(value, dict):
+        for known in LAYOUTS:
+            if known.lines == lines and known.recognises(value):
+                return known
+    return None
 
 
 def nearest(value: Any) -> Layout:
@@ -239,9 +242,9 @@ LAYOUTS = (
     Layout(
         "several captions per row",
         '{"image_id": 1, "caption": ["a dog", "dogs"]}',
-        lambda line: any(
-            isinstance(line.get(name), list) and _is_text(line[name]) for name in ("caption", "captions")
-        ),
+        lambda line: (
+            isinstance(found := line.get("caption", line.get("captions")), list) and bool(found)
+        ),  # a list of none stays a row, and an error
         _several,
         lines=True,
     ),

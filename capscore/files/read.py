@@ -333,13 +333,11 @@ def _open_objects(path: Path, file: Path, objects: list[Any] | None) -> RowSourc
     def rows() -> _Rows:
         numbered = enumerate(objects or ())
         elements = ((None, _object(row, f"{path}, element {n} counted from 0")) for n, row in numbered)
-        known = None
-        for number, (line, row) in enumerate(_jsonl_rows(path, file) if objects is None else elements):
-            known = known if number else layout_of(row, lines=True)
-            if known is not None and known.recognises(row):
-                yield from ((line, caption) for caption in known.rows(row, []))
-            else:
+        for line, row in _jsonl_rows(path, file) if objects is None else elements:
+            if (known := layout_of(row, lines=True)) is None:
                 yield line, row
+            else:
+                yield from ((line, caption) for caption in known.rows(row, []))
 
     return _text_source(path, file, rows)
 

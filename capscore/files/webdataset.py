@@ -6,7 +6,6 @@ In: 000.jpg and 000.txt, 000.caption or 000.json (`{"caption": …}`). Out: rows
 
 from __future__ import annotations
 
-import itertools
 import os
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -55,8 +54,11 @@ def _samples(path: Path, file: Path, *, with_photos: bool) -> Iterator[tuple[str
     """Key and cells of each sample, without the bytes of photos if they are not wanted."""
     try:
         with tarfile.open(file, "r:") as archive:
-            members = (item for item in archive if item.isfile() and os.path.basename(item.name)[:1] != ".")
-            for key, parts in itertools.groupby(members, key=lambda item: _key(item.name)):
+            samples: dict[str, list[tarfile.TarInfo]] = {}
+            for item in archive:
+                if item.isfile() and not os.path.basename(item.name).startswith("."):
+                    samples.setdefault(_key(item.name), []).append(item)
+            for key, parts in samples.items():
                 sample: dict[str, Any] = {}
                 for member in parts:
                     suffix = os.path.splitext(member.name)[1].lower()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, LanguageWarning, RowWarning, Setting, TruncationWarning
-from ..files.columns import ColumnNames, read_inputs
+from ..files.columns import FAMILIAR, ColumnNames, read_inputs
 from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
 from ..files.write import Writer
@@ -160,6 +160,30 @@ class ScoringRun:
         columns = [self.numbers(metric)[component] for metric, component in keys]
         scored = np.isfinite(self.numbers(keys[0][0])[""])
         return [row for row in np.lexsort(columns[::-1]).tolist() if scored[row]]
+
+    def photo_means(self) -> tuple[int, dict[str, float]]:
+        """The number of photos, and metric → mean over photos of the mean score of a photo's captions.
+
+        (0, {}) unless rows name photos, two of them or more, and several rows name the same one.
+        """
+        schema, names = self.source.arrow_schema, ("image_id", self.names.image, *FAMILIAR["image"])
+        column = next((name for name in names if name in self.source.columns), None)
+        if column is None or (schema is not None and "binary" in str(schema.field(column).type)):
+            return 0, {}
+        photos: list[str] = []
+        for chunk in self.source.chunks(CHUNK_ROWS, [column]):
+            photos += map(str, chunk.values(column))
+        _, index = np.unique(photos, return_inverse=True)
+        n_photos, means = int(index.max()) + 1, {}
+        if not 1 < n_photos < len(photos):
+            return 0, {}
+        for metric, part in self.scores().items():
+            scored = ~np.isnan(part.scores)
+            counts = np.bincount(index[scored])
+            sums = np.bincount(index[scored], part.scores[scored])
+            some = counts > 0
+            means[metric] = float(np.mean(sums[some] / counts[some])) if scored.any() else math.nan
+        return n_photos, means
 
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
         """Prepared rows of each metric → their scores."""

@@ -19,6 +19,7 @@ import xxhash
 
 from ..errors import InputError, Setting
 from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
+from ..files.image_folder import composed
 from ..files.read import open_rows
 from ..files.write import summary_path
 from ..registry import METRICS
@@ -380,8 +381,14 @@ def _name_of(cells: Iterable[Any]) -> str:
     """What names a row, in one column or several, as lists or as text; "" if nothing does."""
     found: list[str] = []
     for cell in cells:
-        found += map(str, cell if isinstance(cell, (list, tuple)) else () if is_missing(cell) else [cell])
+        texts = cell if isinstance(cell, (list, tuple)) else () if is_missing(cell) else [cell]
+        found += [composed(str(text)) for text in map(_whole, texts)]
     return " | ".join(sorted(found))
+
+
+def _whole(value: Any) -> Any:
+    """A whole number that a column with gaps holds as a float, as an int."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _shorten_photos(systems: Sequence[_System]) -> None:

@@ -67,6 +67,8 @@ def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
 
 def photo_name(value: Any) -> str:
     """How a cell that names a photo is shown: without its folder, and without secrets of an address."""
+    if isinstance(value, dict):  # as data sets hold images
+        value = value.get("path")
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))

@@ -111,6 +111,14 @@ def test_a_system_with_an_empty_caption_compares_with_one_without(scored, empty)
 # ---- which rows belong together ----
 
 
+def test_ids_may_be_numbers_or_texts_and_names_decomposed(tmp_path):
+    for name, ids in {"a": [0.0, 1, "cafe\u0301"], "b": ["caf\u00e9", "1", 0]}.items():
+        rows = [{"id": value, "mcs": float(number)} for number, value in enumerate(ids)]
+        write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    found = read_systems({name: tmp_path / f"{name}.jsonl" for name in "ab"}).scores["mcs"]
+    assert (found["a"].tolist(), found["b"].tolist()) == ([0, 1, 2], [2, 1, 0])
+
+
 def test_rows_are_matched_by_photo_and_language_and_time(tmp_path):
     first = rows([0.1, 0.2, 0.3], ("de", "en"))
     second = [

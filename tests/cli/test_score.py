@@ -481,10 +481,16 @@ def test_coco_results_find_photos_and_references(coco, colours):
     assert_refused(run("score", *given), "line 2 (row 1 counted from 0): references: image_id 5", 1)
     done = run("score", *given, "--on-error", "skip")
     assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
-    done = run(
-        "score", coco / "captions.json", "--references", coco / "captions.json", "-m", "rouge_l", "--json"
+    same = (coco / "captions.json", "--references", coco / "captions.json", "-m", "rouge_l", "--json")
+    assert json.loads(run("score", *same).stdout)["metrics"]["rouge_l"]["mean"] == 1
+    rows = [{"image_id": number, "caption": text} for number, text in ((2, "red"), (2, "x"), (0, ["blue"]))]
+    source = write_jsonl(coco / "several.jsonl", rows)
+    given = (source, "--references", coco / "annotations.json", "-m", "rouge_l")
+    found = json.loads(run("score", *given, "--json").stdout)["metrics"]["rouge_l"]
+    assert [found[name] for name in ("mean", "mean_of_photos")] == near([2 / 3, 3 / 4])
+    assert "rouge_l: mean per caption 0.6667, per photo 0.7500 (2 photos)" in flat(
+        run("score", *given).stdout
     )
-    assert json.loads(done.stdout)["metrics"]["rouge_l"]["mean"] == 1
     done = run("score", coco / "annotations.json", "--references", coco / "captions.json", "-m", "rouge_l")
     assert done.exit_code == 0 and "Scored 5 of 5 rows" in done.stdout
 

@@ -129,6 +129,7 @@ def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
     ("value", "lines"),
     [
         ({"image": "dog.jpg", "caption": "a dog"}, True),
+        ({"image": "dog.jpg", "caption": []}, True),
         ({"a": None}, False),
         ({"image": "dog.jpg", "caption": "a dog"}, False),
         ([], False),

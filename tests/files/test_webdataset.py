@@ -18,8 +18,10 @@ FILES = {
     "2.txt": b"no photo",
     "3.webp": b"no caption",
     "4.JPEG": b"photo 4",
-    "4.caption": b"a cow",
     "._5.jpg": b"of macOS",
+    "5.jpg": b"photo 5",
+    "4.caption": b"a cow",
+    "5.txt": b"two cows",
 }
 
 
@@ -36,15 +38,10 @@ def archive(path, files, kind="w"):
 def test_samples_are_rows_and_what_lacks_a_part_is_at_fault(tmp_path, size):
     source = open_rows(archive(tmp_path / "a.tar", FILES))
     rows = [row for chunk in source.chunks(size) for row in chunk.dicts()]
-    assert [row["__key__"] for row in rows] == ["0", "a/1", "2", "3", "4"]
-    assert [row["caption"] for row in rows] == ["a dog", "a cat", "no photo", None, "a cow"]
-    assert [row["image"] and row["image"]["bytes"] for row in rows] == [
-        b"photo 0",
-        b"photo 1",
-        None,
-        b"no caption",
-        b"photo 4",
-    ]
+    assert [row["__key__"] for row in rows] == ["0", "a/1", "2", "3", "4", "5"]
+    assert [row["caption"] for row in rows] == ["a dog", "a cat", "no photo", None, "a cow", "two cows"]
+    photos = [row["image"] and row["image"]["bytes"] for row in rows]
+    assert photos == [b"photo 0", b"photo 1", None, b"no caption", b"photo 4", b"photo 5"]
     found = {row: (error.field, str(error)) for row, error in source.faults.items()}
     assert found == {
         2: ("image", "image: the sample '2' has no photo"),

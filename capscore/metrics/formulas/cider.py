@@ -273,6 +273,11 @@ class DocumentFrequencies:
             raise CapscoreError(given, f" cannot be read: {error.strerror or error}") from error
         except Exception as error:  # a damaged archive may raise anything
             # numpy's message would advise unpickling the file
+            pickled = (b"\x80", b"(dp", b"ccollections", b"ccopy_reg")
+            if Path(path).expanduser().read_bytes()[:12].startswith(pickled):
+                instead = "count with DocumentFrequencies.from_references instead (docs of the metric cider)"
+                problem = f" is a pickle, as coco-caption writes, which can run any code; {instead}"
+                raise CapscoreError(given, problem) from error
             problem = f" is not what DocumentFrequencies.save writes (version {_VERSION}), or is damaged"
             raise CapscoreError(given, problem) from error
         return frequencies

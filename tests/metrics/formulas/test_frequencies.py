@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -76,6 +78,15 @@ def test_files_that_contradict_themselves_are_refused(frequencies, tmp_path, cha
     parts |= {**changes, "about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
     np.savez(path, **parts)
     with pytest.raises(CapscoreError, match="is not what"):
+        DocumentFrequencies.load(path)
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("content", [{"ref_len": 1}, Counter({("a",): 1})])
+def test_a_pickle_is_called_one_and_not_opened(tmp_path, protocol, content):
+    path = tmp_path / "coco-val-df.p"
+    path.write_bytes(pickle.dumps(content, protocol))
+    with pytest.raises(CapscoreError, match="is a pickle"):
         DocumentFrequencies.load(path)
 
 
