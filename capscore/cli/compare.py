@@ -1,9 +1,9 @@
 """Compare captioning systems: does one score higher than another, on the same photos?
 
-Each FILE holds the captions of one system with their scores, as `capscore score --output` writes it;
-NAME=FILE gives the system a name. Rows are matched by [bold]id[/], or else by photo or references
-(--match-by order: by their order), and by language where rows have one. Files with other rows, or scored
-with other settings, are refused.
+Each FILE holds the captions of one system; NAME=FILE gives the system a name. Metrics that a file has no
+column of are computed first, with the options of `capscore score`. Rows are matched by [bold]id[/], or else
+by photo or references (--match-by order: by their order), and by language where rows have one. Files with
+other rows, or scored with other settings, are refused.
 
 For each metric: means, differences to the first system (or --baseline), their intervals (paired
 bootstrap over photos), and p-values by approximate randomisation, Holm-corrected for the number of
@@ -13,17 +13,22 @@ such as corpus BLEU.
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.
 
-[bold]Example[/]: capscore compare small.scores.jsonl large.scores.jsonl --metric mcs --output compared.json
+[bold]Example[/]: capscore compare small.jsonl large.jsonl --metric mcs,cider --images photos
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from .. import __version__
 from ..errors import Setting
-from . import options, terminal
+from ..registry import METRICS
+from . import options, score, terminal
 from .options import argument, column_option, option
 
 if TYPE_CHECKING:
@@ -32,10 +37,11 @@ if TYPE_CHECKING:
     Compared = Mapping[str, Sequence[SystemComparison]]  # metric → all rows, then each language
 
 
+@options.with_metric_options(options.of_score)
 def compare(
     files: Annotated[list[str], argument("FILE")],
     metric: Annotated[
-        list[str] | None, options.metrics_option("Columns of scores; repeatable. Default: all.")
+        list[str] | None, options.metrics_option("Metrics, or columns of scores. Default: all columns.")
     ] = None,
     baseline: Annotated[str | None, option("System to compare with. Default: the first.")] = None,
     common_rows: options.CommonRows = False,
@@ -55,11 +61,17 @@ def compare(
     image_column: Annotated[
         str | None, column_option("Default: image, image_path, file_name, img, image_id.")
     ] = None,
+    candidate_column: options.CandidateColumn = None,
+    references_column: options.ReferencesColumn = None,
     language_column: options.LanguageColumn = None,
+    images: options.Images = None,
+    references: score.References = None,
+    language: options.Language = None,
+    metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
     from ..metrics.systems import read_systems
-    from ..show.system_tables import comparison_report
+    from ..show.system_tables import comparison_report, verdict
     from ..show.tables import Report
     from ..statistics.bootstrap import check_sampling
 
@@ -72,7 +84,12 @@ def compare(
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
     terminal.check_result_files(force, output=output, markdown=markdown)
     columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
-    rows = read_systems(systems, metric or None, match_by=match_by, common_rows=common_rows, **columns)
+    how = {"images": images, "references": references, "language": language, "quiet": quiet or as_json}
+    how |= {"image_column": image_column, "language_column": language_column}
+    how |= {"candidate_column": candidate_column, "references_column": references_column}
+    with TemporaryDirectory() as folder:
+        scored = _scored(systems, metric or (), Path(folder), {**how, "metric_options": metric_options})
+        rows = read_systems(scored, metric or None, match_by=match_by, common_rows=common_rows, **columns)
     compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
     document = {
         "systems": {name: str(path) for name, path in systems.items()},
@@ -89,5 +106,30 @@ def compare(
         "version": __version__,
     }
     tables = comparison_report(compared, rows.signatures).parts
-    report = Report("", [*tables, rows.matching, *(f"note: {note}" for note in rows.notes)])
+    report = Report(
+        "",
+        [
+            *tables,
+            rows.matching,
+            *(f"note: {note}" for note in rows.notes),
+            *(verdict(*item) for item in compared.items()),
+        ],
+    )
     terminal.show_results(document, [report], output=output, markdown=markdown, as_json=as_json, quiet=quiet)
+
+
+def _scored(
+    systems: Mapping[str, Path], metrics: Sequence[str], folder: Path, how: Mapping[str, Any]
+) -> dict[str, Path]:
+    """System → its file, or one in `folder` where metrics that it lacks were computed."""
+    from ..files.read import open_rows
+
+    found = {}
+    for index, (name, path) in enumerate(systems.items()):
+        columns = open_rows(path).columns
+        missing = [metric for metric in metrics if metric not in columns and metric in METRICS.names()]
+        found[name] = folder / f"{index}.jsonl" if missing else path
+        if missing:
+            with redirect_stdout(StringIO()):  # what it prints is of each file; the progress bar stays
+                score.score.__wrapped__(path, metric=missing, output=found[name], **how)
+    return found

@@ -50,6 +50,7 @@ Sort = Annotated[
     str | None,
     option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
 ]
+References = Annotated[Path | None, option("File of references, matched by photo.")]
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 
 
@@ -62,7 +63,7 @@ def score(
     metric: Metrics = None,
     preset: Preset = None,
     images: options.Images = None,
-    references: Annotated[Path | None, option("File of references, matched by photo.")] = None,
+    references: References = None,
     language: options.Language = None,
     on_error: options.OnError = "raise",
     force: options.Force = False,

@@ -299,7 +299,10 @@ def read_systems(
     columns = [*dict.fromkeys(metrics)] if metrics else [column for column in common if column in known]
     if not columns:
         raise InputError(
-            Setting("metric"), ": the files have no metric in common; name a column of scores that all have"
+            Setting("metric"),
+            ": the files have no metric in common; name metrics that are to be computed, such as ",
+            Setting("metric", "mcs"),
+            ", or a column of scores",
         )
     notes = _signature_notes(systems, columns, common_rows)
     shared = [what for what in first.columns if all(system.columns[what] for system in systems)]

@@ -70,6 +70,23 @@ def _remarks(compared: Mapping[str, Sequence[SystemComparison]]) -> Iterator[str
     yield from (f"note: {language}{note}" for note, language in notes.items())
 
 
+def verdict(metric: str, comparisons: Sequence[SystemComparison]) -> str:
+    """One sentence about all rows: which systems score higher or lower than the baseline."""
+    whole = comparisons[0]
+    found = []
+    for part in whole.differences:
+        pair = f"{part.system} and {whole.baseline}"
+        if part.interval is None or part.p_value_holm is None:
+            found.append(f"too few photos to tell {pair} apart")
+        elif part.p_value_holm < 1 - part.interval.confidence:
+            more = "higher" if part.difference > 0 else "lower"
+            numbers = f"{fixed(abs(part.difference))} ({_ends(part.interval)}), p {part.p_value_holm:.2g}"
+            found.append(f"{part.system} scores {more} than {whole.baseline} by {numbers}")
+        else:
+            found.append(f"no difference between {pair} is shown, p {part.p_value_holm:.2g}")
+    return f"{metric}: {'; '.join(found)}."
+
+
 def _ends(interval: Interval | None) -> str:
     return f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
 

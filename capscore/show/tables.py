@@ -117,7 +117,7 @@ class Table:
         for block in self._blocks(console.width):
             drawn = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
             for column in block:
-                width = self._width(column)
+                width = self._width(column, console.width)
                 drawn.add_column(
                     text((self.short or self.headings)[column]),
                     justify="left" if column < self.left else "right",
@@ -132,7 +132,7 @@ class Table:
                     mark = "*" if is_bold and not styled else ""
                     cells.append(text(f"{mark}{row[column]}", "bold" if is_bold else ""))
                 drawn.add_row(*cells)
-            needed = sum(self._width(column) + _GAP for column in block) - _GAP
+            needed = sum(self._width(column, console.width) + _GAP for column in block) - _GAP
             if needed > console.width:
                 drawn.width = needed
             console.print(drawn, soft_wrap=needed > console.width)
@@ -142,21 +142,27 @@ class Table:
         block: list[int] = []
         for column in self.columns[len(first) :]:
             together = [*first, *block, column]
-            if block and sum(self._width(item) + _GAP for item in together) - _GAP > width:
+            if block and sum(self._width(item, width) + _GAP for item in together) - _GAP > width:
                 yield [*first, *block]
                 block = []
             block.append(column)
         yield [*first, *block]
 
-    def _width(self, column: int) -> int:
-        """Characters of the longest line of its cells, or of its heading, folded between words."""
+    def _width(self, column: int, available: int) -> int:
+        """Characters of the longest line of its cells, or of its heading, folded between words.
+
+        Texts at the left are folded to `MAX_TEXT_WIDTH`; a name is broken only if it needs over half of the
+        available width.
+        """
         from rich.cells import cell_len
 
         lines = [line for row in self.rows for line in row[column].split("\n")]
         cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column < self.left:
-            return min(max(cells, cell_len(heading)), MAX_TEXT_WIDTH)
+            words = [cell_len(word) for line in lines for word in line.split()]
+            longest = max((word for word in words if word <= available // 2), default=0)
+            return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, longest))
         word = max(map(cell_len, heading.split()), default=0)
         return max(cells, word, min(cell_len(heading), _MAX_HEADING_WIDTH))
 

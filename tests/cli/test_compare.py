@@ -68,6 +68,24 @@ def test_systems_that_the_command_scored(scored, tmp_path):
     assert f"Written to {', '.join(map(str, made))}" in done.output.replace("\n", " ")
 
 
+def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_path):
+    """Six of six photos higher: 2 of 64 ways are as extreme."""
+    captions = {"small-system-of-a-long-name": ["a"] * 6, "large": ["a dog"] * 6}
+    files = []
+    for name, texts in captions.items():
+        given = [{"id": n, "caption": text, "references": ["a dog"]} for n, text in enumerate(texts)]
+        files.append(write_jsonl(tmp_path / f"{name}.jsonl", given))
+    done = run("compare", *files, "--metric", "rouge_l", "--language", "en")
+    assert done.exit_code == 0 and "small-system-of-a-long-name " in done.stdout
+    shown = flat(done.stdout)
+    assert "rouge_l: large scores higher than small-system-of-a-long-name by 0." in shown
+    assert shown.endswith("p 0.031.")
+    assert not [path for path in tmp_path.iterdir() if path not in files]
+    assert_refused(run("compare", *files), "--metric mcs", 2)
+    done = run("compare", files[1], f"same={files[1]}", "-m", "rouge_l", "--language", "en")
+    assert done.stdout.strip().endswith("no difference between same and large is shown, p 1.")
+
+
 def test_scores_are_compared_in_python_as_well():
     scorer = capscore.load("bleu")
     found = {
