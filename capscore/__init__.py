@@ -38,7 +38,6 @@ _LAZY = {
     "RecipeWarning": "errors",
     "RegionWarning": "errors",
     "ResultWriteError": "errors",
-    "Rows": "files.references",
     "RowWarning": "errors",
     "Scorer": "metrics.base",
     "Scores": "metrics.base",
@@ -79,7 +78,6 @@ __all__ = [
     "RegionWarning",
     "ResultWriteError",
     "RowWarning",
-    "Rows",
     "Scorer",
     "Scores",
     "TruncationWarning",
@@ -124,7 +122,7 @@ if TYPE_CHECKING:
         RowWarning,
         TruncationWarning,
     )
-    from .files.references import Rows, read_rows
+    from .files.references import read_rows
     from .files.shipped import benchmark_folder, benchmark_slugs, module_folder
     from .images.load import load_image
     from .metrics import load

@@ -107,7 +107,7 @@ def _rows(
     allow_urls: bool,
 ) -> list[CaptionedPhoto]:
     """All captions of the file, with photos by name; each checked to be text."""
-    from ..files.columns import find_columns, find_reference_columns, read_inputs
+    from ..files.columns import columns_of, find_reference_columns, read_inputs
     from ..files.image_folder import ImageFolder
     from ..files.read import open_rows
     from ..files.row_source import CHUNK_ROWS
@@ -117,8 +117,9 @@ def _rows(
 
     source = open_rows(path, split=split)
     listed = with_references and bool(find_reference_columns(source.columns, columns["references"]))
-    names = find_columns(source.columns, with_references=listed, **columns)
-    folder = ImageFolder(images or source.path.parent, allow_urls=allow_urls)
+    names = columns_of(source, with_references=listed, **columns)
+    options.say_notes(source, names, None)
+    folder = ImageFolder(images or source.folder, allow_urls=allow_urls)
     rows = []
     first: dict[str, Any] = {}  # an image that is stored in the file is kept once
     for chunk in source.chunks(CHUNK_ROWS):

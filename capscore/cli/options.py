@@ -17,6 +17,7 @@ from ..registry import METRICS
 from .terminal import UsageError, as_usage, check_only_one, say, set_parameters
 
 if TYPE_CHECKING:
+    from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
 
 
@@ -75,7 +76,7 @@ Language = Annotated[str | None, option("Language of all captions, such as de.",
 Images = Annotated[Path | None, option("Folder of the photos of a file.", metavar="FOLDER")]
 Backbones = Annotated[list[str] | None, option("Backbone, as for score; repeatable.", panel="Backbone")]
 
-Split = Annotated[str | None, column_option("Split of a saved data set.")]
+Split = Annotated[str | None, column_option("Split of a file that has several.")]
 ImageColumn = Annotated[str | None, column_option("Default: image, image_path, file_name, img.")]
 CandidateColumn = Annotated[str | None, column_option("Default: caption, candidate, hyp, ….")]
 ReferencesColumn = Annotated[str | None, column_option("Default: references, refs, reference_1, ….")]
@@ -117,10 +118,12 @@ def language_of(language: str | None) -> str | None:
         return None if language is None else language_code(language)
 
 
-def note_unread_language(source: RowSource, language: str | None) -> None:
-    """Say that --language is taken for every row, where a column of languages is not read."""
+def say_notes(source: RowSource, names: ColumnNames, language: str | None) -> None:
+    """Say what was left out of a file, which columns are taken by other names, and which one is not read."""
     from ..files.columns import unread_language
 
+    for note in (*source.notes, *names.notes):
+        say(f"note: {note}")
     if unread := unread_language(source.columns, language):
         say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
 

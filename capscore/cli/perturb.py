@@ -100,13 +100,13 @@ def _open(
     path: Path, split: str | None, candidate: str | None, languages: str | None, language: str | None
 ) -> tuple[RowSource, ColumnNames]:
     """A file's rows, and its columns of captions and languages."""
-    from ..files.columns import find_columns
+    from ..files.columns import columns_of
     from ..files.read import open_rows
 
     source = open_rows(path, split=split)
     how: dict[str, Any] = {"with_images": False, "with_language": language is None}
-    names = find_columns(source.columns, candidate=candidate, language=languages, **how)
-    options.note_unread_language(source, language)
+    names = columns_of(source, candidate=candidate, language=languages, **how)
+    options.say_notes(source, names, language)
     return source, names
 
 

@@ -82,7 +82,7 @@ def score(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
-    from ..files.columns import find_columns
+    from ..files.columns import columns_of
     from ..files.image_folder import ImageFolder, pair_captions
     from ..files.references import open_with_references, read_references, with_references
     from ..files.row_source import CHUNK_ROWS, check_names_are_free
@@ -116,16 +116,14 @@ def score(
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
-    names = find_columns(
-        source.columns,
+    names = columns_of(
+        source,
         **columns,
         with_images=any(METRICS.get(name).needs_images for name in metrics),
         with_references=any(METRICS.get(name).needs_references for name in metrics),
         with_language=language is None,
     )
-    for note in (*source.notes, *names.notes):
-        say(f"note: {note}")
-    options.note_unread_language(source, language)
+    options.say_notes(source, names, language)
     inputs = source.columns if output else ()
     if output is not None:
         check_names_are_free(source, [*result_columns(metrics, inputs, on_error=on_error, ranked=metrics)])

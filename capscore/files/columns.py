@@ -88,6 +88,15 @@ def find_columns(
     return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None), notes)
 
 
+def columns_of(source: RowSource, **options: Any) -> ColumnNames:
+    """`find_columns` of a file, whose first row the error shows."""
+    try:
+        return find_columns(source.columns, **options)
+    except InputError as error:
+        (first,) = next(iter(source.chunks(1))).dicts()
+        raise InputError(*error.parts, f"; the first row is {first!r:.120}") from None
+
+
 def find_image_column(columns: Sequence[str], given: str | None = None) -> str | None:
     """Name of the column of images, None if no column is known to hold them; errors as in `find_columns`.
 

@@ -16,7 +16,7 @@ from ..text.languages import language_code
 from .columns import (
     FAMILIAR,
     ColumnNames,
-    find_columns,
+    columns_of,
     find_image_column,
     find_reference_columns,
     is_missing,
@@ -78,7 +78,7 @@ def read_references(path: str | Path, *, split: str | None = None) -> References
     """Read the references of photos from any file of rows; errors name the file and the row."""
     source = open_rows(path, split=split, needs_split=False)
     lists = find_reference_columns(source.columns)
-    texts = lists or (find_columns(source.columns, with_images=False, with_language=False).candidate,)
+    texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
     language = next((name for name in FAMILIAR["language"] if name in source.columns), None)
     image, has_ids = find_image_column(source.columns), "image_id" in source.columns
     if image is None:
@@ -251,7 +251,7 @@ def read_rows(
     source = open_with_references(path, references, split=split)
     has_images = find_image_column(source.columns) is not None
     has_references = bool(find_reference_columns(source.columns))
-    names = find_columns(source.columns, with_images=has_images, with_references=has_references)
+    names = columns_of(source, with_images=has_images, with_references=has_references)
     folder = ImageFolder(Path(images or source.folder)) if has_images else None
     found = Rows([], [], [], [])
     problems: list[InputError] = []

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from capscore.errors import ImageError, InputError
-from capscore.files.columns import ColumnNames, find_columns, read_inputs
+from capscore.files.columns import ColumnNames, columns_of, find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
 
@@ -57,6 +57,14 @@ def test_columns_that_are_missing_or_could_be_two(columns, options, message):
     with pytest.raises(InputError, match=message) as caught:
         find_columns(columns, with_references=True, **options)
     assert len(str(caught.value)) < 900
+
+
+def test_the_first_row_of_a_file_without_known_columns_is_shown(tmp_path):
+    source = open_rows(write_jsonl(tmp_path / "a.jsonl", [{"url": 1, "words": "a dog"}]))
+    with pytest.raises(
+        InputError, match=r"found 'url', 'words'.*the first row is {'url': 1, 'words': 'a dog'}"
+    ):
+        columns_of(source)
 
 
 def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ...backbones.base import fingerprint_of
 from ...errors import CapscoreError, InputError, Setting
-from ...files.columns import FAMILIAR, find_columns
+from ...files.columns import FAMILIAR, columns_of
 from ...files.image_folder import ImageFolder, find_images
 from ...files.read import open_rows
 from ...files.row_source import CHUNK_ROWS, Chunk, RowSource
@@ -219,8 +219,8 @@ def file_captions(
         InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
     source = open_rows(path, split=split)
-    fields = find_columns(
-        source.columns,
+    fields = columns_of(
+        source,
         image=image_column,
         candidate=candidate_column,
         language=language_column,
