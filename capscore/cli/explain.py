@@ -44,7 +44,10 @@ def explain(
     photo: Annotated[Path, argument("PHOTO")],
     captions: Annotated[list[str], argument("CAPTION")],
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
-    language: options.Language = None,
+    language: Annotated[
+        list[str] | None,
+        option("Language of all captions, or repeated: of each, in their order.", metavar="CODE"),
+    ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -56,6 +59,7 @@ def explain(
     from ..metrics import load
     from ..show.explained import explained_captions
     from ..show.pages import explain_page
+    from ..text.languages import NAMES, is_plainly_other
     from ..text.word_classes import length_problem
 
     options.check_metric_options(["infometic"], metric_options)
@@ -66,13 +70,22 @@ def explain(
     for caption in captions:
         if problem := "a caption is empty" if not caption.strip() else length_problem(caption):
             raise terminal.UsageError(problem)
-    code = options.language_of(language)
+    spoken = [*(language or ())] * (len(captions) if len(language or ()) == 1 else 1)
+    if spoken and len(spoken) != len(captions):
+        count = f"{len(spoken)} languages and {len(captions)} captions"
+        raise terminal.UsageError(Setting("language"), f": {count}; give one for all, or one for each")
+    codes = [options.language_of(code) or "" for code in spoken] or ["en"] * len(captions)
     image = load_image(photo)
     with terminal.as_usage():
         scorer: Any = load("infometic", **metric_options)
-        if language is not None and (refusal := scorer.language_problem(code)):
-            raise terminal.UsageError(Setting("language", language), f": {refusal}")
-    scores = scorer.score(captions, [image] * len(captions), language=language)
+        for given, code in zip(spoken, codes, strict=False):
+            if refusal := scorer.language_problem(code):
+                raise terminal.UsageError(Setting("language", given), f": {refusal}")
+    for number, (caption, code) in enumerate(zip(captions, codes, strict=True), 1):
+        if is_plainly_other(caption, code):
+            read_as = f"it is read as {NAMES.get(code, (code, code))[1]}"
+            terminal.say(f"note: caption {number} seems to be in another language; {read_as} (--language)")
+    scores = scorer.score(captions, [image] * len(captions), language=spoken or None)
     learned = getattr(scorer, "mark_calibration", None) is not None
     beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)

@@ -1,12 +1,19 @@
-"""A language code in any usual spelling → the primary subtag that backbones and signatures use."""
+"""A language code in any usual spelling → the primary subtag that backbones and signatures use.
+
+And a text in one language, but said to be in another: its script tells, or py3langid where it is installed.
+"""
 
 from __future__ import annotations
 
 import difflib
+import unicodedata
+from contextlib import suppress
 from functools import lru_cache
 
 from ..errors import InputError
 
+# difference of log-likelihoods above which py3langid's language is believed
+_PLAINLY = 10.0
 # primary subtag → its own name and its English name
 NAMES = {
     "ar": ("العربية", "Arabic"),
@@ -95,3 +102,24 @@ def _code(language: str) -> str:
         f"unknown language code {language!r:.60} (expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'){hint}",
         field="language",
     )
+
+
+def is_plainly_other(text: str, code: str) -> bool:
+    """Whether a text is plainly not in a language; only its script is looked at without py3langid.
+
+    >>> is_plainly_other("Собака бежит.", "en"), is_plainly_other("a dog", "ja"), is_plainly_other("犬", "ja")
+    (True, True, False)
+    """
+    import langcodes
+
+    letters = [sign for sign in text if sign.isalpha()]
+    latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
+    is_latin = langcodes.Language.get(code).maximize().script == "Latn"
+    if letters and (latin < len(letters) / 2 if is_latin else latin > len(letters) / 2):
+        return True
+    with suppress(ImportError):
+        import py3langid
+
+        likely = {label: score for label, score in py3langid.rank(text) if label in NAMES}
+        return bool(letters) and code in likely and likely[code] < max(likely.values()) - _PLAINLY
+    return False

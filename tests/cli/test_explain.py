@@ -37,7 +37,7 @@ class InventedScorer:
             image_keys=[""] * n,
             truncated=np.zeros(n, bool),
             n_references=np.zeros(n, int),
-            languages=[language or ""] * n,
+            languages=language or [""] * n,
             details=details,
         )
 
@@ -80,9 +80,17 @@ def test_the_scorer_gets_captions_photo_and_options(scorer, photo):
     assert run("explain", photo, "one", "two", *options, "--regions", "detr:x").exit_code == 0
     first, second = scorer.asked.pop("images")
     assert first is second and isinstance(first, Image.Image)  # decoded once
-    assert scorer.asked == {"captions": ["one", "two"], "language": "de"}
+    assert scorer.asked == {"captions": ["one", "two"], "language": ["de", "de"]}
     given = {"backbone": "b", "weights": "w", "beta": 0.2, "cache": False, "regions": "detr:x"}
     assert given.items() <= scorer.options.items()
+
+
+def test_a_language_for_each_caption_and_a_note_where_it_is_plainly_another(scorer, photo):
+    done = run("explain", photo, "A red cat", "猫と椅子", "--language", "en", "--language", "ja")
+    assert scorer.asked["language"] == ["en", "ja"] and done.stderr == ""
+    done = run("explain", photo, "A red cat", "猫と椅子")
+    assert "caption 2 seems to be in another language; it is read as English" in done.stderr
+    assert "caption 1" not in done.stderr and scorer.asked["language"] is None
 
 
 def test_json_has_every_word_region_and_score(scorer, photo):
@@ -105,6 +113,7 @@ def test_a_page_holds_photo_and_captions(scorer, photo, tmp_path):
     ("options", "message"),
     [
         (["-o", "out.jpg"], "expected a name that ends in .html or .htm"),
+        (["--language", "de", "--language", "en"], "--language: 2 languages and 1 captions"),
         (["--language", "xx-klingon"], "unknown language code"),
         (["--language", "tlh"], "--language tlh: no words of Klingon are known"),
         ([" "], "a caption is empty"),

@@ -6,7 +6,7 @@ import langcodes
 import pytest
 
 from capscore.errors import InputError
-from capscore.text.languages import NAMES, language_code
+from capscore.text.languages import NAMES, is_plainly_other, language_code
 
 GIVEN = {
     "de": "de DE deu ger", "fr": " fr ", "pt": "pt-BR", "zh": "zh_TW zh-Hans-CN cmn", "ja": "jpn",
@@ -40,3 +40,9 @@ def test_a_near_miss_is_explained(given, meant):
 def test_what_is_no_language_is_refused(given):
     with pytest.raises(InputError, match="language"):
         language_code(given)
+
+
+def test_latin_languages_are_told_apart_where_py3langid_is_installed():
+    pytest.importorskip("py3langid")
+    assert is_plainly_other("Ein Zug.", "en") and is_plainly_other("A black dog runs.", "de")
+    assert not any(is_plainly_other(text, "en") for text in ("a cat", "the kite", "red car", "7", ""))
