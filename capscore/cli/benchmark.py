@@ -15,7 +15,7 @@ Numbers are printed times 100, with bootstrap intervals over photos; --output ha
 published value, its source, signatures and counts.
 
 [bold]Several backbones[/] (--backbone A --backbone B) are rows of one table: metric mcs unless others are
-named. Embeddings are cached: a command that was cut off is quick to repeat.
+named. Embeddings are cached, so an interrupted command is quick to repeat.
 
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
 metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.

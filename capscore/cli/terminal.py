@@ -336,6 +336,7 @@ def speaks_unicode() -> bool:
 
 def print_written(console: Console, *paths: Path | None) -> None:
     """Name the files that were written; None is an option that was not given."""
-    names = [str(path) for path in paths if path is not None]
+    here = Path.cwd()
+    names = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths if path]
     if names:
         print_line(console, f"Written to {', '.join(names)}")

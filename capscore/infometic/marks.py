@@ -22,7 +22,7 @@ from .words import CaptionWord, without_word
 
 # Photos that are judged at once, with at most so many rows each; photos whose regions are named at once.
 _PHOTOS, _ROWS, _NAMED_PHOTOS = 16, 256, 32
-# Of right captions, this share of the rate of false alarms may be said not to fit.
+# Share of the rate of false alarms at which right captions may be marked as not fitting.
 _FIT_SHARE = 0.4
 # Names of regions: greatest logit and standard deviations that count, weight of the second, least logit and
 # least sum that a name must have.

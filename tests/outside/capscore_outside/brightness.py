@@ -36,5 +36,5 @@ def _unit(rows):
 
 @register_backbone("brightness")
 def load_brightness(*, device, dtype):
-    """The backbone; it computes on the CPU in float32, whatever is asked for."""
+    """The backbone; it always computes on the CPU in float32."""
     return Brightness()
