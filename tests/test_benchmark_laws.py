@@ -229,7 +229,7 @@ def test_a_run_measures_and_scores_from_its_file_give_the_same(benchmark, folder
 
 
 @every_scored
-def test_missing_photos_are_said_and_their_rows_are_left_out_on_demand(benchmark, folder_of, tmp_path):
+def test_missing_photos_are_named_and_their_rows_left_out_on_demand(benchmark, folder_of, tmp_path):
     config, split = parts_of(benchmark)[0]
     if task_of(benchmark, config).refusal(benchmark, METRICS.get("mcs"), ""):
         return
@@ -261,7 +261,7 @@ def test_missing_photos_are_said_and_their_rows_are_left_out_on_demand(benchmark
 
 
 @every_benchmark
-def test_published_figures_are_of_configurations_and_statistics_that_there_are(benchmark, folder_of):
+def test_published_figures_name_existing_configurations_and_statistics(benchmark, folder_of):
     figures = [figure for figure in published.figures() if figure.benchmark == benchmark]
     configs = {*builder_class(benchmark).CONFIGS, "all", "default", "others"}
     # some are of captions in a language that were not released

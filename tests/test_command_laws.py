@@ -181,7 +181,7 @@ def test_an_unknown_option_and_an_extra_argument_are_wrong_usage(command, folder
 
 
 @every("command")
-def test_a_command_that_is_right_prints_80_columns_without_colours_and_no_error(command, folder):
+def test_a_right_command_prints_80_columns_without_colours_or_errors(command, folder):
     done = run(command, CASES[command].arguments)
     assert done.exit_code == CASES[command].code, done.output
     assert "error" not in done.stderr and "\x1b" not in done.output
@@ -287,7 +287,7 @@ def test_nothing_is_half_written(command, option, name, error, code, folder, mon
 
 
 @written
-def test_an_output_that_cannot_be_is_told_before_the_work(command, option, name, folder):
+def test_an_impossible_output_is_an_error_before_the_work(command, option, name, folder):
     (folder / "file").write_text("no folder")
     done = run(command, CASES[command].arguments, option, f"file/{name}")
     assert (done.exit_code, done.stdout) in ((1, ""), (2, "")) and "file" in done.stderr.splitlines()[-1]

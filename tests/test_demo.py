@@ -85,7 +85,7 @@ def test_every_perturbation_changes_every_right_caption():
                 assert before != after, (language, kind)
 
 
-def test_a_problem_is_said_in_one_line(monkeypatch, capsys, tmp_path, embedded):
+def test_a_problem_is_one_line(monkeypatch, capsys, tmp_path, embedded):
     for name in demo.SETTINGS:
         monkeypatch.setenv(name, os.environ.get(name, ""))
     monkeypatch.setattr(demo, "find_spec", lambda name: None)

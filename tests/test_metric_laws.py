@@ -408,7 +408,7 @@ def test_a_scorer_can_be_called(metric):
 
 @METRIC
 @pytest.mark.parametrize("name", ["torch_dtype", "cache_dir", "token", "local_files_only"])
-def test_options_of_transformers_are_told_what_to_use_here(metric, name):
+def test_options_of_transformers_get_a_hint(metric, name):
     with pytest.raises(OptionError, match=f"{name}=.*; instead, use "):
         load(metric, **{name: "x"})
 

@@ -144,7 +144,7 @@ def test_a_region_of_a_map_is_cached_by_photo_and_box():
     assert backbone.passes == [1, 1, 1, 1]
 
 
-def test_infometic_takes_one_pass_over_a_photo_and_none_that_the_cache_knows(tmp_path):
+def test_infometic_reads_each_photo_once_and_none_that_is_cached(tmp_path):
     random = np.random.default_rng(0)
     photos = [random.integers(30, 255, (40, 60, 3), dtype=np.uint8) for _ in range(5)]
     captions, results = ["a red dog"] * 5, []

@@ -202,7 +202,7 @@ def test_captokeneval_by_hand(tokens):
     assert found.outcome.notes[-2].startswith("no intervals")
 
 
-def test_words_that_were_cut_off_or_do_not_fit_are_told(tokens, network):
+def test_notes_count_words_that_were_cut_off_or_do_not_fit(tokens, network):
     folder, pairs = tokens
     pairs[1]["caption"] = "green green green green ball"
     pairs[1]["words"] = [word(text) for text in pairs[1]["caption"].split()]

@@ -138,7 +138,7 @@ def test_a_metric_that_cannot_be_run_stops_no_other_on_demand(tmp_path):
     assert str(found.skipped["rouge_l"]) == "RuntimeError: out of memory"
 
 
-def test_missing_and_constant_scores_of_a_file_are_told(tmp_path):
+def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     _, ratings = rated(tmp_path)
     path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
     with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
@@ -154,7 +154,7 @@ def test_missing_and_constant_scores_of_a_file_are_told(tmp_path):
     assert any("scores are all 0.5" in note for note in result.outcome.notes)
 
 
-def test_a_file_that_does_not_fit_is_told_before_anything_is_scored(tmp_path):
+def test_a_file_that_does_not_fit_is_an_error_before_anything_is_scored(tmp_path):
     rated(tmp_path)
     (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
     metrics = {"rouge_l": lambda: pytest.fail("scoring began")}

@@ -241,7 +241,7 @@ def test_a_check_names_what_differs_from_what_was_published(xvnli, flickr):
     assert russian["counts"]["test"]["rows"] == 6
 
 
-def test_an_export_is_told_without_bars_and_replaced_with_force(xvnli, tmp_path):
+def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_path):
     export = ("data", "export", "xvnli", "--data-dir", xvnli, "--out", tmp_path / "out", "-c")
     done = run(*export, "fr")
     lines = [line for line in done.stderr.splitlines() if "warning" not in line]

@@ -142,7 +142,7 @@ def test_wrong_usage_says_what_to_give(captions, arguments, message):
     assert_refused(run("calibrate", captions, *arguments.split()), message)
 
 
-def test_a_file_that_is_no_calibration_is_refused_before_anything_is_scored(captions, tmp_path):
+def test_a_file_without_calibrations_is_refused_before_anything_is_scored(captions, tmp_path):
     (tmp_path / "wrong.json").write_text("{}")
     done = run("score", captions, "--calibration", tmp_path / "wrong.json")
     assert_refused(done, "is not a file that `capscore calibrate` wrote")

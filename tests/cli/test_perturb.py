@@ -111,7 +111,7 @@ def test_languages_are_split_as_they_are_written(captions, tmp_path):
     assert [row["caption"] for row in found] == ["달린다 소년이", "นอนแมว"]
 
 
-def test_a_missing_package_is_told_before_anything_is_written(captions, tmp_path, monkeypatch):
+def test_a_missing_package_is_an_error_before_anything_is_written(captions, tmp_path, monkeypatch):
     missing = ("no_such_package",), *word_classes._SOURCES["th"][1:]
     monkeypatch.setitem(word_classes._SOURCES, "th", missing)
     monkeypatch.setitem(sys.modules, "fugashi", None)

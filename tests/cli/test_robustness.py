@@ -99,7 +99,7 @@ def test_false_alarms_are_counted_against_the_backbone_that_a_metric_was_tuned_f
     assert alarms["against"] == "mcs@plain" and set(backbones) == {str(tuned), "plain"}
 
 
-def test_what_has_no_rules_in_a_language_is_told_and_has_no_average(tmp_path, file):
+def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path, file):
     captions = {"sw": "mbwa red yuko", "en": "two red and blue dogs run"}
     rows = [{"image": "r.png", "caption": text, "language": code} for code, text in captions.items()]
     path = write_jsonl(tmp_path / "sw.jsonl", rows)

@@ -61,7 +61,7 @@ def test_parts_of_a_split_as_datasets_has_them(folder, rows):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])
-def test_a_folder_that_is_none(folder, monkeypatch, name):
+def test_what_is_not_a_folder_is_refused(folder, monkeypatch, name):
     monkeypatch.chdir(folder)
     with pytest.raises(capscore.MissingAnnotations, match=rf"data_dir=.*{name}' is not a folder"):
         capscore.load_benchmark("xvnli", "fr", data_dir=name)

@@ -218,7 +218,7 @@ def test_options_are_checked_before_a_backbone_is_loaded(batch_size):
     ("value", "problem"),
     [(np.nan, "NaN or infinite embeddings"), (0.0, "not of unit length"), (1e6, "not of unit length")],
 )
-def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_an_error_and_no_score(
+def test_embeddings_that_are_not_finite_or_not_of_unit_length_are_refused(
     tmp_path, monkeypatch, value, problem
 ):
     backbone = ColourBackbone()

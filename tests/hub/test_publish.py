@@ -77,7 +77,7 @@ def test_what_is_no_way_to_install(install, tmp_path, monkeypatch):
     assert f"expected release, or wheels of capscore {VERSION}" in message
 
 
-def test_a_metric_or_an_organisation_that_is_none():
+def test_an_unknown_metric_or_organisation_is_refused():
     send = ("--install", "release", "--dry-run")
     assert "there is no module 'msc'" in failed("metric", "msc", "--org", "jo", *send, code=2)
     for org in ("jo/tiny/more", "jo--"):

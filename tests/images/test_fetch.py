@@ -312,7 +312,7 @@ def test_tls_checks_the_name_of_the_host_and_not_its_address(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("host", ["[::1", "x:99999", "a b", "①.0.0.1", "\udcff", "a" * 300, "%00"])
-def test_an_address_that_is_none_is_an_error_of_its_row(host, monkeypatch):
+def test_an_invalid_address_is_an_error_of_its_row(host, monkeypatch):
     monkeypatch.setattr(fetch, "look_up", mock.Mock(side_effect=socket.gaierror(-2, "not known")))
     with pytest.raises(ImageError) as caught:
         load_image(f"http://{host}/x.jpg", allow_urls=True)

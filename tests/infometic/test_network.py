@@ -249,7 +249,7 @@ def test_special_tokens_are_context_without_a_score():
         assert found.token_scores[0].tolist() == expected and torch.isfinite(found.overall).all()
 
 
-def test_pieces_of_no_word_that_counts_have_no_score_but_are_read_and_all_count_where_none_does():
+def test_only_pieces_of_words_that_count_are_scored_and_all_where_none_counts():
     (text,) = texts_of([4])
     added, weight = context_of(text)
     found = of_text(READER, text, (added, weight))

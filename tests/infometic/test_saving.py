@@ -103,7 +103,7 @@ def test_a_config_that_does_not_fit(folder, changes, message):
         InfoMetIC.from_pretrained(folder)
 
 
-def test_torn_and_missing_files_are_told(folder):
+def test_errors_name_torn_and_missing_files(folder):
     whole = (folder / WEIGHTS).read_bytes()
     (folder / WEIGHTS).write_bytes(whole[:-4] + b"\0\0\0\1")
     with pytest.raises(BackboneUnavailable, match=r"does not belong to config.json"):

@@ -207,7 +207,7 @@ def test_no_region_no_content_word_and_a_photo_of_one_pixel(backbone):
     assert [semantic(detail) for detail in scores.details] == [["red", "dog"], ["roter", "Hund"]]
 
 
-def test_words_beyond_the_limit_are_said_and_counted(plain):
+def test_words_beyond_the_limit_are_reported_and_counted(plain):
     with pytest.warns(TruncationWarning, match="1 of 2 rows have a caption of more than 32 pieces"):
         scores = plain.score(["A cat.", " ".join(["cat"] * 40)], [CAT, CAT], language="en")
     detail = scores.details[1]

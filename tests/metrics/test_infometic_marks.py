@@ -39,7 +39,7 @@ def marked(scores) -> list[str]:
     return [word["text"] for detail in scores.details for word in detail["words"] if word["correct"] is False]
 
 
-def test_captions_that_fit_are_told_from_others_and_no_right_word_is_marked(scored, photos):
+def test_captions_that_fit_are_recognised_and_no_right_word_is_marked(scored, photos):
     assert [detail["fits"] for detail in scored.details] == [True, True, False, False, True]
     assert marked(scored) == []
     for (photo, *_), detail in zip(CAPTIONS, scored.details, strict=True):

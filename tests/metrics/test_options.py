@@ -17,7 +17,7 @@ from capscore.registry import METRICS, register_metric
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]
 
 
-def test_options_have_the_type_the_choices_and_the_metrics_that_their_classes_say():
+def test_options_have_the_types_choices_and_metrics_of_their_classes():
     options = all_options()
     assert options["variant"].choices == ("coco", "paper")
     assert options["empty"].choices == ("raise", "score", "skip")

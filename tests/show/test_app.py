@@ -208,7 +208,7 @@ def test_no_telemetry_and_a_style_for_phones():
     assert "@container" in style and not re.search("}}|{{", style)
 
 
-def test_a_taken_port_is_said():
+def test_a_taken_port_is_an_error():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -91,7 +91,7 @@ def test_constant_scores_or_ratings_are_undefined_in_words():
     assert equal.n_samples == 0
 
 
-def test_what_is_missing_stops_or_is_left_out_and_said():
+def test_missing_values_stop_or_are_left_out_with_a_note():
     scores, ratings = [0.1, NAN, 0.3, 0.4, 0.2], [[1, 1], [2, 2], [3, NAN], [NAN, NAN], [3, 2]]
     for start, row, field in ((0, 1, "scores"), (2, 0, "ratings")):
         with pytest.raises(InputError) as caught:

@@ -89,7 +89,7 @@ def test_what_is_refused(arguments, field):
     assert caught.value.field == field
 
 
-def test_what_a_reader_of_intervals_is_told():
+def test_notes_warn_readers_of_intervals():
     assert sampling_notes("image", 40, 0.95, {}) == []
     (note,) = sampling_notes("image", 39, 0.95, {})
     assert note == "39 samples are too few for a 95% interval: take 40 or more"

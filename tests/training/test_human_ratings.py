@@ -271,7 +271,7 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
         train(settings(**{**made, "validation": [str(write_lines(held, rows[20:]))]}))
 
 
-def test_a_rating_that_is_none_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):
+def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):
     monkeypatch.setattr("training.human_ratings.Pictures.add", lambda *_: pytest.fail("embedded"))
     rows = [json.loads(line) for line in files[1].read_text().splitlines()]
     bad = write_lines(files[1].parent / "bad.jsonl", [rows[0], {**rows[1], "rating": "good"}])

@@ -7,8 +7,8 @@ In: rows of `weights.making.mark_calibration.rows`, of which those of the split 
 Spanish, a folder with `xflickrco` and one of Flickr8k's photos; for regions, a folder in COCO's layout
 (`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos). Out, for each language: of
 planted words how many are the least likely of their caption, marked, or undecided; captions of another photo
-that are marked as not fitting; false alarms in right captions; the calibration error of p_correct, of right and of
-planted words; recall that falls when a clause is dropped, precision that falls when a noun is swapped.
+that are marked as not fitting; false alarms in right captions; the calibration error of p_correct, of right
+and of planted words; recall that falls when a clause is dropped, precision that falls when a noun is swapped.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def test_captokeneval_by_hand():
         captokeneval(**TOKENS, beta=math.nan)
 
 
-def test_pairs_without_semantic_words_are_told():
+def test_pairs_without_semantic_words_are_counted_in_a_note():
     found = captokeneval(**{**TOKENS, "semantic": [[0, 0, 0], [1, 1]]})
     assert found.details["text"] == accuracy(2, 0, 0.0, 0.0, 1)
     assert found.notes == ("1 of 2 pairs have no semantic word",)

@@ -114,7 +114,7 @@ def test_a_file_has_a_set_per_language(tmp_path):
         ({"stand_in": 7}, "stand_in: 7 is not a text"),
     ],
 )
-def test_bad_rows_are_told_by_line(tmp_path, change, message):
+def test_bad_rows_are_named_by_line(tmp_path, change, message):
     row = {"caption": "A dog.", "language": "en", "stand_in": "A pet"}
     with pytest.raises(InputError, match=rf"line 2 .*{message}"):
         file_captions(written(tmp_path, row, {**row, **change}), stand_in=True)

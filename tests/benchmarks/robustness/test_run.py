@@ -65,7 +65,7 @@ def test_each_text_and_photo_is_embedded_once_and_the_signature_says_how(caption
     assert "|words:blanks|p:0.4|draws:shared|removal:keep|objects:classes2+" in result.signature
 
 
-def test_what_is_kept_is_compared_with_the_first_metric(captions, scorer):
+def test_kept_shares_are_relative_to_the_first_metric(captions, scorer):
     other = capscore.load("mcs", backbone=ColourBackbone(), cache=False, prefix="green ")
     run = run_robustness(captions, {"mcs": scorer, "again": scorer, "green": other}, quick)
     first, again, green = run.results
@@ -126,7 +126,7 @@ def test_published_figures_stand_beside(captions, scorer):
     assert any(text.startswith("published pr_mcs@x (en): Kim et al. 2023, Table 7") for text in texts)
 
 
-def test_a_kind_that_a_language_has_no_rules_for_is_left_out_and_told(captions, scorer):
+def test_a_kind_without_rules_for_a_language_is_left_out_with_a_note(captions, scorer):
     swahili = replace(captions, language="sw")
     run = run_robustness(swahili, {"mcs": scorer}, replace(quick, kinds=("negation", "jumble")))
     assert list(run.skipped) == ["negation"] and "no rules for 'negation'" in run.skipped["negation"]

@@ -212,7 +212,7 @@ def test_each_language_is_perturbed_as_its_own():
     assert english.perturbed.count(" ") == ENGLISH[0].count(" ")
 
 
-def test_where_nothing_finds_nouns_the_other_kinds_are_drawn_and_it_is_said():
+def test_without_a_noun_finder_the_other_kinds_are_drawn_with_a_warning():
     captions = made(
         ["he kurī kei te tāhuna"] * 5 + ["a dog on the beach"],
         languages=["mi"] * 5 + ["en"],

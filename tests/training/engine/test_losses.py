@@ -68,7 +68,7 @@ def test_each_term_of_pr_mcs_and_their_sum_by_hand():
     assert terms["loss"].item() == pytest.approx(4.7686624, abs=1e-5)
 
 
-def test_rows_of_one_image_or_text_are_no_negatives_where_told():
+def test_rows_of_one_image_or_text_are_not_negatives_on_request():
     images, captions = torch.tensor([EAST, EAST, NORTH]), torch.tensor([EAST, NORTH_EAST, NORTH])
     groups = torch.tensor([7, 7, 9])
     by_image = [cross_entropy(1, 0), cross_entropy(0.6, 0), cross_entropy(1, 0, 0.8)]
@@ -137,7 +137,7 @@ def test_an_empty_place_or_a_term_without_weight_cannot_spoil_the_sum():
 # InfoMetIC
 
 
-def test_what_is_no_negative_does_not_count_whatever_stands_in_its_place():
+def test_excluded_negatives_do_not_count():
     scores = torch.tensor([[1.0, float("inf"), 0.0], [5.0, 2.0, 1.0], [0.0, 1.0, 3.0]])
     counted = torch.tensor([[False, False, True], [False, False, True], [True, True, False]])
     l_r, l_p = coarse_nce(scores, torch.zeros(3, 3), counted=counted)

@@ -98,7 +98,7 @@ def test_a_base_and_its_licence_are_named_where_they_are_known(base, on_hub, lic
     assert re.findall(r"\*\*Licence of the base\*\*: (.*)", text) == ([licence] if licence else [])
 
 
-def test_people_read_data_settings_results_and_limits_and_nothing_of_the_machine():
+def test_a_card_states_data_settings_results_and_limits_but_not_the_machine():
     text = card_text(CARD)
     assert "**Languages**: German (`de`), Portuguese (`pt`)" in text and "/srv" not in text
     assert section(text, "Training data") == (

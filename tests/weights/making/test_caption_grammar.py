@@ -73,7 +73,7 @@ def test_captions_do_not_depend_on_what_is_asked_besides():
         ("ar", "action", "S=two_girls A=paint_picture", "فتاتان ترسمان لوحة"),
     ],
 )
-def test_what_a_native_would_write_is_among_what_is_said(language, kind, slots, expected):
+def test_the_grammar_writes_what_natives_write(language, kind, slots, expected):
     assert expected in wordings(language, kind, slots)
 
 

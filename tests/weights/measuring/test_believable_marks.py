@@ -93,7 +93,7 @@ def test_a_report_counts_planted_words_and_captions_of_other_photos(cases, score
     assert report(cases, scored)["calibration_error"] == pytest.approx(0.1)
 
 
-def test_right_captions_that_are_marked_or_said_not_to_fit(cases, scored, monkeypatch):
+def test_right_captions_that_are_marked_count_as_false_alarms(cases, scored, monkeypatch):
     first, second = of_kind(cases, "right")[:2]
     scored[first] = Scored(detail(first.caption, wrong=("dog",)), 1.0, 1.0)
     scored[second] = Scored(detail(second.caption, fits=False), 1.0, 1.0)
