@@ -385,6 +385,11 @@ def test_tasks_take_turns_and_every_pair_comes_once(learnt):
         AlignmentBatches(learnt, np.zeros(0, np.int64), tasks=["coarse"], batch_size=8)
 
 
+def test_the_weights_of_a_task_add_up():
+    settings = Settings(out="o", base="b", data=["d"], recall_weight=0.5, precision_weight=0.5)
+    assert [settings.weights_of(task) for task in ("coarse", "text", "vision")] == [2, 1, 1]
+
+
 def test_the_losses_on_rows_are_those_of_their_scores(learnt, network):
     loss = AlignmentLoss(learnt, Settings(out="o", base="b", data=["d"], pollution_weight=0.5))
     batches = AlignmentBatches(learnt, np.arange(8), tasks=["coarse", "text", "vision"], batch_size=8)
