@@ -17,6 +17,7 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
 from ..files.columns import FAMILIAR
+from ..files.image_folder import composed
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
 from ..metrics.base import empty_caption, is_empty
@@ -257,7 +258,7 @@ def photo_key(name: str) -> str:
     >>> photo_key("images/00aa11bb.jpg"), photo_key("00aa11bb"), photo_key("v1.5_photo")
     ('00aa11bb', '00aa11bb', 'v1.5_photo')
     """
-    base = name.replace("\\", "/").rpartition("/")[2]
+    base = composed(name).replace("\\", "/").rpartition("/")[2]
     stem, dot, suffix = base.rpartition(".")
     return stem if stem and f"{dot}{suffix}".lower() in _SUFFIXES else base
 

@@ -172,10 +172,13 @@ def _matched(
         for name, values in cells.items():
             values += [_without_bytes(value) for value in chunk.values(name)]
     ids = [image_key(value) for value in cells.get("image_id", ())]
-    by_id = not references.ids.isdisjoint(ids)
+    named = [references.named(value) for value in cells[column]]
     photos = [key if key in references.ids else None for key in ids]
+    pairs = zip(photos, named, strict=True) if column != "image_id" and photos else ()
+    # where names contradict ids, ids are numbered in another way
+    by_id = any(photos) and all(a is None or b is None or a == b for a, b in pairs)
     if not by_id:
-        photos = [references.named(value) for value in cells[column]]
+        photos = named
     if not any(photos):
         first = next(iter(references.files.values()), next(iter(references.texts), None))
         raise InputError(

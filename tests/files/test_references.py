@@ -144,6 +144,12 @@ def test_ids_give_rows_the_names_of_their_photos(tmp_path, annotations):
     assert found == [cat, dog, cat], "an image may have several captions"
 
 
+def test_ids_that_contradict_names_are_of_another_numbering(tmp_path, annotations):
+    rows = [{"image_id": n, "image": NAMES[m], "caption": "x"} for n, m in ((7, 42), (42, 7))]
+    source = matched(as_json(tmp_path / "p.json", rows), annotations)
+    assert references_of(source) == REFERENCES[::-1]
+
+
 def test_names_are_compared_composed(tmp_path):
     references = as_json(tmp_path / "r.json", {"cafe\u0301.jpg": "A café."})
     rows = as_json(tmp_path / "c.json", {"caf\u00e9": "a café"})
