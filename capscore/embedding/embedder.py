@@ -484,8 +484,7 @@ class Embedder:
             flush()
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        quick = not total or (self.progress is None and total <= 2 * self.text_batch)
-        return progress_bar(label, total, shown=False if quick else self.progress)
+        return progress_bar(label, total, shown=self.progress if total else False)
 
 
 def check_batch_size(batch_size: int | None) -> None:

@@ -1,12 +1,13 @@
-"""Consoles that print texts from outside literally, and a progress bar on stderr for long work."""
+"""Consoles that print texts from outside literally, and what stderr shows of long work: a bar, or a line."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..errors import visible
@@ -14,12 +15,18 @@ from ..errors import visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+BAR_AFTER_S = 2.0
+"""Seconds of work after which a progress bar is shown that nobody asked for."""
+
 
 @contextmanager
 def progress_bar(
     label: str, total: int, *, shown: bool | None = None, done: int = 0
 ) -> Iterator[Callable[[int], None]]:
-    """Gives a function that takes how many more are done; None shows the bar if stderr is a terminal."""
+    """Gives a function that takes how many more are done.
+
+    None shows the bar after `BAR_AFTER_S` if stderr is a terminal, True at once.
+    """
     if not (sys.stderr.isatty() if shown is None else shown):
         yield lambda count: None
         return
@@ -27,9 +34,24 @@ def progress_bar(
 
     title = TextColumn("{task.description}", markup=False)
     columns = (title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=make_console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=total, completed=done)
+    bar = Progress(*columns, console=make_console(stderr=True), transient=True)
+    task = bar.add_task(label, total=total, completed=done)
+    start = threading.Timer(0 if shown else BAR_AFTER_S, bar.start)
+    start.daemon = True
+    start.start()
+    try:
         yield lambda count: bar.advance(task, count)
+    finally:
+        start.cancel()
+        start.join()
+        if bar.live.is_started:
+            bar.stop()
+
+
+def status(text: str, *, shown: bool | None = None) -> AbstractContextManager[Any]:
+    """Shows a line while something is done, if stderr is a terminal and `shown` is not False."""
+    is_shown = shown is not False and sys.stderr.isatty()
+    return make_console(stderr=True).status(text) if is_shown else nullcontext()
 
 
 def make_console(*, stderr: bool = False) -> Console:

@@ -337,9 +337,7 @@ class InfoMetIC(BackboneScorer):
         kept = np.flatnonzero(rows.kept()).tolist()
         numbers, cut = np.zeros((len(self.value_names), len(kept))), np.zeros((2, len(rows)), dtype=bool)
         details: list[dict[str, Any]] = []
-        progress = self.embedder.progress
-        shown = False if progress is None and len(kept) <= 2 * _AT_ONCE else progress
-        with progress_bar("Judging captions", len(kept), shown=shown) as advance:
+        with progress_bar("Judging captions", len(kept), shown=self.embedder.progress) as advance:
             for start in range(0, len(kept), _AT_ONCE):
                 part = kept[start : start + _AT_ONCE]
                 captions, cut[0, part] = self._read(

@@ -141,16 +141,16 @@ class ScorerLoader:
         from ..backbones import loading
         from ..embedding.cache import resolve_cache
         from ..embedding.embedder import Embedder, check_batch_size
+        from ..files.console import status
 
         check_batch_size(self.options.get("batch_size"))  # before the backbone is loaded, which takes seconds
         of_backbone, of_embedder = (
             {name: self.options[name] for name in names if name in self.options}
             for names in (_OF_BACKBONE, _OF_EMBEDDER)
         )
-        cache, towers = (
-            resolve_cache(self.options.get("cache")),
-            loading.load_backbone(backbone, **of_backbone),
-        )
+        cache = resolve_cache(self.options.get("cache"))
+        with status(f"loading {backbone} …", shown=self.options.get("progress")):
+            towers = loading.load_backbone(backbone, **of_backbone)
         self._embedders[backbone] = Embedder(towers, cache=cache, **of_embedder)
         return self._embedders[backbone]
 

@@ -18,8 +18,6 @@ from ..files.console import progress_bar
 
 # rows times samples at once: 2 MB per array, small enough for the processor's cache
 _BLOCK = 2**18
-# rows times samples that take seconds, long enough for a progress bar
-_LONG = 3 * 10**7
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ def resample(
     rng = np.random.default_rng(seed)
     width = max(8, _BLOCK // max(n_rows, n_units))
     parts = []
-    with progress_bar("bootstrap", n_samples, shown=None if n_rows * n_samples > _LONG else False) as advance:
+    with progress_bar("bootstrap", n_samples) as advance:
         for start in range(0, n_samples, width):
             count = min(width, n_samples - start)
             parts.append(values(multiplicities(rng, n_units, count)))
