@@ -30,7 +30,7 @@ from PIL import Image
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from . import base, checkpoint
 from .base import Backbone, LoadOptions, Tokens
-from .text_towers import encoder_config
+from .encoders import encoder_config
 from .tokens import (
     Piece,
     has_vocabulary,

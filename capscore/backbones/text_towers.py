@@ -19,6 +19,7 @@ from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from . import base, checkpoint, find
 from .base import Backbone, LoadOptions, Tokens
+from .encoders import ENCODERS, encoder_config
 from .tokens import (
     Piece,
     context_length,
@@ -40,34 +41,6 @@ _STUDENT_FIELDS: dict[str, tuple[type, ...]] = {
     "languages": (list, type(None)),
     "logit_scale": (float, int, type(None)),
 }
-_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096}
-_ROBERTA = {
-    "model_type": "roberta",
-    "vocab_size": 50265,
-    "max_position_embeddings": 514,
-    "type_vocab_size": 1,
-    "layer_norm_eps": 1e-5,
-}
-_XLM_ROBERTA = {**_ROBERTA, "model_type": "xlm-roberta", "vocab_size": 250002}
-# open_clip keeps the encoder of these translators and drops the decoder, which is not built to begin with
-_NLLB = {"model_type": "m2m_100", "vocab_size": 256206, "decoder_layers": 0}
-# Published shapes; everything else is transformers' default. Encoders are checked against the weights.
-_ENCODERS: dict[str, dict[str, Any]] = {
-    "roberta-base": _ROBERTA,
-    "xlm-roberta-base": _XLM_ROBERTA,
-    "xlm-roberta-large": {**_XLM_ROBERTA, **_LARGE},
-    "labse": {"model_type": "bert", "vocab_size": 501153},
-    "bert-base-multilingual-cased": {"model_type": "bert", "vocab_size": 119547},
-    "bert-base-multilingual-uncased": {"model_type": "bert", "vocab_size": 105879},
-    "distilbert-base-multilingual-cased": {"model_type": "distilbert", "vocab_size": 119547},
-    "nllb-200-distilled-600m": _NLLB,
-    "nllb-200-distilled-1.3b": {**_NLLB, "encoder_layers": 24, "encoder_ffn_dim": 8192},
-}
-
-
-def encoder_config(name: str) -> dict[str, Any] | None:
-    """Config of a published text encoder, by the last part of its Hub id, in any case; None if unknown."""
-    return _ENCODERS.get(name.rpartition("/")[2].lower())
 
 
 class TextTower(nn.Module):
@@ -237,7 +210,7 @@ def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
     if raw is None:
         raise CapscoreError(
             f"{named} names the encoder {model_base!r:.60}, which is not one of "
-            f"{', '.join(sorted(_ENCODERS))}: put that encoder's config.json there as {own.name}"
+            f"{', '.join(sorted(ENCODERS))}: put that encoder's config.json there as {own.name}"
         )
     with checkpoint.refusing(f"{own if own.is_file() else named}"):
         config = AutoConfig.for_model(**raw)
