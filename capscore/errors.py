@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -231,6 +232,17 @@ class MissingWeightsError(BackboneUnavailable):
 
 class ResultWriteError(CapscoreError, OSError):
     """A result could not be written; nothing half-written carries the result's name."""
+
+
+@contextmanager
+def file_errors_named() -> Iterator[None]:
+    """Make an error of the system about a file, such as a name that is too long, one of capscore."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, CapscoreError) or error.filename is None:
+            raise
+        raise CapscoreError(f"{error.filename!s:.200}: {error.strerror}") from error
 
 
 class CapscoreWarning(_Message, UserWarning):

@@ -27,6 +27,7 @@ from ..errors import (
     OptionError,
     ResultWriteError,
     Setting,
+    file_errors_named,
     in_one_line,
     json_visible,
     visible,
@@ -120,7 +121,7 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
     @functools.wraps(function)
     def wrapped(debug: bool = False, **arguments: Any) -> None:
         try:
-            with short_warnings(), _as_capscore_error():
+            with short_warnings(), file_errors_named():
                 code = function(**arguments)
         except CapscoreError as error:
             if debug or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
@@ -149,17 +150,6 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
             info.metavar = next(name for of, name in _METAVARS if of in kinds)
     wrapped.__annotations__ = {}
     return set_parameters(wrapped, parameters)
-
-
-@contextmanager
-def _as_capscore_error() -> Iterator[None]:
-    """Make an error of the system about a file, such as a name that is too long, one of capscore."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, CapscoreError) or error.filename is None:
-            raise
-        raise CapscoreError(f"{error.filename!s:.200}: {error.strerror}") from error
 
 
 def spell(setting: Setting) -> str:

@@ -17,7 +17,7 @@ import yaml
 from docstring_parser import parse as parse_docstring
 from jsonargparse import ArgumentParser
 
-from capscore.errors import CapscoreError, InputError, OptionError, Setting
+from capscore.errors import CapscoreError, InputError, OptionError, Setting, file_errors_named
 
 Settings = TypeVar("Settings")
 
@@ -129,7 +129,8 @@ def main(recipe: Callable[[], None]) -> None:
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
-        recipe()
+        with file_errors_named():
+            recipe()
     except CapscoreError as error:
         print(f"error: {error.spelled(as_flag)}", file=sys.stderr)
         raise SystemExit(2 if isinstance(error, OptionError) or error.option else 1) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -120,6 +121,12 @@ def test_an_error_of_a_recipe_is_one_line_in_the_words_of_the_command(parts, cod
     with pytest.raises(SystemExit) as raised:
         main(recipe)
     assert (raised.value.code, capsys.readouterr().err) == (code, f"error: {said}\n")
+
+
+def test_a_name_that_no_file_can_have_ends_a_recipe_in_one_line(capsys):
+    with pytest.raises(SystemExit) as raised:
+        main(lambda: os.stat(300 * "x"))
+    assert (raised.value.code, capsys.readouterr().err) == (1, f"error: {200 * 'x'}: File name too long\n")
 
 
 @pytest.mark.parametrize("entry", ["ja", "ja:", ":5", "ja:1.5", "ja:-1", "zh:1"])
