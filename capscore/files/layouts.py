@@ -85,9 +85,8 @@ def _has_objects(document: Any, *names: str) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is a text, or a list of one text or more."""
-    texts = value if isinstance(value, list) and value else [value]
-    return all(isinstance(text, str) for text in texts)
+    """Whether a value is a text, or a list of texts."""
+    return all(isinstance(text, str) for text in _listed(value))
 
 
 def _listed(value: Any) -> list[Any]:
@@ -147,7 +146,7 @@ def _textcaps(document: Any, notes: list[str]) -> Iterator[Row]:
 
 def _by_photo(document: Any, notes: list[str]) -> Iterator[Row]:
     for image, captions in document.items():
-        yield from ({"image": image, "caption": caption} for caption in _listed(captions))
+        yield from ({"image": image, "caption": caption} for caption in _listed(captions) or [None])
 
 
 def _scores_by_photo(document: Any, notes: list[str]) -> Iterator[Row]:

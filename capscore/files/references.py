@@ -77,12 +77,17 @@ class References:
 def read_references(path: str | Path, *, split: str | None = None) -> References:
     """Read the references of photos from any file of rows; errors name the file and the row."""
     source = open_rows(path, split=split, needs_split=False)
-    lists = find_reference_columns(source.columns)
-    texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
+    option = Setting("references", path)
+    try:
+        lists = find_reference_columns(source.columns)
+        texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
+        image = find_image_column(source.columns)
+    except InputError as error:  # whose first part is the option of another file
+        raise InputError(option, *error.parts[1:]) from None
     language = next((name for name in FAMILIAR["language"] if name in source.columns), None)
-    image, has_ids = find_image_column(source.columns), "image_id" in source.columns
+    has_ids = "image_id" in source.columns
     if image is None:
-        raise InputError(Setting("references", path), f" names no photos; found {', '.join(source.columns)}")
+        raise InputError(option, f" names no photos; found {', '.join(source.columns)}")
     columns = ColumnNames(image, texts[0], lists, language)
     found = References(source.path, "split" in source.columns, source.notes)
     for chunk in source.chunks(CHUNK_ROWS):

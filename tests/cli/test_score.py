@@ -467,6 +467,17 @@ def coco(tmp_path, photos):
     return tmp_path
 
 
+def test_captions_and_references_by_photo_are_scored_in_one_command(tmp_path, photos, colours):
+    for name, field in (("candidates", "caption"), ("refs", "references")):
+        by_photo = {row["image"].removesuffix(".png"): row[field] for row in ROWS}
+        (tmp_path / f"{name}.json").write_text(json.dumps(by_photo))
+    given = (tmp_path / "candidates.json", "--references", tmp_path / "refs.json", "--images", photos)
+    done = run("score", *given, "-m", "mcs,ref_clip_score", "-o", tmp_path / "o.jsonl")
+    assert (done.exit_code, done.stderr) == (0, "")
+    for name, values in (("mcs", MCS), ("ref_clip_score", REF)):
+        assert column(tmp_path / "o.jsonl", name) == near(values)
+
+
 def test_coco_results_find_photos_and_references(coco, colours):
     given = (coco / "captions.json", "--references", coco / "annotations.json")
     metrics = ("-m", "mcs,ref_clip_score", "-o", coco / "o.jsonl")

@@ -64,8 +64,13 @@ CASES = {
         [("0a.jpg", "0a", "A sign.")],
     ),
     "captions by photo": (
-        {"dog.jpg": "a dog", "cat.jpg": ["a cat", "two cats"]},
-        [("dog.jpg", None, "a dog"), ("cat.jpg", None, "a cat"), ("cat.jpg", None, "two cats")],
+        {"dog.jpg": "a dog", "cat.jpg": ["a cat", "two cats"], "cow.jpg": []},
+        [
+            ("dog.jpg", None, "a dog"),
+            ("cat.jpg", None, "a cat"),
+            ("cat.jpg", None, "two cats"),
+            ("cow.jpg", None, None),
+        ],
     ),
     "samples of lmms-eval under `logs`": (
         {"model_configs": {}, "logs": [{"doc_id": 3, "doc": {}, "filtered_resps": ["a dog runs"]}]},
