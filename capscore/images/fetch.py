@@ -192,7 +192,9 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
     except (urllib3.exceptions.LocationParseError, ValueError):
         parts = urllib3.util.Url()
     if len(url) > _MAX_LENGTH or parts.scheme not in ("http", "https") or not parts.host or parts.port == 0:
-        raise image_error(f"{shown} is refused; expected http(s)://host/path, {_MAX_LENGTH:,} signs at most")
+        raise image_error(
+            f"{shown} is refused; expected http(s)://host/path, at most {_MAX_LENGTH:,} characters"
+        )
     host = parts.host.strip("[]")
     port = parts.port or (443 if parts.scheme == "https" else 80)
     proxies = urllib.request.getproxies()

@@ -57,6 +57,11 @@ def test_a_file_has_its_name_when_it_is_whole_and_a_link_stays_a_link(tmp_path):
         write_text(tmp_path, "text", "report")
 
 
+def test_half_a_surrogate_pair_is_written_as_its_escape(tmp_path):
+    write_text(tmp_path / "a.json", json.dumps("\udc80 é", ensure_ascii=False))
+    assert json.loads((tmp_path / "a.json").read_bytes()) == "\udc80 é"
+
+
 def test_only_what_is_a_result_is_overwritten(tmp_path):
     source = opened(tmp_path / "in.jsonl", [{"a": 1}])
     assert check_output(tmp_path / "new" / "deep" / "o.jsonl", source).parent.is_dir()
