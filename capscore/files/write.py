@@ -253,8 +253,8 @@ def refuse_bytes(source: RowSource, given: Setting, kind: str) -> None:
         if re.search(r"binary(_view)?(\[\d+\])?($|[^\w:])", str(field.type)):
             raise InputError(
                 given,
-                f": the column {field.name!r} of {source.path} holds bytes (images?), which {kind} cannot hold; "
-                "write a .parquet file",
+                f": the column {field.name!r} of {source.path} holds bytes (images?), which {kind} cannot "
+                "hold; write a .parquet file",
             )
 
 
