@@ -226,6 +226,10 @@ class BackboneUnavailable(CapscoreError, OSError):
     """A backbone's weights are not available here; the message says why, and what is available."""
 
 
+class UnknownBackbone(BackboneUnavailable):
+    """A backbone's name can be no name, folder or Hub id."""
+
+
 class MissingWeightsError(BackboneUnavailable):
     """Weights that are a distribution of their own are not installed, damaged or of another version."""
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting
+from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting, UnknownBackbone
 from ..files.shipped import FREE, weights_folder
 from ..registry import BACKBONES
 from . import Known, embedded, find
@@ -128,7 +128,7 @@ def _source(name: str) -> Known | str:
     if folder.is_dir():
         return "folder"
     if name.startswith(("/", ".", "~")) or "\\" in name or name.count("/") > 1 or folder.exists():
-        raise BackboneUnavailable(f"there is no folder {folder}")
+        raise UnknownBackbone(f"there is no folder {folder}")
     model, _, tag = name.partition("/")
     if tag:
         import open_clip
@@ -137,7 +137,7 @@ def _source(name: str) -> Known | str:
             return "pair"
     if _HUB_ID.fullmatch(name):
         return "hub"
-    raise BackboneUnavailable("it is not a known name, a local folder or a Hub id")
+    raise UnknownBackbone("it is not a known name, a local folder or a Hub id")
 
 
 def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from ..errors import Setting
+from ..errors import InputError, Setting
 from ..metrics.loading import Option, all_options, check_options
 from ..registry import METRICS
 from .terminal import UsageError, as_usage, check_only_one, say, set_parameters
@@ -114,8 +114,10 @@ def language_of(language: str | None) -> str | None:
     """Primary subtag of the language that an option names, or None; a UsageError if it is no code."""
     from ..text.languages import language_code
 
-    with as_usage():
+    try:
         return None if language is None else language_code(language)
+    except InputError as error:
+        raise UsageError(Setting("language", language), ": ", *error.parts) from None
 
 
 def say_notes(source: RowSource, names: ColumnNames, language: str | None) -> None:
@@ -196,8 +198,10 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
 
 def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
+    # a metric without embeddings keeps none, as is asked
+    asked = {name: value for name, value in given.items() if (name, value) != ("cache", False)}
     with as_usage():
-        check_options(metrics, given)
+        check_options(metrics, asked)
 
 
 class Target(NamedTuple):

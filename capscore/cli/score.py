@@ -5,8 +5,14 @@ data set with columns caption, image, references, language; or JSON of captions 
 mcs, pr_mcs, clip_score, infometic. [bold]Images and references[/]: ref_clip_score, clip_cider.
 [bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice.
 
+[bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
+the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score, and
+ViT-B-32-quickgelu/openai for clip_score, ref_clip_score and clip_cider.
+
 [bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
 130 interrupted.
+
+[bold]Example[/]: capscore score captions.jsonl --images photos --metric mcs --output scores.csv
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from .. import __version__
-from ..errors import Setting, visible
+from ..errors import InputError, Setting, visible
 from ..files.console import make_console, progress_bar
 from ..metrics import PRESETS
 from ..registry import METRICS
@@ -116,13 +122,19 @@ def score(
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
-    names = columns_of(
-        source,
-        **columns,
-        with_images=any(METRICS.get(name).needs_images for name in metrics),
-        with_references=any(METRICS.get(name).needs_references for name in metrics),
-        with_language=language is None,
-    )
+    needs = {
+        what: [name for name in metrics if getattr(METRICS.get(name), f"needs_{what}")]
+        for what in ("images", "references")
+    }
+    read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
+    try:
+        names = columns_of(source, **columns, **read, with_language=language is None)
+    except InputError as error:
+        what = {"image_column": "images", "references_column": "references"}.get(error.option or "", "")
+        if len(error.parts) < 2 or not what:
+            raise
+        need = f": {', '.join(needs[what])} need{'s' if len(needs[what]) == 1 else ''} {what}"
+        raise InputError(error.parts[0], need, *error.parts[1:]) from None
     options.say_notes(source, names, language)
     inputs = source.columns if output else ()
     if output is not None:

@@ -27,6 +27,7 @@ from ..errors import (
     OptionError,
     ResultWriteError,
     Setting,
+    UnknownBackbone,
     file_errors_named,
     in_one_line,
     json_visible,
@@ -179,7 +180,7 @@ def _quoted(text: str) -> str:
 
 def is_usage_error(error: CapscoreError) -> bool:
     """Whether an error is one of the command's options, rather than of files, weights or packages."""
-    if isinstance(error, UsageError | OptionError):
+    if isinstance(error, UsageError | OptionError | UnknownBackbone):
         return True
     if isinstance(error, BackboneUnavailable | MissingExtraError | ResultWriteError):
         return False

@@ -205,8 +205,7 @@ class RowSource:
         number, line = chunk.start + row, None if chunk.lines is None else chunk.lines[row]
         if self.places:
             return self.places[number]
-        more = "" if line is None else f" (row {number} counted from 0)"
-        return f"{self.path}, {self.short_place(number, line)}{more}"
+        return f"{self.path}, {self.short_place(number, line)}"
 
     def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
         """An error of a row, with the row's place before the message."""

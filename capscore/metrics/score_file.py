@@ -203,7 +203,12 @@ class ScoringRun:
                 row: error for row, error in inputs.problems.items() if read.get(error.field or "", True)
             }
             if problems and self.on_error == "raise":
-                raise self.source.at(problems[min(problems)], chunk, min(problems))
+                error = self.source.at(problems[min(problems)], chunk, min(problems))
+                if more := len(problems) - 1:
+                    count = f"; {more:,} more of rows {chunk.start:,} to {chunk.start + len(chunk) - 1:,} "
+                    skip = ("cannot be read; ", Setting("on_error", "skip"), " lists them")
+                    error = InputError(*error.parts, count, *skip)
+                raise error
             try:
                 with warnings.catch_warnings():  # not once per chunk
                     warnings.simplefilter("ignore", LanguageWarning)

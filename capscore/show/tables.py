@@ -151,8 +151,8 @@ class Table:
     def _width(self, column: int, available: int) -> int:
         """Characters of the longest line of its cells, or of its heading, folded between words.
 
-        Texts at the left are folded to `MAX_TEXT_WIDTH`; a name is broken only if it needs over half of the
-        available width.
+        Texts at the left are folded to `MAX_TEXT_WIDTH`; where there is one column of them, a name is
+        broken only if it needs over half of the available width.
         """
         from rich.cells import cell_len
 
@@ -160,7 +160,7 @@ class Table:
         cells = max(map(cell_len, lines), default=1) + any(at == column for _, at in self.bold)
         heading = (self.short or self.headings)[column]
         if column < self.left:
-            words = [cell_len(word) for line in lines for word in line.split()]
+            words = [cell_len(word) for line in lines for word in line.split() if self.left == 1]
             longest = max((word for word in words if word <= available // 2), default=0)
             return min(max(cells, cell_len(heading)), max(MAX_TEXT_WIDTH, longest))
         word = max(map(cell_len, heading.split()), default=0)

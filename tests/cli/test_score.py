@@ -171,7 +171,7 @@ def test_empty_captions_are_an_error_or_counted_beside_the_mean(tmp_path, how, m
     source = write_jsonl(tmp_path / "p.jsonl", [*EMPTY, {"caption": None, "references": ["x y"]}])
     output = tmp_path / "o.jsonl"
     refused = run("score", source, "-m", "cider", "--on-error", "skip")
-    assert_refused(refused, "line 2 (row 1 counted from 0): candidate: expected a caption, got an empty", 1)
+    assert_refused(refused, "line 2: candidate: expected a caption, got an empty", 1)
     assert "--empty score" in refused.stderr and "--empty skip" in refused.stderr
     done = run("score", source, "-m", "cider", "--empty", how, "--on-error", "skip", "--output", output)
     assert done.exit_code == 3  # for the caption that is missing
@@ -199,7 +199,7 @@ def test_warnings_come_once_and_short(tmp_path, photos, colours, monkeypatch):
 
 # ---- rows that are bad ----
 
-AT = "line 3 (row 2 counted from 0): "
+AT = "line 3: "
 
 
 @pytest.mark.parametrize(
@@ -240,6 +240,18 @@ def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
     assert done.exit_code == 0 and done.stderr.count("look wrong") == 1
     assert "2 have a caption that says that there is none (first: row 1" in done.stderr
     assert "1 have a photo that is black, white or one pixel (first: row 2" in done.stderr
+
+
+def test_the_first_bad_row_is_named_and_the_others_are_counted(tmp_path, photos, colours):
+    rows = [ROWS[0], *({**ROWS[1], "image": name} for name in ("gone.png", "no.png", "none.png"))]
+    done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l", "--no-cache")
+    assert_refused(done, "gone.png", 1)
+    assert (
+        "line 2: image: " in done.stderr
+        and "; 2 more of rows 0 to 3 cannot be read; --on-error" in done.stderr
+    )
+    # a metric without embeddings keeps none
+    assert score(write_jsonl(tmp_path / "q.jsonl", ROWS), "-m", "rouge_l", "--no-cache").exit_code == 0
 
 
 def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
@@ -292,7 +304,7 @@ def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch):
         ("--batch-size 0", "--batch-size"),
         ("--device cudda --backbone embedded", "cudda"),
         ("--weights info_clip", "--weights info_clip: an option of infometic, not of mcs"),
-        ("-m cider --no-cache", "--no-cache: an option of mcs"),
+        ("-m cider --cache-dir x", "--cache-dir x: an option of mcs"),
         ("-m cider --variant D", "--variant D: expected 'coco' or 'paper'"),
         ("-m cider --document-frequencies gone.npz", "--document-frequencies gone.npz cannot be read"),
         ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
@@ -327,7 +339,7 @@ def test_what_is_not_installed_is_a_failure_that_says_how_to_get_it(preds, monke
     monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
     done = score(preds, *asked.split())
     for message in messages:
-        assert_refused(done, message, 1)
+        assert_refused(done, message, 2 if "no-such" in asked else 1)  # unknown, as a metric may be
     assert done.stderr.count("capscore: error") == done.stderr.count("\n") == 1
 
 
@@ -424,10 +436,11 @@ def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_pa
     [
         ("--quiet", "expected one thing to score: a file or a folder of photos, or --photo dog.jpg"),
         ("--photo red.png", "--caption: at least one is needed"),
-        ("--caption red", "--image-column: no column seems to hold"),
+        ("--caption red", "--image-column: mcs needs images: no column seems to hold"),
         ("--photo zzz.jpg --caption red", "no such file: zzz.jpg; --images names the folder"),
         ("--photo red.png --photo blue.png --caption red", "--photo: 2 photos; expected one caption"),
-        ("--photo red.png --caption red -m cider", "--references-column: no column seems to hold"),
+        ("--photo red.png --caption red -m cider", "--references-column: cider needs references: no column"),
+        ("p.jsonl --language english", "--language english: unknown language code"),
         ("p.jsonl --photo red.png", "expected one thing to score"),
         ("red.png", "red.png is a file of an unknown kind; expected JSONL"),
         (".", "is a folder with 3 photos and no saved data set"),
@@ -489,7 +502,7 @@ def test_coco_results_find_photos_and_references(coco, colours):
     assert json.loads(texts.stdout)["metrics"]["cider"]["n_items"] == 3
     source = write_jsonl(coco / "p.jsonl", [{"image_id": n, "caption": "red"} for n in (0, 5)])
     given = (source, *given[1:], "--images", coco / "photos", "-m", "ref_clip_score")
-    assert_refused(run("score", *given), "line 2 (row 1 counted from 0): references: image_id 5", 1)
+    assert_refused(run("score", *given), "line 2: references: image_id 5", 1)
     done = run("score", *given, "--on-error", "skip")
     assert done.exit_code == 3 and "note: 2 images of" in done.stderr and "Scored 1 of 2 rows" in done.stdout
     same = (coco / "captions.json", "--references", coco / "captions.json", "-m", "rouge_l", "--json")
