@@ -134,7 +134,11 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
         shown = shown_regions(caption.explanation)
         lines = [(label, fixed(caption.scores[name], 2, "no score")) for name, label in SCORES.items()]
         for label, kept in (("Mentioned", True), ("Missed", False)):
-            regions = [f"{_clean(item.label)} ({item.note})" for item in shown if item.mentioned == kept]
+            regions = [
+                f"{_clean(item.label or f'region {item.number}')} ({item.note})"
+                for item in shown
+                if item.mentioned == kept
+            ]
             lines.append((label, ", ".join(regions) or "–"))
         for label, text in lines:
             terminal.print_line(console, f"{label:<16}{text}")

@@ -27,6 +27,7 @@ from ..backbones.base import Backbone
 from ..errors import CapscoreError, CapscoreWarning, MissingExtraError
 from ..files.shipped import module_folder
 from ..metrics import load
+from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
 from ..text.languages import NAMES, language_code
@@ -155,7 +156,6 @@ def _score_page(gr: Any, scorers: _Scorers, metric: str | None) -> None:
     gr.Markdown("# Score captions" if metric is None else scorers.heading(metric))
     with gr.Row():
         with gr.Column():
-            above = gr.Column()  # place of the examples, which need the inputs below
             chosen = []
             if metric is None:
                 names = [(METRICS.get(name).title or name, name) for name in METRICS.names()]
@@ -163,8 +163,7 @@ def _score_page(gr: Any, scorers: _Scorers, metric: str | None) -> None:
             anything = metric is None
             inputs = _inputs(gr, anything or scorer.needs_images, anything or scorer.needs_references)
             button = gr.Button("Score", variant="primary")
-            with above:
-                _show_examples(gr, _examples(metric or "mcs"), inputs)
+            _show_examples(gr, _examples(metric or "mcs"), inputs)
         with gr.Column():
             outputs = _results(gr, "Click an example; then press Score.")
     button.click(score, [*inputs, *chosen], outputs, api_name="score")
@@ -178,11 +177,9 @@ def _explain_page(gr: Any, scorers: _Scorers) -> None:
     gr.Markdown(scorers.heading("infometic"))
     with gr.Row():
         with gr.Column(scale=1, min_width=300):
-            above = gr.Column()
             photo, captions, _, language = _inputs(gr)
             button = gr.Button("Explain", variant="primary")
-            with above:
-                _show_examples(gr, _examples("infometic"), [photo, captions, language])
+            _show_examples(gr, _examples("infometic"), [photo, captions, language])
         with gr.Column(scale=2, min_width=340):
             hint = "Upload a photo and write what it shows, or click an example; then press Explain."
             outputs = _results(gr, hint)
@@ -259,9 +256,12 @@ def scored(
     _, scores, notes = scorers.score(metric, lines, path, lists, language)
     best = max((float(score) for score in scores.scores if not math.isnan(score)), default=0.0)
     top = max(1.0, math.ceil(2 * best) / 2)
+    rank = ranks(scores)[RANKS[0]]
     rows = []
     for index, (caption, score) in enumerate(zip(lines, scores.scores, strict=True)):
         terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
+        if not math.isnan(rank[index]):
+            terms.append(f"rank: {rank[index]:.0f} % of right captions score lower")
         noise = noise_text(scores.details[index]) if scores.details else ""
         terms += [noise] if noise else []
         share = max(float(score), 0.0) / top

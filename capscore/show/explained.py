@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..metrics.calibration import RANKS, ranks
 from .tables import fixed
 
 if TYPE_CHECKING:
@@ -31,12 +32,14 @@ class ExplainedCaption:
         language: BCP 47 tag; "" if none was stated.
         explanation: The row's entry in `Scores.details`.
         scores: "precision", "recall" and "overall"; NaN where there is no score.
+        rank: Percent of right captions that score lower; NaN where the scores are not calibrated.
     """
 
     text: str
     language: str
     explanation: Mapping[str, Any]
     scores: Mapping[str, float]
+    rank: float = math.nan
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
@@ -44,8 +47,9 @@ def explained_captions(captions: Sequence[str], scores: Scores) -> list[Explaine
     columns = {name: scores.components[name] for name in ("precision", "recall")} | {"overall": scores.scores}
     details = [detail for detail in scores.details or () if detail is not None]
     rows = enumerate(zip(captions, scores.languages, details, strict=True))
+    rank = ranks(scores)[RANKS[0]]
     return [
-        ExplainedCaption(*parts, {name: float(values[row]) for name, values in columns.items()})
+        ExplainedCaption(*parts, {name: float(values[row]) for name, values in columns.items()}, rank[row])
         for row, parts in rows
     ]
 
@@ -249,6 +253,8 @@ def notes(caption: ExplainedCaption) -> list[str]:
     regions = explanation["regions"]
     mentioned, missed = _distinct(regions)
     found = []
+    if not math.isnan(caption.rank):
+        found.append(f"Rank: {caption.rank:.0f} % of right captions have a lower overall score")
     unsure = [piece.text for piece in segments(caption) if piece.kind == "unsure"]
     if unsure:
         found.append(f"Cannot tell: {', '.join(unsure)}")

@@ -45,7 +45,10 @@ def _comparison_table(metric: str, comparison: SystemComparison) -> Table:
     if comparison.resampled_by != "row":
         counts += f", {counted(comparison.n_images, 'photo')}"
     headings = ("system", "mean", "difference", "interval", "p")
-    return Table(headings, rows, f"{metric}{language} ({counts})")
+    best = max(comparison.means.values())
+    bold = [index for index, row in enumerate(rows) if comparison.means[row[0]] == best]
+    marked = frozenset((index, 1) for index in bold if len(bold) == 1)
+    return Table(headings, rows, f"{metric}{language} ({counts})", bold=marked)
 
 
 def _remarks(compared: Mapping[str, Sequence[SystemComparison]]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -80,6 +81,7 @@ def test_files_without_scores_are_scored_and_the_last_line_says_who_wins(tmp_pat
     shown = flat(done.stdout)
     assert "rouge_l: large scores higher than small-system-of-a-long-name by 0." in shown
     assert shown.endswith("p 0.031.")
+    assert re.search(r"\nlarge +\*1.0000 ", done.stdout)  # the better one is marked
     assert not [path for path in tmp_path.iterdir() if path not in files]
     assert_refused(run("compare", *files), "--metric mcs", 2)
     done = run("compare", files[1], f"same={files[1]}", "-m", "rouge_l", "--language", "en")

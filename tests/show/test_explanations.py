@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import math
 import re
@@ -154,6 +155,13 @@ def test_bars():
     ]
     bars = score_bars(caption("", scores={"precision": 25.0, "recall": 5.0, "overall": 10.0}), 10.0)
     assert [bar.share for bar in bars] == [1.0, 0.5, 0.5]  # overall is a sum of two
+
+
+def test_a_calibrated_score_has_its_rank():
+    item = caption("", scores={"precision": 1.0, "recall": 1.0, "overall": 2.0})
+    assert not any(note.startswith("Rank") for note in notes(item))
+    ranked = dataclasses.replace(item, rank=42.4)
+    assert notes(ranked)[0] == "Rank: 42 % of right captions have a lower overall score"
 
 
 # ---- the page ----
