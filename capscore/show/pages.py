@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ..errors import visible
 from ..text.languages import NAMES
+from .benchmark_tables import statistic_name
 from .explained import (
     Box,
     ExplainedCaption,
@@ -64,6 +65,7 @@ def environment(folder: Path | None = None) -> Environment:
     )
     filters = {"breakable": breakable, "in_language": language_attributes}
     templates.filters.update(filters, language_names=language_names, fixed=fixed, bars_note=bars_note)
+    templates.filters["statistic_name"] = statistic_name
     return templates
 
 
