@@ -197,7 +197,7 @@ def test_systems_are_compared_by_language(captioned, tmp_path):
     assert next(line.split() for line in lines if line.startswith("mean "))[1:] == ["2.5274", "4.0740"]
     heading = lines.index("cider, de (4 rows, 4 photos)")
     large = next(line.split() for line in lines[heading:] if line.startswith("large"))
-    assert large[1:3] == ["5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
+    assert large[1:3] == ["*5.0618", "+2.5555"] and large[-1] == "0.12"  # 2 of 16 ways to swap
     assert "cider|variant:coco|" in done.stdout and "lang:de+qu" in done.stdout
     german = json.loads(output.read_text())["metrics"]["cider"]["languages"]["de"]
     assert [each["system"] for each in german["differences"]] == ["large"]
