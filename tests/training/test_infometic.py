@@ -502,8 +502,8 @@ def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(
 def test_rows_without_right_boxes_are_named(settings, tmp_path, pictures):
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
     for boxes, message in [
-        ({}, r"line 1 .*has no boxes, which regions='given' needs"),
-        ({"boxes": [[30, 0, 20, 9]]}, r"line 1 .*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
+        ({}, r"line 1.*has no boxes, which regions='given' needs"),
+        ({"boxes": [[30, 0, 20, 9]]}, r"line 1.*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
     ]:
         bad = write_lines(tmp_path / "bad.jsonl", [{**plain, **boxes}])
         with pytest.raises(InputError, match=message):

@@ -127,13 +127,13 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
     row = {name: value for name, value in {**first, **changes}.items() if value is not ...}
     cells = [name for name in (*CAPTIONS, *RATED, *ALIGNED) if name in row]
     path = write_lines(photos / "rows.jsonl", [{**first, "rating": 1}, row])
-    with pytest.raises(InputError, match=f"line 2 .*{message}"):
+    with pytest.raises(InputError, match=f"line 2.*{message}"):
         list(file_rows(path, cells))
 
 
 def test_lists_of_csv_are_json(photos):
     (photos / "r.csv").write_text("image,caption,language,boxes\nred.png,x,en,0 0 1 1\n")
-    with pytest.raises(InputError, match=r"line 2 .*boxes: '0 0 1 1'; expected a list of .* as JSON"):
+    with pytest.raises(InputError, match=r"line 2.*boxes: '0 0 1 1'; expected a list of .* as JSON"):
         list(file_rows(photos / "r.csv", ALIGNED))
 
 
