@@ -122,11 +122,11 @@ def language_of(language: str | None) -> str | None:
 
 def say_notes(source: RowSource, names: ColumnNames, language: str | None) -> None:
     """Say what was left out of a file, which columns are taken by other names, and which one is not read."""
-    from ..files.columns import unread_language
+    from ..files.columns import find_language_column
 
     for note in (*source.notes, *names.notes):
         say(f"note: {note}")
-    if unread := unread_language(source.columns, language):
+    if language and (unread := find_language_column(source.columns)):
         say(f"note: --language {language} is taken for every row; the column {unread!r} is not read")
 
 

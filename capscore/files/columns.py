@@ -143,9 +143,9 @@ def _find(what: str, given: str | None, columns: Sequence[str], *, required: boo
     )
 
 
-def unread_language(columns: Sequence[str], language: str | None) -> str | None:
-    """Column of languages that is not read because one language is stated for all rows."""
-    return next((name for name in FAMILIAR["language"] if language and name in columns), None)
+def find_language_column(columns: Sequence[str]) -> str | None:
+    """Name of the first column that is known to hold languages, None if there is none."""
+    return next((name for name in FAMILIAR["language"] if name in columns), None)
 
 
 def check_column(option: str, given: str, columns: Sequence[str], where: str = "") -> None:

@@ -31,10 +31,10 @@ def image_key(image_id: Any) -> str | None:
         image_id = int(image_id)  # a column of Arrow with a gap in it
     if isinstance(image_id, bool) or not isinstance(image_id, int | str) or image_id == "":
         return None
-    text = (
-        composed(image_id) if isinstance(image_id, str) else str(image_id) if abs(image_id) < 10**18 else ""
-    )
-    return (text.lstrip("0") or "0") if text.isascii() and text.isdecimal() else text or None
+    if isinstance(image_id, int) and abs(image_id) >= 10**18:
+        return None
+    text = composed(str(image_id))
+    return (text.lstrip("0") or "0") if text.isascii() and text.isdecimal() else text
 
 
 def composed(name: str) -> str:

@@ -125,7 +125,7 @@ def _of_split(source: RowSource, split: str) -> RowSource:
                 rows.append({name: row.get(name) for name in source.columns})
                 places.append(source.place(chunk, index))
     if not rows:
-        names = ", ".join(f"{name}" for name in splits)
+        names = ", ".join(map(str, splits))
         raise InputError(Setting("split", split), f": {source.path} has the splits {names:.300}")
     more = {"notes": source.notes, "faults": faults, "cells_are_text": source.cells_are_text}
     return rows_in_memory(rows, places, source.path, source.folder, **more)
@@ -288,7 +288,7 @@ def _text_source(path: Path, file: Path, read: Callable[[], _Rows], **more: Any)
 
 
 def _open_json(path: Path, file: Path) -> RowSource:
-    """A document of a known layout, or what `_open_lines` reads."""
+    """A document of a known layout, or objects as of `_open_lines`."""
     if _start(file) == "[":
         return _open_objects(path, file, read_json(path, file))
     lines = (line for _, line in text_lines(path, LIST_BYTES, file) if line.strip())
@@ -298,7 +298,7 @@ def _open_json(path: Path, file: Path) -> RowSource:
     if value is None:
         value = read_json(path, file)
     elif next(lines, None) is not None or not isinstance(value, dict) or has_columns(value):
-        return _open_lines(path, file)
+        return _open_objects(path, file, None)
     if (known := layout_of(value, lines=False)) is None:
         if isinstance(value, dict) and (has_columns(value) or layout_of(value, lines=True)):
             return _open_objects(path, file, [value])

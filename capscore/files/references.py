@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ..errors import InputError, Setting
 from ..text.languages import language_code
 from .columns import (
-    FAMILIAR,
     ColumnNames,
     columns_of,
     find_image_column,
+    find_language_column,
     find_reference_columns,
     is_missing,
     read_inputs,
@@ -67,8 +67,6 @@ class References:
 
     def named(self, value: Any) -> str | None:
         """The photo that a name or number means; None if there is none, or several."""
-        if isinstance(value, dict):
-            value = value.get("path")
         if isinstance(value, bool) or not isinstance(value, str | int | Path):
             return None
         return next((self.names[known] for known in photo_names(str(value)) if known in self.names), None)
@@ -84,7 +82,7 @@ def read_references(path: str | Path, *, split: str | None = None) -> References
         image = find_image_column(source.columns)
     except InputError as error:  # whose first part is the option of another file
         raise InputError(option, *error.parts[1:]) from None
-    language = next((name for name in FAMILIAR["language"] if name in source.columns), None)
+    language = find_language_column(source.columns)
     has_ids = "image_id" in source.columns
     if image is None:
         raise InputError(option, f" names no photos; found {', '.join(source.columns)}")
@@ -170,7 +168,7 @@ def _matched(
     rows: RowSource, references: References, column: str, language: str | None
 ) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str]]:
     """Image and references of every row; what is wrong with rows; the photos that no row has a caption of."""
-    tag = next((name for name in FAMILIAR["language"] if name in rows.columns), None)
+    tag = find_language_column(rows.columns)
     read = dict.fromkeys(name for name in (column, "image_id", tag) if name in rows.columns)
     cells: dict[str, list[Any]] = {name: [] for name in read}
     for chunk in rows.chunks(CHUNK_ROWS, [*read]):

@@ -10,16 +10,13 @@ import os
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import InputError
 from .image_folder import IMAGE_SUFFIXES
 from .row_source import CHUNK_BYTES, Chunk, RowSource
 from .sizes import ROW_BYTES
 from .text_files import decode_json, too_long
-
-if TYPE_CHECKING:
-    pass
 
 
 def open_tar(path: Path, file: Path) -> RowSource:
