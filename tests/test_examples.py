@@ -11,46 +11,29 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from typer.testing import CliRunner
 
 from capscore.cli import app
 
-from .test_readme import prints_what_is_shown, run_examples
+from .test_readme import prints_what_is_shown, run_examples, write_photos
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"^(?:<!-- (not run|setup): (.*?) -->\n)?```(python|console|bash)\n(.*?)^```", re.S | re.M)
 SLOW = ("infometic.md", "integrations.md")
-CAPTIONS = {
-    "cat": "a cat with green eyes looks to the side",
-    "coffee": "a cup of coffee on a wooden table",
-    "rocket": "a dog runs on the beach",
-}
 ELSEWHERE = ("pip", "make", "hf", "python -m venv")
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The photos and captions that the guides name."""
-    from skimage import data
-
+    """The photos that the guides name."""
     monkeypatch.chdir(tmp_path)
-    Path("photos").mkdir()
-    rows = []
-    for name, caption in CAPTIONS.items():
-        Image.fromarray(getattr(data, name)()).save(f"photos/{name}.jpg")
-        Path(f"photos/{name}.txt").write_text(f"{caption}\n", encoding="utf-8")
-        rows.append(
-            {"image": f"photos/{name}.jpg", "caption": caption, "references": [caption], "language": "en"}
-        )
-    Image.fromarray(data.cat()).save("cat.jpg")
-    Image.fromarray(data.cat()).save("photo.jpg")
-    Path("captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return tmp_path
+    write_photos()
+    shutil.copy("cat.jpg", "photo.jpg")
 
 
 @pytest.mark.usefixtures("embedded_is_read_once")

@@ -34,17 +34,21 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    """The folder that the README starts from: cat.jpg, and photos with their captions."""
+def write_photos() -> None:
+    """Write what README and guides start from here: cat.jpg, and photos with their captions."""
     from skimage import data
 
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "photos").mkdir()
+    Path("photos").mkdir()
     Image.fromarray(data.cat()).save("cat.jpg")
     for name, caption in CAPTIONS.items():
         Image.fromarray(getattr(data, name)()).save(f"photos/{name}.jpg")
         Path(f"photos/{name}.txt").write_text(f"{caption}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photos()
     return tmp_path
 
 
