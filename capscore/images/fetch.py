@@ -18,7 +18,6 @@ import tempfile
 import threading
 import time
 import urllib.parse
-import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -185,6 +184,8 @@ def _body(url: str, name: str, allow_private: bool) -> bytes:
 
 def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) -> tuple[Any, Any]:
     """The connection for a request, and the beginning of the answer."""
+    from urllib.request import getproxies, proxy_bypass  # slow to import, and URLs are rare
+
     import urllib3
 
     try:
@@ -197,9 +198,9 @@ def _request(url: str, shown: str, allow_private: bool, *, with_password: bool) 
         )
     host = parts.host.strip("[]")
     port = parts.port or (443 if parts.scheme == "https" else 80)
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if proxy and urllib.request.proxy_bypass(host):
+    if proxy and proxy_bypass(host):
         proxy = None
     # behind a proxy, this machine may not know any names
     addresses = [] if proxy and allow_private else look_up(host, port)
