@@ -68,7 +68,8 @@ def _caption_oddity(caption: str, image: Any) -> str:
     if text.casefold() in _NONE:
         return "none"
     path = image.get("path") if isinstance(image, dict) else image
-    if isinstance(path, str | PurePath) and " " not in text:
+    # all of these are parts of the path, which is quicker to tell
+    if isinstance(path, str | PurePath) and " " not in text and text in str(path):
         stem = PurePath(path).stem
         is_number = re.search(r"\d", text) and (text == stem or (text.isdecimal() and stem.endswith(text)))
         if is_number or text in (str(path), PurePath(path).name):
