@@ -216,9 +216,7 @@ def card_text(card: ModelCard) -> str:
         card=card,
         recipe=recipe,
         codes=codes,
-        languages=", ".join(
-            f"{NAMES[code][1]} (`{code}`)" if code in NAMES else f"`{code}`" for code in codes
-        ),
+        languages=", ".join(map(_named, codes)),
         base_licence=base.licence.lower() if base is not None and base.licence else "",
         argument=argument,
         settings=[(name, _shown(value)) for name, value in card.settings.items()],

@@ -167,7 +167,7 @@ def test_a_share_of_the_captions_has_a_beginning_beside_it(folder):
         assert least <= found["A red dog sleeps"] <= most and counts["en"]["flickr8k"] == found.total()
 
 
-def test_windows_lie_in_the_upright_photo_and_depend_on_its_name(tmp_path, monkeypatch):
+def test_windows_lie_in_the_upright_photo_and_depend_on_its_name(tmp_path):
     for name in ("1.jpg", "2.jpg"):
         Image.new("RGB", (40, 30), "red").save(tmp_path / name)
     first = photo_windows(tmp_path / "1.jpg")

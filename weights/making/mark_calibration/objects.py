@@ -288,7 +288,7 @@ def _with_boxes(boxes: Mapping[int, np.ndarray]) -> list[int]:
 def window_labels(shares: np.ndarray, boxes: np.ndarray, alike: np.ndarray) -> np.ndarray:
     """Whether a caption mentions what each window (k, 4) shows, int8 (k,): 1 yes, 0 no, −1 unknown.
 
-    Boxes are (m, 6), as for `mention_curve`; `alike` is the `likeness` of the caption's nouns.
+    Boxes are (m, 6), as for `mention_curve`; `alike` (80,) is the highest of `alike_objects` of its nouns.
 
     >>> alike = np.full(80, 0.1); alike[16] = 0.9
     >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5, 16, 0.9], [0.5, 0.5, 1.0, 1.0, 2, 0.9]])
