@@ -173,9 +173,9 @@ def command_of(recipe: str) -> str:
     return f"python -m training.{recipe} --config {SETTINGS}"
 
 
-def compute_of(run: RunResult) -> str:
-    """The machine and time of a run, for its card."""
-    return f"{torch.device(device()).type}, {run.seconds / 60:.1f} minutes"
+def compute_of(run: RunResult, digits: int = 1) -> str:
+    """The machine and time of a run, for its card; digits: of the minutes, behind the point."""
+    return f"{torch.device(device()).type}, {run.seconds / 60:.{digits}f} minutes"
 
 
 def write_run(

@@ -34,7 +34,7 @@ from training.engine.config import parse
 from training.engine.loop import RunResult
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import write_settings
+from training.engine.recipe import compute_of, write_settings
 from weights.making.cards import image_tower_card
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.features import folded
@@ -75,7 +75,7 @@ def train(settings: ImageTowerSettings) -> RunResult:
             notes={"recipe": "image_tower", "steps": result.step},
         )
         write_settings(out, settings)
-        compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes, features not counted"
+        compute = f"{compute_of(result, 0)}, features not counted"
         write_card(out, image_tower_card(settings, rows, held, w=w, compute=compute))
     return result
 

@@ -36,7 +36,7 @@ from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, own_settings, write_settings
+from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
 from weights.making.mark_calibration.calibrate import calibrate
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
@@ -127,8 +127,7 @@ def finish(
     calibration = MarkCalibration(network, alone, words, fits, mentions, nouns, *made_for, notes=notes)
     save_mark_calibration(calibration, out)
     write_settings(out, settings)
-    compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
-    write_card(out, mark_calibration_card(settings, notes, compute=compute))
+    write_card(out, mark_calibration_card(settings, notes, compute=compute_of(result, 0)))
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 

@@ -33,7 +33,7 @@ from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
-from training.engine.recipe import RESULT, own_settings, write_settings
+from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
 from weights.making.cards import noise_gate_card, validation_results
 from weights.making.held_out import photo_of
 from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, null_direction
@@ -119,8 +119,7 @@ def _finish(
     )
     write_settings(out, settings)
     results = validation_results(numbers, languages, len(check.samples))
-    compute = f"{torch.device(device()).type}, {result.seconds / 60:.0f} minutes"
-    write_card(out, noise_gate_card(settings, results=results, compute=compute))
+    write_card(out, noise_gate_card(settings, results=results, compute=compute_of(result, 0)))
     notes |= {"step": result.step, "validation": numbers, "curve": list(curve), "languages": languages}
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
