@@ -259,14 +259,13 @@ def _marks(texts: Iterable[Text]) -> dict[tuple[str, str], MarkedText]:
     captions: dict[str, dict[str, tuple[tuple[int, int], ...] | None]] = defaultdict(dict)
     for text in texts:
         captions[text.language].setdefault(text.caption, text.nouns)
-    return {
-        (language, found.text): found
-        for language, own in captions.items()
-        for start in range(0, len(own), _CHUNK)
-        for found in marked(
-            list(own)[start : start + _CHUNK], language, list(own.values())[start : start + _CHUNK]
-        )
-    }
+    marks: dict[tuple[str, str], MarkedText] = {}
+    for language, own in captions.items():
+        listed, nouns = list(own), list(own.values())
+        for start in range(0, len(own), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            marks |= {(language, found.text): found for found in marked(listed[part], language, nouns[part])}
+    return marks
 
 
 def _references(slug: str, config: str, split: str, data: Path) -> Iterator[tuple[str, list[str]]]:

@@ -26,6 +26,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
 from capscore.show.tables import Report, Table
 from training.engine.config import main as run_as_command
+from weights.making.mark_calibration.rows import read_mark_rows
 
 from .figures import mean, percent, study_parser, write_results
 from .planted_words import LANGUAGES
@@ -50,7 +51,7 @@ Photos = Mapping[str, Mapping[str, Sequence[str]]]  # file → language → capt
 def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
     """File of each measured photo → language → captions."""
     found: dict[str, dict[str, list[str]]] = {}
-    for row in map(json.loads, rows.read_text(encoding="utf-8").splitlines()):
+    for row in read_mark_rows(rows):
         if row["split"] == "measure":
             captions = found[row["file"]] = {}
             for caption, language, _ in row["captions"]:
@@ -259,9 +260,11 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
     A thing is named by a caption that has its COCO name or a form of it (`_is_named`); of the others only
     those count that no caption of the photo names. `folder` is in COCO's layout.
     """
-    rows = [
-        row for file in sorted(folder.glob("annotations/instances_*.json")) for row in _regions(folder, file)
-    ]
+    photos: dict[str, Path] = {}
+    for path in folder.rglob("*"):
+        photos.setdefault(path.name, path)
+    annotated = sorted(folder.glob("annotations/instances_*.json"))
+    rows = [row for file in annotated for row in _regions(photos, file)]
     if not rows:
         raise InputError(f"{folder} has no photo with captions and boxes", field="boxes")
     files, captions, boxes, labels = map(list, zip(*rows, strict=True))
@@ -282,7 +285,7 @@ def region_accuracy(scorer: InfoMetIC, folder: Path) -> dict[str, Any]:
 
 
 def _regions(
-    folder: Path, instances: Path
+    photos: Mapping[str, Path], instances: Path
 ) -> Iterator[tuple[str, str, list[list[float]], list[bool | None]]]:
     """Photo, caption, boxes, and of each whether it is named by the caption; None if by another one only."""
     captions_file = instances.with_name(instances.name.replace("instances", "captions"))
@@ -300,7 +303,7 @@ def _regions(
     for image in sorted(content["images"], key=lambda image: image["id"]):
         boxes, own = [box for box, _ in things[image["id"]]], captions[image["id"]]
         named = [{caption for caption in own if _is_named(name, caption)} for _, name in things[image["id"]]]
-        file = next(folder.rglob(Path(image["file_name"]).name), None)
+        file = photos.get(Path(image["file_name"]).name)
         for caption in own if file and boxes else ():
             yield str(file), caption, boxes, [caption in by or (None if by else False) for by in named]
 

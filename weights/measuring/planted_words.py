@@ -149,10 +149,13 @@ class Concept:
     mentions: dict[str, frozenset[str]]  # language → words that say it, lower-cased; every form is one
 
 
+_LEXICON = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+
+
 def _concepts(table: str, variant: Callable[[str, str], Variant]) -> tuple[Concept, ...]:
     """The concepts of a table of the lexicon, which describes its format."""
     found, group = [], None
-    for line in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines():
+    for line in _LEXICON:
         if line.startswith("["):
             name, _, group = line.strip("[]").partition(": ")
             group = group if name == table else None

@@ -104,10 +104,10 @@ def model_captions(data: Path) -> Iterator[tuple[str, Callable[[], list[str]]]]:
 
 def written_alike(captions: Iterable[str], most: int = OF_MODELS) -> list[str]:
     """Some captions, each once, in lower case and without the stop."""
-    texts = dict.fromkeys(re.sub(r"[\s.]+$", "", " ".join(text.lower().split())) for text in captions)
-    texts.pop("", None)
+    plain = (re.sub(r"[\s.]+$", "", " ".join(text.lower().split())) for text in captions)
+    texts = [text for text in dict.fromkeys(plain) if text]
     chosen = np.random.default_rng(0).permutation(len(texts))[:most]
-    return [list(texts)[row] for row in sorted(chosen)]
+    return [texts[row] for row in sorted(chosen)]
 
 
 # -------------------------------------------------------------------------- measuring
