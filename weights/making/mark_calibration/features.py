@@ -112,11 +112,11 @@ def prepare(
     They are read from the folder if they were computed before, else computed and stored there; then it is
     replaced as a whole.
     """
-    rows = read_mark_rows(rows_file)
     digest = xxhash.xxh3_128(rows_file.read_bytes())
     digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
     about = folder / "about.json"
     if not about.is_file() or json.loads(about.read_text()).get("digest") != digest.hexdigest():
+        rows = read_mark_rows(rows_file)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         arrays = _see(rows, backbone, reduced, folder, say)
