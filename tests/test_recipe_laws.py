@@ -28,9 +28,10 @@ from training.engine.recipe import RecipeSettings
 
 from .backbones.loopback_hub import logged_in
 from .backbones.tiny_transformers import write_encoder
+from .datasets_scripts.official import write_jsonl
 from .laws import every
 from .training.caption_file import write_captions
-from .training.rated_files import write_lines, write_rated
+from .training.rated_files import write_rated
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
 
@@ -60,7 +61,7 @@ def parallel(folder: Path) -> dict[str, Any]:
     words = {"dog": "Hund", "cat": "Katze", "boy": "Junge", "girl": "Mädchen"}
     rows = [{"en": f"a {a} and a {b}", "de": f"{words[a]} und {words[b]}"} for a in words for b in words]
     student = write_encoder(folder / "encoder")
-    return {"data": [str(write_lines(folder / "rows.jsonl", rows))], "student": student}
+    return {"data": [str(write_jsonl(folder / "rows.jsonl", rows))], "student": student}
 
 
 def regions(folder: Path) -> dict[str, list[str]]:
@@ -74,7 +75,7 @@ def regions(folder: Path) -> dict[str, list[str]]:
         }
         for colour in ("red", "green", "blue", "black", "white", "brown", "grey", "pink")
     ]
-    return {"data": [str(write_lines(folder / "rows.jsonl", rows))]}
+    return {"data": [str(write_jsonl(folder / "rows.jsonl", rows))]}
 
 
 TRIED = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .rated_files import write_lines
+from tests.datasets_scripts.official import write_jsonl
 
 CAPTIONS = {
     "chelsea.png": (
@@ -69,4 +69,4 @@ def write_captions(path: Path) -> Path:
         for stand_in, captions in WITHOUT_PHOTO.items()
         for language, caption in zip(LANGUAGES, captions, strict=True)
     ]
-    return write_lines(path, rows)
+    return write_jsonl(path, rows)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+
+from tests.datasets_scripts.official import write_jsonl
 
 LANGUAGES = ("de", "en", "ru")
 
@@ -30,9 +31,4 @@ def write_rated(folder: Path) -> tuple[Path, Path]:
             }
             for place in range(4)
         ]
-    return write_lines(folder / "shown.jsonl", shown), write_lines(folder / "rated.jsonl", rated)
-
-
-def write_lines(path: Path, rows: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
+    return write_jsonl(folder / "shown.jsonl", shown), write_jsonl(folder / "rated.jsonl", rated)

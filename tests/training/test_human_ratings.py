@@ -19,6 +19,7 @@ from capscore.errors import CapscoreError, InputError, MissingExtraError
 from capscore.images.load import content_key
 from tests.backbones import tiny_open_clip, tiny_transformers
 from tests.backbones.tiny_image_tower import write_image_tower
+from tests.datasets_scripts.official import write_jsonl
 from training import human_ratings
 from training.data.pictures import Pictures
 from training.data.rows import RATED, file_rows
@@ -27,7 +28,7 @@ from training.engine.ratings_loss import RatingsLoss
 from training.engine.trainable_parts import PartSettings, TrainedPart
 from training.human_ratings import Settings, train
 
-from .rated_files import write_lines, write_rated
+from .rated_files import write_rated
 from .two_processes import assert_two_processes_are_one
 
 ROOT = Path(__file__).parents[2]
@@ -247,7 +248,7 @@ def test_references_stand_in_for_a_photo_by_their_mean(settings, tmp_path, bases
         for photo in range(6)
         for number in range(3)
     ]
-    rated = write_lines(tmp_path / "rated.jsonl", rows)
+    rated = write_jsonl(tmp_path / "rated.jsonl", rows)
     run = train(settings(ratings=[str(rated)], data=[], contrastive_weight=0.0, max_steps=2))
     assert "6 images, 6 of them replaced by texts" in capsys.readouterr().err
     assert "6 of the 6 images were not available" in (run.folder / "README.md").read_text()
@@ -262,19 +263,19 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
     rows = [json.loads(line) for line in files[1].read_text().splitlines()]
     for row in rows:
         row["image"] = str(files[1].parent / row["image"])
-    training = write_lines(tmp_path / "training.jsonl", rows[:24])
-    held = write_lines(tmp_path / "held.jsonl", rows[24:])
+    training = write_jsonl(tmp_path / "training.jsonl", rows[:24])
+    held = write_jsonl(tmp_path / "held.jsonl", rows[24:])
     made = dict(ratings=[str(training)], validation=[str(held)], data=[], contrastive_weight=0.0, max_steps=1)
     run = train(settings(**made))
     assert (run.n_training, run.n_validation) == (24, 16)
     with pytest.raises(InputError, match=r"line 21.*its picture is in the measured rows too"):
-        train(settings(**{**made, "validation": [str(write_lines(held, rows[20:]))]}))
+        train(settings(**{**made, "validation": [str(write_jsonl(held, rows[20:]))]}))
 
 
 def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):
     monkeypatch.setattr("training.human_ratings.Pictures.add", lambda *_: pytest.fail("embedded"))
     rows = [json.loads(line) for line in files[1].read_text().splitlines()]
-    bad = write_lines(files[1].parent / "bad.jsonl", [rows[0], {**rows[1], "rating": "good"}])
+    bad = write_jsonl(files[1].parent / "bad.jsonl", [rows[0], {**rows[1], "rating": "good"}])
     with pytest.raises(InputError, match=r"line 2.*rating: 'good'; expected a finite number"):
         train(settings(ratings=[str(bad)]))
 

@@ -21,6 +21,7 @@ from capscore.infometic.alignment import InfoCLIP
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
 from tests.backbones import tiny_transformers as tiny
+from tests.datasets_scripts.official import write_jsonl
 from tests.golden.of_training import EIGHT
 from training import infometic
 from training.data.alignment_batches import AlignmentBatches, AlignmentItem
@@ -33,7 +34,6 @@ from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.infometic_losses import AlignmentLoss
 from training.infometic import Settings, train
 
-from .rated_files import write_lines
 from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
@@ -50,7 +50,7 @@ def eight(tmp_path_factory) -> Path:
     """Eight captions, each with a text that stands in for its photo."""
     names = ("caption", "stand_in", "region_texts", "mentioned")
     rows = [{**dict(zip(names, row, strict=True)), "language": "en"} for row in EIGHT]
-    return write_lines(tmp_path_factory.mktemp("eight") / "captions.jsonl", rows)
+    return write_jsonl(tmp_path_factory.mktemp("eight") / "captions.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def pictures(tmp_path_factory) -> Path:
         row = {"image": f"{number}.png", "boxes": [[2, 4, 19, 29], [26, 6, 45, 27]], "id": number}
         rows.append({**row, "caption": f"{colour} square and {other} disc", "mentioned": [0, 1]})
         rows.append({**row, "caption": f"one {colour} square", "mentioned": [0]})
-    return write_lines(folder / "captions.jsonl", rows)
+    return write_jsonl(folder / "captions.jsonl", rows)
 
 
 @pytest.fixture(scope="module")
@@ -492,7 +492,7 @@ def test_a_task_without_boxes_is_an_error_before_anything_is_embedded(
 
     monkeypatch.setattr("training.infometic.prepare", embedded)
     plain = {"image": str(pictures.with_name("0.png")), "caption": "red square"}
-    data = [str(write_lines(tmp_path / "plain.jsonl", [plain]))]
+    data = [str(write_jsonl(tmp_path / "plain.jsonl", [plain]))]
     with pytest.raises(InputError, match=r"no row says which regions .* --tasks coarse text"):
         train(settings(data=data, tasks=["coarse", "vision"]))
     with pytest.raises(AssertionError, match="were embedded"):
@@ -505,6 +505,6 @@ def test_rows_without_right_boxes_are_named(settings, tmp_path, pictures):
         ({}, r"line 1.*has no boxes, which regions='given' needs"),
         ({"boxes": [[30, 0, 20, 9]]}, r"line 1.*box 0 is \(30\.0, 0\.0, 20\.0, 9\.0\)"),
     ]:
-        bad = write_lines(tmp_path / "bad.jsonl", [{**plain, **boxes}])
+        bad = write_jsonl(tmp_path / "bad.jsonl", [{**plain, **boxes}])
         with pytest.raises(InputError, match=message):
             train(settings(data=[str(bad)], tasks=["coarse"]))

@@ -10,7 +10,7 @@ from tests.python_source import syntax_tree
 
 TRAINING = Path(__file__).parents[2] / "training"
 # folder → folders that it may import from; "" are the recipes and tools
-MAY_USE = {"data": {"data"}, "engine": {"data", "engine"}, "embedded": {"data", "engine", "embedded"}}
+MAY_USE = {"data": {"data"}, "engine": {"data", "engine"}}
 # recipes and tools that one of them builds on
 BUILT_ON = {"grid": {"pr_mcs"}}
 

@@ -14,6 +14,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError, MissingExtraError
 from capscore.perturbations import KINDS
 from tests.backbones import tiny_transformers as tiny
+from tests.datasets_scripts.official import write_jsonl
 from tests.toy import BLUE, RED, ColourBackbone
 from training import pr_mcs
 from training.data.captions import embed_captions
@@ -26,7 +27,6 @@ from training.engine.robustness_check import RobustnessCheck
 from training.pr_mcs import Settings, train
 
 from .caption_file import LANGUAGES, write_captions
-from .rated_files import write_lines
 from .two_processes import assert_two_processes_are_one
 
 pytestmark = pytest.mark.usefixtures("embedded_is_read_once")
@@ -188,6 +188,6 @@ def test_a_bad_row_ends_the_run_before_anything_is_embedded(settings, tmp_path, 
         ([], ["jumble", "substitution"], MissingExtraError, "nouns-gpl"),
         ([], ["jumble"], AssertionError, "were embedded"),
     ]:
-        write_lines(bad, [*rows, *last])
+        write_jsonl(bad, [*rows, *last])
         with pytest.raises(error, match=message):
             train(settings(data=[str(bad)], kinds=kinds))

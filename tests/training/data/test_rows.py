@@ -15,14 +15,13 @@ import pytest
 from PIL import Image
 
 from capscore.errors import InputError
+from tests.datasets_scripts.official import write_jsonl
 from tests.photos import encode
 from tests.toy import GREEN, RED
 from training.data import rows as rows_module
 from training.data.rows import ALIGNED, CAPTIONS, RATED, benchmark_rows, file_rows
 from training.data.source import Source, SourceSettings
 from training.data.split import read_names
-
-from ..rated_files import write_lines
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ ROWS = [
 
 
 def test_jsonl_csv_and_parquet_give_the_same_rows(photos):
-    write_lines(photos / "rows.jsonl", ROWS)
+    write_jsonl(photos / "rows.jsonl", ROWS)
     pq.write_table(pa.Table.from_pylist(ROWS), photos / "rows.parquet")
     with open(photos / "rows.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(ROWS[0]))
@@ -69,7 +68,7 @@ def test_texts_may_stand_in_where_there_is_no_image(photos):
         {"image": "red.png", "caption": "a kite", "stand_in": None},
         {"stand_in": ["a", "b"], "caption": "two"},
     ]
-    rows = list(file_rows(write_lines(photos / "r.jsonl", mixed), language="en"))
+    rows = list(file_rows(write_jsonl(photos / "r.jsonl", mixed), language="en"))
     assert [(row.image, row.stand_in) for row in rows] == [
         (None, ("une prairie",)),
         (photos / "red.png", ()),
@@ -79,11 +78,11 @@ def test_texts_may_stand_in_where_there_is_no_image(photos):
 
 def test_ratings_are_means_and_regions_are_texts(photos):
     rated = {"image": "red.png", "caption": "x", "language": "de", "rating": [1, 4, 4]}
-    path = write_lines(photos / "o.jsonl", [rated, {**rated, "rating": 2}])
+    path = write_jsonl(photos / "o.jsonl", [rated, {**rated, "rating": 2}])
     assert [row.rating for row in file_rows(path, RATED)] == [3.0, 2.0]
     assert math.isnan(next(file_rows(path, CAPTIONS)).rating)
     row = {"caption": "x", "language": "en", "stand_in": ["y", "z"], "mentioned": [1, 0, 1]}
-    path = write_lines(photos / "a.jsonl", [{**row, "region_texts": ["a", "b"]}])
+    path = write_jsonl(photos / "a.jsonl", [{**row, "region_texts": ["a", "b"]}])
     (read,) = file_rows(path, ALIGNED)
     assert (read.stand_in, read.region_texts, read.mentioned) == (("y", "z"), ("a", "b"), (0, 1))
 
@@ -126,7 +125,7 @@ def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
     first = {"image": "red.png", "caption": "x", "language": "en", "stand_in": None}
     row = {name: value for name, value in {**first, **changes}.items() if value is not ...}
     cells = [name for name in (*CAPTIONS, *RATED, *ALIGNED) if name in row]
-    path = write_lines(photos / "rows.jsonl", [{**first, "rating": 1}, row])
+    path = write_jsonl(photos / "rows.jsonl", [{**first, "rating": 1}, row])
     with pytest.raises(InputError, match=f"line 2.*{message}"):
         list(file_rows(path, cells))
 
@@ -157,7 +156,7 @@ def test_a_benchmark_brings_captions_images_and_critical_objects(tmp_path):
     (folder / "images").mkdir(parents=True)
     Image.fromarray(RED).save(folder / "images" / "r.png")
     row = {"id": "1", "image": "r.png", "caption": "un cerf-volant sur la plage", "backgrounds": []}
-    write_lines(
+    write_jsonl(
         folder / "fr.jsonl", [{**row, "critical_objects": ["cerf-volant", "plage"], "relationships": []}]
     )
     given = source("benchmark:m_finecap3k/fr:test", data_dir=str(tmp_path))
@@ -202,7 +201,7 @@ def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(monke
 
 
 def test_origins_stand_beside_the_captions(photos):
-    path = write_lines(photos / "rows.jsonl", ROWS)
+    path = write_jsonl(photos / "rows.jsonl", ROWS)
     plain = source(path)
     assert len(list(plain.rows())) == plain.n == 2
     assert [(part.name, part.license, part.rows) for part in plain.described()] == [("rows.jsonl", "CC0", 2)]
