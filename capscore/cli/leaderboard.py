@@ -32,6 +32,7 @@ def leaderboard(
     Example: capscore leaderboard results/ --output leaderboard.html
     """
     from ..benchmarks.result_file import read_results
+    from ..benchmarks.run import config_title
     from ..files.write import write_text
     from ..show.pages import leaderboard_page
 
@@ -45,8 +46,7 @@ def leaderboard(
         return None if quiet else print_written(make_console(), output)
     table = make_table("benchmark", "metric", "backbone", "statistic", numbers=("value", "rows"))
     for number in filter(lambda number: number.main, numbers):
-        default = number.config in ("default", "")
-        name = number.benchmark if default else f"{number.benchmark} · {number.config}"
+        name = config_title(number.benchmark, number.config)
         value = "–" if number.value is None else f"{100 * number.value:.2f}"
         table.add_row(
             name, number.metric, number.backbone or "–", number.statistic, value, f"{number.n_rows:,}"

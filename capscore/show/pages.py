@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ..benchmarks.run import config_title
 from ..errors import visible
 from ..text.languages import NAMES
 from .benchmark_tables import statistic_name
@@ -65,7 +66,7 @@ def environment(folder: Path | None = None) -> Environment:
     )
     filters = {"breakable": breakable, "in_language": language_attributes}
     templates.filters.update(filters, language_names=language_names, fixed=fixed, bars_note=bars_note)
-    templates.filters["statistic_name"] = statistic_name
+    templates.filters.update(statistic_name=statistic_name, config_title=config_title)
     return templates
 
 
