@@ -155,11 +155,12 @@ def _found(run: ScoringRun, number: int) -> dict[str, Any]:
     """Scores and rank of a row, its language, and what metrics say of its caption in words."""
     scores = run.scores()
     first, parts = next(iter(scores.values())), scores.values()
-    rank = run.numbers(first.metric).get(RANKS[0], np.full(len(first), np.nan))[number]
+    ranks = run.ranks.get(first.metric)
+    rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
     return {
         "scores": [(name, fixed(float(part.scores[number]), 3)) for name, part in scores.items()],
-        "rank": fixed(float(rank), 0, ""),
-        "is_wrong": bool(rank < LIKELY_WRONG),
+        "rank": fixed(rank, 0, ""),
+        "is_wrong": rank < LIKELY_WRONG,
         "language": first.languages[number],
         "found": "; ".join(
             filter(None, (noise_text(part.details[number]) for part in parts if part.details))
