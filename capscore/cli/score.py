@@ -259,7 +259,7 @@ def _score(
 def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standing]) -> dict[str, Any]:
     """Means, counts and settings of the whole file, ready for JSON; null for the mean of nothing."""
     metrics: dict[str, Any] = {}
-    _, photo_means = run.photo_means()
+    _, photo_means = run.photo_means
     for name, part in run.scores().items():
         whole = part.summary()
         metrics[name] = {"mean": whole.pop(name), **whole}
@@ -302,7 +302,7 @@ def _print(
         if part.corpus:
             numbers = ", ".join(f"{key} {value:.4f}" for key, value in part.corpus.items())
             print_line(console, f"{name} of all rows together: {numbers}")
-    n_photos, photo_means = run.photo_means()
+    n_photos, photo_means = run.photo_means
     for name, mean in photo_means.items():
         text = f"{name}: mean per caption {_number(scores[name].mean)}, per photo {_number(mean)}"
         print_line(console, f"{text} ({n_photos:,} photos)")
@@ -330,7 +330,8 @@ def _print_rows(
     metric, part = next(iter(scores.items()))
     rows = range(run.source.n_rows) if lowest is None else lowest
     texts: dict[int, list[str]] = {}
-    for chunk in run.source.chunks(CHUNK_ROWS):
+    shown = [*filter(None, {image, run.names.candidate})]
+    for chunk in run.source.chunks(CHUNK_ROWS, shown):
         captions = chunk.values(run.names.candidate)
         photos = None if image is None else chunk.values(image)
         for index in {row - chunk.start for row in rows} & {*range(len(chunk))}:

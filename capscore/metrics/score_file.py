@@ -6,6 +6,7 @@ import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class ScoringRun:
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
         start: Number of the first row, for `odd`.
+        photos: Names of the photos of the rows so far; [] if nothing names them.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class ScoringRun:
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.languages: set[str] = set()
         self.odd, self.start = OddRows(), 0
+        self.photos: list[str] = []
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
 
@@ -128,7 +131,9 @@ class ScoringRun:
         # a rank needs the signature of all rows
         ranked = {metric for metric, component in columns.values() if component in RANKS}
         waits = bool(ranked) or any(scorer.waits for scorer in self.scorers)
+        naming = self._photo_column()
         for chunk in self.source.chunks(CHUNK_ROWS):
+            self.photos += () if naming is None else map(str, chunk.values(naming))
             prepared = self.prepare(chunk)
             for metric, part in prepared.items():
                 self._prepared[metric].append(part)
@@ -161,21 +166,16 @@ class ScoringRun:
         scored = np.isfinite(self.numbers(keys[0][0])[""])
         return [row for row in np.lexsort(columns[::-1]).tolist() if scored[row]]
 
+    @cached_property
     def photo_means(self) -> tuple[int, dict[str, float]]:
-        """The number of photos, and metric → mean over photos of the mean score of a photo's captions.
+        """The number of photos, and metric → mean over photos of the mean score of a photo's captions; after
+        `run`.
 
         (0, {}) unless rows name photos, two of them or more, and several rows name the same one.
         """
-        schema, names = self.source.arrow_schema, ("image_id", self.names.image, *FAMILIAR["image"])
-        column = next((name for name in names if name in self.source.columns), None)
-        if column is None or (schema is not None and "binary" in str(schema.field(column).type)):
-            return 0, {}
-        photos: list[str] = []
-        for chunk in self.source.chunks(CHUNK_ROWS, [column]):
-            photos += map(str, chunk.values(column))
-        _, index = np.unique(photos, return_inverse=True)
-        n_photos, means = int(index.max()) + 1, {}
-        if not 1 < n_photos < len(photos):
+        found, index = np.unique(self.photos, return_inverse=True)
+        n_photos, means = len(found), {}
+        if not 1 < n_photos < len(self.photos):
             return 0, {}
         for metric, part in self.scores().items():
             scored = ~np.isnan(part.scores)
@@ -184,6 +184,14 @@ class ScoringRun:
             some = counts > 0
             means[metric] = float(np.mean(sums[some] / counts[some])) if scored.any() else math.nan
         return n_photos, means
+
+    def _photo_column(self) -> str | None:
+        """The column that names photos, unless it holds their bytes."""
+        schema, names = self.source.arrow_schema, ("image_id", self.names.image, *FAMILIAR["image"])
+        column = next((name for name in names if name in self.source.columns), None)
+        if column is None or schema is None or "binary" not in str(schema.field(column).type):
+            return column
+        return None
 
     def finish(self, prepared: Mapping[str, PreparedRows]) -> dict[str, Scores]:
         """Prepared rows of each metric → their scores."""
