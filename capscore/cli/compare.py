@@ -19,8 +19,6 @@ interrupted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -84,11 +82,18 @@ def compare(
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
     terminal.check_result_files(force, output=output, markdown=markdown)
     columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
-    how = {"images": images, "references": references, "language": language, "quiet": quiet or as_json}
-    how |= {"image_column": image_column, "language_column": language_column}
-    how |= {"candidate_column": candidate_column, "references_column": references_column}
     with TemporaryDirectory() as folder:
-        scored = _scored(systems, metric or (), Path(folder), {**how, "metric_options": metric_options})
+        scored = _scored(
+            systems,
+            metric or (),
+            Path(folder),
+            options.columns(image_column, candidate_column, references_column, language_column),
+            metric_options,
+            images=images,
+            references=references,
+            language=language,
+            quiet=quiet or as_json,
+        )
         rows = read_systems(scored, metric or None, match_by=match_by, common_rows=common_rows, **columns)
     compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
     document = {
@@ -119,17 +124,41 @@ def compare(
 
 
 def _scored(
-    systems: Mapping[str, Path], metrics: Sequence[str], folder: Path, how: Mapping[str, Any]
+    systems: Mapping[str, Path],
+    metrics: Sequence[str],
+    folder: Path,
+    columns: Mapping[str, str | None],
+    metric_options: Mapping[str, Any],
+    *,
+    images: Path | None,
+    references: Path | None,
+    language: str | None,
+    quiet: bool,
 ) -> dict[str, Path]:
     """System → its file, or one in `folder` where metrics that it lacks were computed."""
     from ..files.read import open_rows
+    from ..files.references import read_references, with_references
 
-    found = {}
-    for index, (name, path) in enumerate(systems.items()):
-        columns = open_rows(path).columns
-        missing = [metric for metric in metrics if metric not in columns and metric in METRICS.names()]
-        found[name] = folder / f"{index}.jsonl" if missing else path
-        if missing:
-            with redirect_stdout(StringIO()):  # what it prints is of each file; the progress bar stays
-                score.score.__wrapped__(path, metric=missing, output=found[name], **how)
+    found, computed = {**systems}, [metric for metric in metrics if metric in METRICS.names()]
+    sources = {name: open_rows(path) for name, path in systems.items() if computed}
+    missing = {
+        name: [metric for metric in computed if metric not in source.columns]
+        for name, source in sources.items()
+    }
+    sources = {name: source for name, source in sources.items() if missing[name]}
+    if not sources:
+        return found
+    terminal.check_only_one(Setting("language", language), Setting("language_column", columns["language"]))
+    known = None if references is None else read_references(references)
+    longest = max(source.n_rows for source in sources.values())
+    load, has_bar = score.loader(metric_options, longest, quiet=quiet)
+    for index, (name, source) in enumerate(sources.items()):
+        if known is not None:
+            source = with_references(source, known, image=columns["image"], language=language)
+        options.check_metric_options(missing[name], metric_options)
+        target = folder / f"{index}.jsonl"
+        how: dict[str, Any] = {"images": images, "language": language}
+        run, new, _ = score.prepare(source, missing[name], load, columns, target, **how)
+        score.score_rows(run, target, new, {}, has_bar=has_bar)
+        found[name] = target
     return found

@@ -29,6 +29,7 @@ from .. import __version__
 from ..errors import InputError, Setting, visible
 from ..files.console import make_console, progress_bar
 from ..metrics import PRESETS
+from ..metrics.loading import ScorerLoader
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
@@ -88,13 +89,9 @@ def score(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Score the captions, and write and print the scores."""
-    from ..files.columns import columns_of
-    from ..files.image_folder import ImageFolder, pair_captions
+    from ..files.image_folder import pair_captions
     from ..files.references import open_with_references, read_references, with_references
-    from ..files.row_source import CHUNK_ROWS, check_names_are_free
-    from ..files.write import check_output
-    from ..metrics.calibration import has_calibration, read_calibrations
-    from ..metrics.score_file import ScoringRun, result_columns
+    from ..metrics.calibration import read_calibrations
     from ..show.score_report import write_score_report
 
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
@@ -121,34 +118,12 @@ def score(
             source = with_references(source, read_references(references, split=split), language=language)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
-    folder = ImageFolder(images or source.folder, allow_urls=metric_options.get("allow_urls", False))
-    needs = {
-        what: [name for name in metrics if getattr(METRICS.get(name), f"needs_{what}")]
-        for what in ("images", "references")
-    }
-    read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
-    try:
-        names = columns_of(source, **columns, **read, with_language=language is None)
-    except InputError as error:
-        what = {"image_column": "images", "references_column": "references"}.get(error.option or "", "")
-        if len(error.parts) < 2 or not what:
-            raise
-        need = f": {', '.join(needs[what])} need{'s' if len(needs[what]) == 1 else ''} {what}"
-        raise InputError(error.parts[0], need, *error.parts[1:]) from None
-    options.say_notes(source, names, language)
-    inputs = source.columns if output else ()
-    if output is not None:
-        check_names_are_free(source, [*result_columns(metrics, inputs, on_error=on_error, ranked=metrics)])
-        output = check_output(output, source, force=force)
-    # over many chunks there is one bar for all of them
-    scorers = _load(metrics, language, metric_options, not quiet and source.n_rows <= CHUNK_ROWS)
-    ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
-    new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
-    order = _order(sort, new, is_ranked=metrics[0] in ranked)
-    scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
-    run = ScoringRun(source, names, folder, scorers, **scoring)
+    load, has_bar = loader(metric_options, source.n_rows, quiet=quiet)
+    how = {"images": images, "language": language, "on_error": on_error, "calibration": calibration}
+    run, new, output = prepare(source, metrics, load, columns, output, force=force, **how)
+    order = _order(sort, new)
     about = {"input": input and str(input), "output": output and str(output)}
-    summary, placed = _score(run, output, new, about, calibration, quiet)
+    summary, placed = score_rows(run, output, new, about, calibration, has_bar=has_bar)
     if report is not None:
         try:
             write_score_report(report, run, placed, order)
@@ -188,14 +163,68 @@ def _metrics(
     return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
 
 
-def _order(
-    column: str | None, columns: Mapping[str, tuple[str, str]], *, is_ranked: bool
-) -> list[tuple[str, str]]:
+def loader(metric_options: Mapping[str, Any], n_rows: int, *, quiet: bool) -> tuple[ScorerLoader, bool]:
+    """What loads the metrics, and whether one bar is for all rows: scorers show theirs for each chunk."""
+    from ..files.row_source import CHUNK_ROWS
+
+    is_long = n_rows > CHUNK_ROWS
+    load = ScorerLoader({**metric_options, "progress": False if quiet or is_long else None})
+    return load, is_long and not quiet
+
+
+def prepare(
+    source: RowSource,
+    metrics: Sequence[str],
+    load: ScorerLoader,
+    columns: Mapping[str, str | None],
+    output: Path | None,
+    *,
+    force: bool = False,
+    images: Path | None = None,
+    language: str | None = None,
+    on_error: str = "raise",
+    calibration: Path | None = None,
+) -> tuple[ScoringRun, dict[str, tuple[str, str]], Path | None]:
+    """What scores the rows of a source, the new columns, and the file to write, after all checks of them."""
+    from ..files.columns import columns_of
+    from ..files.image_folder import ImageFolder
+    from ..files.row_source import check_names_are_free
+    from ..files.write import check_output
+    from ..metrics.calibration import has_calibration
+    from ..metrics.score_file import ScoringRun, result_columns
+
+    folder = ImageFolder(images or source.folder, allow_urls=load.options.get("allow_urls", False))
+    needs = {
+        what: [name for name in metrics if getattr(METRICS.get(name), f"needs_{what}")]
+        for what in ("images", "references")
+    }
+    read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
+    try:
+        names = columns_of(source, **columns, **read, with_language=language is None)
+    except InputError as error:
+        what = {"image_column": "images", "references_column": "references"}.get(error.option or "", "")
+        if len(error.parts) < 2 or not what:
+            raise
+        need = f": {', '.join(needs[what])} need{'s' if len(needs[what]) == 1 else ''} {what}"
+        raise InputError(error.parts[0], need, *error.parts[1:]) from None
+    options.say_notes(source, names, language)
+    inputs = source.columns if output else ()
+    if output is not None:
+        check_names_are_free(source, [*result_columns(metrics, inputs, on_error=on_error, ranked=metrics)])
+        output = check_output(output, source, force=force)
+    scorers = _load(metrics, language, load)
+    ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
+    new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
+    scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
+    return ScoringRun(source, names, folder, scorers, **scoring), new, output
+
+
+def _order(column: str | None, columns: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
     """What rows are sorted by: a column, the first metric's rank, its score; each as (metric, component)."""
     from ..metrics.calibration import RANKS
 
     metric = next(iter(columns))
-    order = [(metric, RANKS[0]), (metric, "")] if is_ranked else [(metric, "")]
+    order = [pair for pair in ((metric, RANKS[0]), (metric, "")) if pair in columns.values()]
     if column is None:
         return order
     numbers = {
@@ -208,14 +237,10 @@ def _order(
     return [numbers[column], *order]
 
 
-def _load(
-    metrics: Sequence[str], language: str | None, metric_options: Mapping[str, Any], has_bar: bool
-) -> list[Scorer]:
+def _load(metrics: Sequence[str], language: str | None, load: ScorerLoader) -> list[Scorer]:
     """One scorer per metric, which all can score the language."""
-    from ..metrics.loading import ScorerLoader
-
     code = options.language_of(language)
-    scorers = [*map(ScorerLoader({**metric_options, "progress": None if has_bar else False}), metrics)]
+    scorers = [*map(load, metrics)]
     for scorer in scorers:
         problem = None if code is None else scorer.language_problem(code)
         if problem:
@@ -223,16 +248,16 @@ def _load(
     return scorers
 
 
-def _score(
+def score_rows(
     run: ScoringRun,
     target: Path | None,
     columns: dict[str, tuple[str, str]],
     about: dict[str, Any],
-    calibration: Path | None,
-    quiet: bool,
+    calibration: Path | None = None,
+    *,
+    has_bar: bool,
 ) -> tuple[dict[str, Any], dict[str, Standing]]:
     """Score all rows, and write them; returns the summary, and the standing of each metric's scores."""
-    from ..files.row_source import CHUNK_ROWS
     from ..files.write import Writer
     from ..metrics.calibration import standings
     from ..metrics.score_file import column_types
@@ -240,9 +265,8 @@ def _score(
     source, writer = run.source, None
     if target is not None:
         writer = Writer(target, source, column_types(columns))
-    shown = None if source.n_rows > CHUNK_ROWS and not quiet else False
     try:
-        with progress_bar("Scoring", source.n_rows, shown=shown) as advance:
+        with progress_bar("Scoring", source.n_rows, shown=None if has_bar else False) as advance:
             run.run(writer, columns, advance, calibration)
         placed = standings(run.scores(), calibration)
         summary = _summary(run, about, placed)
