@@ -475,7 +475,7 @@ def run(output: Path, loaded: dict[str, Backbone], console: Console) -> None:
         for metric, values in perturbed.items()
     ]
 
-    end = bars_end(explained)
+    end = bars_end(signature)
     labels = [label for noun, _ in PLANTED.values() for label in ("right", f"planted: {noun}")]
     photo = load_image(photo_path(photos[PLANTED_IN]["file"]))
     write_page(

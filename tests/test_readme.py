@@ -14,6 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import capscore
+from capscore.backbones import find
 from capscore.cli import app
 from capscore.errors import CapscoreError
 from capscore.registry import METRICS
@@ -148,6 +149,12 @@ def test_every_metric_extra_and_the_number_of_benchmarks_is_named():
     extras = set(re.findall(r"`([a-z0-9-]+)`", listed)) - set(METRICS.names())
     assert extras == set(metadata("capscore").get_all("Provides-Extra"))
     assert f"{len(capscore.benchmark_slugs())} benchmarks" in README
+
+
+def test_columns_of_broken_captions_are_the_languages_that_the_encoder_knows():
+    for page in ("README.md", "docs/robustness.md"):
+        (columns,) = re.findall(r"^\| ((?:\| \w\w )+)\|$", (ROOT / page).read_text("utf-8"), flags=re.M)
+        assert sorted(re.findall(r"\w\w", columns)) == sorted(find("embedded").languages)
 
 
 def test_bad_input_ends_in_one_error_that_names_the_row_as_shown(here):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
 from importlib.resources import files
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,8 @@ from ..backbones import find
 from ..errors import InputError, MissingExtraError
 from ..files.text_files import read_json
 from ..metrics.signature import parse_signature
+from ..registry import METRICS
+from .run import COMPONENTS
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1
 # Packages that numbers come out of.
@@ -70,7 +71,7 @@ class ReportedNumber(NamedTuple):
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
-    """Read files of results, and files in folders, sorted by benchmark, then metric.
+    """Read files of results, and files in folders, sorted by benchmark, then metric (see `metric_order`).
 
     Args:
         paths: JSON files, or folders of them.
@@ -89,7 +90,24 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
     for file in files:
         for run in runs_of(check_document(read_json(file), str(file))):
             numbers += [number for result in run["results"] for number in _numbers(file.name, run, result)]
-    return sorted(numbers, key=attrgetter("benchmark", "config", "statistic", "metric", "backbone", "file"))
+    return sorted(
+        numbers,
+        key=lambda number: (
+            (number.benchmark, number.config, not number.main, number.statistic),
+            (*metric_order(number.metric), number.backbone, number.file),
+        ),
+    )
+
+
+def metric_order(name: str) -> tuple[int, str]:
+    """Sorts metrics as the library presents them, others last, by name.
+
+    >>> sorted(["theirs", "bleu_4", "bleu_1", "mcs"], key=metric_order)
+    ['mcs', 'bleu_1', 'bleu_4', 'theirs']
+    """
+    names = METRICS.names()
+    metric, _ = COMPONENTS.get(name, (name, ""))
+    return names.index(metric) if metric in names else len(names), name
 
 
 def check_document(document: object, what: str) -> dict[str, Any]:
@@ -114,6 +132,16 @@ def check_document(document: object, what: str) -> dict[str, Any]:
     except ValueError:
         raise InputError(f"{what} has NaN or an infinite number; null stands for none") from None
     assert isinstance(document, dict)
+    for index, run in enumerate(runs_of(document)):
+        for row, result in enumerate(run["results"]):
+            for column, statistic in enumerate(result["statistics"]):
+                if (interval := statistic["interval"]) and interval[0] > interval[1]:
+                    place = (
+                        f"{f'runs/{index}/' if 'runs' in document else ''}results/{row}/statistics/{column}"
+                    )
+                    raise InputError(
+                        f"{what}: {place}/interval: {interval} is reversed; expected [low, high]"
+                    )
     return document
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from huggingface_hub import SpaceCard
 
 from ..backbones.base import Backbone
-from ..errors import CapscoreError, CapscoreWarning, MissingExtraError
+from ..errors import CapscoreError, CapscoreWarning, MissingExtraError, install_command
 from ..files.shipped import module_folder
 from ..metrics import load
 from ..metrics.calibration import RANKS, ranks
@@ -215,7 +215,7 @@ def _show_examples(gr: Any, rows: Sequence[tuple[str, list[str | None]]], inputs
         names, values = zip(*rows, strict=True)
         gr.Examples(list(values), inputs, example_labels=list(names))
     else:
-        gr.Markdown("Example photos come with `pip install 'capscore[demo]'`.")
+        gr.Markdown(f"Example photos come with `{install_command('demo')}`.")
 
 
 def _examples(metric: str) -> list[tuple[str, list[str | None]]]:

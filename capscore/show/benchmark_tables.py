@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..benchmarks.protocols.results import Statistic
-from ..benchmarks.run import BenchmarkRun, MetricResult
+from ..benchmarks.run import COMPONENTS, BenchmarkRun, MetricResult, config_title
+from ..files.shipped import benchmark_folder, benchmark_slugs
+from ..registry import BENCHMARKS, METRICS
 from .tables import Report, Table, fixed, level_text, signed
 
 if TYPE_CHECKING:
@@ -30,6 +35,32 @@ def statistic_name(name: str) -> str:
         tail = tail.upper()
     words = f"{NAMES.get(head, head)} {tail}".replace("_without_human", "").replace("_with_human", " + human")
     return words.strip().replace("_", " ").replace(" r@", " R@")
+
+
+def metric_title(name: str) -> str:
+    """The name of a metric, or of its component, as papers write it.
+
+    >>> [metric_title(name) for name in ("ref_clip_score", "infometic_plus", "bleu_4", "theirs.jsonl")]
+    ['RefCLIPScore', 'InfoMetIC+', 'BLEU-4', 'theirs.jsonl']
+    """
+    metric, _ = COMPONENTS.get(name, (name, ""))
+    if metric not in METRICS:
+        return name
+    part = name.removeprefix(metric).replace("_plus", "+").replace("_", "-" if name[-1].isdigit() else " ")
+    return (METRICS.get(metric).title or metric) + part
+
+
+@cache
+def benchmark_title(slug: str, config: str | None = None) -> str:
+    """The name of a benchmark, as its card has it, and a configuration.
+
+    >>> benchmark_title("flickr8k_human", "expert"), benchmark_title("theirs", "default")
+    ('Flickr8k human judgements · expert', 'theirs')
+    """
+    if slug in benchmark_slugs() and slug not in BENCHMARKS:
+        card = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
+        slug = re.findall(r"^pretty_name: (.+)$", card, re.MULTILINE)[0]
+    return config_title(slug, config)
 
 
 def metric_name(result: MetricResult) -> str:

@@ -279,34 +279,44 @@ def notes(caption: ExplainedCaption) -> list[str]:
 
 
 class ScoreBar(NamedTuple):
-    """A score as a bar: its name, the score as printed, and the share of the bar that is filled (0 to 1)."""
+    """A score as a bar from the middle of its track, zero, to the right or, below zero, to the left.
+
+    Attributes:
+        label: Name of the score.
+        value: The score as printed.
+        start: Where the bar starts, as a share of the track (0 to 1).
+        share: How much of the track it fills (0 to 0.5).
+    """
 
     label: str
     value: str
+    start: float
     share: float
 
 
-def bars_end(captions: Sequence[ExplainedCaption]) -> float:
-    """Where the bars of precision and recall end: the next 1, 2, 5, 10, 20, 50, … above all of them."""
-    parts = [caption.scores[name] for caption in captions for name in ("precision", "recall")]
-    highest = max((part for part in parts if math.isfinite(part)), default=0.0)
-    ends = (step * 10.0**power for power in range(20) for step in (1, 2, 5))
-    return next(end for end in ends if end >= highest)
+def bars_end(signature: str) -> float:
+    """Where the bars of precision and recall end, the same on all pages of one signature.
+
+    InfoCLIP's cosines of CLIP are about 30; what a network learnt is mostly between −10 and 10.
+    """
+    return 40.0 if "|weights:info_clip|" in signature else 10.0
 
 
 def score_bars(caption: ExplainedCaption, end: float) -> list[ScoreBar]:
-    """The three scores as bars; precision and recall end at `end`, their sum at twice that."""
+    """The three scores as bars; precision and recall end at ±`end`, their sum at twice that."""
     bars = []
     for name, label in SCORES.items():
         score = caption.scores[name]
-        share = 0.0 if math.isnan(score) else score / (2 * end if name == "overall" else end)
-        bars.append(ScoreBar(label, fixed(score, 2, "no score"), min(max(share, 0.0), 1.0)))
+        part = 0.0 if math.isnan(score) else score / (4 * end if name == "overall" else 2 * end)
+        part = min(max(part, -0.5), 0.5)
+        bars.append(ScoreBar(label, fixed(score, 2, "no score"), 0.5 + min(part, 0.0), abs(part)))
     return bars
 
 
 def bars_note(end: float) -> str:
     """What the lengths of the bars mean."""
     return (
-        f"Bars of precision and recall end at {end:g}, that of their sum, overall, at {2 * end:g}. Scores "
-        "are scaled cosines; a score below 0 means that the two are less alike than unrelated ones"
+        f"Bars of precision and recall go from −{end:g} to {end:g}, that of their sum, overall, from "
+        f"−{2 * end:g} to {2 * end:g}, with 0 in the middle, on every page of the same weights. Scores are "
+        "scaled cosines; a score below 0 means that the two are less alike than unrelated ones"
     )

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import io
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from ..benchmarks.run import config_title
+from ..benchmarks.result_file import metric_order
 from ..errors import visible
 from ..text.languages import NAMES
-from .benchmark_tables import statistic_name
+from .benchmark_tables import benchmark_title, metric_title, statistic_name
 from .explained import (
     Box,
     ExplainedCaption,
@@ -66,7 +66,8 @@ def environment(folder: Path | None = None) -> Environment:
     )
     filters = {"breakable": breakable, "in_language": language_attributes}
     templates.filters.update(filters, language_names=language_names, fixed=fixed, bars_note=bars_note)
-    templates.filters.update(statistic_name=statistic_name, config_title=config_title)
+    names = {"metric_title": metric_title, "benchmark_title": benchmark_title}
+    templates.filters.update(names, statistic_name=statistic_name)
     return templates
 
 
@@ -144,7 +145,7 @@ def explain_page(
         signature: Everything that the scores depend on; shown at the foot.
         beta: Threshold of words and regions, for the legend; None with a mark calibration.
     """
-    end = bars_end(captions)
+    end = bars_end(signature)
     return render(
         "explain_page.html",
         title=title or "A photo and its captions",
@@ -257,14 +258,24 @@ def _inside(box: Box, size: tuple[int, int]) -> Box:
 def leaderboard_page(numbers: Sequence[ReportedNumber], title: str) -> str:
     """A page of results: one row per number, filters above, a table that its headings sort."""
     script, digest = page_script("table.js")
-    names = ("benchmark", "language", "metric", "licence")
+    titles: dict[str, Callable[[str], str]] = {
+        "benchmark": benchmark_title,
+        "language": lambda tag: language_names(tag)[1],
+        "metric": metric_title,
+        "licence": str,
+    }
+    choices = {}
+    for name, title_of in titles.items():
+        values = {getattr(number, name) for number in numbers} - {""}
+        ordered = sorted(values, key=lambda value: (metric_order(value)[0], title_of(value).casefold()))
+        choices[name] = [(value, title_of(value)) for value in ordered]
     return render(
         "leaderboard.html",
         title=title,
         script=script,
         script_hash=digest,
         numbers=numbers,
-        choices={name: sorted({getattr(number, name) for number in numbers} - {""}) for name in names},
+        choices=choices,
         sizes=(100, 200, 500, 1000),  # of backbones, in millions of parameters
         files=sorted({number.file for number in numbers}),
     )

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import capscore
 from capscore.cli import app
-from capscore.errors import CapscoreError, MissingExtraError
+from capscore.errors import CapscoreError, MissingExtraError, install_command
 from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
@@ -137,6 +137,11 @@ def test_the_right_caption_of_every_example_scores_above_the_wrong_one(embedded)
     ((_, (_, captions, references, _)),) = app_module._examples("cider")
     scores = shown(answer("cider", None, captions, references, "en")[0])
     assert len(scores) == 3 and min(scores) > 0
+
+
+def test_without_example_photos_the_page_says_how_to_install_them(monkeypatch):
+    monkeypatch.setattr(app_module, "find_spec", lambda name: None)
+    assert install_command("demo") in str(build_app("mcs").get_config_file())
 
 
 # ---- explain ----

@@ -254,6 +254,6 @@ def test_leaderboard(browser, tmp_path):
         browser.named("th button", "Value").click()
         values = [float(value) for value in column("Value")]
         assert len(values) == n_rows and values in (sorted(values), sorted(values, reverse=True))
-        Select(browser.visible("select[name=metric]")[0]).select_by_visible_text("mcs")
-        assert 0 < len(column("Metric")) < n_rows and set(column("Metric")) == {"mcs"}
+        Select(browser.visible("select[name=metric]")[0]).select_by_visible_text("MCS")
+        assert 0 < len(column("Metric")) < n_rows and set(column("Metric")) == {"MCS"}
         assert not browser.faint()

@@ -17,7 +17,6 @@ from PIL import Image
 
 from capscore.show.explained import (
     ExplainedCaption,
-    bars_end,
     notes,
     score_bars,
     segments,
@@ -139,22 +138,26 @@ def test_notes(item, expected):
     assert notes(item) == [*expected, "Score of the null token, what no region accounts for: 0.25"]
 
 
-def test_where_bars_end():
-    ends = {0.3: 1, 1: 1, 1.01: 2, 4: 5, 14.3: 20, 60: 100, -2: 1, math.nan: 1}
-    for highest, end in ends.items():
-        item = caption("", scores={"precision": highest, "recall": -1.0, "overall": 500.0})
-        assert bars_end([item, item]) == pytest.approx(end)
-
-
-def test_bars():
-    bars = score_bars(caption("", scores={"precision": 5.0, "recall": math.nan, "overall": -1.0}), 10.0)
-    assert [(bar.label, bar.value, bar.share) for bar in bars] == [
-        ("Text precision", "5.00", 0.5),
-        ("Vision recall", "no score", 0.0),
-        ("Overall", "−1.00", 0.0),
+def test_bars_go_from_the_middle_to_both_sides():
+    bars = score_bars(caption("", scores={"precision": 5.0, "recall": math.nan, "overall": -4.0}), 10.0)
+    assert bars == [
+        ("Text precision", "5.00", 0.5, 0.25),
+        ("Vision recall", "no score", 0.5, 0.0),
+        ("Overall", "−4.00", 0.4, 0.1),  # a sum of two, so it ends at 20
     ]
-    bars = score_bars(caption("", scores={"precision": 25.0, "recall": 5.0, "overall": 10.0}), 10.0)
-    assert [bar.share for bar in bars] == [1.0, 0.5, 0.5]  # overall is a sum of two
+    bars = score_bars(caption("", scores={"precision": 25.0, "recall": -25.0, "overall": 10.0}), 10.0)
+    assert [bar[2:] for bar in bars] == [(0.5, 0.5), (0.0, 0.5), (0.5, 0.25)]
+
+
+@pytest.mark.parametrize(("weights", "end"), [("infometic@w592eda69", 10), ("info_clip", 40)])
+def test_bars_of_one_signature_have_one_scale_whatever_the_captions(weights, end):
+    for precision in (0.1, 30.0):
+        item = caption("", scores={"precision": precision, "recall": -1.0, "overall": precision - 1})
+        page = Page(explain_page(PHOTO, [item], signature=f"infometic|weights:{weights}|beta:0.1"))
+        assert (
+            page.all("i", "full")[1][0]["style"] == f"margin-left:{50 - 50 / end:.1f}%;width:{50 / end:.1f}%"
+        )
+        assert any(f"from −{end} to {end}" in text for text in page.texts("p", "soft"))
 
 
 def test_a_calibrated_score_has_its_rank():
@@ -212,7 +215,9 @@ def test_words_scores_and_regions():
     assert titles == [None, "score 0.02"]  # the first is the legend's
     assert page.texts("p", "verdict") == ["Likely wrong: cat (score 0.02)."]
     assert page.texts("div", "score") == ["Text precision0.40", "Vision recall0.60", "Overall1.00"]
-    assert [a["style"] for a, _ in page.all("i", "full")] == ["width:40.0%", "width:60.0%", "width:50.0%"]
+    assert [a["style"] for a, _ in page.all("i", "full")] == [
+        f"margin-left:50.0%;width:{width}%" for width in ("2.0", "3.0", "2.5")
+    ]
     assert page.texts("span", "tag") == ["✓ 1 dog", "✗ 2 sky", "✗ 3 tree", "✗ 4 sign"]
     assert [len(page.all("rect", kind)) for kind in ("mentioned", "missed")] == [2, 6]
     box = page.all("rect", "box")[0][0]

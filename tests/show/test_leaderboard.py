@@ -93,6 +93,7 @@ def test_numbers_of_a_file(tmp_path):
         ('"environment"', '"other"', "'environment' is a required property"),
         ("0.625", '"high"', "results/0/statistics/0/measured: 'high' is not of type"),
         ("[0.5, 0.75]", "[1]", "interval"),
+        ("[0.5, 0.75]", "[0.75, 0.5]", "results/0/statistics/0/interval: [0.75, 0.5] is reversed"),
         (64 * "a", "none", "files/existence.json: 'none' does not match"),
         ("0.625", "NaN", "has NaN"),
         ("0.625", 400 * "9", "results/0/statistics/0/measured: 999"),
@@ -113,6 +114,17 @@ def test_what_is_no_result_is_named(tmp_path, old, new, message):
 def test_published_figures_are_printed_without_a_page(tmp_path):
     shown = CliRunner().invoke(app, ["leaderboard", str(written(tmp_path, stamped(RUN)))]).stdout
     assert "62.50" in shown and "auc" not in shown
+
+
+def test_the_page_has_titles_and_metrics_in_their_order(tmp_path):
+    names = ("theirs", "bleu_4", "ref_clip_score", "infometic_plus", "mcs")
+    results = [result(name, None, name, 9, ("accuracy", 0.5, None, {})) for name in names]
+    page = leaderboard_page(read_results([written(tmp_path, stamped({**RUN, "results": results}))]), "Title")
+    titles = ["MCS", "InfoMetIC+", "RefCLIPScore", "BLEU-4", "theirs"]
+    assert re.findall(r'data-name="Metric">([^<]*)<', page) == titles
+    choices = re.search(r'<select name="metric">(.*?)</select>', page, re.DOTALL)[1]
+    assert re.findall(r'value="(\w+)">([^<]*)<', choices) == list(zip(reversed(names), titles, strict=True))
+    assert page.count(">VALSE · existence<") == 5 and '<option value="valse">VALSE</option>' in page
 
 
 def test_the_page_escapes_what_others_wrote_and_loads_nothing(tmp_path):
