@@ -26,6 +26,7 @@ from capscore.errors import ImageError, InputError, OptionError
 from capscore.integrations.harness import HarnessMetric
 from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
+from capscore.integrations.trl import caption_reward
 from capscore.metrics import load_together
 from capscore.metrics.base import PreparedRows, Scorer
 from capscore.metrics.formulas.cider import DocumentFrequencies
@@ -563,6 +564,7 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
             lambda: capscore.score_stream(rows, scorer),
             lambda: Score(metric, **options),
             lambda: CaptionMetric(metric, **options),
+            lambda: caption_reward(metric, **options),
         ):
             with pytest.raises(capscore.CapscoreError, match=f"{metric} compares"):
                 refused()
@@ -576,6 +578,10 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
     )
     batch = {name: np.array([*column, None], dtype=object)[:5] for name, column in _columns(rows).items()}
     assert_same(Score(metric, **options)(batch)[metric], expected.scores)
+    columns = _columns(rows)
+    assert_same(
+        caption_reward(metric, **options)([""] * 5, columns.pop("caption"), **columns), expected.scores
+    )
     torch_metric = CaptionMetric(metric, **options)
     for part in ([0, 1], [2, 3, 4]):
         cut = {name: [values[row] for row in part] for name, values in given.items()}

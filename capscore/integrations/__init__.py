@@ -1,1 +1,1 @@
-"""Doors to other libraries: Ray Data, torchmetrics, transformers' Trainer, evaluation harnesses."""
+"""Doors to other libraries: Ray Data, torchmetrics, transformers' Trainer, TRL, evaluation harnesses."""

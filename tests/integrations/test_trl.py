@@ -1,0 +1,139 @@
+"""Metrics as rewards: by the form that TRL documents, and in its GRPO trainer where it is installed.
+
+That rewards are the scores of the library is one of the laws of metrics.
+"""
+
+from __future__ import annotations
+
+import datasets
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+import capscore
+from capscore.errors import ImageError
+from capscore.integrations.trl import caption_reward
+
+from ..judges.tiny_models import write_model
+from ..toy import BLUE, RED, ColourBackbone
+
+OPTIONS = {"backbone": ColourBackbone(), "cache": False, "language": "en"}
+
+
+def rewards(reward, completions, **columns):
+    """What TRL passes: prompts, completions, their tokens, columns of the data set, and its own objects."""
+    more = {"completion_ids": [[1]] * len(completions), "trainer_state": object(), "log_extra": print}
+    return reward(prompts=["Describe."] * len(completions), completions=completions, **columns, **more)
+
+
+def test_strings_and_messages_get_the_score_of_their_caption():
+    reward = caption_reward("mcs", **OPTIONS)
+    parts = [{"type": "text", "text": "red "}, {"type": "image"}]
+    answers = (" red\n", "red blue", parts)
+    completions = [answers[0], *([{"role": "assistant", "content": answer}] for answer in answers[1:])]
+    assert reward.__name__ == "mcs"
+    expected = pytest.approx([2.5, 2.5 / 2**0.5, 2.5], abs=1e-6)
+    assert rewards(reward, completions, image=[RED, BLUE, RED]) == expected
+    # lists of one photo, in a data set that has a score of that name
+    photos = [[Image.fromarray(pixels)] for pixels in (RED, BLUE, RED)]
+    assert rewards(reward, completions, images=photos, mcs=[0.0] * 3) == expected
+    other = caption_reward("mcs", image_column="photo", **OPTIONS)
+    assert rewards(other, completions, photo=photos) == expected
+
+
+@pytest.mark.parametrize(("metric", "lowest"), [("mcs", 0.0), ("text_score", -1.0)])
+def test_an_empty_caption_gets_the_lowest_score(metric, lowest):
+    columns = {"image": [RED] * 3} if metric == "mcs" else {"references": [["red"]] * 3}
+    completions = ["red", " ", [{"role": "assistant", "content": None}]]
+    assert rewards(caption_reward(metric, **OPTIONS), completions, **columns)[1:] == [lowest, lowest]
+    scored = rewards(caption_reward(metric, empty="score", **OPTIONS), completions, **columns)
+    assert scored[1] == scored[2] > 0
+
+
+def test_a_row_that_cannot_be_scored_stops_training_or_has_no_reward():
+    columns = {"image": [RED, "gone.png"]}
+    with pytest.raises(ImageError, match=r"row 1 of its batch, counted from 0 \('gone.png': 'red'\)"):
+        rewards(caption_reward("mcs", **OPTIONS), ["red", "red"], **columns)
+    skipped = rewards(caption_reward("mcs", on_error="skip", **OPTIONS), ["red", "red"], **columns)
+    assert skipped == [pytest.approx(2.5), None]
+
+
+def trainer(model, folder, rewards, rows, **options):
+    trl = pytest.importorskip("trl", reason="trl is not installed")
+    settings = {
+        "output_dir": str(folder),
+        "use_cpu": True,
+        "bf16": False,
+        "report_to": [],
+        "save_strategy": "no",
+        "logging_steps": 1,
+        "disable_tqdm": True,
+        "per_device_train_batch_size": 8,
+        "num_generations": 8,
+        **options,
+    }
+    rows = datasets.Dataset.from_dict(rows)
+    tokenizer = settings.pop("tokenizer", None)
+    arguments = trl.GRPOConfig(**settings)
+    return trl.GRPOTrainer(model, rewards, arguments, rows, processing_class=tokenizer)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_learns_the_word_that_the_photo_shows(tmp_path):
+    words = {word: number for number, word in enumerate(["<pad>", "</s>", "say", "red", "green", "blue"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="say"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    names = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "say"}
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 1}
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=6, pad_token_id=0, eos_token_id=1, **sizes))
+    photos = [Image.fromarray(RED)] * 64
+    trained = trainer(
+        model,
+        tmp_path,
+        caption_reward("mcs", image_column="photo", **OPTIONS),
+        {"prompt": ["say"] * 64, "photo": photos},
+        tokenizer=PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names),
+        max_steps=20,
+        max_completion_length=1,
+        learning_rate=0.03,
+    )
+    trained.train()
+    means = [entry["rewards/mcs/mean"] for entry in trained.state.log_history if "rewards/mcs/mean" in entry]
+    assert sum(means[:5]) / 5 < 1.8 and sum(means[-5:]) / 5 > 2.4
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("column", ["image", "images"])
+def test_a_vision_language_model_gets_the_scores_of_its_captions(tmp_path, column):
+    reward, calls = caption_reward("mcs", **OPTIONS), []
+
+    def mcs(**given):
+        calls.append((given, reward(**given)))
+        return calls[-1][1]
+
+    photos = [Image.fromarray(pixels).resize((56, 56)) for pixels in (RED, BLUE)]
+    rows = {
+        "prompt": [[{"role": "user", "content": "Describe."}]] * 2,
+        column: photos if column == "image" else [[photo] for photo in photos],
+    }
+    sizes = {
+        "per_device_train_batch_size": 4,
+        "num_generations": 2,
+        "max_steps": 1,
+        "max_completion_length": 8,
+    }
+    trained = trainer(str(write_model(tmp_path / "tiny", "smolvlm")), tmp_path, mcs, rows, **sizes)
+    trained.train()
+    ((given, found),) = calls
+    captions = [message["content"].strip() for (message,) in given["completions"]]
+    images = [cell if column == "image" else cell[0] for cell in given[column]]
+    scorer = capscore.load("mcs", backbone=OPTIONS["backbone"], cache=False, empty="skip")
+    assert found == pytest.approx(np.nan_to_num(scorer.score(captions, images).scores), abs=1e-6)
+    logged = trained.state.log_history[0]["rewards/mcs/mean"]
+    assert logged == pytest.approx(sum(found) / 4, abs=1e-6)
