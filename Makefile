@@ -36,11 +36,14 @@ KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THR
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9.-]*:.*## / {printf "  make %-26s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.installed: pyproject.toml weights/pyproject.toml
+# The package of the weights; a source archive is without it, and takes that of the index.
+WEIGHTS_PACKAGE := $(patsubst %/pyproject.toml,./%,$(wildcard weights/pyproject.toml))
+
+$(VENV)/.installed: pyproject.toml $(wildcard weights/pyproject.toml)
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "capscore needs Python 3.10 or newer; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' \
-		--editable ./weights
+		$(addprefix --editable ,$(WEIGHTS_PACKAGE))
 	@touch $@
 
 $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
@@ -100,7 +103,7 @@ bench: $(VENV)/.installed ## measure speed and memory, as ratios
 export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \
 		echo "make export DATA=<benchmark> DATA_DIR=<folder of its files> OUT=<folder to make>"; exit 2; }
-	$(OFFLINE) $(BIN)/capscore data export $(DATA) --out $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
+	$(OFFLINE) $(BIN)/capscore data export $(DATA) --output $(OUT) $(if $(DATA_DIR),--data-dir $(DATA_DIR))
 
 handbook: $(VENV)/.installed ## build the documentation: build/handbook
 	$(OFFLINE) $(BIN)/python -m docs.handbook
@@ -242,7 +245,7 @@ measure-embedded: $(VENV)/.installed ## measure the PR-MCS weights: DATA=folder
 		--markdown $(TRAINING)/pr_mcs.md --output $(TRAINING)/pr_mcs.json
 
 wheel: $(VENV)/.installed ## build both wheels into dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . ./weights
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . $(WEIGHTS_PACKAGE)
 
 # Interpreters that a release is installed into; the first ones that are on this machine
 PYTHONS = $(foreach version,3.10 3.11 3.12 3.13,$(shell python$(version) --version > /dev/null 2>&1 && command -v python$(version)))

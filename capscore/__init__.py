@@ -9,10 +9,13 @@ Nothing heavy is imported until a scorer is loaded.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.8.0"
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 # name → the module that has it; imported when first asked for
 _LAZY = {

@@ -203,9 +203,10 @@ class ImageError(InputError):
 
 def install_command(extra: str) -> str:
     """What a user types to install an extra: from the checkout that this is, or from an index."""
-    if not Path(__file__).parents[1].joinpath("pyproject.toml").is_file():
-        return f"pip install 'capscore[{extra}]'"
-    return "pip install ./weights" if extra == "weights" else f"pip install '.[{extra}]'"
+    root = Path(__file__).parents[1]
+    if extra == "weights" and (root / "weights" / "pyproject.toml").is_file():
+        return "pip install ./weights"
+    return f"pip install '{'.' if (root / 'pyproject.toml').is_file() else 'capscore'}[{extra}]'"
 
 
 class MissingExtraError(CapscoreError, ImportError):

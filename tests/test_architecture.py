@@ -53,12 +53,10 @@ def test_nothing_but_commands_imports_the_command_line(folder):
 
 
 def test_every_library_that_is_imported_is_declared():
-    projects = "".join(
-        (ROOT / name).read_text("utf-8") for name in ("pyproject.toml", "weights/pyproject.toml")
-    )
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
     declared = {
         re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-")
-        for requirement in re.findall(r'"([^"\n]+)"', projects)
+        for requirement in re.findall(r'"([^"\n]+)"', project)
     }
     packages = packages_distributions()
     undeclared = set()

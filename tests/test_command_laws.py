@@ -64,7 +64,7 @@ CASES = {
         more=True,
     ),
     "data check": Case(BENCHMARK, code=1),  # not the published number of rows
-    "data export": Case(f"{BENCHMARK} --out o", "flickr", "--out=o"),
+    "data export": Case(f"{BENCHMARK} --output o", "flickr", "--output=o"),
     "data list": Case(),
     "explain": Case(
         "red.png red --backbone toy --weights info_clip",

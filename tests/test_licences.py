@@ -21,8 +21,12 @@ from capscore.infometic.network import INSTALLED
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
 
+from .test_architecture import SOURCES
+
 ROOT = Path(__file__).resolve().parents[1]
 WEIGHTS = ROOT / "weights"
+if not (WEIGHTS / "pyproject.toml").exists():
+    pytest.skip("a source archive has no weights", allow_module_level=True)
 FREE, NOT_FREE = "Apache-2.0", "CC-BY-NC-4.0"
 # package → its folder, its licence, a line of that licence's text
 PACKAGES = {
@@ -73,6 +77,12 @@ def archives(request, tmp_path_factory) -> dict[str, dict[str, Path]]:
         top = unpacked if out.endswith(".whl") else next(unpacked.iterdir())
         found[name] = {path.relative_to(top).as_posix(): path for path in top.rglob("*") if path.is_file()}
     return found
+
+
+def test_the_source_archive_has_what_make_test_needs():
+    packed = {Path(file.path) for file in SdistBuilder(str(ROOT)).recurse_included_files()}
+    code = {path for folder in (*SOURCES, "tests") for path in (ROOT / folder).rglob("*.py")}
+    assert {ROOT / "Makefile", *ROOT.glob("*.md"), *code} <= packed
 
 
 def metadata_of(files: dict[str, Path]) -> str:

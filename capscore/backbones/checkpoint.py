@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ from .base import tensors_digest
 if TYPE_CHECKING:
     import torch
 
+_LOG = getLogger(__name__)
 WEIGHTS = "model.safetensors"
 TUNED_FILES = ("capscore_tuned.json", WEIGHTS)
 STUDENT_MARKER = "capscore_student.json"
@@ -89,6 +91,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
     if variable is None:
         try:
             info = HfApi().model_info(repo, revision=revision or None, timeout=_SECONDS)
+            _LOG.info("getting what is not here of %s@%s from %s", repo, info.sha, constants.ENDPOINT)
             names = map(glob.escape, choose([sibling.rfilename for sibling in info.siblings or []]))
             folder = Path(snapshot_download(repo, revision=revision or None, allow_patterns=list(names)))
             return folder, folder.name

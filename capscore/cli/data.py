@@ -90,7 +90,7 @@ def check(
 
 def export(
     benchmark: Slug,
-    out: Annotated[Path, option("Folder to make.", "--out", "-o", metavar="FOLDER")],
+    output: Annotated[Path, option("Folder to make.", "--output", "-o", metavar="FOLDER")],
     data_dir: DataDir = None,
     config: Configs = None,
     image_dir: ImageDir = None,
@@ -112,7 +112,7 @@ def export(
     with _usage(benchmark):
         made = export_benchmark(
             benchmark,
-            out,
+            output,
             config,
             data_dir=data_dir,
             image_dir=image_dir,

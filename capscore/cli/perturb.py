@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..errors import Setting, json_visible
 from ..files.console import make_console, progress_bar
 from . import options, terminal
-from .options import argument, column_option, noise_option, option
+from .options import argument, noise_option, option
 
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from ..perturbations.perturbed_file import PerturbedFile
 
 _DRAWING = ("repetition", "removal", "masking")
-Column = Annotated[
-    str | None, column_option("Default: caption, candidate, hyp, ….", "--column", "--candidate-column")
-]
 Probability = Annotated[
     float | None, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)
 ]
@@ -59,7 +56,7 @@ def perturb(
     quiet: options.Quiet = False,
     p: Probability = None,
     seed: Annotated[int, noise_option("Seed for all random draws. Default: 0.")] = 0,
-    column: Column = None,
+    candidate_column: options.CandidateColumn = None,
     language_column: options.LanguageColumn = None,
     split: options.Split = None,
 ) -> int | None:
@@ -75,7 +72,7 @@ def perturb(
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
     code = options.language_of(language)
-    source, names = _open(input, split, column, language_column, code)
+    source, names = _open(input, split, candidate_column, language_column, code)
     rows = PerturbedFile(
         source,
         names,

@@ -7,6 +7,7 @@ the distinct embeddings and, for each row, the index of its embedding.
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import sys
 import threading
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+_LOG = logging.getLogger(__name__)
 
 # records (embedding and flag) that stay in memory between calls: 32 MB at 512 dimensions
 MEMORY_ENTRIES = 16_384
@@ -438,6 +440,9 @@ class Embedder:
             records.fill(found)
             if len(unknown) <= MEMORY_ENTRIES:
                 self._remember(found)
+        total, place = len(records.index), self.cache and self.cache.path
+        n_known = total - len(records.missing)
+        _LOG.info("%s: %d of %d embeddings are known; cache: %s", self.backbone.name, n_known, total, place)
         return records
 
     def _problem(self, rows: np.ndarray) -> str:

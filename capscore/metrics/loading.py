@@ -8,6 +8,7 @@ here.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .base import Scorer
 
+_LOG = logging.getLogger(__name__)
 # Sets of metrics under one name, for `--preset`
 PRESETS = {
     # the numbers of papers on COCO, without those that need Java (meteor and spice)
@@ -151,6 +153,7 @@ class ScorerLoader:
         cache = resolve_cache(self.options.get("cache"))
         with status(f"loading {backbone} …", shown=self.options.get("progress")):
             towers = loading.load_backbone(backbone, **of_backbone)
+        _LOG.info("loaded %s@%s on %s, %s", towers.name, towers.revision, towers.device, towers.dtype)
         self._embedders[backbone] = Embedder(towers, cache=cache, **of_embedder)
         return self._embedders[backbone]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from capscore import load, load_backbone
+from capscore.backbones import embedded as embedded_package
 from capscore.backbones import registry
 from capscore.backbones.base import resolve_device, tensors_digest
 from capscore.backbones.embedded import backbone as backbone_module
@@ -33,6 +36,18 @@ from .tiny_image_tower import random_image_tower, write_image_tower
 from .tiny_kinds import edit_json, make_student
 
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。"]
+
+
+@pytest.mark.parametrize(
+    ("package", "version"),
+    [
+        (embedded_package.PACKAGE, embedded_package.VERSION),
+        (backbone_module.IMAGE_PACKAGE, backbone_module.IMAGE_VERSION),
+    ],
+)
+def test_packages_with_checksums_are_required_in_that_version_alone(package, version):
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    assert set(re.findall(rf'"{package}(.*?)"', project)) == {f"=={version}"}
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from huggingface_hub import constants
 
+import capscore
 from capscore.backbones import Known, find, loading
 from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
 from capscore.backbones.loading import check_spec, load_backbone
@@ -135,6 +136,21 @@ def test_revisions_are_told_apart(hub, tiny):
     assert load_backbone("org/tiny", revision=first, device="cpu").revision == first
     with pytest.raises(CapscoreError, match="no other revision"):
         load_backbone("org/tiny@v2", revision="v1")
+
+
+def test_the_logger_says_what_is_fetched_loaded_and_known(hub, tiny, tmp_path, caplog):
+    commit = hub.add("org/tiny", tiny[1])
+    caplog.set_level("INFO", "capscore")
+    images = [np.full((4, 4, 3), value, np.uint8) for value in (50, 90)]
+    for _ in range(2):
+        scorer = capscore.load("mcs", backbone="org/tiny", device="cpu", cache=tmp_path)
+        scorer.score(["a dog", "a dog"], images)
+    fetched, loaded, *counts = [record.getMessage() for record in caplog.records][:4]
+    assert f"org/tiny@{commit} from {constants.ENDPOINT}" in fetched
+    assert loaded == f"loaded org/tiny@{commit} on cpu, float32"
+    counts += [record.getMessage() for record in caplog.records][6:]
+    known = [f"{n} of {total}" for n, total in ((0, 2), (0, 1), (2, 2), (1, 1))]
+    assert [count.partition(": ")[2].partition(" embeddings")[0] for count in counts] == known
 
 
 def test_what_the_hub_does_not_have_or_does_not_give(hub, tiny):

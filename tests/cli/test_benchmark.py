@@ -242,7 +242,7 @@ def test_a_check_names_what_differs_from_what_was_published(xvnli, flickr):
 
 
 def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_path):
-    export = ("data", "export", "xvnli", "--data-dir", xvnli, "--out", tmp_path / "out", "-c")
+    export = ("data", "export", "xvnli", "--data-dir", xvnli, "--output", tmp_path / "out", "-c")
     done = run(*export, "fr")
     lines = [line for line in done.stderr.splitlines() if "warning" not in line]
     assert lines == ["capscore: xvnli (fr)", f"capscore: {tmp_path / 'out'} is whole"] and done.stdout == ""
@@ -258,11 +258,11 @@ def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_p
         ("check xvnli -c FR --data-dir .", "expected one of en, ar, es, fr, ru"),
         ("check xvnli --data-dir nowhere", "nowhere is not a folder"),
         ("check xvnli -c fr --data-dir . --image-dir nowhere", "is not a folder"),
-        ("export xvnl --out out", "there is no benchmark 'xvnl'"),
-        ("export xvnli --out out -c FR", "expected one of en, ar, es, fr, ru"),
-        ("export xvnli --out taken", "taken exists; --force replaces it"),
-        ("export xvnli --out taken --force", "is not an exported benchmark; it is left alone"),
-        ("export xvnli --out . --force", "it is left alone"),
+        ("export xvnl --output out", "there is no benchmark 'xvnl'"),
+        ("export xvnli --output out -c FR", "expected one of en, ar, es, fr, ru"),
+        ("export xvnli --output taken", "taken exists; --force replaces it"),
+        ("export xvnli --output taken --force", "is not an exported benchmark; it is left alone"),
+        ("export xvnli --output . --force", "it is left alone"),
     ],
 )
 def test_wrong_usage_of_data(arguments, message, xvnli):
@@ -275,7 +275,7 @@ def test_wrong_usage_of_data(arguments, message, xvnli):
 def test_a_damaged_file_is_named_and_nothing_is_left(xvnli):
     path = xvnli / "fr" / "test.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    for command in (("check", "xvnli"), ("export", "xvnli", "--out", "out")):
+    for command in (("check", "xvnli"), ("export", "xvnli", "--output", "out")):
         done = run("data", *command, "-c", "fr", "--data-dir", xvnli)
         assert done.exit_code == 1 and "test.jsonl, line 6: is not JSON" in flat(done.output)
         assert not [path for path in xvnli.iterdir() if path.name == "out" or path.name.startswith(".")]

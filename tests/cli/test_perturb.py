@@ -200,7 +200,7 @@ def test_a_bad_row_stops_or_stays_as_it_is(tmp_path):
         ("-k jumble --language de --language-column language", "give only one of them"),
         ("-k jumble --language km", "--language km: Khmer"),
         ("-k substitution --language mi --on-error skip", "--language mi: capscore cannot tell"),
-        ("-k jumble --column captoin", "--candidate-column captoin: there is no such column"),
+        ("-k jumble --candidate-column captoin", "--candidate-column captoin: there is no such column"),
         ("-k jumble -o captions.jsonl", "is the input"),
         ("-k jumble -o -", "--output -: rows go to standard output if this option is left out"),
     ],
@@ -213,7 +213,7 @@ def test_wrong_usage_says_what_to_give(captions, tmp_path, monkeypatch, argument
 def test_columns_that_do_not_fit_are_named(tmp_path):
     other = write_jsonl(tmp_path / "other.jsonl", [{"id": 1, "sentence": "a goat"}])
     assert_refused(run("perturb", other, "-k", "jumble"), "--candidate-column: no column seems to hold")
-    found = run("perturb", other, "-k", "jumble", "--column", "sentence")
+    found = run("perturb", other, "-k", "jumble", "--candidate-column", "sentence")
     assert json_lines(found.stdout)[0]["sentence"] == "goat a"
     again = write_jsonl(tmp_path / "again.jsonl", [{"caption": "a goat", "unchanged": 1}])
     told = "the column name 'unchanged', which the input already uses"

@@ -83,7 +83,7 @@ def test_every_command_takes_the_names(command, rows_file, rated_rooms):
     assert json.loads(command("compare", "first.csv", "second.csv", "--json"))
     rooms = ("--data", "rated_rooms", "--data-dir", rated_rooms)
     assert json.loads(command("benchmark", *rooms, "-m", "mood", "--json"))["results"]
-    command("data", "export", "rated_rooms", "--data-dir", rated_rooms, "--out", "exported")
+    command("data", "export", "rated_rooms", "--data-dir", rated_rooms, "--output", "exported")
     assert "rated_rooms" in command("data", "list")
     cited = command("cite", "shortness", "--data", "rated_rooms")
     assert "Short Captions" in cited and "Rated Rooms" in cited
