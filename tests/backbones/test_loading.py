@@ -145,12 +145,9 @@ def test_the_logger_says_what_is_fetched_loaded_and_known(hub, tiny, tmp_path, c
     for _ in range(2):
         scorer = capscore.load("mcs", backbone="org/tiny", device="cpu", cache=tmp_path)
         scorer.score(["a dog", "a dog"], images)
-    fetched, loaded, *counts = [record.getMessage() for record in caplog.records][:4]
-    assert f"org/tiny@{commit} from {constants.ENDPOINT}" in fetched
-    assert loaded == f"loaded org/tiny@{commit} on cpu, float32"
-    counts += [record.getMessage() for record in caplog.records][6:]
-    known = [f"{n} of {total}" for n, total in ((0, 2), (0, 1), (2, 2), (1, 1))]
-    assert [count.partition(": ")[2].partition(" embeddings")[0] for count in counts] == known
+    parts = [commit, commit, "0 of 2", "0 of 1", commit, commit, "2 of 2", "1 of 1"]
+    for part, record in zip(parts, caplog.records, strict=True):
+        assert part in record.getMessage()
 
 
 def test_what_the_hub_does_not_have_or_does_not_give(hub, tiny):
