@@ -210,7 +210,7 @@ def install_command(extra: str) -> str:
 
 
 class MissingExtraError(CapscoreError, ImportError):
-    """An optional dependency is not installed; the message names the extra that brings it."""
+    """An optional dependency is not installed; the message names the extra that installs it."""
 
     def __init__(self, package: str, extra: str, *purpose: Part):
         self.package, self.extra, self.purpose = package, extra, join_parts(purpose)
@@ -224,7 +224,7 @@ class MissingExtraError(CapscoreError, ImportError):
 
 
 class BackboneUnavailable(CapscoreError, OSError):
-    """A backbone's weights are not available here; the message says why, and what is available."""
+    """A backbone's weights are not available; the message says why, and what is available."""
 
 
 class UnknownBackbone(BackboneUnavailable):
@@ -232,11 +232,11 @@ class UnknownBackbone(BackboneUnavailable):
 
 
 class MissingWeightsError(BackboneUnavailable):
-    """Weights that are a distribution of their own are not installed, damaged or of another version."""
+    """Weights of a separate distribution are not installed, damaged or of another version."""
 
 
 class ResultWriteError(CapscoreError, OSError):
-    """A result could not be written; nothing half-written carries the result's name."""
+    """A result could not be written; no partial file has the result's name."""
 
 
 @contextmanager
@@ -263,11 +263,11 @@ class TruncationWarning(CapscoreWarning):
 
 
 class CorpusWarning(CapscoreWarning):
-    """A metric was requested for rows on which it says little: too few, or too short."""
+    """A metric says little about these rows: they are too few, or too short."""
 
 
 class LanguageWarning(CapscoreWarning):
-    """The backbone was not trained on a language it is asked to score, or texts are not in the stated one."""
+    """The backbone was not trained on a language of the rows, or texts are not in the stated language."""
 
 
 class RecipeWarning(CapscoreWarning):

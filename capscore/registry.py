@@ -55,7 +55,7 @@ class Registry(Generic[T]):
         def named(item: Any) -> Any:
             other = self._registered.get(name, item)
             if name in self.builtin or (other.__module__, other.__name__) != (item.__module__, item.__name__):
-                raise CapscoreError(f"there is another {self.kind} of the name {name!r}")
+                raise CapscoreError(f"there is already a {self.kind} named {name!r}")
             self._registered[name] = item
             return item
 

@@ -73,16 +73,16 @@ class LoadOptions:
         """Raise if an image tower is named for a model that has one."""
         if self.image_tower:
             tower = Setting("image_tower", self.image_tower)
-            raise CapscoreError(tower, f": {self.name} has an image tower of its own")
+            raise CapscoreError(tower, f": {self.name} has its own image tower")
 
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
 
     A subclass has `preprocess` and `tokenize`, and for each tower one of three methods, from which the others
-    follow: `encode_…`; `embed_…`, with gradients; or `…_features`, with gradients and as long as the tower
-    gives them. To be fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`.
-    A method that a backbone does not offer raises `CapscoreError`.
+    follow: `encode_…`; `embed_…`, with gradients; or `…_features`, with gradients and not normalised. To be
+    fine-tuned, it needs one with gradients, `text_network` or `network`, and `_identify`. A method that a
+    backbone does not offer raises `CapscoreError`.
 
     Attributes:
         name: Name in signatures, such as "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k".
@@ -96,14 +96,15 @@ class Backbone(ABC):
         dtype: "float32", "bfloat16" or "float16".
         device: Device of the towers, such as "cpu" or "cuda:0".
         fingerprint: Digest that changes whenever an embedding could.
-        recipe: Recipe in `training/` that fine-tuned it, such as "pr_mcs"; "" if none did.
-        rated_from: Name and revision of the backbone that was fine-tuned on human ratings; "" if none was.
+        recipe: Recipe in `training/` that fine-tuned the backbone, such as "pr_mcs"; "" for none.
+        rated_from: Name and revision of the backbone from which this one was fine-tuned on ratings; "" for
+            none.
         unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
-        has_feature_map: Whether the image tower gives a photo and all of its regions from one pass.
+        has_feature_map: Whether the image tower embeds a photo and all of its regions in one pass.
         text_batch: Number of texts that suits the text tower on a CPU.
         kinds_of_noise: What a noise gate in the text tower can find, "none" among it; () without a gate.
 
-    Revision and fingerprint are those of the towers when it was made; after training, use `remade`.
+    Revision and fingerprint describe the towers when the backbone was made; after training, use `remade`.
     """
 
     name: str
@@ -146,7 +147,7 @@ class Backbone(ABC):
         return _without_gradients(self.embed_tokens, ids)
 
     def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-        """`encode_tokens`, and what the noise gate of the text tower says of each text.
+        """`encode_tokens`, and the verdict of the text tower's noise gate on each text.
 
         Returns:
             float32 (n, d), unit rows; and float32 (n, 1 + k), the share of its score that a text keeps, then
@@ -169,8 +170,8 @@ class Backbone(ABC):
     def piece_spans(self, texts: Sequence[str]) -> list[list[tuple[int, int, int]]]:
         """The tokens of each text, uncut and without special ones, as n lists of (token id, start, end).
 
-        Start and end count characters of the text as given, from 0; neither ever decreases. A piece that
-        writes nothing, such as a blank, starts where it ends.
+        Start and end count characters of the text as given, from 0; neither ever decreases. An empty piece
+        starts where it ends.
         """
         raise self._not_offered("the places of its tokens in a text")
 
@@ -264,7 +265,7 @@ class Backbone(ABC):
     ) -> Backbone:
         """A backbone that shares the towers, with revision and fingerprint of their present state.
 
-        None stands for the same name and languages, and for a digest of the weights as the revision.
+        None keeps the name and languages, and takes a digest of the weights as the revision.
         """
         again = copy.copy(self)
         again.name = name or self.name

@@ -201,7 +201,7 @@ def read_json(path: Path, kind: type = dict) -> Any:
 def inside(folder: Path, name: Any, named_by: Path) -> Path:
     """The path of a file that a file of a checkpoint names; one outside raises `BackboneUnavailable`."""
     if not isinstance(name, str) or _leads_out(name) or any(sign in name for sign in "\0\\:"):
-        raise BackboneUnavailable(f"{named_by} names {name!r:.80}, which is no place inside {folder}")
+        raise BackboneUnavailable(f"{named_by} names {name!r:.80}, which is not inside {folder}")
     return folder / name
 
 
@@ -274,7 +274,7 @@ def write_checkpoint(
             content = {**content, "weights": tensors_digest(tensors)}
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
-        raise CapscoreError(f"what is recorded of {what} must be ready for JSON: {error}") from None
+        raise CapscoreError(f"the record of {what} must be serialisable as JSON: {error}") from None
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=folder) as name:

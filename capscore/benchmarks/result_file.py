@@ -126,11 +126,11 @@ def check_document(document: object, what: str) -> dict[str, Any]:
     if problem is not None:
         # of alternatives, what is wrong with the nearest
         place = "/".join(map(str, problem.absolute_path)) or "the whole"
-        raise InputError(f"{what} is not of the schema of results: {place}: {problem.message:.200}")
+        raise InputError(f"{what} does not match the schema of results: {place}: {problem.message:.200}")
     try:
         json.dumps(document, allow_nan=False)
     except ValueError:
-        raise InputError(f"{what} has NaN or an infinite number; null stands for none") from None
+        raise InputError(f"{what} has NaN or an infinite number; write null for a missing number") from None
     assert isinstance(document, dict)
     for index, run in enumerate(runs_of(document)):
         for row, result in enumerate(run["results"]):

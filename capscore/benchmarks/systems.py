@@ -226,7 +226,7 @@ def read_captions(
                 code = languages[0] if not tag else language_code(tag[0]) if tag[0] else ""
                 if code not in (known or languages):
                     have = ", ".join(known or languages)
-                    raise InputError(f"there are no references in {code!r}; there are in {have}")
+                    raise InputError(f"there are no references in {code!r}, only in {have}")
                 if code in languages:
                     captions, key = found.setdefault(code, {}), _photo_in(image, columns[0])
                     if key in captions:
@@ -303,7 +303,7 @@ def _with_captions(
             photos[key].captions[name] = text
         if lacking := [key for key in photos if key not in captions]:
             raise InputError(
-                f"{name} has no caption in {code!r} of {len(lacking):,} of the {len(photos):,} photos "
+                f"{name} has no caption in {code!r} for {len(lacking):,} of the {len(photos):,} photos "
                 f"of {where}, such as {lacking[0]}; ",
                 Setting("config"),
                 " names the languages to compare in",
@@ -326,7 +326,7 @@ def _compare(
         gone = next(photo.key for photo in language.photos if photo not in photos)
         raise CapscoreError(
             f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.where} cannot be "
-            f"scored; {gone}, for one, is missing or has no references; ",
+            f"scored; for example, {gone} is missing or has no references; ",
             Setting("partial", True),
             " scores the others",
         )
@@ -347,7 +347,7 @@ def _compare(
         signature = signature or scores.signature
     # empty captions that the scorer leaves out have no score
     if not np.isfinite(np.array([*systems.values()])).all(axis=0).any():
-        raise CapscoreError(f"{name} has no score of any photo of {language.where}")
+        raise CapscoreError(f"{name} has no score for any photo of {language.where}")
     how: dict[str, Any] = {"n": options.bootstrap, "confidence": options.confidence, "seed": options.seed}
     found = compare_means(systems, images=range(len(photos)), missing="skip", rows=language.code, **how)
     return found, f"{signature}|component:{component}" if component else signature

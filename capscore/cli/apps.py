@@ -13,9 +13,9 @@ from .terminal import UsageError, as_usage, say
 def run_app(
     metric: Annotated[
         str | None,
-        option("One metric alone. Default: all.", "--metric", "-m", autocompletion=complete_metrics),
+        option("A single metric. Default: all.", "--metric", "-m", autocompletion=complete_metrics),
     ] = None,
-    host: Annotated[str, option("Address to listen at. Default: 127.0.0.1.", metavar="HOST")] = "127.0.0.1",
+    host: Annotated[str, option("Address to listen on. Default: 127.0.0.1.", metavar="HOST")] = "127.0.0.1",
     port: Annotated[
         int | None, option("Port. Default: the first free one from 7860.", min=1, max=65535)
     ] = None,
@@ -24,8 +24,8 @@ def run_app(
 ) -> None:
     """Start the demos in a browser: words and regions explained, captions scored by any metric.
 
-    Nothing leaves this machine: no file of it is served, uploads are removed after an hour, and there is no
-    telemetry. Ctrl-C ends it.
+    Nothing leaves this machine: none of its files are served, uploads are removed after an hour, and there
+    is no telemetry. Ctrl-C stops the app.
 
     Exit codes: 0 ended; 1 failed (the extra app is not installed, the port is taken); 2 wrong usage.
 

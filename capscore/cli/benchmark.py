@@ -3,19 +3,19 @@
 Either --data names a benchmark (and --config its configuration), whose official files are in --data-dir; or
 --suite runs every benchmark that has a folder of its name in --data-dir.
 
-[bold]Other people's scores[/] need no code: --write-queries writes what to score (JSONL with id, image,
-caption, references), and --scores NAME=FILE reads the rows back by id, with a column [bold]score[/]. Scores
-named METRIC@BACKBONE stand beside the published figures of that backbone.
+[bold]Scores computed elsewhere[/] need no code: --write-queries writes the rows to score (JSONL with id,
+image, caption, references), and --scores NAME=FILE reads them back by id, with a column [bold]score[/].
+Scores named METRIC@BACKBONE are shown beside the published figures of that backbone.
 
-[bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE … with one
-caption per photo and language scores each per language with all references, and compares each with the
-first. Default metric: cider.
+[bold]Captioning systems[/] on a set of captioned photos (xm3600, multi30k, …): --systems FILE FILE …, with
+one caption per photo and language, scores each system per language with all references, and compares it with
+the first. Default metric: cider.
 
 Numbers are printed times 100, with bootstrap intervals over photos; --output has them unrounded, with every
 published value, its source, signatures and counts.
 
-[bold]Several backbones[/] (--backbone A --backbone B) are rows of one table: metric mcs unless others are
-named. Embeddings are cached, so an interrupted command is quick to repeat.
+[bold]Several backbones[/] (--backbone A --backbone B) share one table, with a row each; the metric is mcs
+unless --metric names others. Embeddings are cached, so an interrupted command is quick to repeat.
 
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
 metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.
@@ -59,7 +59,7 @@ def benchmark(
     image_dir: options.ImageDir = None,
     split: options.TestSplit = None,
     scores: Scores = None,
-    write_queries: Annotated[Path | None, option("Write what to score, as .jsonl.")] = None,
+    write_queries: Annotated[Path | None, option("Write the rows to score, as .jsonl.")] = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
     systems: Systems = None,
@@ -181,7 +181,7 @@ def _compare_metrics(
     from ..show.tables import Report
 
     if taken := makers.keys() & how["scores"].keys():
-        raise UsageError(f"--scores: NAME=FILE gives another name than {', '.join(taken)}, that of a metric")
+        raise UsageError(f"--scores: {', '.join(taken)} is the name of a metric; NAME=FILE gives another")
     found = run_suite(suite, str(data_dir), makers, **how) if suite else SuiteRun()
     for slug, config, home in targets:
         run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **how)

@@ -1,12 +1,11 @@
 """Measure the scores of right captions, and of captions of other photos.
 
 INPUT holds right captions, one per row, with their photos; several captions of a photo and several
-languages are fine. Each metric scores the captions as they are, and beside photos that they were not written
-for. The percentiles of both go to --output, per language and over all: numbers, no captions and no photos.
-[bold]capscore score --calibration FILE[/] then says how many right and shuffled captions a score is better
-than.
+languages are fine. Each metric scores the captions with their photos, and with photos that they were not
+written for. The percentiles of both go to --output, per language and over all; captions and photos do not.
+[bold]capscore score --calibration FILE[/] then ranks scores among these right and shuffled captions.
 
-A metric with references takes those of INPUT, or else the other captions of the photo, all or --n-references
+A metric with references uses those of INPUT, or else the other captions of the photo, all or --n-references
 of them. A calibration applies to scores with the same signature: backbone, settings and number of references.
 
 [bold]Exit codes[/]: 0 calibrated; 1 failed; 2 wrong usage; 130 interrupted.

@@ -1,4 +1,4 @@
-"""The command `capscore cite`: BibTeX of what stands behind a number."""
+"""The command `capscore cite`: BibTeX for everything behind a number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .terminal import as_usage, say
 def cite(signature: Annotated[str, argument("SIGNATURE")], data: Data = None) -> None:
     """Print BibTeX for a result: library, metric, backbone and benchmark.
 
-    SIGNATURE is what stands beside a number, in quotation marks, or a result file of `capscore benchmark`.
+    SIGNATURE is the signature of a score, in quotation marks, or a result file of `capscore benchmark`.
 
     Exit codes: 0 printed; 2 wrong usage.
 
@@ -39,4 +39,4 @@ def _signatures_of(path: Path) -> list[tuple[str, list[str]]]:
         runs = document.get("runs", [document])
         return [(result["signature"], [run["benchmark"]]) for run in runs for result in run["results"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CapscoreError(f"{path} is no result file of `capscore benchmark`: {error}") from None
+        raise CapscoreError(f"{path} is not a result file of `capscore benchmark`: {error}") from None

@@ -1,14 +1,13 @@
 """Compare captioning systems: does one score higher than another, on the same photos?
 
-Each FILE holds the captions of one system; NAME=FILE gives the system a name. Metrics that a file has no
-column of are computed first, with the options of `capscore score`. Rows are matched by [bold]id[/], or else
+Each FILE holds the captions of one system; NAME=FILE gives the system a name. Metrics without a column in a
+file are computed first, with the options of `capscore score`. Rows are matched by [bold]id[/], or else
 by photo or references (--match-by order: by their order), and by language where rows have one. Files with
-other rows, or scored with other settings, are refused.
+different rows or settings are refused.
 
 For each metric: means, differences to the first system (or --baseline), their intervals (paired
 bootstrap over photos), and p-values by approximate randomisation, Holm-corrected for the number of
-systems; then the same for each language. Means of rows are compared, not numbers of all rows together,
-such as corpus BLEU.
+systems; then the same for each language. Means of rows are compared, not corpus scores such as corpus BLEU.
 
 [bold]Exit codes[/]: 0 compared; 1 failed (other rows, other settings, a damaged file); 2 wrong usage; 130
 interrupted.

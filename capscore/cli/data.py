@@ -90,14 +90,14 @@ def check(
 
 def export(
     benchmark: Slug,
-    output: Annotated[Path, option("Folder to make.", "--output", "-o", metavar="FOLDER")],
+    output: Annotated[Path, option("Folder to create.", "--output", "-o", metavar="FOLDER")],
     data_dir: DataDir = None,
     config: Configs = None,
     image_dir: ImageDir = None,
     no_images: Annotated[bool, option("Leave the photos out.", "--no-images")] = False,
     force: Force = False,
 ) -> None:
-    """Write a benchmark as Parquet, for load_dataset(folder, config) of every datasets version.
+    """Write a benchmark as Parquet, for load_dataset(folder, config) with any version of datasets.
 
     BENCHMARK is a name of `capscore data list`, such as xvnli.
 

@@ -1,11 +1,11 @@
-"""Show what captions of a photo get wrong, and what they leave out.
+"""Show what captions of a photo get wrong and leave out.
 
 PHOTO is an image file, and each CAPTION a text in quotation marks.
 
-InfoMetIC says of each content word (noun, verb, adjective, adverb, number) whether it is right, likely wrong,
-or whether it cannot tell, and of each region of the photo whether the caption mentions it. It gives three
-scores: [bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of
-the photo is in the caption; [bold]overall[/], their sum.
+For each content word (noun, verb, adjective, adverb, number), InfoMetIC says "right", "likely wrong" or
+"cannot tell"; for each region of the photo, whether the caption mentions it. It gives three scores:
+[bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of the
+photo is in the caption; [bold]overall[/], their sum.
 
 [bold]--output[/] NAME.html is a self-contained page; [bold]--json[/] prints every word, region and score.
 
@@ -46,7 +46,7 @@ def explain(
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
     language: Annotated[
         list[str] | None,
-        option("Language of all captions, or repeated: of each, in their order.", metavar="CODE"),
+        option("Language of all captions; or repeated, one per caption.", metavar="CODE"),
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,

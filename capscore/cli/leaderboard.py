@@ -20,12 +20,12 @@ def leaderboard(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a table of many results, which can be sorted and filtered.
+    """Draw a table of many results that can be sorted and filtered.
 
     RESULTS are files that `capscore benchmark --output` wrote, or folders of them. Each is checked against
     the schema of results first.
 
-    --output NAME.html is a page in one file. Without it, what papers report is printed.
+    --output NAME.html is a page in one file. Without it, the numbers that papers report are printed.
 
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage, or a file that holds no results.
 

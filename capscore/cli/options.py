@@ -68,7 +68,7 @@ def metrics_option(help: str) -> Any:
     )
 
 
-Force = Annotated[bool, option("Overwrite what exists.", "--force")]
+Force = Annotated[bool, option("Overwrite existing files.", "--force")]
 AsJson = Annotated[bool, option("Print the result as JSON.", "--json")]
 Quiet = Annotated[bool, option("Print no tables and no progress.", "--quiet", "-q")]
 OnError = Annotated[Literal["raise", "skip"], option("Bad rows: raise (default) or skip.", metavar="HOW")]
@@ -92,7 +92,7 @@ Report = Annotated[Path | None, option("HTML page: distributions, all rows.")]
 Output = Annotated[Path | None, option("File for the results, as JSON.", "--output", "-o")]
 Markdown = Annotated[Path | None, option("File for the tables, as Markdown.")]
 Partial = Annotated[bool, option("Score only rows whose photos are available.", "--partial")]
-CommonRows = Annotated[bool, option("Compare only rows that all have scored.", "--common-rows")]
+CommonRows = Annotated[bool, option("Compare only rows that every system scored.", "--common-rows")]
 Bootstrap = Annotated[int, statistics_option("Bootstrap draws; 0 for none. Default: 1000.", min=0)]
 Confidence = Annotated[float, statistics_option("Level of the intervals. Default: 0.95.")]
 Seed = Annotated[int, statistics_option("Seed for all random draws. Default: 0.", min=0)]
@@ -254,6 +254,6 @@ def named_files(entries: Sequence[str]) -> dict[str, Path]:
     for name, path in given:
         own = name or (path.stem if stems[path.stem] == 1 else str(path.with_suffix("")))
         if own in found:
-            raise UsageError(f"two files would be called {own!r}; NAME=FILE gives another name")
+            raise UsageError(f"two files would be called {own!r}; give names with NAME=FILE")
         found[own] = path
     return found

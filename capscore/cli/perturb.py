@@ -5,15 +5,15 @@ and [bold]language[/] if there are several.
 
 [bold]--kind paper[/] is all five kinds of PR-MCS: [bold]repetition[/] writes words twice, [bold]removal[/]
 keeps only some words, [bold]masking[/] writes \[MASK] for some, [bold]jumble[/] shuffles all words,
-[bold]substitution[/] exchanges objects: those in the column critical_objects or objects (a list of texts or
-of \[start, end] places; in CSV a JSON list) or, where a row has none, its nouns. Repetition, removal and
+[bold]substitution[/] swaps objects: those in the column critical_objects or objects (a list of texts or of
+\[start, end] positions; in CSV a JSON list) or, if a row has none, its nouns. Repetition, removal and
 masking draw the same words, each with probability --p. [bold]--kind unseen[/] is neighbours, typos, number,
 negation, foreign and truncation, and [bold]--kind all[/] is every kind. The result depends only on the
 caption, its language and the options.
 
 The result has the same rows and columns, with the perturbed text in the caption's column, and three new
-columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. Several kinds make a row for each
-caption and kind. The suffix of --output chooses the kind of file; counts and settings are in
+columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. With several kinds there is a row
+for each caption and kind. The suffix of --output chooses the file format; counts and settings are in
 OUTPUT.summary.json. Without --output, rows go to standard output as JSONL and everything else to standard
 error.
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ..hub.push import Plan
 
 Org = Annotated[str, option("Organisation or user on the Hub.", "--org", metavar="ORG")]
-Name = Annotated[str | None, option("Name on the Hub. Default: that of what is published.")]
+Name = Annotated[str | None, option("Name on the Hub. Default: the local name.")]
 DryRun = Annotated[bool, option("List the files and sizes; send nothing.", "--dry-run")]
-OverwriteCard = Annotated[bool, option("Replace another card on the Hub.", "--overwrite-card")]
+OverwriteCard = Annotated[bool, option("Replace a different card on the Hub.", "--overwrite-card")]
 
 
 def publish_metric(
@@ -40,7 +40,7 @@ def publish_metric(
 
     The token is that of `hf auth login`, or HF_TOKEN.
 
-    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing is half sent; 2 wrong usage.
+    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing was sent in part; 2 wrong usage.
     """
     from huggingface_hub import constants
 
@@ -66,7 +66,7 @@ def publish_weights(
 
     The token is that of `hf auth login`, or HF_TOKEN.
 
-    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing is half sent; 2 wrong usage.
+    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing was sent in part; 2 wrong usage.
 
     Example: capscore publish weights runs/own --org my-lab --dry-run
     """
@@ -77,7 +77,7 @@ def publish_weights(
     if not folder.is_dir():
         if not has_weights(weights):
             raise UsageError(
-                f"{visible(weights)} is no folder and none of the installed weights: "
+                f"{visible(weights)} is neither a folder nor one of the installed weights: "
                 f"{', '.join(offered_weights()) or 'there are none'}"
             )
         folder = weights_folder(weights)
@@ -104,7 +104,7 @@ def publish_dataset(
 
     The token is that of `hf auth login`, or HF_TOKEN.
 
-    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing is half sent; 2 wrong usage.
+    Exit codes: 0 done; 1 the Hub is not available or refuses, nothing was sent in part; 2 wrong usage.
     """
     from datasets import disable_progress_bars
 

@@ -3,19 +3,19 @@ r"""Measure how far the score of a true caption falls once the caption is pertur
 Captions come from a benchmark (--data, with --config for its languages), or from a file (--captions, with a
 caption, its photo and its language per row). Each metric scores them as they are and perturbed, as in Tables
 2 and 7 to 11 of Kim et al. 2023 (PR-MCS): repetition, removal, masking, jumble, substitution. [bold]--kind
-all[/] adds kinds that PR-MCS is not trained on, with an average of their own. Beside the drops stand the mean
-score of the unchanged captions, and how often they find their photo.
+all[/] adds kinds that PR-MCS is not trained on, and averages them separately. The tables also show the mean
+score of the unchanged captions, and how often they retrieve their photo.
 
 A metric may name its backbone: [bold]--metric mcs@embedded --metric pr_mcs@FOLDER[/].
 
-[bold]Without photos[/], --stand-in lets a text stand for each photo: an English caption of it (from the
-benchmark's English configuration, or the column stand_in of the file), embedded by the backbone that the
-metric's own was fine-tuned from.
+[bold]Without photos[/], --stand-in uses an English caption in place of each photo (from the benchmark's
+English configuration, or the column stand_in of the file), embedded by the backbone from which the metric's
+backbone was fine-tuned.
 
 [bold]--styles[/] counts false alarms: right captions, written in other styles by rule (lower case, capitals,
-noun phrases, paragraphs, …), that score below half of what MCS gives them on the backbone that the metric's
-own was fine-tuned from. [bold]--degrees[/] perturbs 10 to 80 percent of the words and shows how the score
-falls with them.
+noun phrases, paragraphs, …), that score below half of their MCS on the backbone from which the metric's
+backbone was fine-tuned. [bold]--degrees[/] perturbs 10 to 80 percent of the words and shows how the score
+falls.
 
 [bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 a perturbation could not be measured, the rest
 was; 130 interrupted.
@@ -44,10 +44,10 @@ Towers = dict[str, tuple[str, str]]  # name in the table → metric and backbone
 
 
 Captions = Annotated[Path | None, option("File of captions: JSONL, CSV, Parquet, ….")]
-StandIn = Annotated[bool, option("Open no photos: a text stands for each.", "--stand-in")]
+StandIn = Annotated[bool, option("Use a text in place of each photo.", "--stand-in")]
 Styles = Annotated[bool, option("Count false alarms on right captions, by style.", "--styles")]
 Degrees = Annotated[bool, option("Show how scores fall by degree of noise.", "--degrees")]
-Sample = Annotated[int | None, option("Most captions per language.", min=1)]
+Sample = Annotated[int | None, option("Maximum number of captions per language.", min=1)]
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 P = Annotated[float, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)]
 

@@ -48,11 +48,13 @@ Preset = Annotated[
     option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
 ]
 Photos = Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")]
-Metrics = Annotated[list[str] | None, options.metrics_option("As mcs,cider; repeatable. Default: mcs.")]
+Metrics = Annotated[
+    list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable. Default: mcs.")
+]
 Output = Annotated[
     Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
 ]
-Worst = Annotated[int | None, option("Number of the lowest rows to print.", min=1, panel="Output")]
+Worst = Annotated[int | None, option("Number of lowest-ranked rows to print.", min=1, panel="Output")]
 Sort = Annotated[
     str | None,
     option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
@@ -80,7 +82,7 @@ def score(
     report: options.Report = None,
     worst: Worst = None,
     sort: Sort = None,
-    calibration: Annotated[Path | None, option("File of capscore calibrate.", panel="Output")] = None,
+    calibration: Annotated[Path | None, option("File that capscore calibrate wrote.", panel="Output")] = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,

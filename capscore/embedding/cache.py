@@ -202,7 +202,7 @@ class EmbeddingCache:
         """Stop using a cache that failed to be read or written, with one warning."""
         if self._can_read and self._can_write:
             message = (
-                f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring goes on without "
+                f"the embedding cache in {self.folder} cannot be {how} ({error}): scoring continues without "
             )
             advice = (
                 "it, and the scores are the same. `capscore cache clear` empties it; for another folder, set "

@@ -106,7 +106,7 @@ def _annotations(document: Any, notes: list[str]) -> Iterator[Row]:
         key = image_key(image_id)
         if names and key not in names:
             raise InputError(
-                f"entry {number} of `annotations` is of image_id {image_id!r:.60}, which `images` lacks"
+                f"entry {number} of `annotations` has image_id {image_id!r:.60}, which is not in `images`"
             )
         if annotation.get("is_rejected") or annotation.get("is_precanned"):
             n_left_out += 1

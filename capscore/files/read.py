@@ -104,7 +104,7 @@ def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
             return known.open(path, file), split
-    raise InputError(Setting("path", path), f" is a file of an unknown kind; expected {EXPECTED}")
+    raise InputError(Setting("path", path), f" has an unknown format; expected {EXPECTED}")
 
 
 def _of_split(source: RowSource, split: str) -> RowSource:
@@ -304,7 +304,7 @@ def _open_json(path: Path, file: Path) -> RowSource:
             return _open_objects(path, file, [value])
         close = nearest(value)
         shown = f"it begins {value!r:.80}. Closest is {close.name}: {close.example}"
-        raise InputError(Setting("path", path), f" is in no layout that is known; {shown}")
+        raise InputError(Setting("path", path), f" is in no known layout; {shown}")
     notes: list[str] = []
     try:
         rows = [*known.rows(value, notes)]

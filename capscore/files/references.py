@@ -186,8 +186,8 @@ def _matched(
         first = next(iter(references.files.values()), next(iter(references.texts), None))
         raise InputError(
             Setting("references", references.path),
-            f" cannot be matched with {rows.path}: no row is of a photo that it has; the first {column} is "
-            f"{cells[column][0]!r:.60}, there it is {first!r:.60}",
+            f" cannot be matched with {rows.path}: no row has one of its photos; the first {column} is "
+            f"{cells[column][0]!r:.60}, in that file {first!r:.60}",
         )
     several = len({code for texts in references.texts.values() for code in texts}) > 1
     faults: dict[int, InputError] = {}
@@ -240,12 +240,12 @@ def read_rows(
     images: str | Path | None = None,
     split: str | None = None,
 ) -> Rows:
-    """Read captions of photos from any file that `capscore score` takes, to score them in Python.
+    """Read captions of photos from any file that `capscore score` reads, to score them in Python.
 
     Args:
         path: File or folder; docs/scoring.md lists what can be read.
         references: File of the references; None for those of the rows themselves.
-        images: Folder of the photos; None for photos beside the file, and no images if not one is there.
+        images: Folder of the photos; None for photos beside the file, and no images if there are none.
         split: Split of a file that has several.
 
     Raises:

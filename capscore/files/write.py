@@ -62,8 +62,8 @@ def whole_file(path: str | Path, what: str = "file", *, make_folders: bool = Fal
         os.replace(partial, target)
     except OSError as error:
         raise ResultWriteError(
-            f"the {what} {str(path)!r} could not be written: {error.strerror or error}; a file that had "
-            "that name is unchanged"
+            f"the {what} {str(path)!r} could not be written: {error.strerror or error}; an existing "
+            "file of that name is unchanged"
         ) from error
     finally:
         # Ctrl-C too leaves nothing half-written behind
@@ -194,7 +194,7 @@ class Writer:
         except (OSError, pa.ArrowException) as error:
             reason = getattr(error, "strerror", None) or error
             raise ResultWriteError(
-                f"{self.path} could not be written: {reason}. No partial file has that name"
+                f"{self.path} could not be written: {reason}. No partial file was left"
             ) from error
 
 
@@ -236,7 +236,7 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
         reason = getattr(error, "strerror", None) or error
         raise InputError(Setting("output", str(output)[:80]), f" cannot be written: {reason}") from None
     if target == Path(os.path.realpath(source.path)):
-        raise InputError(given, " is the input; the result needs a name of its own")
+        raise InputError(given, " is the input; the result needs another name")
     if exists and not target.is_file():
         raise InputError(f"{target} exists and is not a result of this kind; choose another ", given)
     for path in (target, summary_path(target)):

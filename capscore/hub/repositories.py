@@ -148,7 +148,7 @@ def plan_benchmark(
         files = {
             path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
         }
-        note = "photos are not published: they have licences of their own"
+        note = "photos are not published: they have their own licences"
         loads = f"load_dataset('{{repo}}', {first!r}, revision='{{commit}}')"
     files[CARD] = card.encode("utf-8")
     return Plan("dataset", files, loads, lambda names: _ending(names, ".parquet"), slug, notes=[note])

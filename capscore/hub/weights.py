@@ -44,7 +44,7 @@ def plan_weights(folder: str | Path) -> Plan:
     data = read_card(card, path)
     for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
         if not data.get(name):
-            raise CapscoreError(f"the front matter of {path} says no {name}, such as {name}: {example}")
+            raise CapscoreError(f"the front matter of {path} has no {name}, such as {name}: {example}")
     files, left_out = _sorted_out(folder, kind, card)
     backbone, notes = _load(folder, kind)
     _check_finite(folder / WEIGHTS)

@@ -100,14 +100,14 @@ def load_image(
 
     Args:
         image: Path, http(s) address, encoded bytes, PIL image, `datasets.Image` dict, or array or tensor,
-            uint8 or float from 0 to 1: (h, w), (h, w, 1 | 3 | 4) or (1 | 3 | 4, h, w). Where a shape can be
-            read both ways, tensors of PyTorch have their channels first and arrays last.
+            uint8 or float from 0 to 1: (h, w), (h, w, 1 | 3 | 4) or (1 | 3 | 4, h, w). If a shape is
+            ambiguous, PyTorch tensors are read with channels first, arrays with channels last.
         allow_urls: Whether http(s) addresses may be fetched.
         allow_private_urls: Whether they may lead to hosts that are not public, such as localhost.
         expected_key: `content_key` that the image must still have, or None.
 
     Returns:
-        Image of mode RGB that shares no memory with what was given.
+        Image of mode RGB that shares no memory with the input.
 
     Raises:
         ImageError: There is no image, it cannot be read or decoded, is cut short, too large, or has another

@@ -44,7 +44,7 @@ def find_folder(
         raise CapscoreError(Setting("revision", revision), " does not go with ", Setting(what, wanted))
     try:
         if not _HUB_ID.fullmatch(name):
-            raise BackboneUnavailable("there is no such folder, and it is no Hub id (org/name)")
+            raise BackboneUnavailable("there is no such folder, and it is not a Hub id (org/name)")
         folder, commit = fetch(name, revision or after, lambda files: [CONFIG, WEIGHTS])
     except BackboneUnavailable as error:
         raise BackboneUnavailable(Setting(what, wanted), " is not available: ", *error.parts) from error

@@ -248,7 +248,7 @@ def check_finder(spec: str | RegionFinder) -> None:
     if spec not in ("things", "windows") and not isinstance(spec, RegionFinder):
         raise InputError(
             Setting("regions", spec),
-            ": expected 'things', 'windows' or a RegionFinder; boxes go to `boxes`",
+            ": expected 'things', 'windows' or a RegionFinder; pass boxes as `boxes`",
         )
 
 

@@ -59,7 +59,7 @@ class CaptionMetric(Metric):
         self.scorer = load(metric, **options)
         if self.scorer.compares_rows:
             raise CapscoreError(
-                f"{metric} compares all rows with each other, so it cannot be added up batch by batch: score "
+                f"{metric} compares all rows with each other, so it cannot be computed batch by batch: score "
                 f"all captions at once with capscore.load({metric!r})"
             )
         self.language = language

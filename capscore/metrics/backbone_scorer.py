@@ -217,8 +217,8 @@ def clip_score(image_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
 class CLIPScore(BackboneScorer):
     """CLIPScore: w · max(cos(candidate, image), 0), in [0, w].
 
-    Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix. As published, w = 2.5; a
-    backbone with cosines on another scale has a w of its own, which the signature names.
+    Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix. As published, w = 2.5;
+    a backbone with cosines on another scale has its own w, which the signature names.
     """
 
     metric = "clip_score"
@@ -253,13 +253,13 @@ class PRMCS(CLIPScore):
     MCS; the difference is the training of the text tower (`training.pr_mcs`). With a backbone without that
     training, the scores are those of MCS.
 
-    The gate of `embedded-pr-mcs` says in `details` how it judges each caption: "kept", the share of its MCS
-    that it keeps, from 0 to 1; "lost", 1 − kept; "kind", the kind of noise that it most likely has, or
-    "none"; and "p_kind", the probability of that kind. A caption of several sentences keeps the mean of what
-    they keep, by their lengths. Backbones without a gate give no details.
+    `details` hold the verdict of `embedded-pr-mcs`'s gate on each caption: "kept", the share of its MCS that
+    it keeps, from 0 to 1; "lost", 1 − kept; "kind", the kind of noise that it most likely has, or "none"; and
+    "p_kind", the probability of that kind. A caption of several sentences keeps the mean of their shares,
+    weighted by length. Backbones without a gate give no details.
 
     Warns:
-        RecipeWarning: the backbone does not come from that recipe.
+        RecipeWarning: the backbone was not trained for PR-MCS.
     """
 
     metric = "pr_mcs"
@@ -351,7 +351,7 @@ class RefCLIPScore(BackboneScorer):
 class TextScore(BackboneScorer):
     """The text term of RefCLIPScore alone: the candidate's highest cosine with one of its references.
 
-    RefCLIPScore cuts it off at 0 for its harmonic mean; here it may be negative.
+    RefCLIPScore clips it at 0 for its harmonic mean; here it may be negative.
     """
 
     metric = "text_score"

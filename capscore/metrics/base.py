@@ -85,7 +85,7 @@ class Scores:
 
     @property
     def n_unique_images(self) -> int:
-        """Number of images that differ, in rows that did not fail; 0 for a metric that opens no images."""
+        """Number of distinct images in rows that did not fail; 0 for a metric that opens no images."""
         return len({key for key in self.image_keys if key})
 
     @property
@@ -108,15 +108,15 @@ class Scores:
 
         Args:
             against: "right" for captions that people wrote for the photos of the set, "shuffled" for the same
-                captions beside photos that they were not written for.
-            calibration: File that `capscore calibrate` wrote; None for what ships with the library. It
-                applies to scores of the same signature, each row in its own language.
+                captions with photos that they were not written for.
+            calibration: File that `capscore calibrate` wrote; None for the calibrations in the library. It
+                applies to scores with the same signature, each row in its own language.
 
         Returns:
             float64 (n,) in [0, 100]; NaN where a row failed or its language was not calibrated.
 
         Raises:
-            InputError: no calibration applies, and why; or the file is not one of calibrations.
+            InputError: no calibration applies (says why), or the file holds no calibrations.
 
         >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
         (array([71.3]), array([99.6]))
@@ -189,7 +189,7 @@ def _plain(value: float) -> float | None:
 class PreparedRows:
     """n rows, each measured alone; `Scorer.finish` turns them into `Scores`.
 
-    They hold no images, so they can wait in memory or in a file until all rows are there.
+    They hold no images, so they can wait in memory or in a file until all rows have come.
 
     Attributes:
         values: Name → float64 (n,), what was measured; NaN where a row failed.
@@ -321,26 +321,26 @@ class Scorer(ABC):
             on_error="skip", so that no captioning system gains by saying nothing; "score" scores the text
             without words as reference code does; "skip" leaves the row out of the mean and counts it.
 
-    `score` does everything. If rows come in pieces, `prepare` takes each piece and `finish` takes them
-    together (`PreparedRows.concatenate`). The numbers are those of one call of `score`, although the CIDEr of
-    a row depends on the references of all others.
+    `score` does everything. If rows come in parts, call `prepare` on each part and `finish` on all together
+    (`PreparedRows.concatenate`). The numbers are those of one call of `score`, even for CIDEr, where the
+    score of a row depends on the references of all others.
 
     Attributes:
         metric: Name of the metric.
         title: Its name in tables and pages.
         citation: Keys of its papers in citations.bib, or BibTeX entries.
         score_range: Lowest and highest score; None where there is no bound.
-        default_backbone: Backbone where the user names none; "" for a metric without a default.
-        takes_backbone: Whether its class takes an embedder first.
+        default_backbone: Backbone if the user names none; "" for a metric without a default.
+        takes_backbone: Whether the first argument of the class is an embedder.
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
             that the same rows can go to every metric.
         needs_references: Whether the metric compares with references; other metrics refuse them.
         splits_texts: Whether the metric splits texts into words, by their language.
-        waits: Whether all rows must be finished together; with other metrics they can be finished in pieces.
+        waits: Whether all rows must be finished together; other metrics can finish them in parts.
         detail_names: Keys of `Scores.details`; () for a metric without details.
-        detail_columns: Those of the details that are columns of a result too, float or str.
+        detail_columns: Details that are also columns of a result, float or str.
         extra_columns: Further columns that rows may have.
     """
 
@@ -398,7 +398,7 @@ class Scorer(ABC):
                 on it, but it is checked against the backbone's languages.
             on_error: "raise" (default) stops at the first problem, in the texts of all rows, then in the
                 images; "skip" gives bad rows NaN, leaves them out of the mean, and lists them in `failures`.
-                An empty caption is no bad row: see `empty`.
+                An empty caption is not a bad row: see `empty`.
             **extra: Further columns that the metric has (see its `extra_columns`), such as n lists of boxes;
                 None for a column that is not given.
 
@@ -462,7 +462,7 @@ class Scorer(ABC):
 
     @property
     def compares_rows(self) -> bool:
-        """Whether a result depends on several rows at once, so that a stream cannot be scored as it comes."""
+        """Whether a result depends on several rows at once, which rules out scoring a stream by batches."""
         return self.waits
 
     @property

@@ -1,7 +1,7 @@
-"""What a score means: where it lies among the scores of right captions, and of captions of other photos.
+"""What a score means: its rank among the scores of right captions, and of captions of other photos.
 
 `calibrate` scores right captions, and captions of other photos, of a set; `document` is the file of their
-percentiles. Scores with the same signature are then placed among them, each in its own language.
+percentiles. Scores with the same signature are then ranked among them, each in its own language.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
         raise InputError(Setting("against", against), ": expected 'right' or 'shuffled'")
     found = matching(scores.signature, _known(path))
     if not isinstance(found, Calibration):
-        where = "no calibration ships" if path is None else f"{path} has no calibration"
+        where = "capscore has no calibration" if path is None else f"{path} has no calibration"
         why = found or f"none is of {scores.signature}"
         raise InputError(f"{where} for these scores: {why}; `capscore calibrate` makes one")
     return found.percentiles(scores.scores, scores.languages, against)
@@ -380,7 +380,7 @@ def calibrate(
     """
     has_references = any(row.references is not None for row in rows)
     if scorer.needs_references and has_references and n_references is not None:
-        raise InputError(Setting("n_references", n_references), ": the rows have references of their own")
+        raise InputError(Setting("n_references", n_references), ": the rows have their own references")
     if scorer.needs_references and not has_references:
         rows = with_references(_distinct(rows), n_references)
     backbone = getattr(scorer, "backbone", None)

@@ -1,7 +1,7 @@
 """CIDEr and CIDEr-D (Vedantam et al. 2015), which count n-grams shared with references; and CLIP+CIDEr.
 
-In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. Documents are
-the references of all rows, or others that were counted before.
+In: captions, each with a list of references. Out: one score per row in [0, 10], and their mean. Documents
+are the references of all rows, or come from a file of document frequencies.
 """
 
 from __future__ import annotations
@@ -159,9 +159,8 @@ class CLIPCIDEr(BackboneScorer):
 
     Components: "clip_term" (RefCLIPScore or CLIPScore) and "cider".
 
-    According to the text of its paper, CIDEr is averaged with RefCLIPScore; according to the caption of the
-    table, with CLIPScore. CIDEr goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near
-    0.
+    The text of its paper averages CIDEr with RefCLIPScore; the caption of its table says CLIPScore. CIDEr
+    goes up to 10 and RefCLIPScore to 1.43, so CIDEr dominates unless it is near 0.
 
     Args:
         document_frequencies: Document frequencies, or the file that holds them; None counts them in the

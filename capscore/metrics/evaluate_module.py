@@ -31,12 +31,12 @@ class CaptionModule(evaluate.Metric, ABC):
     """Base of the modules in `metrics/`; a module names its `metric` and describes itself.
 
     Further arguments of `evaluate.load` are options of `capscore.load`; an option that the metric does not
-    take is an error. `revision` in `evaluate.load` is the module's; for the backbone's, write
+    take is an error. `revision` in `evaluate.load` is that of the module; to set the backbone's, write
     `backbone="org/name@revision"`.
 
     `language` applies to all rows that come without one, and `per_row` to each `compute` without it.
-    `evaluate.combine` does not pass `language` on in `add` and `add_batch`, so combined modules have to be
-    loaded with it. A module scores in one process; for several, see `docs/scale.md`.
+    `evaluate.combine` does not pass `language` on in `add` and `add_batch`, so load combined modules with
+    it. A module scores in one process; for several, see `docs/scale.md`.
 
     Attributes:
         metric: Name of the scorer.
@@ -44,7 +44,7 @@ class CaptionModule(evaluate.Metric, ABC):
         papers: URLs of the papers that define the metric.
         details: Description of the scorer's `detail_names`; "" for a metric without details.
         backbone: Default backbone of a published module, which names repository and revision; "" for that of
-            the metric. The option `backbone` and the variable CAPSCORE_BACKBONE come before it.
+            the metric. The option `backbone` and the variable CAPSCORE_BACKBONE take precedence.
     """
 
     metric: ClassVar[str]
@@ -219,7 +219,8 @@ class CaptionModule(evaluate.Metric, ABC):
     ) -> dict[str, Any]:
         """Score the rows given here and those added before; return means, scores, counts and signature.
 
-        `per_row=False` leaves out everything that has one entry per row; None does as the module was loaded.
+        `per_row=False` leaves out everything that has one entry per row; None uses the setting with which
+        the module was loaded.
 
         References for a metric that takes none are ignored, as in `evaluate`, because `evaluate.combine`
         hands the same rows to all its modules; the signature then says `refs:0`.

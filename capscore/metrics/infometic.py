@@ -91,19 +91,20 @@ class InfoMetIC(BackboneScorer):
     scaled cosine of image and caption, section 4.1) and "clip_cosine". `details` has for each row
 
     - "words": text, start and end in the caption, score (the sum over the word's pieces; None for a word that
-      was cut off), whether the word is semantic, its class, "p_correct" (how likely it is right), "correct"
-      (True, False for likely wrong, None for cannot tell), and the number of the region most like it;
+      was cut off), whether the word is semantic, its class, "p_correct" (the probability that it is right),
+      "correct" (True, False for likely wrong, None for cannot tell), and the number of the region most like
+      it;
     - "regions": box in pixels of the upright image (left, top, right, bottom), score, "p_mentioned",
       "mentioned", a name in the caption's language ("" for none), and the finder's confidence and label;
     - "fits" and "p_fits": whether the caption as a whole fits the image. If it does not, its words are not
       judged one by one;
     - "null": score of the null token, which is high if the caption mentions no region;
-    - "image_size" (width, height), "n_words_cut", and "boxes_given": whether the boxes were given.
+    - "image_size" (width, height), "n_words_cut", and "boxes_given": whether the caller passed the boxes.
 
-    The word scores of a caption sum to at most 1, and so do those of its regions and the null token; they say
-    which word is the worst, not whether it is wrong. "p_correct", "p_mentioned" and "p_fits" are absolute;
-    they come from a mark calibration (not in the paper), which some backbones have. With marks="published"
-    they are None, and a word is correct and a region mentioned if its score is above beta.
+    The word scores of a caption sum to at most 1, and so do those of its regions and the null token; they
+    show which word is the worst, not whether it is wrong. "p_correct", "p_mentioned" and "p_fits" are
+    absolute; they come from a mark calibration (not in the paper), which some backbones have. With
+    marks="published" they are None, and a word is correct and a region mentioned if its score is above beta.
 
     Args:
         prefix: Text before each candidate, but not before its pieces; None takes what the weights state,
@@ -111,13 +112,13 @@ class InfoMetIC(BackboneScorer):
         weights: Folder or Hub id of trained weights, or "info_clip" for the baseline; None takes those
             shipped for the backbone, else the baseline.
         marks: What decides "correct" and "mentioned": "learned", "published", or a mark calibration or its
-            folder; None for "learned" where the backbone has one.
+            folder; None for "learned" if the backbone has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
         regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
             where the backbone has a mark calibration, otherwise "windows".
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
-            confident one of each cluster is taken. Given boxes are all scored.
+            confident one of each cluster is taken. Boxes that are passed are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".
         seed: As in `RegionMaker`.
 

@@ -177,7 +177,7 @@ def _failed(metric: str, status: int, errors: IO[bytes]) -> CapscoreError:
 
 
 class JavaScorer(ReferenceScorer):
-    """Scores English captions with a Java program, which is looked for when the scorer is made.
+    """Scores English captions with a Java program; making the scorer checks that the program is available.
 
     As in coco-caption, the program gets the words that the other metrics count: in lower case, without
     punctuation.

@@ -72,7 +72,7 @@ def load(
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
         device: Torch device, such as cpu, cuda:1, or 1 for that GPU. Default: auto, a GPU if there is one.
         dtype: Number format of the towers: float32 (default), bfloat16 or float16.
-        batch_size: Number of images or texts per batch. Default: what suits the device.
+        batch_size: Number of images or texts per batch. Default: one that suits the device.
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
         revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
         image_tower: Image tower to go with a text tower that was published alone.

@@ -156,8 +156,7 @@ class Compared:
 class ReferenceScorer(Scorer):
     """Scores rows by what candidates share with their references, without images or a backbone.
 
-    Rows wait for each other, so that all of them are tokenised at once, and because CIDEr depends on the
-    references of all rows.
+    All rows are scored together: they are tokenised at once, and CIDEr depends on the references of all rows.
     """
 
     needs_references: ClassVar[bool] = True

@@ -79,19 +79,19 @@ def score_stream(
         rows: Rows as dicts: a `datasets.IterableDataset` (of files, of WebDataset's tar files, of a part by
             `split_dataset_by_node`), or anything that can be iterated over. Images of a data set stay encoded
             until they are scored.
-        scorers: Scorer or scorers, of metrics whose scores depend on the row alone; CIDEr needs
+        scorers: Scorer or scorers of metrics whose scores depend on the row alone; CIDEr needs
             `document_frequencies`.
-        image_column, candidate_column, references_column, language_column: Names of columns that are called
-            something unfamiliar, as in `capscore score`.
-        images: Folder that names of images start from.
-        language: Language code of all rows; None where rows name theirs, or none is stated.
+        image_column, candidate_column, references_column, language_column: Names of columns with unfamiliar
+            names, as in `capscore score`.
+        images: Folder to which names of images are relative.
+        language: Language code of all rows; None if rows name theirs, or none is stated.
         on_error: "raise", or "skip" to give bad rows no score and the column `capscore_error`.
         allow_urls: Whether http(s) addresses of images may be fetched.
         batch_rows: Number of rows that are scored together.
 
     Raises:
-        InputError: A metric compares rows with each other; or, while rows are taken, a row that cannot be
-            scored, with its number.
+        InputError: A metric compares rows with each other; or, during iteration, a row cannot be scored;
+            names the row.
 
     >>> import capscore
     >>> rows = ({"caption": text, "references": ["a cat sits there"]} for text in ("a cat sits", "a dog"))

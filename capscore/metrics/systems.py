@@ -57,16 +57,15 @@ def compare_systems(
 
     The difference of two means comes with an interval (paired bootstrap over photos) and a p-value
     (approximate randomisation), Holm-corrected for the number of systems. It says whether the metric
-    prefers a system on photos like these, not whether people would. Means of rows are compared: a number
-    of all rows together, such as corpus BLEU, is not tested. Several metrics, or several languages, are
-    not corrected for.
+    prefers a system on photos like these, not whether people would. Means of rows are compared: a corpus
+    score, such as corpus BLEU, is not tested. p-values are not corrected for several metrics or languages.
 
     Args:
         systems: Name → `Scores` of one metric, or a list of n scores; at least 2 systems, rows in one order.
         images: n photo ids; None takes the photos that `Scores` name. Rows of one photo are drawn together.
         languages: n language codes, for a comparison in each; None takes those of `Scores`.
         baseline: System that the others are compared with; None for the first.
-        n: Number of samples. Where there are no more than n ways to swap photos, all are counted.
+        n: Number of samples. If there are no more than n ways to swap photos, all are counted.
         confidence: Share of samples inside an interval.
         seed: Seed for the samples.
         missing: "raise" stops at a row that a system has no score for; "skip" leaves it out for all.
@@ -310,7 +309,7 @@ def read_systems(
     if not how:
         order = Setting("match_by", "order")
         hint = ("name the rows with ", Setting("id_column"), ", or choose ", order)
-        raise InputError("no column that all files have names their rows; ", *hint)
+        raise InputError("the files share no column that identifies their rows; ", *hint)
     if how != "order" and how not in shared:
         raise InputError(Setting("match_by", how), f": not all files have a column of {how.rstrip('s')}s")
     for system in systems:
@@ -417,7 +416,7 @@ def _same_rows(systems: Sequence[_System], matched_by: str, common_rows: bool) -
         if not kept:
             raise InputError(f"{said}no row is in every file")
         raise InputError(
-            said, Setting("common_rows", True), f" compares only the {len(kept):,} that all have"
+            said, Setting("common_rows", True), f" compares only the {len(kept):,} that all files have"
         )
     order = [key for key in systems[0].keys if key in kept]
     number_of = {system.name: {key: row for row, key in enumerate(system.keys)} for system in systems}

@@ -249,7 +249,7 @@ def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:
     if not has_rules(kind, code):
         language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
         raise InputError(
-            f"there are no rules for {kind!r} in {language}; there are for {', '.join(_RULES_FOR[kind])}",
+            f"there are no rules for {kind!r} in {language}; expected one of {', '.join(_RULES_FOR[kind])}",
             field="language",
         )
     settings: dict[str, object] = {"rules": UNSEEN_RULES} if kind in _UNSEEN else {}

@@ -137,8 +137,8 @@ def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span
             or any(span[0] < end and start < span[1] for start, end in taken)
         ):
             raise InputError(
-                f"{item!r:.60}: expected a text, or a (start, end) place in the caption, which has "
-                f"{len(caption)} characters; places must not overlap",
+                f"{item!r:.60}: expected a text, or a (start, end) span in the caption, which has "
+                f"{len(caption)} characters; spans must not overlap",
                 row=row,
                 field="objects",
             )

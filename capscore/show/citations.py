@@ -85,7 +85,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
     metric = {"infoclip": "infometic"}.get(metric, metric)
     if metric not in METRICS:
         names = ", ".join(METRICS.names())
-        raise InputError(f"{metric!r} is no metric of capscore: a signature begins with {names}")
+        raise InputError(f"{metric!r} is not a metric of capscore: a signature begins with {names}")
     found = [
         "@software{capscore,\n"
         "  title = {capscore: automatic evaluation of image captions in every language},\n"

@@ -39,7 +39,7 @@ def as_list(values: Column, field: str, n: int | None = None) -> list[Any]:
         raise InputError(f"expected a list with one value per row, got {given!r:.60}", field=field)
     values = list(values)
     if n is not None and len(values) != n:
-        raise InputError(f"{len(values)} rows here but {n} in the arguments before it", field=field)
+        raise InputError(f"{len(values)} rows here but {n} in the preceding arguments", field=field)
     return values
 
 

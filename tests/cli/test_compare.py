@@ -180,7 +180,7 @@ def test_rows_are_paired_by_their_order_on_demand_only(tmp_path, name):
     if name == "key":
         done = run("compare", *files)
         assert_refused(
-            done, "names their rows; name the rows with --id-column, or choose --match-by order", 1
+            done, "identifies their rows; name the rows with --id-column, or choose --match-by order", 1
         )
         by_order = run("compare", *files, "--match-by", "order", "--json")
         assert json.loads(by_order.stdout)["matched_by"] == "their order"
@@ -202,7 +202,7 @@ def test_other_rows_are_refused_unless_the_common_ones_are_asked_for(tmp_path):
     files = systems_of(tmp_path, rows([0.1, 0.2, 0.3, 0.4, 0.5]), rows([0.3, 0.4, None]))
     done = run("compare", *files.values())
     assert_refused(done, "2 of the 5 rows of a are not in every file ('3.jpg en', '4.jpg en')", 1)
-    assert "--common-rows compares only the 3 that all have" in done.stderr
+    assert "--common-rows compares only the 3 that all files have" in done.stderr
     done = run("compare", *files.values(), "--common-rows", "--json", "--samples", 50)
     document = json.loads(done.stdout)
     (comparison,) = document["metrics"]["mcs"]["comparisons"]

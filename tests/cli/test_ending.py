@@ -139,7 +139,7 @@ def test_rows_may_come_from_a_pipe(tmp_path, line):
     [
         ("capscore perturb - -k jumble <&-", "is standard input, and nothing is piped into it"),
         ("capscore perturb /dev/zero -k jumble", "/dev/zero: expected a file, a pipe, or -"),
-        ("printf 'a,b' | capscore perturb - -k jumble", "- is a file of an unknown kind"),
+        ("printf 'a,b' | capscore perturb - -k jumble", "- has an unknown format"),
         ("capscore perturb rows.jsonl -k jumble -o pipe.jsonl --force", "is not a result of this kind"),
     ],
 )

@@ -442,7 +442,7 @@ def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_pa
         ("--photo red.png --caption red -m cider", "--references-column: cider needs references: no column"),
         ("p.jsonl --language english", "--language english: unknown language code"),
         ("p.jsonl --photo red.png", "expected one thing to score"),
-        ("red.png", "red.png is a file of an unknown kind; expected JSONL"),
+        ("red.png", "red.png has an unknown format; expected JSONL"),
         (".", "is a folder with 3 photos and no saved data set"),
     ],
 )

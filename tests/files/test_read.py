@@ -111,10 +111,10 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.csv", b"image,caption\na,A cat, asleep\n", "line 2: 3 cells, but the header has 2"),
         ("a.csv", b'image,caption\nx,y\na,"open\nb,c\n', "line 3: not valid CSV: unexpected end of data"),
         ("a.txt", b"a dog\na cat\n", "expected lines such as dog.jpg#0"),
-        ("a.json", b'{"photos": {"a": [1]}}', "is in no layout that is known; it begins {'photos'"),
+        ("a.json", b'{"photos": {"a": [1]}}', "is in no known layout; it begins {'photos'"),
         ("a.csv", b"image,image\na,b\n", "two columns have the name 'image'"),
         ("a.csv", b",".join(b"c%d" % n for n in range(100_000)) + b",c5\n", "two columns have the name 'c5'"),
-        ("a.xlsx", b"PK\x03\x04", "is a file of an unknown kind"),
+        ("a.xlsx", b"PK\x03\x04", "has an unknown format"),
         ("a.parquet", b"PAR1 cut", "is not a Parquet file that can be read"),
     ],
 )  # fmt: skip

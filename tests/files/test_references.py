@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_named_with_its_row(tmp_path, annotations):
     for row, message in (
         ({"image_id": 42, "caption": "x", "references": ["y"]}, "has a column 'references' already"),
         ({"caption": "x"}, "expected a column image_id"),
-        ({"image_id": 1, "caption": "x"}, "the first image_id is 1, there it is 'COCO_val"),
+        ({"image_id": 1, "caption": "x"}, "the first image_id is 1, in that file 'COCO_val"),
     ):
         with pytest.raises(InputError, match=message):
             matched(as_json(tmp_path / "q.jsonl", row), annotations)
@@ -204,7 +204,7 @@ def test_a_name_that_two_images_have_means_neither(tmp_path):
         ([{"image_id": 1, "caption": 3}], r"row 0 counted from 0: expected a reference; got \[3\]"),
         (
             {"images": {"a": 1}, "annotations": [1]},
-            "in no layout that is known.*Closest is COCO annotations",
+            "in no known layout.*Closest is COCO annotations",
         ),
         ({**ANNOTATIONS, "annotations": [{"image_id": 5, "caption": "x"}]}, "entry 0 .* image_id 5, which"),
         (

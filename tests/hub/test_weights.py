@@ -129,7 +129,7 @@ def test_a_student_without_an_image_tower_says_so(student):
 
 def test_folders_that_hold_no_weights(checkpoints, tmp_path):
     said = failed("weights", "nope", "--org", "jo", "--dry-run", code=2)
-    assert "nope is no folder and none of the installed weights: image_tower, infometic" in said
+    assert "nope is neither a folder nor one of the installed weights: image_tower, infometic" in said
     with pytest.raises(InputError, match="there is no such folder"):
         plan_weights(tmp_path / "gone")
     for folder in (checkpoints("clip").spec_path, tmp_path):
@@ -172,9 +172,9 @@ def test_a_tower_that_only_this_machine_has(student, checkpoints, tower):
 @pytest.mark.parametrize(
     "front, message",
     [
-        ("language: [de]", "says no license, such as license: apache-2.0"),
-        ("license: mit", "says no language, such as"),
-        ("license: mit\nlanguage: []", "says no language"),
+        ("language: [de]", "has no license, such as license: apache-2.0"),
+        ("license: mit", "has no language, such as"),
+        ("license: mit\nlanguage: []", "has no language"),
         ("license: [mit\nlanguage", "front matter of .*README.md cannot be read"),
         ("- de", "front matter of .*README.md cannot be read"),
     ],

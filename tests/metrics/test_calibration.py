@@ -130,7 +130,7 @@ def test_a_metric_that_compares_texts_is_given_references():
     assert scored["languages"]["en"]["shuffled"]["n"] == 6 * 4
     own = captioned(list("rg"), [None] * 2, ["a red car", "a green car"], ["en"] * 2, [["a red car"]] * 2)
     assert calibrate(ROUGEL(), own)["languages"]["all"]["right"]["values"][-1] == pytest.approx(1.0, abs=1e-3)
-    with pytest.raises(InputError, match="have references of their own"):
+    with pytest.raises(InputError, match="have their own references"):
         calibrate(ROUGEL(), own, n_references=1)
 
 
@@ -192,7 +192,7 @@ def test_a_calibration_applies_to_its_own_signature_only(scorer, file, rows):
     assert "no row is in a calibrated language (de, en)" in standing(spoken, file).reason
     assert np.isnan(spoken.percentiles(calibration=file)).all()
     assert standing(spoken) is None  # nothing ships for the toy
-    with pytest.raises(InputError, match="no calibration ships for these scores"):
+    with pytest.raises(InputError, match="capscore has no calibration for these scores"):
         spoken.percentiles()
     with pytest.raises(InputError, match="expected 'right' or 'shuffled'"):
         spoken.percentiles("wrong", calibration=file)

@@ -69,4 +69,4 @@ def test_a_result_file_is_cited_as_its_signatures(tmp_path):
     path.write_text(json.dumps({"benchmark": "valse", "results": [{"signature": MCS}]}))
     assert CliRunner().invoke(app, ["cite", str(path)]).stdout == run.stdout
     path.write_text("[]")
-    assert "is no result file" in CliRunner().invoke(app, ["cite", str(path)]).stderr
+    assert "is not a result file" in CliRunner().invoke(app, ["cite", str(path)]).stderr

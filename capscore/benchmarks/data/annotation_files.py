@@ -42,9 +42,9 @@ class AnnotationError(CapscoreError, ValueError):
 
     Args:
         parts: Pieces of the message: what was found and what was expected.
-        file: the file, and what is read from inside it if it is an archive.
-        line: 1-based line, or None where none is at fault.
-        entry: where in a document.
+        file: File, with the member if it is an archive.
+        line: 1-based line at fault, or None.
+        entry: Place in a document.
     """
 
     def __init__(self, *parts: Part, file: str = "", line: int | None = None, entry: object = None):
@@ -67,12 +67,13 @@ class AnnotationFile:
     """An annotation file as its authors publish it.
 
     Args:
-        names: where it may lie under `data_dir`, first found first taken; "captions.zip::captions.jsonl" is a
-            file inside an archive. `{config}` stands for the configuration's name.
-        source: where a person gets it, in words.
-        url: where it is downloaded from if it is not there; "" if it cannot be.
-        sha256: of what the URL gives, or of the first of the names; a download that differs is refused.
-        git_blob: the same in git's own form, where only that is known.
+        names: Possible places under `data_dir`, of which the first that exists is used;
+            "captions.zip::captions.jsonl" is a file inside an archive. `{config}` stands for the
+            configuration's name.
+        source: Where to get the file, in words.
+        url: Address to download the file from if it is missing; "" if it cannot be downloaded.
+        sha256: SHA-256 of the download, or of the first of the names; a download that differs is refused.
+        git_blob: The same as git's blob hash, if only that is known.
     """
 
     names: tuple[str, ...]
@@ -85,7 +86,7 @@ class AnnotationFile:
     def in_folders(
         cls, name: str, folders: Sequence[str], source: str, url: str = "", sha256: str = ""
     ) -> AnnotationFile:
-        """A file in one of some folders ("" is `data_dir`, "data/" is in it), or at `url` and its name."""
+        """A file in one of several folders ("" is `data_dir`, "data/" is in it), or at `url`/name."""
         return cls(tuple(f"{folder}{name}" for folder in folders), source, url and f"{url}/{name}", sha256)
 
 

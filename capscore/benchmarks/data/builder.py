@@ -42,7 +42,7 @@ _FEATURES = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
 
 class BenchmarkWarning(UserWarning):
-    """A benchmark can be used, but is not all that was published: rows or photos are missing."""
+    """A benchmark is usable but incomplete: rows or photos are missing."""
 
 
 class MissingImages(CapscoreError, FileNotFoundError):
@@ -51,11 +51,11 @@ class MissingImages(CapscoreError, FileNotFoundError):
 
 @dataclass(frozen=True)
 class ImageFolders:
-    """Where a benchmark's photos lie.
+    """Folders of a benchmark's photos.
 
     Args:
-        folders: under `data_dir`, in the order in which they are looked through; "." is `data_dir` itself.
-        source: where a person gets the photos, in words.
+        folders: Folders under `data_dir`, in the order in which they are searched; "." is `data_dir` itself.
+        source: Where to get the photos, in words.
     """
 
     folders: tuple[str, ...]
@@ -67,9 +67,9 @@ class BenchmarkConfig(datasets.BuilderConfig):
     """A configuration of a benchmark.
 
     Args:
-        language: language code of the captions; "" where rows differ.
-        image_dir: folder of the photos, if it is not one of the benchmark's own under `data_dir`.
-        images: None takes the photos that are there, with None for the others; True demands them all; False
+        language: Language code of the captions; "" if rows differ.
+        image_dir: Folder of the photos, if they are not in one of the benchmark's folders under `data_dir`.
+        images: None uses the photos that are available, with None for the others; True requires all; False
             leaves all out.
     """
 
@@ -78,12 +78,12 @@ class BenchmarkConfig(datasets.BuilderConfig):
     images: bool | None = None
 
     def options(self) -> dict[str, Any]:
-        """What only this benchmark's configurations have, with defaults."""
+        """Options of this benchmark's configurations only, with defaults."""
         common = {known.name for known in fields(BenchmarkConfig)}
         return {known.name: known.default for known in fields(self) if known.name not in common}
 
     def create_config_id(self, config_kwargs: dict, custom_features: Features | None = None) -> str:
-        """Name of the cache folder; another one once a file under `data_dir` or `image_dir` has changed."""
+        """Name of the cache folder, which differs once a file under `data_dir` or `image_dir` has changed."""
         for name in ("data_dir", "image_dir"):
             if config_kwargs.get(name):
                 folder = _absolute(config_kwargs[name])
@@ -150,12 +150,12 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     Attributes:
         VERSION, HOMEPAGE, LICENSE: of the data set.
-        CITATION: BibTeX; "" takes what the benchmark's card has.
+        CITATION: BibTeX; "" takes it from the benchmark's card.
         CONFIGS: name of a configuration → language code of its captions.
         FIELDS: column → `str`, `int`, `float`, `bool`, a list of one of them, or a feature of `datasets`.
             Photos, their names ("image", "image_id") and "language" come with the base.
         FILES: name → annotation file.
-        IMAGES: where photos lie.
+        IMAGES: Folders of the photos.
         IMAGE_COLUMNS: the columns that hold photos; each has one of names, "image_id", beside it.
         SPLITS: names of the splits.
         COUNTS: configuration → split → what is counted → published number; "rows" is always counted.
@@ -186,11 +186,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
 
     @abstractmethod
     def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(key, row) of every row, in the official order. A key is unique in the split.
+        """(key, row) of every row, in the official order. A key is unique within the split.
 
         A row has "image_id", the photo's file name; where photos have other names or lie in folders,
         "image" is a list of names to look for. A photo that an annotation file itself holds is there as
-        `datasets.Image` encodes it, {"path": its name, "bytes": …}. Files are had from `self.file`.
+        `datasets.Image` encodes it, {"path": its name, "bytes": …}. `self.file` gives the files.
         """
 
     def fields(self) -> Mapping[str, Any]:
@@ -198,11 +198,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return self.FIELDS
 
     def split_files(self, split: str) -> Sequence[str]:
-        """Names in FILES of which one must be there for a split to be offered; none: it always is."""
+        """Names in FILES, of which one must exist for a split to be offered; without names it always is."""
         return ()
 
     def splits(self) -> tuple[str, ...]:
-        """The splits of this configuration that can be read from the files there are; if none can, all."""
+        """The splits of this configuration that the available files hold; all splits if there are none."""
 
         def is_available(name: str) -> bool:
             if self.data_dir is None:
@@ -214,11 +214,11 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return tuple(there or known)
 
     def published(self, split: str) -> Mapping[str, int]:
-        """Published counts of a split; a script says otherwise where an option chooses other rows."""
+        """Published counts of a split; a script overrides it if an option chooses other rows."""
         return self.COUNTS.get(self.config.name, {}).get(split, {})
 
     def count(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-        """What a published table counts in a split's rows, photos left out."""
+        """Counts of a split's rows, as a published table has them; photos are not read."""
         ids = [f"{column}_id" for column in self.IMAGE_COLUMNS]
         counts = {"rows": len(rows), "images": len({row[name] for row in rows for name in ids})}
         if "references" in self.fields() and not {"caption", "captions"} & self.fields().keys():
@@ -226,9 +226,9 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return counts
 
     def warn(self, message: str) -> None:
-        """Say that the benchmark can be used, but is not all that was published.
+        """Warn that the benchmark is usable but incomplete.
 
-        It is said again whenever the prepared rows are loaded.
+        The warning is repeated whenever the prepared rows are loaded.
         """
         self._warnings.append(message)
         warn(BenchmarkWarning(message))
@@ -273,7 +273,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         """An annotation file: the one under `data_dir`, else downloaded and checked.
 
         Raises:
-            MissingAnnotations: it is not there and cannot be downloaded; says where it is looked for and had.
+            MissingAnnotations: the file is missing and cannot be downloaded; says where it was looked for
+                and where to get it.
         """
         if found := self.find(name):
             return found
@@ -308,8 +309,8 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         if not source.is_published(known):
             path.unlink(missing_ok=True)
             raise AnnotationError(
-                f"{self.name}: what {known.url} gave is not the published file (its checksum differs from "
-                f"{(known.sha256 or known.git_blob)[:12]}…); it was removed"
+                f"{self.name}: the download from {known.url} is not the published file (its checksum differs "
+                f"from {(known.sha256 or known.git_blob)[:12]}…); it was removed"
             )
         return source
 
@@ -327,7 +328,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return [folder for folder in found if os.path.isdir(folder)]
 
     def find_image(self, names: Sequence[str]) -> str | None:
-        """Path of the first of these names that is there."""
+        """Path of the first of these names that exists."""
         return self._photo_folders.find(names)
 
     @cached_property
@@ -363,7 +364,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return [datasets.SplitGenerator(name=split, gen_kwargs={"split": split}) for split in self.splits()]
 
     def examples(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """`checked_rows` with the path of every photo, or None where it is not there."""
+        """`checked_rows` with the path of every photo, or None if it is missing."""
         for key, row in self._generate_examples(split):
             for column in self.IMAGE_COLUMNS:
                 row[column] = row[column] and self._unpacked(row[column])
@@ -437,7 +438,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         return None if path is None else {"path": path, "bytes": None}
 
     def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
-        """As in `datasets`; what was said when the rows were prepared is said again when they are found.
+        """As in `datasets`; warnings about the rows are repeated when these come from the cache.
 
         Raises:
             AnnotationError, MissingImages: as `capscore.load_benchmark`; nothing is kept.
@@ -471,5 +472,5 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     def _unwritable(self, error: OSError) -> ResultWriteError:
         return ResultWriteError(
             f"{self.name} ({self.config.name}) could not be prepared in {self._cache_dir_root} "
-            f"({error.strerror or error}); cache_dir=… is another folder for it"
+            f"({error.strerror or error}); cache_dir=… chooses another folder"
         )

@@ -145,13 +145,13 @@ def references_of(
     if left and found:
         read = " or ".join(map(str, found))
         raise found[-1].error(
-            f"there are no captions of {len(left):,} of {len(photos):,} photos in {read}; one is {min(left)}"
+            f"there are no captions for {len(left):,} of {len(photos):,} photos in {read}; one is {min(left)}"
         )
     if left:
         names = ", ".join(known.names[0] for known in files.values())
         builder.warn(
-            f"{builder.name} ({builder.config.name}): {len(left):,} photos have no references, for none of "
-            f"{names} is under data_dir"
+            f"{builder.name} ({builder.config.name}): {len(left):,} photos have no references, because "
+            f"none of {names} is under data_dir"
         )
     return captions
 

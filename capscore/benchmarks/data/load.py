@@ -43,27 +43,28 @@ def load_benchmark(
     """Load a benchmark, as `datasets.load_dataset` would.
 
     Args:
-        slug: name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
-        config: its configuration, such as "fr"; None where it has one only, or a default.
-        data_dir: folder of its official files; None downloads them where their source is public.
+        slug: Name of the benchmark, such as "xvnli"; `capscore.benchmark_slugs()` lists them.
+        config: Its configuration, such as "fr"; None if it has only one, or a default.
+        data_dir: Folder of its official files; None downloads them if their source is public.
         split: "test", "test[:10%]", "train+test", …; None gives all, by name. A stream takes whole splits.
-        streaming: yield rows as they are read instead of preparing them on disk.
-        images: None takes the photos that are there (None stands for the others), True demands all, False
+        streaming: Whether to yield rows as they are read instead of preparing them on disk.
+        images: None uses the photos that are available, with None for the others; True requires all; False
             leaves them out.
-        image_dir: folder of the photos, if it is not one of the benchmark's own under data_dir.
-        cache_dir: where prepared rows are kept; None takes the folder of `datasets`. They are prepared again
+        image_dir: Folder of the photos, if they are not in one of the benchmark's folders under data_dir.
+        cache_dir: Folder for prepared rows; None uses the folder of `datasets`. They are prepared again
             when a file, or the loading script, has changed.
-        options: what only this benchmark's configurations have, by name.
+        options: Options of this benchmark's configurations, by name.
 
     Raises:
         CapscoreError: an unknown benchmark, configuration, split or option.
-        AnnotationError: a file is missing or damaged; names file and line. Nothing is kept of it.
-        MissingImages: with images=True, or where a folder of photos holds none of those expected.
+        AnnotationError: a file is missing or damaged; names file and line. Nothing of it is cached.
+        MissingImages: photos are missing with images=True, or a folder of photos holds none of those
+            expected.
         ResultWriteError: prepared rows cannot be written.
 
     Warns:
         BenchmarkWarning: rows, photos or references are fewer than published. With
-            `warnings.simplefilter("error", capscore.BenchmarkWarning)` it is an error too.
+            `warnings.simplefilter("error", capscore.BenchmarkWarning)` it becomes an error.
 
     >>> import capscore
     >>> capscore.load_benchmark("xvnli", "fr", data_dir="xvnli", split="test").num_rows   # doctest: +SKIP
@@ -112,7 +113,9 @@ def benchmark_builder(
             dataset_name=slug, config_name=config, hash=_code_digest(slug), **given, **(options or {})
         )
     except UnicodeEncodeError as error:
-        raise InputError(f"{error.object!r} is no folder that datasets can read: it is not UTF-8") from None
+        raise InputError(
+            f"{error.object!r} is not a folder name that datasets can read: it is not UTF-8"
+        ) from None
     except OSError as error:
         raise ResultWriteError(
             f"{slug} ({config}) cannot be prepared in {cache_dir or 'the cache of datasets'} "

@@ -274,7 +274,9 @@ def _words(doubts: Any, labels: Any, foils: np.ndarray) -> _Words:
     misplaced = marks & ~foils[captions]
     if misplaced.any():
         row = int(captions[misplaced.argmax()])
-        raise InputError("a word is labelled wrong, and the caption is no foil", row=row, field="word_labels")
+        raise InputError(
+            "a word is labelled wrong, but the caption is not a foil", row=row, field="word_labels"
+        )
     return numbers, marks, captions
 
 

@@ -178,7 +178,7 @@ def _english_captions(slug: str, data_dir: str | Path | None, split: str) -> dic
         _, keyed = read_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
     except CapscoreError as error:
         raise CapscoreError(
-            f"the texts that stand for photos are the captions of the English configuration of {slug}, which "
+            f"the texts in place of photos are the captions of the English configuration of {slug}, which "
             f"is not available: {error}"
         ) from error
     rows = [row for _, row in keyed]
