@@ -51,6 +51,18 @@ def test_errors_say_where_and_survive_other_processes(monkeypatch):
     assert str(MissingExtraError("gradio", "app", "the demo app")) == f"{install}'capscore[app]'"
 
 
+def test_weights_come_from_an_index_unless_a_checkout_has_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "capscore" / "errors.py"))
+    (tmp_path / "weights").mkdir()
+    commands = [errors.install_command("weights")]
+    for name in ("pyproject.toml", "weights/pyproject.toml"):  # a source archive has the first alone
+        (tmp_path / name).touch()
+        commands.append(errors.install_command("weights"))
+    assert commands == [
+        f"pip install {what}" for what in ("'capscore[weights]'", "'.[weights]'", "./weights")
+    ]
+
+
 def modules():
     for found in pkgutil.walk_packages(capscore.__path__, "capscore."):
         if not found.name.endswith("__main__"):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import capscore
-from capscore.errors import MissingWeightsError
+from capscore.errors import MissingWeightsError, install_command
 from capscore.files.shipped import has_weights, weights_folder
 
 
@@ -28,7 +28,7 @@ def refused(name: str) -> str:
 
 
 def test_what_is_not_there_says_how_to_get_it(no_weights_installed):
-    assert "it is not installed: pip install ./weights" in refused("pr_mcs")
+    assert f"it is not installed: {install_command('weights')}" in refused("pr_mcs")
 
 
 def test_weights_belong_to_a_series_of_versions(monkeypatch):
