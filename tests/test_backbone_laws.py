@@ -164,7 +164,7 @@ def test_order_and_batch_size_do_not_move_a_row(backbone, backbones):
 
 
 @every("backbone")
-def test_nothing_in_nothing_out(backbone, backbones):
+def test_empty_input_gives_empty_output(backbone, backbones):
     loaded = backbones(backbone)
     assert loaded.encode_texts([]).shape == loaded.encode_images([]).shape == (0, loaded.dim)
     assert loaded.tokenize([]).ids == [] and Embedder(loaded).texts([]).matrix.shape == (0, loaded.dim)
@@ -186,7 +186,7 @@ def test_a_long_text_is_cut_to_the_context_and_keeps_its_end(backbone, backbones
 
 
 @every("backbone")
-def test_what_a_backbone_says_of_itself(backbone, backbones, checkpoints):
+def test_a_backbone_describes_itself(backbone, backbones, checkpoints):
     loaded, facts = backbones(backbone), FACTS[backbone]
     assert (loaded.dim, loaded.max_tokens) == (facts.dim, facts.max_tokens)
     assert loaded.logit_scale == pytest.approx(facts.logit_scale, abs=1e-5)

@@ -137,7 +137,7 @@ def test_a_benchmark_has_a_task_or_a_reason_for_none(benchmark):
 
 
 @every_scored
-def test_what_is_scored_is_named_and_belongs_to_its_row(benchmark, folder_of):
+def test_scored_items_are_named_and_belong_to_their_row(benchmark, folder_of):
     for config, split in parts_of(benchmark):
         rows = rows_of(benchmark, config, split, folder_of(benchmark))
         queries = task_of(benchmark, config).queries(rows)
@@ -281,7 +281,7 @@ def test_published_figures_name_existing_configurations_and_statistics(benchmark
             assert not printed or printed & asked or {part for part, _ in printed} == {"all"}
 
 
-def test_suites_part_all_scored_benchmarks_by_language():
+def test_suites_divide_all_scored_benchmarks_by_language():
     english, multilingual, everything = (set(members(suite)) for suite in SUITES)
     assert not english & multilingual and english | multilingual == everything
     assert {slug for slug, _ in everything} == {*benchmark_slugs(), "rated_rooms"} - {*UNSCORED}
@@ -315,7 +315,7 @@ def test_a_suite_is_its_parts(folder_of, tmp_path):
         run_suite("all", tmp_path / "nowhere", rouge)
 
 
-def test_a_damaged_file_stops_no_other_part_of_a_suite(tmp_path):
+def test_a_damaged_file_does_not_stop_the_rest_of_a_suite(tmp_path):
     (tmp_path / "flickr8k").mkdir()  # a familiar name
     official("flickr8k_human").write(tmp_path / "flickr8k")
     (tmp_path / "flickr8k" / "ExpertAnnotations.txt").write_text("broken\n")

@@ -221,7 +221,7 @@ READ = [(command, word) for command, case in CASES.items() for word in case.read
 
 
 @pytest.mark.parametrize(("command", "word"), READ)
-def test_what_is_no_file_is_one_error_that_names_it(command, word, folder):
+def test_a_path_that_is_not_a_file_is_one_error_that_names_it(command, word, folder):
     words = CASES[command].arguments.split()
     for name in bad_files(folder, word):
         before = listed(folder)

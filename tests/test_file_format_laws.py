@@ -251,7 +251,7 @@ def test_nothing_half_written_is_left(name, tmp_path, monkeypatch):
     size=st.integers(1, 4),
 )
 @pytest.mark.parametrize("name", OUT)
-def test_any_text_comes_back_whatever_the_chunks(tmp_path_factory, name, values, size):
+def test_any_text_survives_a_round_trip_in_any_chunks(tmp_path_factory, name, values, size):
     folder = tmp_path_factory.mktemp("any")
     back = read(copied(source_of(folder, values), folder / name, size))
     assert [{key: row[key] for key in "ab"} for row in back] == values

@@ -118,7 +118,7 @@ def test_the_library_carries_no_weights_that_are_not_free(archives):
     )
 
 
-def test_the_weights_carry_no_code(archives):
+def test_the_weights_contain_no_code(archives):
     files = archives["capscore-weights"]
     assert weights_in(files) == {f"capscore_weights/{folder}/model.safetensors" for folder in FOLDERS}
     assert {f"capscore_weights/{folder}/README.md" for folder in FOLDERS} <= set(files)

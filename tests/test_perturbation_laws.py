@@ -150,7 +150,7 @@ def test_odd_captions_are_changed_or_counted_as_unchanged(perturbation):
 
 
 @every_kind
-def test_neither_order_nor_company_nor_a_repeated_call_matters(perturbation):
+def test_order_other_rows_and_repeated_calls_do_not_matter(perturbation):
     @settings(max_examples=10)
     @given(st.lists(st.sampled_from([*ODD, *CAPTIONS.values()]), max_size=8), st.integers(-5, 5))
     def check(captions, seed):

@@ -129,7 +129,7 @@ def test_every_recipe_is_tried():
 
 
 @every("recipe")
-def test_a_recipe_that_is_stopped_shows_the_remaining_time_and_goes_on_to_the_same_weights(
+def test_a_stopped_recipe_shows_the_remaining_time_and_continues_to_the_same_weights(
     recipe, trained, tmp_path, capsys
 ):
     files, whole = trained(recipe)
@@ -162,9 +162,7 @@ def test_a_recipe_writes_settings_and_a_card_that_names_data_and_licences(recipe
 
 
 @every("recipe")
-def test_what_a_recipe_trained_is_pushed_and_scores_as_the_folder_does(
-    recipe, trained, tmp_path, monkeypatch, checkpoints
-):
+def test_pushed_weights_score_as_their_folder(recipe, trained, tmp_path, monkeypatch, checkpoints):
     clip = checkpoints("clip")
     folder = shutil.copytree(trained(recipe)[1] / TRIED[recipe].weights, tmp_path / "copy")
     for path in folder.glob("*.json"):  # its base is on the Hub
@@ -215,7 +213,7 @@ def test_bad_settings_and_rows_are_one_error_before_the_first_step(recipe, bad, 
 
 
 @every("recipe")
-def test_what_is_held_out_is_not_trained_on(recipe, trained, tmp_path):
+def test_held_out_images_are_not_trained_on(recipe, trained, tmp_path):
     files, out = trained(recipe)
     if not issubclass(settings_of(recipe), RecipeSettings):
         pytest.skip("it reads no photos")

@@ -91,7 +91,7 @@ def fetch(repo: str, revision: str, choose: Callable[[Sequence[str]], list[str]]
     if variable is None:
         try:
             info = HfApi().model_info(repo, revision=revision or None, timeout=_SECONDS)
-            _LOG.info("getting what is not here yet of %s@%s on the Hub", repo, info.sha)
+            _LOG.info("downloading the missing files of %s@%s from the Hub", repo, info.sha)
             names = map(glob.escape, choose([sibling.rfilename for sibling in info.siblings or []]))
             folder = Path(snapshot_download(repo, revision=revision or None, allow_patterns=list(names)))
             return folder, folder.name

@@ -120,4 +120,4 @@ def export(
             force=force,
             say=terminal.say,
         )
-    terminal.say(f"{made} is whole")
+    terminal.say(f"exported to {made}")

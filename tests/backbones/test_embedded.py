@@ -237,7 +237,7 @@ def test_saving_keeps_the_numbers_at_half_the_size_and_other_files(tmp_path):
         (None, {"languages": ["xx-yy"]}),
     ],
 )
-def test_what_cannot_be_saved_leaves_what_was_there(change, options, tmp_path):
+def test_a_failed_save_keeps_the_old_files(change, options, tmp_path):
     write_image_tower(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     bad = random_image_tower()

@@ -67,7 +67,7 @@ def test_a_loaded_backbone_passes_through_and_nothing_goes_with_it(loaded):
         ("org/tiny@", "name@revision"),
     ],
 )
-def test_what_cannot_be_loaded_is_refused_with_its_reason(spec, said, tmp_path, monkeypatch):
+def test_unloadable_backbones_are_refused_with_the_reason(spec, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     with pytest.raises(CapscoreError, match=said):
@@ -126,7 +126,7 @@ def test_what_a_loader_raises_becomes_a_reason_and_a_folder_of_nothing_lists_its
 # The Hub
 
 
-def test_revisions_are_told_apart(hub, tiny):
+def test_revisions_are_distinguished(hub, tiny):
     first = hub.add("org/tiny", tiny[1])
     second = hub.add("org/tiny", tiny[2], tag="v2")
     assert load_backbone("hf-hub:org/tiny", device="cpu").revision == first
@@ -150,7 +150,7 @@ def test_the_logger_says_what_is_fetched_loaded_and_known(hub, tiny, tmp_path, c
         assert part in record.getMessage()
 
 
-def test_what_the_hub_does_not_have_or_does_not_give(hub, tiny):
+def test_missing_or_refused_files_of_the_hub_are_named(hub, tiny):
     commit = hub.add("org/tiny", tiny[1])
     hub.add("org/gated", tiny[1])
     hub.gated.add("org/gated")

@@ -153,7 +153,7 @@ def test_the_encoder_keeps_its_weights_and_only_the_gate_is_new(gated, plain):
         {"width": 10**6, "layers": 1, "heads": 2},
     ],
 )
-def test_parts_that_cannot_be(plain, sizes):
+def test_impossible_parts_are_refused(plain, sizes):
     for parts in ({"noise_gate": sizes}, {"door": sizes}):
         with pytest.raises(CapscoreError, match="takes no such parts"):
             plain.add_network_parts(parts)

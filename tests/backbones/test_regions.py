@@ -92,7 +92,7 @@ def test_crops_go_through_the_tower_in_batches():
     assert backbone.image_batches == [32, 32, 16]
 
 
-def test_a_tower_without_a_map_says_so():
+def test_a_tower_without_a_feature_map_says_so():
     backbone, maps = ColourBackbone(), torch.zeros(1, 3, 8, 8)
     for call in (
         lambda: backbone.feature_maps([backbone.preprocess(RED_GREEN)]),

@@ -155,7 +155,7 @@ def test_texts_do_not_depend_on_the_others_of_their_batch(network):
 
 
 @torch.inference_mode()
-def test_what_texts_share_is_computed_once(network):
+def test_shared_parts_of_texts_are_computed_once(network):
     asked = []
     hook = network.second[2].register_forward_hook(lambda layer, given, result: asked.append(len(given[0])))
     network.tokens(*batch([TEXTS[0]] * 50 + [TEXTS[4]]))

@@ -169,7 +169,7 @@ def test_safetensors_and_weights_without_a_pooler_are_the_same_m_clip(load, chec
 # What goes wrong
 
 
-def test_an_image_tower_is_asked_for_and_must_have_the_same_length(load, tmp_path):
+def test_an_image_tower_is_required_and_must_have_the_same_length(load, tmp_path):
     wide = tiny.write_multilingual_clip(tmp_path / "wide", dim=24)
     with pytest.raises(CapscoreError, match="24 numbers per text, model has 16 per image"):
         load("m-clip", wide)

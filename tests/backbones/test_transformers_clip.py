@@ -94,7 +94,7 @@ def test_an_end_token_that_the_tokenizer_does_not_write_is_refused(kind, wrong, 
 
 
 @pytest.mark.skipif(not hasattr(transformers, "CLIPImageProcessorPil"), reason="needs transformers 5")
-def test_the_sort_of_image_processor_is_part_of_the_fingerprint(clip, backbones):
+def test_the_kind_of_image_processor_is_part_of_the_fingerprint(clip, backbones):
     tower = load(clip)
     tower._image_processor = transformers.AutoImageProcessor.from_pretrained(clip, backend="pil")
     # The two may round differently: a step of 255 is 0.015 after normalisation.

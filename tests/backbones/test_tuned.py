@@ -184,7 +184,7 @@ def test_tensors_that_belong_to_no_part_or_have_another_shape(clip, tmp_path):
 # What cannot be saved
 
 
-def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
+def test_mismatched_parts_are_not_saved(clip, backbones, tmp_path):
     out = tmp_path / "out"
     trained, base = load(clip), load(clip)
 
@@ -225,7 +225,7 @@ def test_what_does_not_go_together_is_not_saved(clip, backbones, tmp_path):
 # Parts
 
 
-def test_parts_come_back_and_are_trained_further(tmp_path):
+def test_saved_parts_load_and_can_be_trained_further(tmp_path):
     eye, out = write_image_tower(tmp_path / "eye"), tmp_path / "out"
     plain = load(eye, dtype="bf16")
     gated = with_gate(load(eye, dtype="bf16"))

@@ -147,7 +147,7 @@ def test_thumb_correlates_the_score_and_its_components(thumb):
 
 
 @pytest.mark.parametrize(("weights", "recall", "whole"), [("info_clip", 0.05, 0.13), ("network", 0.18, 0.22)])
-def test_figures_stand_beside_the_metric_that_it_is(thumb, network, weights, recall, whole):
+def test_published_figures_are_shown_beside_their_metric(thumb, network, weights, recall, whole):
     weights_of = network if weights == "network" else weights
     found = results("thumb", thumb[0], dict.fromkeys(PARTS, maker(OpenAI(), weights=weights_of)))
     printed = {

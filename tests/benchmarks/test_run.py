@@ -85,7 +85,7 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
     assert mean.value == pytest.approx(expected, abs=1e-12)
 
 
-def test_published_values_stand_beside(tmp_path):
+def test_published_values_are_shown(tmp_path):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
     (cider,) = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
@@ -177,7 +177,7 @@ def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 
 
-def test_metrics_with_different_rows_are_compared_on_those_that_both_scored(tmp_path):
+def test_metrics_with_different_rows_are_compared_on_shared_rows(tmp_path):
     rated(tmp_path)
     write_photos(tmp_path, 0, 1)
     whole = scored(tmp_path, range(12))
@@ -195,7 +195,7 @@ def test_metrics_with_different_rows_are_compared_on_those_that_both_scored(tmp_
     assert "a and b are compared on 10 of 12 rows" in found.notes
 
 
-def test_what_is_asked_for_must_be_there(tmp_path):
+def test_missing_metrics_and_unknown_splits_are_errors(tmp_path):
     rated(tmp_path)
     with pytest.raises(InputError, match="nothing to measure"):
         run(tmp_path)

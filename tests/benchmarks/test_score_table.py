@@ -49,6 +49,6 @@ def test_a_query_without_a_row_is_left_to_missing(tmp_path):
         ([{"id": "a|1", "score": 2}, {"id": "a|1", "score": 1}], r"row 1: .*has two scores, 2 and 1"),
     ],
 )
-def test_what_does_not_fit_is_named(tmp_path, rows, message):
+def test_mismatched_scores_are_named(tmp_path, rows, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path / "s.jsonl", rows)

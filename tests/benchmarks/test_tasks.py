@@ -103,6 +103,6 @@ def test_marvl_looks_at_two_photos_a_row():
 @pytest.mark.parametrize(
     "given", [{"raters": "median"}, {"missing": "drop"}, {"bootstrap": -1}, {"seed": 1.5}]
 )
-def test_options_that_cannot_be(given):
+def test_impossible_options_are_refused(given):
     with pytest.raises(InputError, match=f"{next(iter(given))}=.*expected"):
         TaskOptions(**given)

@@ -30,7 +30,7 @@ def lines_of(done):
 # ---- metrics ----
 
 
-def test_a_table_stands_beside_what_was_published(flickr):
+def test_tables_show_published_figures_beside_measured_ones(flickr):
     done = benchmark(flickr, "--metric", "cider", "--metric", "rouge_l", "--bootstrap", 50)
     lines = done.stdout.splitlines()
     assert done.exit_code == 0 and "flickr8k_human · expert (test, 12 rows)" in lines
@@ -55,7 +55,7 @@ def test_scores_of_others_are_matched_and_missing_ones_left_out_on_demand(flickr
     assert "10 items, 30 ratings" in done.stdout and "no score for 1 of 12 queries" in flat(done.stdout)
 
 
-def test_a_suite_runs_what_is_there_and_nothing_is_no_success(flickr, tmp_path):
+def test_a_suite_runs_available_benchmarks_and_fails_without_any(flickr, tmp_path):
     suite = ("benchmark", "--suite", "english", "--metric", "rouge_l", "--bootstrap", 0, "--data-dir")
     done = run(*suite, flickr.parent)
     assert done.exit_code == 0 and "flickr8k_human · crowdflower" in done.stdout
@@ -245,7 +245,9 @@ def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_p
     export = ("data", "export", "xvnli", "--data-dir", xvnli, "--output", tmp_path / "out", "-c")
     done = run(*export, "fr")
     lines = [line for line in done.stderr.splitlines() if "warning" not in line]
-    assert lines == ["capscore: xvnli (fr)", f"capscore: {tmp_path / 'out'} is whole"] and done.stdout == ""
+    assert (
+        lines == ["capscore: xvnli (fr)", f"capscore: exported to {tmp_path / 'out'}"] and done.stdout == ""
+    )
     assert (tmp_path / "out" / "fr" / "xvnli-test.parquet").is_file()
     assert run(*export, "ru", "--force").exit_code == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["README.md", "ru"]

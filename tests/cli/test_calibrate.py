@@ -120,7 +120,7 @@ def test_references_in_several_numbers(captions, tmp_path):
     assert "refs:1" in first["signature"] and "refs:3" in second["signature"]
 
 
-def test_photos_inside_a_file_are_told_apart(captions):
+def test_photos_inside_a_file_are_distinguished(captions):
     rows = read_jsonl(captions)
     for row in rows:
         row["image"] = {"bytes": captions.with_name(row["image"]).read_bytes(), "path": None}

@@ -42,7 +42,7 @@ def test_a_shell_completes_commands_options_and_metrics(typed, offered):
     assert done.stdout.split() == offered, done.stderr
 
 
-def test_metrics_are_parted_at_commas():
+def test_metrics_are_separated_by_commas():
     assert split_metrics(None) == [] and split_metrics(["mcs, cider,", "mcs"]) == ["mcs", "cider"]
     assert split_metrics(["mcs@folder,pr_mcs@other"]) == ["mcs@folder", "pr_mcs@other"]
 

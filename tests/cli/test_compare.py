@@ -191,7 +191,7 @@ def test_rows_are_paired_by_their_order_on_demand_only(tmp_path, name):
     assert ends == pytest.approx([0.05, 0.05])
 
 
-def test_without_photos_references_tell_rows_apart_and_stand_for_photos(tmp_path):
+def test_without_photos_references_identify_rows_and_stand_in_for_photos(tmp_path):
     given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
     found = read_systems(systems_of(tmp_path, given, [given[1], given[0], given[2]]))
     assert found.matched_by == "references" and len(set(found.photos)) == 2

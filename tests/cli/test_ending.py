@@ -111,7 +111,7 @@ def test_a_full_output_is_one_error(tmp_path, line):
     "line",
     quick_and_slow("capscore perturb rows.jsonl -k jumble | head -1", "capscore data list --json | true"),
 )
-def test_a_reader_may_leave(tmp_path, line):
+def test_a_closed_pipe_is_not_an_error(tmp_path, line):
     captions(tmp_path, 4000)
     done = shell(line, tmp_path)
     assert len(done.stdout.splitlines()) <= 1
@@ -143,7 +143,7 @@ def test_rows_may_come_from_a_pipe(tmp_path, line):
         ("capscore perturb rows.jsonl -k jumble -o pipe.jsonl --force", "is not a result of this kind"),
     ],
 )
-def test_what_is_no_file_is_one_error(tmp_path, line, message):
+def test_a_path_that_is_not_a_file_is_one_error(tmp_path, line, message):
     captions(tmp_path, 4)
     os.mkfifo(tmp_path / "pipe.jsonl")
     error, codes = shell(line, tmp_path).stderr.splitlines()

@@ -129,7 +129,7 @@ def test_a_missing_package_is_an_error_before_anything_is_written(captions, tmp_
             module._load.cache_clear()
 
 
-def test_objects_are_exchanged_and_nouns_where_there_are_none(tmp_path):
+def test_objects_are_swapped_or_else_nouns(tmp_path):
     caption = "A goat climbs a hill near a lake."
     objects = [["goat", "lake"], [[2, 6], [16, 20], "moon"], [], None]
     rows = [*({"caption": caption, "critical_objects": each} for each in objects), {"caption": caption}]

@@ -45,7 +45,7 @@ def tuned(tmp_path):
     return folder
 
 
-def test_drops_stand_in_tables_per_language(file):
+def test_drops_are_in_tables_per_language(file):
     done = robustness("-m", "mcs", "--captions", file, "--kind", "all")
     lines = done.stdout.splitlines()
     assert max(len(line) for line in lines if "|" not in line) <= 80
@@ -74,7 +74,7 @@ def test_all_that_can_be_written(file, tmp_path, backbones):
     assert f"| language |  | original | {kinds} | average |" in text
 
 
-def test_false_alarms_and_degrees_stand_beside_the_drops(file, tmp_path):
+def test_false_alarms_and_degrees_are_shown_with_the_drops(file, tmp_path):
     output, markdown = tmp_path / "r.json", tmp_path / "r.md"
     given = ("-m", "mcs@one", "--captions", file)
     done = robustness(*given, "--styles", "--degrees", "--output", output, "--markdown", markdown)
@@ -115,7 +115,7 @@ def test_a_kind_without_rules_in_a_language_is_named_and_has_no_average(tmp_path
     assert averages["drop_negation"]["measured"] is None
 
 
-def test_texts_stand_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, tuned, backbones):
+def test_texts_stand_in_for_photos_and_the_plain_tower_embeds_them(file, tmp_path, tuned, backbones):
     (tmp_path / "r.png").unlink()
     done = robustness("-m", "mcs@plain", "-m", f"pr_mcs@{tuned}", "--captions", file, "--stand-in")
     assert done.stdout.replace("\n", "").count("images:stand-in,plain@w00000000") == 4

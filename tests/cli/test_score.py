@@ -129,7 +129,7 @@ def test_chunks_are_one_corpus_in_every_kind_of_file(tmp_path, monkeypatch, size
     assert found["cider"]["signature"] == cider.signature and cider.signature in done.stdout.splitlines()
 
 
-def test_what_is_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, monkeypatch):
+def test_noise_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos, monkeypatch):
     monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: JudgingColours())
     rows = [{"image": "red.png", "caption": text} for text in ("red", "red red red red")]
     source = write_jsonl(tmp_path / "p.jsonl", [*rows, {"image": "none.png", "caption": "red"}])
@@ -149,7 +149,7 @@ def test_what_is_found_in_captions_is_in_files_tables_and_pages(tmp_path, photos
 
 
 @pytest.mark.parametrize("ended", [KeyboardInterrupt, SystemExit(143)])
-def test_an_end_before_the_report_says_that_the_scores_are_written(preds, tmp_path, monkeypatch, ended):
+def test_interrupting_the_report_says_that_the_scores_are_written(preds, tmp_path, monkeypatch, ended):
     monkeypatch.setattr("capscore.show.score_report.write_score_report", mock.Mock(side_effect=ended))
     output, page = tmp_path / "o.jsonl", tmp_path / "o.html"
     done = score(preds, "-m", "rouge_l", "-o", output, "--report", page)
@@ -269,7 +269,7 @@ def test_a_row_may_fail_for_one_metric_only(tmp_path, photos, colours):
     assert third["capscore_error"].startswith("mcs: image: no such file")
 
 
-def test_a_bad_text_is_no_part_of_the_corpus(tmp_path, monkeypatch):
+def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", 2)
     rows = [*TEXTS[:3], {**TEXTS[0], "caption": None}, *TEXTS[3:], {**TEXTS[1], "references": 7}]
     source, output = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl"
@@ -334,7 +334,7 @@ def test_a_name_of_a_column_that_is_taken_is_refused(preds, tmp_path, colours):
         ("-m meteor", ["METEOR needs Java"]),
     ],
 )  # fmt: skip
-def test_what_is_not_installed_is_a_failure_that_says_how_to_get_it(preds, monkeypatch, asked, messages):
+def test_missing_packages_fail_and_say_how_to_install_them(preds, monkeypatch, asked, messages):
     monkeypatch.setattr("shutil.which", lambda name: None)
     monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
     done = score(preds, *asked.split())
@@ -402,7 +402,7 @@ def test_the_cache_is_used_shown_and_cleared(preds, tmp_path, colours, monkeypat
     assert "removed 5" in run("cache", "clear", *where, input="y\n").stdout
 
 
-def test_the_list_of_backbones_tells_what_is_known():
+def test_the_list_of_backbones_shows_what_is_known():
     known = {entry["name"]: entry for entry in json.loads(run("backbones", "--json").stdout)}
     licences = [known[name]["licence"] for name in ("embedded-free", "embedded", "BAAI/AltCLIP")]
     assert licences == ["Apache-2.0", "CC-BY-NC-4.0", None]
@@ -446,7 +446,7 @@ def test_photos_and_captions_that_are_typed(photos, colours, monkeypatch, tmp_pa
         (".", "is a folder with 3 photos and no saved data set"),
     ],
 )
-def test_what_cannot_be_scored_is_one_error_that_says_what_to_type(
+def test_unscorable_input_is_one_error_that_says_what_to_type(
     photos, colours, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(photos)

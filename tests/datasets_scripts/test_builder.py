@@ -124,7 +124,7 @@ def test_a_full_disk_leaves_nothing(folder, cache, monkeypatch):
     assert kept(cache) == []
 
 
-def test_what_is_no_file_is_no_photo(folder, cache):
+def test_only_files_count_as_photos(folder, cache):
     images = folder / "images"
     for name in ("a.jpg", "b.jpg", "c.jpg"):
         (images / name).unlink()

@@ -67,7 +67,7 @@ def test_datasets_reads_all_of_the_card_and_notices_missing_rows(folder, tmp_pat
         datasets.load_dataset(str(out), "expert")
 
 
-def test_what_was_not_written_by_an_export_is_left_alone(folder, tmp_path, monkeypatch):
+def test_export_keeps_files_that_it_did_not_write(folder, tmp_path, monkeypatch):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "README.md").write_text("# Mine")

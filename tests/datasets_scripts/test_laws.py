@@ -123,7 +123,7 @@ def test_an_export_gives_datasets_the_same_rows_and_tells_nothing_of_this_machin
 
 
 @every("benchmark")
-def test_missing_photos_are_none_or_an_error_on_request(benchmark, written, tmp_path):
+def test_missing_photos_are_none_or_on_request_an_error(benchmark, written, tmp_path):
     folder, config = written(benchmark), configurations(benchmark)[0]
     columns = benchmark_builder(benchmark, config).IMAGE_COLUMNS
     for images in (None, False):

@@ -61,7 +61,7 @@ def test_parts_of_a_split_as_datasets_has_them(folder, rows):
 
 
 @pytest.mark.parametrize("name", ["nowhere", "~nobody-of-that-name/xvnli", "fr/test.jsonl"])
-def test_what_is_not_a_folder_is_refused(folder, monkeypatch, name):
+def test_paths_that_are_not_folders_are_refused(folder, monkeypatch, name):
     monkeypatch.chdir(folder)
     with pytest.raises(capscore.MissingAnnotations, match=rf"data_dir=.*{name}' is not a folder"):
         capscore.load_benchmark("xvnli", "fr", data_dir=name)
@@ -91,7 +91,7 @@ def test_what_is_not_a_folder_is_refused(folder, monkeypatch, name):
         ),
     ],
 )
-def test_a_wrong_wish_is_named(folder, arguments, message):
+def test_a_wrong_argument_is_named(folder, arguments, message):
     given = {"slug": "xvnli", "config": "fr", "data_dir": folder, **arguments}
     with pytest.raises(capscore.CapscoreError, match=message):
         capscore.load_benchmark(**given)

@@ -159,7 +159,7 @@ def test_composite_decoded_rows_have_official_names(written):
 # ---- FineCapEval, MaRVL, XVNLI ----
 
 
-def test_finecapeval_is_read_for_english_where_m_finecap3k_is_not_there(written):
+def test_finecapeval_is_read_for_english_if_m_finecap3k_is_missing(written):
     folder = written("m_finecap3k", "write_finecapeval")
     rows = rows_of("m_finecap3k", "en", folder)
     assert rows[0] == {
@@ -266,7 +266,7 @@ def test_pascal50s_has_as_many_references_as_asked_for(mat):
         pascal(mat, n_references=-1)
 
 
-def test_pascal50s_equal_captions_are_told_apart_by_their_order(tmp_path, monkeypatch):
+def test_pascal50s_equal_captions_are_distinguished_by_their_order(tmp_path, monkeypatch):
     monkeypatch.setattr(pascal50s, "PAIRS", [("MM", "2008_000001.jpg", ("a cat", "a cat"), 30)])
     pascal50s.write_mat(tmp_path)
     assert pascal(tmp_path)["MM|0"]["votes"] == [30, 18]
@@ -338,7 +338,7 @@ def test_photos_inside_files_are_those_of_the_rows_and_written_once_for_what_nee
     assert sorted(files) == sorted(set(paths)) and len(files) == 2, "two judgements are of one photo"
 
 
-def test_parquet_goes_before_tables_and_a_missing_part_is_noticed(written):
+def test_parquet_is_preferred_to_tables_and_a_missing_part_is_noticed(written):
     folder = written("polaris")
     polaris.write_parquet(folder)
     assert [len(rows_of("polaris", "default", folder, split)) for split in ("test", "validation")] == [3, 1]

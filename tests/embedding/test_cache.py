@@ -49,7 +49,7 @@ def sql(path: Path, *statements: str) -> list[tuple]:
 # What is put comes back
 
 
-def test_rows_come_back_to_the_bit_also_in_another_run(cache):
+def test_cached_rows_are_bitwise_equal_in_another_run(cache):
     cache.put(FINGERPRINT, KEYS, ROWS, name="a/b")
     for reader in (cache, EmbeddingCache(cache.folder), pickle.loads(pickle.dumps(cache))):
         found = reader.get(FINGERPRINT, 3, ["file:c", "text:a", "nobody", "text:a"])
@@ -125,7 +125,7 @@ IMPOSSIBLE = ["a\0b", "/tmp/x\ud800", "/tmp/" + "x" * 300, "~nobody-of-this-name
 
 
 @pytest.mark.parametrize("wrong", [0, 3.5, "", ["folder"], *IMPOSSIBLE, Path("a\0b")])
-def test_what_no_folder_can_be_is_refused(wrong):
+def test_impossible_folders_are_refused(wrong):
     with pytest.raises(CapscoreError) as caught:
         resolve_cache(wrong)
     assert caught.value.option == "cache" and len(str(caught.value)) < 300
@@ -201,7 +201,7 @@ def garbage(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("damage", "first"), [(cut_in_half, "get"), (garbage, "put")])
-def test_a_damaged_file_is_warned_of_once_and_can_be_cleared(cache, damage, first):
+def test_a_damaged_file_gives_one_warning_and_can_be_cleared(cache, damage, first):
     keys = [f"text:{number}" for number in range(300)]
     rows = np.random.default_rng(1).standard_normal((300, 512)).astype(np.float32)
     cache.put(FINGERPRINT, keys, rows, name="a/b")
@@ -232,7 +232,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_content_that_another_program_wrote_is_no_wrong_number(name, cache):
+def test_content_from_another_program_never_gives_a_wrong_number(name, cache):
     cache.put("f00d", KEYS[:2], ROWS[:2])
     sql(cache.path, *CONTENTS[name].split("|"))
     assert cache.get("f00d", 3, KEYS[:2]) == {}
@@ -256,7 +256,7 @@ def test_a_path_that_cannot_be_a_folder_is_gone_without(path, tmp_path, monkeypa
     assert len(heard) == 1 and cache.clear() == 0
 
 
-def test_a_lock_that_stays_is_warned_of_once_and_one_that_ends_is_waited_for(cache):
+def test_a_lasting_lock_gives_one_warning_and_a_short_one_is_waited_for(cache):
     cache.put(FINGERPRINT, KEYS[:1], ROWS[:1])
     impatient = EmbeddingCache(cache.folder, timeout=0.05)
     busy = sqlite3.connect(cache.path, isolation_level=None, check_same_thread=False)

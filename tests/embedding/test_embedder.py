@@ -86,7 +86,7 @@ def test_order_duplicates_and_batch_size_do_not_matter(captions, batch_size, dat
     ),
     batch_size=st.integers(1, 5),
 )
-def test_images_come_back_in_order(colours, batch_size):
+def test_embeddings_of_images_keep_their_order(colours, batch_size):
     backbone = ColourBackbone()
     rows = Embedder(backbone, batch_size=batch_size).images([plain(colour) for colour in colours])
     light = np.array([colour if sum(colour) else (1, 1, 1) for colour in colours], float)

@@ -59,7 +59,7 @@ def test_words_of_every_language_stay_as_they_are(word):
 @given(
     st.recursive(st.none() | st.text(), lambda values: st.lists(values) | st.dictionaries(st.text(), values))
 )
-def test_json_means_the_same(value):
+def test_escaped_json_has_the_same_value(value):
     text = json_visible(json.dumps(value, ensure_ascii=False, indent=1))
     assert json.loads(text) == value
     assert not set(text) & {"\x1b", "\x7f", "\x9b", "\u2028", "\u202e"}

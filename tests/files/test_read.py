@@ -83,7 +83,7 @@ def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
     assert (source.n_rows, [*source.faults]) == (2, [1])
 
 
-def test_what_unpacks_too_far_is_refused_before_it_does(tmp_path, monkeypatch):
+def test_files_that_unpack_too_far_are_refused_early(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.files.sizes.UNPACKED_FLOOR", 100_000)
     packed = gzip.compress(b'{"caption": "x"}\n' * 100_000)
     assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)
@@ -118,7 +118,7 @@ def test_values_that_are_odd_but_valid(tmp_path):
         ("a.parquet", b"PAR1 cut", "is not a Parquet file that can be read"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_is_named_with_its_line(tmp_path, name, content, message):
+def test_errors_in_a_file_name_their_line(tmp_path, name, content, message):
     assert message in error_of(tmp_path / name, content)
 
 
@@ -162,14 +162,14 @@ def test_a_quotation_mark_that_is_never_closed_and_a_packed_line_of_gigabytes(tm
 
 
 @pytest.mark.parametrize("given", ["0", "1e9", "9" * 30])
-def test_a_limit_that_is_no_number(tmp_path, monkeypatch, given):
+def test_a_limit_must_be_a_number(tmp_path, monkeypatch, given):
     monkeypatch.setenv(ROW_BYTES.variable, given)
     with pytest.raises(CapscoreError, match=r"CAPSCORE_MAX_ROW_BYTES.*expected a number of bytes"):
         rows_of(tmp_path / "a.jsonl", b'{"caption": "x"}')
 
 
 @pytest.mark.parametrize("name", ["gone.jsonl", "x" * 300 + ".jsonl", "a\0b.jsonl", "\ud800.jsonl"])
-def test_paths_where_no_file_is(tmp_path, name):
+def test_paths_without_a_file_are_refused(tmp_path, name):
     with pytest.raises(InputError, match="path="):
         open_rows(tmp_path / name)
 
@@ -215,7 +215,7 @@ def folder_of(tmp_path, files):
     return folder
 
 
-def test_texts_are_found_composed_and_may_end_in_caption_or_stand_in_a_table(tmp_path):
+def test_texts_beside_photos_may_end_in_caption_or_be_in_a_table(tmp_path):
     files = {"cafe\u0301.jfif": b"photo", "caf\u00e9.txt": b"a cup", "b.jpe": b"photo", "b.caption": b"a dog"}
     folder = folder_of(tmp_path, files)
     assert [row["caption"] for row in read(folder)] == ["a dog", "a cup"]

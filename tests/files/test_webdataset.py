@@ -35,7 +35,7 @@ def archive(path, files, kind="w"):
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])
-def test_samples_are_rows_and_what_lacks_a_part_is_at_fault(tmp_path, size):
+def test_samples_are_rows_and_incomplete_samples_are_named(tmp_path, size):
     source = open_rows(archive(tmp_path / "a.tar", FILES))
     rows = [row for chunk in source.chunks(size) for row in chunk.dicts()]
     assert [row["__key__"] for row in rows] == ["0", "a/1", "2", "3", "4", "5"]
@@ -52,7 +52,7 @@ def test_samples_are_rows_and_what_lacks_a_part_is_at_fault(tmp_path, size):
     assert source.place(next(source.chunks(9)), 1) == f"{tmp_path / 'a.tar'}, sample a/1"
 
 
-def test_what_is_no_archive_or_too_large_is_named(tmp_path, monkeypatch):
+def test_damaged_or_too_large_archives_are_named(tmp_path, monkeypatch):
     whole = archive(tmp_path / "a.tar", {"0.jpg": b"x" * 2000, "0.txt": b"a dog"})
     for content in (b"no archive", whole.read_bytes()[:1500]):
         (tmp_path / "b.tar").write_bytes(content)

@@ -55,7 +55,7 @@ def wait_until(true, process: Process) -> None:
         time.sleep(0.01)
 
 
-def test_a_run_that_was_killed_is_taken_up_again(rows, tmp_path):
+def test_a_killed_run_continues(rows, tmp_path):
     common = ("score", rows, "--cache-dir", tmp_path / "cache")
     assert end(begin("score", rows, "--no-cache", "-o", tmp_path / "whole.jsonl"))[0] == 0
     stopped = begin(*common, "-o", tmp_path / "out.jsonl", seconds=0.1)

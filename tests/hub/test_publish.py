@@ -67,7 +67,7 @@ def test_a_metric_with_wheels_in_its_space(hub, wheels):
 
 
 @pytest.mark.parametrize("install", ["capscore.zip", "git+https://example.org/capscore@main", "damaged"])
-def test_what_is_no_way_to_install(install, tmp_path, monkeypatch):
+def test_invalid_ways_to_install_are_refused(install, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     wheel = f"capscore-{VERSION}-py3-none-any.whl"
     Path(wheel).write_bytes(b"PK")
@@ -153,7 +153,7 @@ def send(student, *options: object) -> tuple[object, ...]:
     return ("weights", student, "--org", "jo", *options)
 
 
-def test_what_is_sent_is_what_the_dry_run_lists(hub, student, monkeypatch):
+def test_the_dry_run_lists_exactly_what_is_sent(hub, student, monkeypatch):
     files = plan_weights(student).files
     (student / "log.jsonl").write_text("{}\n")
     with monkeypatch.context() as patch:
@@ -197,7 +197,7 @@ def test_a_failure_leaves_no_half_commit(hub, student, step):
     assert hub.files_of("jo/tiny")["model.safetensors"] == weights.read_bytes()
 
 
-def test_somebody_who_is_faster(hub, student):
+def test_another_process_may_write_first(hub, student):
     push(plan_weights(student), "jo/tiny")
     change(student / "capscore_student.json", teacher="another")
     preupload = hub.preupload
@@ -223,7 +223,7 @@ def test_somebody_who_is_faster(hub, student):
         ("license", "my-own", "must be one of them"),
     ],
 )
-def test_nothing_is_sent_where_the_hub_refuses_or_is_not_there(
+def test_nothing_is_sent_if_the_hub_refuses_or_is_unreachable(
     hub, student, monkeypatch, name, value, message
 ):
     if name == "ENDPOINT":

@@ -37,7 +37,7 @@ def save(folder, tensors):
 # ---- there and back ----
 
 
-def test_towers_come_back_the_same(hub, student, tuned, elsewhere):
+def test_towers_from_the_hub_are_unchanged(hub, student, tuned, elsewhere):
     before, sent = texts(student), plan_weights(student)
     first = push(sent, "jo/tiny").commit
     tensors = weights(student)
@@ -59,7 +59,7 @@ def test_towers_come_back_the_same(hub, student, tuned, elsewhere):
     }
 
 
-def test_an_image_tower_comes_back_the_same(hub, eye, elsewhere):
+def test_an_image_tower_from_the_hub_is_unchanged(hub, eye, elsewhere):
     ready = plan_weights(eye)
     assert ready.files.keys() == NETWORK_FILES
     pushed = push(ready, "jo/eye")
@@ -70,7 +70,7 @@ def test_an_image_tower_comes_back_the_same(hub, eye, elsewhere):
     np.testing.assert_allclose(there.encode_images([photo]), here.encode_images([photo]), atol=1e-6)
 
 
-def test_a_network_comes_back_the_same(hub, network, embedded, elsewhere):
+def test_a_network_from_the_hub_is_unchanged(hub, network, embedded, elsewhere):
     told = done("weights", network, "--org", "jo")
     first = hub.commit_of("jo/net", "main")
     assert f"capscore.load('infometic', backbone='embedded', weights='jo/net@{first}')" in told
@@ -92,7 +92,7 @@ def test_a_network_comes_back_the_same(hub, network, embedded, elsewhere):
 # ---- what is sent ----
 
 
-def test_what_training_leaves_is_sent_only_where_the_card_shows_it(student):
+def test_training_files_are_sent_only_if_the_card_shows_them(student):
     files = set(plan_weights(student).files)
     left = {"log.jsonl", "run.json", "training_args.bin", "curve.png"}
     left |= {"checkpoints/step-000100/model.safetensors", "deeper/config.json"}

@@ -47,7 +47,7 @@ def test_boxes_of_every_kind_are_clipped_to_the_photo(kind):
         ("0 0 5 5", "expected a list of boxes"),
     ],
 )
-def test_boxes_that_are_none_are_named(boxes, complaint):
+def test_invalid_boxes_are_named(boxes, complaint):
     with pytest.raises(InputError) as caught:
         check_boxes(boxes, SIZE, row=3)
     assert str(caught.value).startswith("row 3, boxes: ") and complaint in str(caught.value)

@@ -157,7 +157,7 @@ def test_a_url_is_fetched_when_asked_for_and_never_unasked(site):
         ("drip-head", "/drip-head' was not fetched within 0.5 s; download it"),
     ],
 )
-def test_what_a_url_does_not_give_is_an_error_of_its_row(site, page, message, monkeypatch):
+def test_a_failed_download_is_an_error_of_its_row(site, page, message, monkeypatch):
     monkeypatch.setattr(fetch, "MAX_DOWNLOAD_BYTES", 100_000)
     if page.startswith("drip"):
         monkeypatch.setattr(fetch, "DEADLINE", 0.5)
@@ -165,7 +165,7 @@ def test_what_a_url_does_not_give_is_an_error_of_its_row(site, page, message, mo
         load_image(f"{site}/{page}", **ANYWHERE)
 
 
-def test_a_host_that_is_not_there_or_says_nothing(monkeypatch):
+def test_a_missing_or_silent_host_is_an_error(monkeypatch):
     message = r"'http://…@127.0.0.1:1/a.jpg\?…' could not be fetched: ConnectionRefusedError"
     with pytest.raises(ImageError, match=message):
         load_image("http://me:secret@127.0.0.1:1/a.jpg?key=secret", **ANYWHERE)

@@ -291,7 +291,7 @@ EARLY = {
 
 
 @pytest.mark.parametrize("name", EARLY)
-def test_what_is_no_image(name):
+def test_invalid_images_are_named(name):
     image, message = EARLY[name]
     for function in (content_key, load_image):
         with pytest.raises(ImageError, match=message) as caught:

@@ -136,6 +136,6 @@ NO_LISTS = {
 
 
 @pytest.mark.parametrize("name", NO_LISTS)
-def test_what_is_no_list_of_images(name):
+def test_images_must_be_a_list(name):
     with pytest.raises(InputError, match="expected a list with one image per candidate"):
         check_images(NO_LISTS[name])

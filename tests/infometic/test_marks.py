@@ -322,7 +322,7 @@ def test_the_probability_is_that_of_the_network(rows):
     assert found.p_fits == pytest.approx(fit.sigmoid().item(), abs=1e-6)
 
 
-def test_what_is_not_judged_has_no_verdict(rows):
+def test_unjudged_words_have_no_verdict(rows):
     found = judged(rows)[2]  # "the" is not semantic, and numbers have no curve
     assert found.p_correct == found.correct == [None, None]
     cut = replace(rows[0], read_to=10)  # "red" ends after it

@@ -365,7 +365,7 @@ def test_a_config_survives_json_and_so_does_the_digest_of_one_from_before():
         ({"pad_token": 0}, "pad_token=0 has no effect with mask_padding=True"),
     ],
 )
-def test_values_that_cannot_be(values, message):
+def test_impossible_values_are_refused(values, message):
     with pytest.raises(CapscoreError, match=message):
         InfoMetICConfig(**values)
 

@@ -120,7 +120,7 @@ def test_contrast_by_hand():
 
 
 @pytest.mark.parametrize("box", [(5, 5, 45, 45), (70, 40, 115, 85), (40, 20, 80, 60)])
-def test_the_thing_comes_first(finder, box):
+def test_the_region_of_a_thing_comes_first(finder, box):
     (found,) = finder.find([photo(box)])
     shared = overlaps(np.array([box]), found.boxes)[0]
     assert shared[0] > 0.3

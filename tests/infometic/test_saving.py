@@ -31,7 +31,7 @@ def saved_and_loaded(model, folder, **options):
 @pytest.mark.parametrize(
     "config", [TINY, replace(TINY, context_width=3, sharpness=0.7)], ids=["plain", "words"]
 )
-def test_a_network_comes_back_as_it_was_saved(config, tmp_path):
+def test_a_network_loads_as_it_was_saved(config, tmp_path):
     model, folder = tiny_model(config), tmp_path / "weights"
     again = saved_and_loaded(model, folder, notes={"steps": 7})
     assert again.config == config and again.notes == {"steps": 7} and not again.training

@@ -189,7 +189,7 @@ class Written:
         return np.array([[text.count(letter) for letter in "abc"] for text in texts], np.float64)
 
 
-def test_what_words_add_written_out_and_each_text_embedded_once():
+def test_the_context_of_words_written_out_with_each_text_embedded_once():
     embed = Written()
     # the second caption is the first without its last word, and its word leaves what the third one is
     captions = ["a b c", "a b", "a", "a b c", "a  b"]
@@ -357,7 +357,7 @@ def test_a_piece_is_encoded_once_and_what_is_remembered_is_bounded(monkeypatch):
     assert remembered() is None
 
 
-def test_a_backbone_that_tells_no_pieces_or_no_numbers_is_refused():
+def test_a_backbone_without_pieces_or_finite_numbers_is_refused():
     class Silent(ColourBackbone):
         piece_spans = Backbone.piece_spans
 

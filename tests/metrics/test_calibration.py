@@ -236,7 +236,7 @@ def test_damaged_files_are_refused_by_name(content, file):
 
 
 @pytest.mark.parametrize(("metric", "backbone", "n_references"), SHIPPED)
-def test_what_ships_applies_to_what_is_scored(metric, backbone, n_references):
+def test_shipped_calibrations_apply_to_scores(metric, backbone, n_references):
     """Where this fails, a score may have changed since: `make calibrate DATA=…` measures again."""
     references = [["a dog runs"] * n_references] if n_references else None
     scores = load(metric, backbone=backbone, cache=False).score(
@@ -247,7 +247,7 @@ def test_what_ships_applies_to_what_is_scored(metric, backbone, n_references):
     assert 0 <= placed.better_than["right"] <= placed.better_than["shuffled"] <= 100
 
 
-def test_what_ships_tells_right_captions_from_those_of_other_photos():
+def test_shipped_calibrations_separate_right_captions_from_shuffled_ones():
     shipped = shipped_calibrations()
     assert {one.metric for one in shipped} == {metric for metric, _, _ in SHIPPED}
     for one in shipped:

@@ -183,7 +183,7 @@ def nested(depth):
         (BOXES * 400, "1,200 boxes for one photo; expected at most 1,000"),
     ],
 )
-def test_boxes_that_are_none_are_named_with_their_row(plain, boxes, message):
+def test_invalid_boxes_are_named_with_their_row(plain, boxes, message):
     rows = dict(candidates=["A cat."] * 2, images=[CAT] * 2, language="en", boxes=[None, boxes])
     with pytest.raises(InputError, match=f"^row 1, boxes: .*{message}") as caught:
         plain.score(**rows)
@@ -252,7 +252,7 @@ def reader(backbone, weights):
     return scorer(backbone, weights=weights)
 
 
-def test_what_words_add_reaches_the_network(reader, backbone, network):
+def test_the_context_of_words_reaches_the_network(reader, backbone, network):
     """Once more, a caption alone: its words, their pieces and the captions without them are written out."""
     caption = "A tabby cat looks up."
     detail = reader.score([caption], [CAT], language="en", boxes=[BOXES]).details[0]

@@ -87,7 +87,7 @@ def test_marks_as_published_and_what_the_signature_names(scored, scorer, photos)
     assert {region["p_mentioned"] for region in detail["regions"]} == {None}
 
 
-def test_marks_that_are_not_there_are_named(scorer, embedded_free, tmp_path):
+def test_missing_marks_are_named(scorer, embedded_free, tmp_path):
     embedder = Embedder(embedded_free, progress=False)
     assert InfoMetIC(embedder).mark_calibration is None
     with pytest.raises(CapscoreError, match="no mark calibration for the backbone 'embedded-free'"):

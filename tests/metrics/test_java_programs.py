@@ -72,7 +72,7 @@ def java(tmp_path, monkeypatch):
 
 
 @PROGRAMS
-def test_what_is_missing_is_named(name, program, package, tmp_path, monkeypatch):
+def test_missing_programs_are_named(name, program, package, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CapscoreError, match=f"^{name} needs Java, and there is no program 'java' on PATH"):
         program(["a"], [["b"]])

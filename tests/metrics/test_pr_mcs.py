@@ -129,7 +129,7 @@ def test_captions_that_nobody_expects_have_a_score_and_a_verdict(shipped):
         assert detail["kind"] in FOUND and 1 / len(FOUND) - 1e-6 < detail["p_kind"] <= 1 + 1e-6
 
 
-def test_a_spoilt_sentence_costs_its_share_even_behind_what_the_encoder_reads(shipped):
+def test_a_spoilt_sentence_costs_its_share_even_beyond_the_encoders_context(shipped):
     """The encoder reads 512 pieces, the gate 4,096."""
     texts = [" ".join(SENTENCES), " ".join([*SENTENCES[:3], SPOILT, *SENTENCES[4:]]), SPOILT]
     ids = shipped.tokenize([*texts, LONG[:6000], f"{LONG[:6000]} {' '.join([SPOILT] * 60)}"]).ids

@@ -208,7 +208,7 @@ def test_frequencies_of_other_words_are_refused():
         (["a dog", "a cat"], [["🐕"], ["🐈!"]]),  # no words
     ],
 )
-def test_references_that_tell_no_row_from_another_are_warned_about(captions, references):
+def test_references_that_do_not_identify_rows_give_a_warning(captions, references):
     with pytest.warns(CorpusWarning, match=f"{len(captions)} in 'en'.* 0 by definition") as caught:
         scores = score("cider", captions, references)
     assert scores.scores.tolist() == [0.0] * len(captions)

@@ -56,7 +56,7 @@ def test_everything_may_be_touched_and_nothing_becomes_empty():
         ("substitution", "a dog runs", ["dog"]),
     ],
 )
-def test_what_cannot_change_is_unchanged_and_untouched(kind, caption, objects):
+def test_a_caption_that_cannot_change_has_degree_zero(kind, caption, objects):
     given = {} if objects is None else {"objects": [objects, ["men", "horse"]]}
     found = by_degree([caption, "two men ride one horse"], kind, degree=0.5, **given)
     assert found.captions[0] == caption and found.unchanged.tolist() == [True, False]

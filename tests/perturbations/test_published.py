@@ -147,7 +147,7 @@ def test_white_space_between_words_that_stay_is_the_first():
 
 
 @pytest.mark.parametrize("sign", ["👨\u200d👩\u200d👧", "👍🏽", "❤\ufe0f", "か\u3099", "🇯🇵"])
-def test_what_reads_as_one_sign_is_never_cut(sign):
+def test_grapheme_clusters_are_never_cut(sign):
     for language in ("ja", "zh"):
         for seed in range(10):
             assert sign in perturb([f"犬と{sign}と猫"], "jumble", language, seed=seed).captions[0]
@@ -158,7 +158,7 @@ def test_flags_are_pairs_of_letters():
     assert not is_one_sign("🇩🇪", "🇫") and not is_one_sign("🇩🇪🇫🇷", "🇯")
 
 
-def test_objects_of_a_file_are_exchanged_rather_than_its_nouns(tmp_path):
+def test_objects_of_a_file_are_swapped_rather_than_nouns(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"caption": "a red dog and a blue cat", "objects": ["red", "blue"]}\n')
     rows = PerturbedFile(
@@ -272,7 +272,7 @@ def test_substitution_exchanges_objects_and_nothing_else(things, seed, order):
         ("ko", "소년이 공원에서 달린다.", ["소년", "공원"], "공원이 소년에서 달린다."),
     ],
 )
-def test_without_objects_nouns_are_exchanged(language, caption, nouns, exchanged):
+def test_without_objects_nouns_are_swapped(language, caption, nouns, exchanged):
     places = find_nouns([caption], language)[0]
     assert [caption[start:end] for start, end in places] == nouns
     result = perturb([caption], "substitution", language)

@@ -47,7 +47,7 @@ def test_an_extra_brings_only_what_is_free_unless_its_name_says_otherwise(extra)
         ({"Classifier": "Programming Language :: Python"}, [""]),
     ],
 )
-def test_what_a_package_states(metadata, licences):
+def test_metadata_of_the_packages(metadata, licences):
     message = Message()
     for name, value in metadata.items():
         message[name] = value
@@ -62,7 +62,7 @@ def wheel(path, name, members):
     return path / name
 
 
-def test_what_a_wheel_requires(tmp_path):
+def test_requirements_of_a_wheel(tmp_path):
     metadata = (
         "Metadata-Version: 2.4\nName: capscore\nRequires-Dist: numpy<3,>=1.26\n"
         'Requires-Dist: gradio>=5; extra == "app"\nRequires-Dist: ray; extra == "ray"\n'

@@ -57,7 +57,7 @@ def test_a_signature_is_cited_with_library_metric_backbone_and_benchmark():
 
 
 @pytest.mark.parametrize("text", ["", "nonsense|a:b", "mcs|what"])
-def test_what_is_no_signature_is_refused(text):
+def test_invalid_signatures_are_refused(text):
     with pytest.raises(InputError):
         cite(text)
 

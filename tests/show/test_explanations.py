@@ -150,7 +150,7 @@ def test_bars_go_from_the_middle_to_both_sides():
 
 
 @pytest.mark.parametrize(("weights", "end"), [("infometic@w592eda69", 10), ("info_clip", 40)])
-def test_bars_of_one_signature_have_one_scale_whatever_the_captions(weights, end):
+def test_bars_of_one_signature_share_one_scale(weights, end):
     for precision in (0.1, 30.0):
         item = caption("", scores={"precision": precision, "recall": -1.0, "overall": precision - 1})
         page = Page(explain_page(PHOTO, [item], signature=f"infometic|weights:{weights}|beta:0.1"))

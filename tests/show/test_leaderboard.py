@@ -103,7 +103,7 @@ def test_numbers_of_a_file(tmp_path):
         (None, 100_000 * "[", "not valid JSON"),
     ],
 )
-def test_what_is_no_result_is_named(tmp_path, old, new, message):
+def test_files_without_results_are_named(tmp_path, old, new, message):
     path = tmp_path / "one.json"
     path.write_text(json.dumps(stamped(RUN)).replace(old, new) if old else new)
     with pytest.raises(InputError) as raised:

@@ -83,7 +83,7 @@ def test_p_values():
         ((10, 0.95, None), "seed"),
     ],
 )
-def test_what_is_refused(arguments, field):
+def test_invalid_input_is_refused(arguments, field):
     with pytest.raises(InputError, match=f"{field}=.*expected") as caught:
         check_sampling(*arguments, field="bootstrap", least=0)
     assert caught.value.field == field

@@ -124,7 +124,7 @@ def test_undefined_is_none_without_a_warning(name):
         ("ab", [1, 2], "first", None),
     ],
 )
-def test_what_is_refused(first, second, field, row):
+def test_invalid_input_is_refused(first, second, field, row):
     with pytest.raises(InputError) as caught:
         tau_b(first, second)
     assert (caught.value.field, caught.value.row) == (field, row)

@@ -37,12 +37,12 @@ def test_a_near_miss_is_explained(given, meant):
 
 
 @pytest.mark.parametrize("given", ["  ", None, 7, ["de"], "xx-yy-zz!", "qqq1", "und", "x"])
-def test_what_is_no_language_is_refused(given):
+def test_unknown_languages_are_refused(given):
     with pytest.raises(InputError, match="language"):
         language_code(given)
 
 
-def test_latin_languages_are_told_apart_where_py3langid_is_installed():
+def test_py3langid_distinguishes_latin_languages_if_installed():
     pytest.importorskip("py3langid")
     assert is_plainly_other("Ein Zug.", "en") and is_plainly_other("A black dog runs.", "de")
     assert not any(is_plainly_other(text, "en") for text in ("a cat", "the kite", "red car", "7", ""))

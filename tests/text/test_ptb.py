@@ -135,7 +135,7 @@ texts = st.lists(st.sampled_from([*PIECES, " ", " ", "  "]), max_size=10).map(""
 
 
 @given(st.lists(texts, max_size=6), st.text())
-def test_neither_order_nor_company_nor_what_is_known_matters(captions, other):
+def test_order_and_other_texts_do_not_change_tokens(captions, other):
     alone = [ptb.tokenize(text) for text in captions]
     assert ptb.tokenize_all(captions) == alone
     assert ptb.tokenize_all(captions[::-1] + captions) == alone[::-1] + alone

@@ -136,7 +136,7 @@ some_text = st.text(
 
 @pytest.mark.parametrize("language", ["ja", "zh", "th", "ko", "en", "fr", "tr", "hi", "he"])
 @given(texts=st.lists(some_text, max_size=4))
-def test_pieces_give_any_text_back_and_neither_order_nor_company_matters(language, texts):
+def test_pieces_restore_any_text_whatever_the_other_texts(language, texts):
     alone = [tokenize([text], language)[0] for text in texts]
     assert tokenize(texts[::-1] + texts, language) == alone[::-1] + alone
     if language != "en":
@@ -154,7 +154,7 @@ def test_several_threads_get_the_same_words():
     assert expected[7] == ["7", "匹", "の", "犬", "が", "草原", "を", "走っ", "て", "いる"]
 
 
-def test_names_carry_versions():
+def test_names_of_segmenters_include_versions():
     assert segmenter_name("ja") == f"fugashi-{version('fugashi')}+unidic-lite-{version('unidic-lite')}"
     assert segmenter_name("zh_TW") == f"rjieba-{version('rjieba')}+opencc-{version('opencc')}"
     assert segmenter_name("th") == f"pythainlp-{version('pythainlp')}+newmm"
@@ -188,7 +188,7 @@ def test_languages_without_spaces_and_segmenter_are_refused(language):
 
 
 @pytest.mark.parametrize("language", [None, "de", "ja"])
-def test_a_row_that_is_no_text_is_named(language):
+def test_a_row_without_text_is_named(language):
     for row, problem in ((3.5, "row 1, text: 3.5 is a float"), ("a\ud83d", "row 1, text: .* surrogate")):
         with pytest.raises(InputError, match=problem):
             tokenize(["a", row], language)

@@ -35,7 +35,7 @@ def test_captions_of_all_languages_are_fine(text):
         *(("null", "none"), ("42", "name"), ("0042", "name"), ("0042.jpg", "name")),
     ],
 )
-def test_what_looks_wrong_is_counted(caption, kind):
+def test_suspicious_rows_are_counted(caption, kind):
     rows = OddRows().add(["a dog"], start=7).add(["a dog", caption], [None, "photos/0042.jpg"], start=8)
     assert rows.first == {kind: (1, 9, repr(caption))}
 

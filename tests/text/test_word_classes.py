@@ -87,7 +87,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize(("language", "caption", "expected"), WORDS)
-def test_what_is_written_onto_a_word_is_not_of_it(language, caption, expected):
+def test_affixes_written_onto_a_word_are_separated(language, caption, expected):
     (words,) = tag([caption], language)
     assert [word.text for word in words] == expected.split(" ")
     assert all(word.text == caption[word.start : word.end] for word in words)
@@ -142,7 +142,7 @@ def test_order_duplicates_batches_and_threads_do_not_matter(language):
     assert second == tag(captions[:1], language)[0] == alone[0]
 
 
-def test_what_is_remembered_is_bounded(monkeypatch):
+def test_the_cache_of_words_is_bounded(monkeypatch):
     monkeypatch.setattr(taggers, "MAX_REMEMBERED", 5)
     forget("en")
     captions = [f"dog number {number}" for number in range(12)]
@@ -197,7 +197,7 @@ def test_a_missing_package_is_an_error_that_names_its_extra(language, module, ex
     word_classes._load.cache_clear()
 
 
-def test_a_row_that_is_no_caption_is_named():
+def test_a_row_without_a_caption_is_named():
     with pytest.raises(InputError, match="row 1, text: 3 is a int"):
         tag(["a dog", 3], "en")
     with pytest.raises(InputError, match="one string"):

@@ -75,7 +75,7 @@ def test_the_rule(settings):
     assert "none is picked" in said and "l1_0.5: no number" in said and "−25.0" in said
 
 
-def test_a_search_runs_each_once_and_goes_on_where_it_stopped(settings, tmp_path, monkeypatch):
+def test_a_grid_trains_each_run_once_and_continues_where_it_stopped(settings, tmp_path, monkeypatch):
     steps: list[tuple[float, int]] = []
     plain = grid.train
 

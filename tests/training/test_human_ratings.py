@@ -174,7 +174,7 @@ def test_a_run_with_lora_bf16_and_gradient_checkpointing(settings):
     capscore.load_backbone(str(run.folder), device="cpu")
 
 
-def test_of_an_eye_the_head_alone_is_trained_on_maps_and_the_trunk_too(settings, files, bases, tmp_path):
+def test_an_image_tower_trains_its_head_on_maps_or_its_trunk_too(settings, files, bases, tmp_path):
     before = tensors_of(bases["eye"])
     head = train(settings("eye", layers=["head.*", "text.*"], max_steps=2, validation_share=0.0))
     trunk = train(settings("eye", out=str(tmp_path / "trunk"), layers=["trunk.last.*"], max_steps=2))
@@ -241,7 +241,7 @@ def test_early_stopping_keeps_the_best_weights(settings, monkeypatch):
     assert again.run.resumed_from == 4 and again.evaluation["tau_c"] == 0.5
 
 
-def test_references_stand_in_for_a_photo_by_their_mean(settings, tmp_path, bases, capsys):
+def test_the_mean_of_references_stands_in_for_a_photo(settings, tmp_path, bases, capsys):
     rows = [
         {"stand_in": [f"a cat on mat {photo}", f"the cat {photo} sits"], "caption": f"dog {photo} {number}"}
         | {"language": "en", "rating": number + photo / 10}
@@ -298,7 +298,7 @@ def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, 
         ({"base": "eye", "gradient_checkpointing": True}, CapscoreError, "does not offer it"),
     ],
 )
-def test_what_cannot_be_trained(settings, changes, error, message):
+def test_untrainable_backbones_are_refused(settings, changes, error, message):
     base = changes.pop("base", "clip")
     with pytest.raises(error, match=message):
         train(settings(base, max_steps=1, **changes))

@@ -152,7 +152,7 @@ def test_it_names_the_wrong_word_in_each_of_eight_captions(network, learnt):
         assert differs[semantic[int(scores[: len(semantic)].argmin())]], learnt.texts[text]
 
 
-def test_what_the_check_says_of_it(network, learnt):
+def test_results_of_the_check(network, learnt):
     check = AlignmentCheck(learnt, np.arange(8))
     numbers = check(network)
     assert numbers["planted_found"] == 1 and numbers["words_right"] > 0.95
@@ -273,7 +273,7 @@ def test_a_changed_picture_has_other_features_and_torn_ones_are_named(pictures, 
         digest()
 
 
-def test_what_words_add_written_out(embedded_free, tmp_path):
+def test_the_context_of_words_written_out(embedded_free, tmp_path):
     captions = ("A tabby cat looks up.", "?!", "A small dog sleeps.")
     rows = [Row(text, "en", stand_in=(text,)) for text in captions]
     added = features(rows, Embedder(embedded_free), tmp_path, word_context=True)

@@ -153,7 +153,7 @@ def test_two_processes_are_one(settings, tmp_path):
 # Few-shot, held-out, configs, bad input
 
 
-def test_few_shot_goes_on_from_a_tuned_tower_without_images_that_are_held_out(settings, tmp_path, capsys):
+def test_few_shot_starts_from_a_tuned_tower_without_held_out_images(settings, tmp_path, capsys):
     (tmp_path / "held.txt").write_text("chelsea\ncoins.png\n")
     first = train(settings(hold_out=str(tmp_path / "held.txt"), max_steps=1))
     assert first.n_training + first.n_validation == 18

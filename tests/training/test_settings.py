@@ -134,6 +134,6 @@ NO_LOSS = dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0
         ("grid", {"validation_share": 0.0}, "needs captions to measure its runs on"),
     ],
 )
-def test_values_that_cannot_be(recipe, changes, message):
+def test_impossible_values_are_refused(recipe, changes, message):
     with pytest.raises(CapscoreError, match=message):
         SETTINGS[recipe](**{**given(recipe), **changes})

@@ -103,7 +103,7 @@ def test_a_student_takes_the_teachers_images(tmp_path):
     assert mcs.score([seen[0][1]], images=[photo]).scores[0] == pytest.approx(2.5 * max(cosine, 0), abs=1e-5)
 
 
-def test_a_run_that_is_stopped_goes_on_with_the_teachers_embeddings(colours):
+def test_a_stopped_run_continues_with_the_teachers_embeddings(colours):
     backbone, settings = colours
     whole = train(replace(settings, out=settings.out + "-whole"))
     part = train(replace(settings, max_minutes=1e-9))
@@ -235,6 +235,6 @@ def test_the_teachers_file_is_made_once(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*.npy"))) == 4
 
 
-def test_a_student_that_cannot_be_had(colours):
+def test_an_unavailable_student_is_an_error(colours):
     with pytest.raises(BackboneUnavailable, match=r"student 'no-such-encoder' is not available: .*folder"):
         train(replace(colours[1], student="no-such-encoder"))

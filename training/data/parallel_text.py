@@ -138,8 +138,8 @@ def _columns(path: Path, names: Iterable[str], wanted: Collection[str] | None) -
             if wanted is not None:
                 continue
             raise InputError(
-                f"{path}: the column {name!r:.60} is no language code; expected one column per language; if "
-                "there are other columns, name the languages to read"
+                f"{path}: the column {name!r:.60} is not a language code; expected one column per language; "
+                "if there are other columns, name the languages to read"
             ) from None
         if wanted is not None and code not in {*wanted, ENGLISH}:
             continue

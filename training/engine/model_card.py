@@ -114,7 +114,7 @@ class Recipe(NamedTuple):
 RECIPES = {
     "teacher_learning": Recipe("mcs", "Started from", ("knowledge-distillation",)),
     "pr_mcs": Recipe("pr_mcs", "Fine-tuned from", ("perturbation-robustness",)),
-    "noise_gate": Recipe("pr_mcs", "Stands beside the text encoder of", ("perturbation-robustness",), "gate"),
+    "noise_gate": Recipe("pr_mcs", "Works beside the text encoder of", ("perturbation-robustness",), "gate"),
     "human_ratings": Recipe("mcs", "Fine-tuned from", ("human-feedback", "multilingual"), "backbone"),
     "mark_calibration": Recipe(
         "infometic",

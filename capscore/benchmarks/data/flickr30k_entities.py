@@ -121,7 +121,7 @@ def listed_photos(source: AnnotationSource) -> list[str]:
     lines = [(line, text.strip()) for line, text in source.lines() if text.strip()]
     for line, text in lines:
         if not text.isdigit():
-            raise source.error(f"{text!r:.60} is no photo's number", line=line)
+            raise source.error(f"{text!r:.60} is not the number of a photo", line=line)
     return [text for _, text in lines]
 
 

@@ -74,7 +74,7 @@ def test_a_table_that_is_cut_anywhere_but_after_a_line_is_refused(write, cut):
         ("one\ntwo\nGröße\n".encode("latin-1"), 3, "byte 0xf6 cannot be decoded"),
     ],
 )
-def test_what_is_no_text_is_called_what_it_is(write, content, line, what):
+def test_bytes_that_are_not_text_are_named_by_their_kind(write, content, line, what):
     file = write(content)
     for read in (file.text, lambda: list(file.lines())):
         with pytest.raises(AnnotationError, match=rf"file\.txt, line {line}: is not UTF-8 text: {what}"):

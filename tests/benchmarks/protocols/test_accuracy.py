@@ -81,7 +81,7 @@ def test_foils_have_a_mean_over_pieces_and_one_over_pairs():
     assert [value for _, value, _ in nothing.table()] == [1.0, None, None, 1.0]
 
 
-def test_foils_that_are_not_valid_take_no_part_and_need_no_score():
+def test_invalid_foils_are_left_out_and_need_no_score():
     scores = [0.9, None, 0.3], [0.1, 0.2, 0.4]
     found = foils(*scores, valid=[True, False, True])
     assert counted(found)["pooled"] == (2, 1, 0)
@@ -127,7 +127,7 @@ def test_xvnli_has_three_experiments():
     assert [value for _, value, _ in nothing.table()] == [None, None, None]
 
 
-def test_premises_part_the_captions_of_a_photo():
+def test_premises_group_the_captions_of_a_photo():
     found = xvnli(*XVNLI, premise_ids=["bus#0", "bus#0", "bus#0", "bus#1", "cat#0", "cat#0", "cat#0"])
     assert counted(found) == {"1": (2, 1, 1), "2": (4, 3, 1), "3": (1, 1, 0)}
     assert found.counts["premises"] == 2

@@ -48,13 +48,13 @@ def test_a_constant_metric_finds_nothing():
     assert (both(harmless)[0]["at"], both(harmless)[0]["n_tied"]) == ({1: 1.0}, 0)
 
 
-def test_an_image_without_a_text_is_no_query_but_can_be_found():
+def test_an_image_without_a_text_is_not_a_query_but_can_be_retrieved():
     found = retrieval(np.array([[0.5, 0.1], [0.9, 0.2], [0.1, 0.1]]), text_to_image=[0, 1], ks=(1,))
     assert (both(found)[0]["n_queries"], both(found)[1]["at"][1]) == (2, 0.5)
     assert found.notes[0] == "1 image without a text: not a query, but ranked by the texts"
 
 
-def test_what_has_no_similarity_stops_or_is_left_out():
+def test_missing_similarities_stop_or_are_left_out():
     matrix = SIMILARITY.copy()
     matrix[1] = matrix[2, 0] = np.nan  # an image that failed, and a pair
     with pytest.raises(InputError, match=r"^row 1, similarity: "):
@@ -94,7 +94,7 @@ def test_what_has_no_similarity_stops_or_is_left_out():
         ({"similarity": EYE, "missing": "drop"}, "missing"),
     ],
 )
-def test_what_is_wrong_is_named(arguments, place):
+def test_invalid_arguments_are_named(arguments, place):
     with pytest.raises(InputError, match=f"^{place}: "):
         retrieval(**{"text_to_image": [0, 1], **arguments})
 

@@ -34,7 +34,7 @@ def test_literal_correlations():
     assert [row.n for row in skipped.statistics] == [3, 3, 3, 5, 5, 5]
 
 
-def test_what_is_constant_or_not_there_has_no_correlation():
+def test_constant_or_missing_columns_have_no_correlation():
     columns = [5, 5, 5, 5], [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"]
     constant = thumb([0.5] * 4, *columns, bootstrap=100)
     assert [value for _, value, _ in constant.table()] == [None] * 6 and constant.notes

@@ -30,7 +30,7 @@ class Harsh(ColourBackbone):
         return rows
 
 
-def test_who_is_turned_away(captions, scorer, plain):
+def test_false_alarms_by_hand(captions, scorer, plain):
     harsh = capscore.load("mcs", backbone=Harsh(fingerprint="harsh"), cache=False)
     metrics = {"harsh": (harsh, scorer, "mcs@colours"), "mcs": (scorer, scorer, "mcs@colours")}
     run = run_alarms(captions, metrics)
@@ -57,7 +57,7 @@ def test_who_is_turned_away(captions, scorer, plain):
     assert "word classes" in run.skipped["nouns"] and "given" in run.rows["mcs"]
 
 
-def test_half_is_no_alarm():
+def test_a_score_of_exactly_half_is_not_a_false_alarm():
     found = alarms(np.array([0.5, 0.4, 0.1]), np.array([1.0, 1.0, 0.0]))
     assert found == {"n": 2, "below_half": 0.5, "kept": 0.45, "not_scored": 1}
 

@@ -35,7 +35,7 @@ def test_a_benchmark_with_its_photos(tmp_path):
     assert "1 of 2 captions; for the others the photo is missing" in german.notes
 
 
-def test_an_english_caption_stands_for_the_photo(tmp_path):
+def test_an_english_caption_stands_in_for_the_photo(tmp_path):
     official("xflickrco").write(tmp_path)
     german, english = (
         benchmark_captions("xflickrco", code, data_dir=tmp_path, stand_in=True)[0] for code in ("de", "en")
@@ -134,6 +134,6 @@ def test_bad_rows_are_named_by_line(tmp_path, change, message):
         ({"language": "en", "stand_in": ""}, {"stand_in": True}, "no English caption"),
     ],
 )
-def test_what_a_file_may_lack(tmp_path, row, options, message):
+def test_columns_that_a_file_may_lack(tmp_path, row, options, message):
     with pytest.raises(CapscoreError, match=message):
         file_captions(written(tmp_path, {"caption": "A dog.", **row}), **options)

@@ -116,7 +116,7 @@ def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, score
     assert alone.value("text_to_image_r@1") is None
 
 
-def test_published_figures_stand_beside(captions, scorer):
+def test_published_figures_are_shown(captions, scorer):
     published = replace(captions, data="coco_captions", split="test")
     run = run_robustness(published, {"mcs": scorer, "pr_mcs@x": scorer}, quick)
     printed = "|  | published | 1.4177 | −37.9 | −78.1 | −99.2 | −97.0 | −82.1 | −78.9 |"
@@ -152,7 +152,7 @@ def test_languages_are_averaged_plainly(captions, scorer):
 # ---- texts that stand for photos ----
 
 
-def test_a_text_stands_for_a_photo(captions, scorer, plain):
+def test_a_text_can_stand_in_for_a_photo(captions, scorer, plain):
     given = replace(captions, images=[None] * 4, stand_ins=STAND_INS)
     run = run_robustness(given, {"mcs": scorer}, quick, plain_embedders={"mcs": plain})
     seen = run_robustness(captions, {"mcs": scorer}, quick)
@@ -227,7 +227,7 @@ def test_bad_options(settings):
         RobustnessOptions(**settings)
 
 
-def test_what_cannot_be_measured(captions, scorer):
+def test_unmeasurable_requests_are_refused(captions, scorer):
     with pytest.raises(InputError, match="rouge_l compares captions with references"):
         run_robustness(captions, {"rouge_l": capscore.load("rouge_l")}, quick)
     with pytest.raises(InputError, match=r"toy \(en\): there are no captions"):

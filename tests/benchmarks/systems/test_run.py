@@ -102,7 +102,7 @@ def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
     assert found.means["small"] == pytest.approx(np.mean([1.748063421, 3.143703806, 2.768041011]), abs=1e-6)
 
 
-def test_what_cannot_be_compared(folder, tmp_path):
+def test_systems_that_cannot_be_compared_are_refused(folder, tmp_path):
     systems = write_systems(tmp_path, "small")
     toy = {"mcs": lambda: capscore.load("mcs", backbone=ColourBackbone(), cache=False)}
     with pytest.raises(

@@ -27,7 +27,7 @@ def test_literal_frequencies(frequencies):
     assert frequencies.counts.tolist() == [2, 2, 1, 1, 1, 2, 1, 1, 1, 1, 1]
 
 
-def test_frequencies_are_saved_read_back_and_told_apart(frequencies, tmp_path):
+def test_frequencies_can_be_saved_read_back_and_distinguished(frequencies, tmp_path):
     read = DocumentFrequencies.load(frequencies.save(tmp_path / "frequencies.npz"))
     assert [file.name for file in tmp_path.iterdir()] == ["frequencies.npz"]
     assert (read.n_documents, read.words, read.segmenter) == (3, frequencies.words, "blanks")

@@ -54,7 +54,7 @@ def test_other_columns_are_not_read_where_languages_are_named(tmp_path):
     columns = {name: [row.get(name) for row in ROWS[:3]] for name in ("en", "de", "ja")}
     parquet.write_table(pyarrow.table({**columns, "caption id": [1, 2, 3]}), tmp_path / "t.parquet")
     assert pairs(read_parallel_text([tmp_path / "t.parquet"], ["de", "ja"])) == PAIRS[:3]
-    with pytest.raises(CapscoreError, match="the column 'caption id' is no language code"):
+    with pytest.raises(CapscoreError, match="the column 'caption id' is not a language code"):
         read_parallel_text([tmp_path / "t.parquet"])
 
 
@@ -86,7 +86,7 @@ def test_a_bad_row_is_named(tmp_path, rows, said):
         ("torn.jsonl", None, "line 2"),
     ],
 )
-def test_what_is_not_there(tmp_path, name, languages, message):
+def test_missing_files_are_named(tmp_path, name, languages, message):
     written(tmp_path / "t.jsonl", ROWS[:3])
     (tmp_path / "torn.jsonl").write_text('{"en": "A boat", "de": "Ein Boot"}\n{"en": "A\n')
     with pytest.raises(CapscoreError, match=message):

@@ -78,7 +78,7 @@ def test_a_contrastive_batch_has_each_image_once_and_draws_languages_evenly():
     assert drawn["de"] / 1200 == pytest.approx(0.5, abs=0.05)
 
 
-def test_one_image_is_nothing_to_contrast():
+def test_a_single_image_cannot_be_contrasted():
     with pytest.raises(InputError, match="need 2 images or more; the training captions show 1"):
         ContrastiveBatches([0, 0], "ab", ["en", "en"], batch_size=2, seed=0)
 

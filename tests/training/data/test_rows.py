@@ -62,7 +62,7 @@ def test_photos_inside_parquet_keep_their_names(tmp_path):
     assert row.names == ("a/red.png", "red.png", "red") and row.image["bytes"] == encode(RED)
 
 
-def test_texts_may_stand_in_where_there_is_no_image(photos):
+def test_texts_may_stand_in_for_missing_images(photos):
     mixed = [
         {"stand_in": "une prairie", "caption": "a meadow"},
         {"image": "red.png", "caption": "a kite", "stand_in": None},
@@ -121,7 +121,7 @@ TEXTS = {"image": None, "stand_in": "y"}
         ({"mentioned": [-1]}, r"mentioned: \[-1\]"),
     ],
 )
-def test_what_is_wrong_with_a_row_names_its_line(photos, changes, message):
+def test_errors_in_a_row_name_its_line(photos, changes, message):
     first = {"image": "red.png", "caption": "x", "language": "en", "stand_in": None}
     row = {name: value for name, value in {**first, **changes}.items() if value is not ...}
     cells = [name for name in (*CAPTIONS, *RATED, *ALIGNED) if name in row]
@@ -200,7 +200,7 @@ def test_captions_of_flickr30k_entities_mention_the_boxes_of_their_phrases(monke
 # Origins
 
 
-def test_origins_stand_beside_the_captions(photos):
+def test_origins_are_read_from_a_file_beside_the_captions(photos):
     path = write_jsonl(photos / "rows.jsonl", ROWS)
     plain = source(path)
     assert len(list(plain.rows())) == plain.n == 2

@@ -148,7 +148,7 @@ def test_few_shot_takes_so_many_captions_and_measures_on_the_others():
         (3, {"validation_share": 1.0}, r"validation_share=1\.0: expected a share"),
     ],
 )
-def test_splits_that_cannot_be(n, arguments, message):
+def test_impossible_splits_are_refused(n, arguments, message):
     with pytest.raises(InputError, match=message):
         split_by_image(numbered(n), **arguments)
 
@@ -226,7 +226,7 @@ def test_without_a_noun_finder_the_other_kinds_are_drawn_with_a_warning():
     assert TripleBatches(captions, range(6), batch_size=6, noise=Noise(WORDS)).noun_finders == {}
 
 
-def test_what_a_seed_draws_stays():
+def test_a_seed_keeps_its_draws():
     # NumPy's own draw for the caption's number is what decides
     expected = [WORDS[np.random.default_rng((3, 2, 1, row)).permutation(4)[0]] for row in range(40)]
     assert [row.kind for row in drawn(numbered(40), kinds=WORDS, seed=3, epoch=2)] == expected
@@ -242,6 +242,6 @@ def test_what_a_seed_draws_stays():
         ({"order": "ever"}, "order='ever'"),
     ],
 )
-def test_noise_that_cannot_be(settings, message):
+def test_impossible_noise_is_refused(settings, message):
     with pytest.raises(CapscoreError, match=message):
         Noise(**settings)

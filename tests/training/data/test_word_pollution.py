@@ -66,7 +66,7 @@ def test_a_capital_stays_at_the_start():
     assert draw({"number": ["12", "four"]}, 1).caption == "Four dogs run behind the red car"
 
 
-def test_what_would_be_right_is_not_put_in():
+def test_replacements_are_never_right_words():
     assert draw({"noun": ["Dogs", "car"], "verb": ["run"]}) is None
     assert draw({"noun": ["puppies"]}, avoid={"puppies"}) is None
     assert draw({}) is None

@@ -169,7 +169,7 @@ def test_two_processes_give_the_weights_of_one(tmp_path):
     np.testing.assert_allclose(*losses, atol=2e-5)
 
 
-def test_processes_that_do_not_see_each_other_do_not_train_side_by_side(tmp_path, monkeypatch):
+def test_unconnected_processes_do_not_train_in_parallel(tmp_path, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(CapscoreError, match="2 processes were launched, but each sees 1: set ACCELERATE_USE"):
         toy_run.train(tmp_path)
@@ -249,7 +249,7 @@ def test_steps_are_adamw_with_warm_up_schedule_and_clipping(tmp_path, schedule, 
     assert rates == pytest.approx([rate(step) for step in range(7)])
 
 
-def test_groups_have_their_own_rates_and_what_is_in_none_is_frozen(tmp_path):
+def test_groups_have_their_own_rates_and_other_parameters_are_frozen(tmp_path):
     model = Line()
     groups = [{"params": [model.slope], "lr": 0.5, "weight_decay": 0.0}]
     chosen = LoopSettings(str(tmp_path), max_steps=1, batch_size=3, learning_rate=0.1)

@@ -134,7 +134,7 @@ def test_a_card_without_numbers_says_so():
     assert section(text, "Results") == "Nothing was measured." and not HubCard(text).data.eval_results
     assert "Machine and time: not recorded." in text and "What was held out was not recorded." in text
     assert section(text, "Not measured") == (
-        "- kendall_tau_c on `vicr` in pt\n- Whatever is not in the table above."
+        "- kendall_tau_c on `vicr` in pt\n- Everything that is not in the table above."
     )
 
 
@@ -146,7 +146,7 @@ def test_the_card_of_every_recipe_says_what_it_is_and_how_to_load_it(recipe):
     code = section(text, "How to load it")
     assert code.count(f'("{about.metric}"') == 2 and code.count(where) == 2
     assert text.count("\n# ") == 1 and "- **Teacher**: `ViT-B-32/openai`" in text
-    assert f"- **{about.about_base}**: `embedded`" in text and f"- The {about.thing} carries" in text
+    assert f"- **{about.about_base}**: `embedded`" in text and f"- The {about.thing} inherits" in text
     assert section(text, "Citation").count("@inproceedings") >= 1 and "{%" not in text
     assert ("[Gomes et al. 2025]" in text) == (recipe == "human_ratings")
 

@@ -48,7 +48,7 @@ def test_a_seed_says_the_same_as_when_the_weights_were_made(language):
     assert hashlib.sha256(content.encode()).hexdigest()[:12] == DIGESTS[language]
 
 
-def test_captions_do_not_depend_on_what_is_asked_besides():
+def test_captions_do_not_depend_on_other_languages_of_the_call():
     few, many = generate(20, ["en", "es"], seed=9), generate(60, ["de", "es", "en"], seed=9)
     assert few == [{"en": scene["en"], "es": scene["es"]} for scene in many[:20]]
     assert generate(20, ["en"], seed=10) != generate(20, ["en"], seed=9)

@@ -218,7 +218,7 @@ def test_a_source_has_its_licence_and_a_package_no_address():
 
 
 @pytest.mark.parametrize("changes", [{"grammar": ["ja"]}, {"package_texts": [":5"]}])
-def test_settings_that_cannot_be(changes):
+def test_impossible_settings_are_refused(changes):
     with pytest.raises(InputError, match="language:number"):
         Settings(data="d", texts="t", out="o", **changes)
 

@@ -94,7 +94,7 @@ def test_every_shipped_weight_leaves_out_the_same_tested_photos(data):
         ("COCO_train2014_000000000140.jpg", ""),
     ],
 )
-def test_a_photo_of_coco_is_judged_by_what_its_name_tells(held, name, reason):
+def test_a_coco_photo_is_held_out_by_its_name(held, name, reason):
     assert held.reason(photo_of(name), name) == reason
     assert reason == "" or coco_split(name) in (reason.split()[-1], "")
 

@@ -185,7 +185,7 @@ def test_windows_lie_in_the_upright_photo_and_depend_on_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "field"), [({"most": ["en"]}, "most"), ({"beginnings": float("nan")}, "beginnings")]
 )
-def test_settings_that_cannot_be(tmp_path, changes, field):
+def test_impossible_settings_are_refused(tmp_path, changes, field):
     with pytest.raises(InputError) as caught:
         settings(tmp_path, **changes)
     assert caught.value.field == field

@@ -125,7 +125,7 @@ def test_the_calibration_error():
         ("dining table", "a long table", True),
     ],
 )
-def test_what_names_a_thing(name, text, expected):
+def test_words_that_name_a_thing(name, text, expected):
     assert study._is_named(name, text) is expected
 
 

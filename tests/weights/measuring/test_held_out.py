@@ -37,7 +37,7 @@ def test_flickr8k_s_captions_in_many_languages_and_those_of_its_test_photos(tmp_
     ]
 
 
-def test_dutch_descriptions_stand_beside_multi30k_s_english(tmp_path):
+def test_dutch_descriptions_are_paired_with_multi30k_s_english(tmp_path):
     for number in range(5):
         write_lines(tmp_path / "Test" / f"test.{number}", [f"nl {number}", "" if number else "twee"])
     english = gzip.compress(b"english one\nenglish two\n")

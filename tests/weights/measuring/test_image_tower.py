@@ -206,7 +206,7 @@ def test_vicr_s_splits_are_measured_together(measured):
         ("photos/coco_val2014", "vicr/mcs/flatten"),
     ],
 )
-def test_what_cannot_be_measured_says_which_file_is_missing(tmp_path, gone, key):
+def test_a_missing_file_is_named_for_each_skipped_measurement(tmp_path, gone, key):
     write_files(tmp_path / "data", tmp_path / "photos")
     (tmp_path / gone).rename(tmp_path / "elsewhere")
     embedder = Embedder(ColourBackbone(), cache=None)

@@ -75,7 +75,7 @@ def test_no_form_of_a_table_belongs_to_two_concepts(language):
         ("五颜六色的狗", "zh", "number", set()),
     ],
 )  # fmt: skip
-def test_what_is_planted_agrees(caption, language, kind, expected):
+def test_planted_words_agree_with_their_captions(caption, language, kind, expected):
     assert outcomes(caption, language, kind) == expected
 
 
@@ -102,7 +102,7 @@ MENTIONED = [
 
 
 @pytest.mark.parametrize(("language", "text", "names"), MENTIONED)
-def test_what_a_caption_mentions(language, text, names):
+def test_things_that_a_caption_mentions(language, text, names):
     assert mentions({language: [text], "ar": ["…"]}, NOUNS) == names
 
 
@@ -124,7 +124,7 @@ def test_nothing_that_is_mentioned_in_another_language_is_planted(said, kind, se
     assert (groups[found.concept] == "animal") == (kind == "same_kind")
 
 
-def test_what_may_be_the_same_thing_is_not_planted():
+def test_words_for_the_same_thing_are_not_planted():
     assert "boy" not in outcomes("A woman smiles .", "en", "same_kind", de=["Ein Kind."])
     assert "boy" in outcomes("A woman smiles .", "en", "same_kind", de=["Ein Hund."])
     assert outcomes("Five people .", "en", "same_kind") == set()

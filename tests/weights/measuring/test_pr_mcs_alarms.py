@@ -62,7 +62,7 @@ def test_five_photos_make_a_paragraph_where_each_has_one_caption(captions):
     assert study._with_paragraphs(alone).image_ids == [*"aaaaaf"]
 
 
-def test_captions_of_models_are_held_against_themselves(tower):
+def test_captions_of_models_are_compared_with_themselves(tower):
     kept = study.kept_of_texts(tower, ["red ball", "red ball and a red car"])
     # the cosine of red with what the harsh one makes of it
     np.testing.assert_allclose(kept, [0.1 / np.sqrt(0.1**2 + 0.99**2 + 0.1**2), 1], atol=1e-6)

@@ -322,4 +322,4 @@ def read_boxes(path: str, files: Sequence[str]) -> dict[int, np.ndarray]:
             if file in content
         }
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} is no file of boxes: {error}", field="boxes") from None
+        raise InputError(f"{path} is not a file of boxes: {error}", field="boxes") from None

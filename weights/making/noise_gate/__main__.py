@@ -140,7 +140,7 @@ def split_texts(settings: NoiseGateSettings) -> tuple[list[MarkedText], list[Mar
     known = {text.source.partition("/")[0] for text in (*training, *validation)}
     if unknown := [name for name in settings.source_shares if name not in known]:
         raise InputError(
-            f"there are no captions of {', '.join(unknown)}; there are those of {', '.join(sorted(known))}",
+            f"there are no captions of {', '.join(unknown)}; expected some of {', '.join(sorted(known))}",
             field="sources",
         )
     if not training or not validation:

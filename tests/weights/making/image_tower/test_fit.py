@@ -241,7 +241,7 @@ def retrieved(given: TrainingData) -> float:
     return float(((photos[CAPTIONED] @ captions.T).argmax(dim=1).numpy() == np.arange(len(CAPTIONED))).mean())
 
 
-def test_photos_find_their_captions_afterwards(tmp_path):
+def test_trained_photos_retrieve_their_captions(tmp_path):
     given = data()
     before, fresh = retrieved(given), copy.deepcopy(given.tower).eval()
     run, w = fit(settings(tmp_path, epochs=20, names_weight=0.1), given, tmp_path)

@@ -154,7 +154,7 @@ def test_the_settings_that_ship_are_settings(name):
         ("photos", " "),
     ],
 )
-def test_settings_that_cannot_be(name, value):
+def test_impossible_settings_are_refused(name, value):
     with pytest.raises(CapscoreError, match=name):
         ImageTowerSettings(**{"data": "d", "photos": "p", "texts": "t", "out": "o", name: value})
 

@@ -93,7 +93,7 @@ def test_a_photo_is_read_from_the_first_folder_that_has_it(rows, folders):
     assert len(photo_files(folders[1])) == len(PHOTOS) + len(COCO)
 
 
-def test_what_is_held_out_is_left_out_of_every_source_and_captions_are_counted(rows):
+def test_held_out_photos_are_left_out_of_every_source_and_counted(rows):
     found = rows
     counted = Counter()
     for row in (*found.photos, *found.texts):
@@ -171,7 +171,7 @@ def test_texts_that_lack_a_source_are_an_error(folders, tmp_path):
         ("coco_train2014/1_a.jpg", "expected a name of coco_train2014"),
     ],
 )
-def test_a_folder_of_photos_that_cannot_be(tmp_path, name, message):
+def test_unusable_folders_of_photos_are_refused(tmp_path, name, message):
     write_lines(tmp_path / name, [])
     with pytest.raises(InputError, match=f"^photos: .*{message}"):
         photo_files(tmp_path)

@@ -128,7 +128,7 @@ def words_of(seen, photo):
 # ------------------------------------------------------------------ the recipe
 
 
-def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, embedded):
+def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows, embedded):
     result, out = trained
     assert result.finished and result.step == 2 and {"words", "confidence", "boxes"} <= set(result.losses)
     loaded = load_mark_calibration(out, backbone=embedded)
@@ -150,7 +150,7 @@ def test_a_run_leaves_weights_and_card_and_goes_on_from_its_end(trained, rows, e
     ("change", "said"),
     [
         ({"boxes": ""}, "boxes is missing"),
-        ({"boxes": "nowhere.json"}, "no file of boxes"),
+        ({"boxes": "nowhere.json"}, "not a file of boxes"),
         ({"base": "embedded-free"}, "feature map"),
         ({"rows": ""}, "rows"),
         ({"hidden": 0}, "hidden"),
@@ -225,7 +225,7 @@ def test_an_epoch_draws_each_captioned_photo_once_and_a_share_of_the_labelled(se
     assert made.chances[0].tolist() == [0.25, 0.5, 0.25]
 
 
-def test_right_words_are_the_photo_s_and_wrong_ones_have_no_support(seen):
+def test_right_words_come_from_the_photo_and_wrong_ones_have_no_support(seen):
     made, n_wrong = draws_of(seen), 0
     for step in range(made.steps_per_epoch):
         for row in made.batch(0, step):

@@ -91,7 +91,7 @@ def test_the_direction_is_that_of_training_captions_of_other_photos_than_validat
 
 
 @pytest.mark.slow
-def test_a_gate_can_be_trained_on_and_an_interrupted_run_goes_on_to_the_same_weights(
+def test_a_gate_can_be_trained_further_and_an_interrupted_run_ends_with_the_same_weights(
     marked, trained, tmp_path
 ):
     assert not train(settings(marked, tmp_path / "part", max_minutes=1e-9)).finished
@@ -128,11 +128,11 @@ def test_settings_out_of_range(marked, changes, message):
     ("changes", "message"),
     [
         ({"languages": ["en:1", "fr:1"]}, "there are no captions in fr"),
-        ({"sources": ["tatoba:0.5"]}, "there are no captions of tatoba; there are those of own"),
+        ({"sources": ["tatoba:0.5"]}, "there are no captions of tatoba; expected some of own"),
         ({"start": "embedded"}, r"start.*weights with a noise gate of the size \[16, 1, 2\]"),
     ],
 )
-def test_what_cannot_be_trained_is_an_error(marked, tmp_path, changes, message):
+def test_untrainable_data_is_an_error(marked, tmp_path, changes, message):
     with pytest.raises(CapscoreError, match=message):
         train(settings(marked, tmp_path / "out", **changes))
 
