@@ -5,10 +5,12 @@ What is wrong with a cell is reported row by row.
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
@@ -27,7 +29,7 @@ FAMILIAR = {
 # names that other programs use, each taken, and said, where one alone is there and no familiar one
 OTHER_NAMES = {
     "image": ("filename", "image_name", "image_file", "img_path", "photo"),
-    "candidate": ("text", "response", "output", "answer", "generated_text", "hypothesis", "comment"),
+    "candidate": ("text", "response", "output", "answer", "generated_text", "hypothesis", "comment", "pred"),
 }
 NUMBERED = re.compile(r"reference_?([0-9]+)")
 
@@ -85,6 +87,8 @@ def find_columns(
         for what, name in (("image", images[0]), ("candidate", candidates[0]))
         if name in (*OTHER_NAMES[what], "question_id") and name not in (image, candidate)
     )
+    if texts == ("answer",) and not references:
+        notes += ("the column 'answer' is read as the references, beside " + repr(candidates[0]),)
     return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None), notes)
 
 
@@ -126,6 +130,9 @@ def _find(what: str, given: str | None, columns: Sequence[str], *, required: boo
         # by numbers, which may have more digits than Python converts
         numbered.sort(key=lambda match: (len(match[1].lstrip("0")), match[1].lstrip("0")))
         groups += [tuple(match[0] for match in numbered)] if numbered else []
+        # what a caption is compared with, where the caption is in a column of its own (VLMEvalKit)
+        if not groups and "answer" in columns and not {*FAMILIAR["candidate"]}.isdisjoint(columns):
+            groups = [("answer",)]
     if not groups:
         groups += [(name,) for name in OTHER_NAMES.get(what, ()) if name in columns]
     if what == "image" and not groups:  # an id is the name of a file only where nothing else is
@@ -196,9 +203,10 @@ def read_inputs(
         texts = zip(*(chunk.values(name) for name in names.references), strict=True)
         references = [[text for text in row if not is_missing(text)] for row in texts]
     elif names.references:
-        references = chunk.values(names.references[0])
-        if source.cells_are_text:
-            references = [_from_cell(text, row, problems) for row, text in enumerate(references)]
+        references = [
+            _from_cell(cell, row, problems) if source.cells_are_text or _is_written_list(cell) else cell
+            for row, cell in enumerate(chunk.values(names.references[0]))
+        ]
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
@@ -224,8 +232,12 @@ def number_in(cell: Any) -> float:
         return math.inf
 
 
+def _is_written_list(cell: Any) -> bool:
+    return isinstance(cell, str) and (cell[:1], cell[-1:]) == ("[", "]")
+
+
 def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> Any:
-    """References of a text cell, which holds a JSON list, or one reference as it is."""
+    """References of a text cell: a list of JSON, or as pandas writes it, or one reference as it is."""
     if not text or not text.strip():
         return None
     if not text.lstrip().startswith("["):
@@ -234,6 +246,10 @@ def _from_cell(text: str | None, row: int, problems: dict[int, InputError]) -> A
         references = json.loads(text)
     except (ValueError, RecursionError):  # ValueError: also a number of too many digits
         references = None
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            found = ast.literal_eval(text)
+            # what Python does not write so, such as ['a' 'b'] of NumPy, it reads as something else
+            references = found if str(found) == text.strip() else None
     if isinstance(references, list):
         return references
     problem = (

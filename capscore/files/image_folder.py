@@ -135,7 +135,8 @@ def find_images(
         try:
             images[row] = folder.find(image)
         except InputError as error:
-            problems[row], images[row] = error, None
+            images[row] = None
+            problems.setdefault(row, error)
     if stored is None:
         return [*images.values()]
     return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())

@@ -104,7 +104,8 @@ def _open(path: Path, split: str | None) -> tuple[RowSource, str | None]:
     for known in FORMATS:
         if suffix in known.suffixes or (not suffix and start.lstrip().startswith(known.starts)):
             return known.open(path, file), split
-    raise InputError(Setting("path", path), f" has an unknown format; expected {EXPECTED}")
+    hint = "; export its table as CSV" if suffix in (".xlsx", ".xls", ".ods") else ""
+    raise InputError(Setting("path", path), f" has an unknown format; expected {EXPECTED}{hint}")
 
 
 def _of_split(source: RowSource, split: str) -> RowSource:

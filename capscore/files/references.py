@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError, Setting
 from ..text.languages import language_code
@@ -72,9 +72,12 @@ class References:
         return next((self.names[known] for known in photo_names(str(value)) if known in self.names), None)
 
 
-def read_references(path: str | Path, *, split: str | None = None) -> References:
-    """Read the references of photos from any file of rows; errors name the file and the row."""
-    source = open_rows(path, split=split, needs_split=False)
+def read_references(path: str | Path, *, split: str | None = None, on_error: str = "raise") -> References:
+    """Read the references of photos from any file of rows; errors name the file and the row.
+
+    With on_error="skip", rows that cannot be read are left out, and a note counts them.
+    """
+    source = open_rows(path, split=split, needs_split=False, on_error=on_error)
     option = Setting("references", path)
     try:
         lists = find_reference_columns(source.columns)
@@ -87,7 +90,8 @@ def read_references(path: str | Path, *, split: str | None = None) -> References
     if image is None:
         raise InputError(option, f" names no photos; found {', '.join(source.columns)}")
     columns = ColumnNames(image, texts[0], lists, language)
-    found = References(source.path, "split" in source.columns, source.notes)
+    found = References(source.path, "split" in source.columns)
+    left_out: list[InputError] = []
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, columns, None)
         ids = chunk.values("image_id") if has_ids else [None] * len(chunk)
@@ -104,7 +108,11 @@ def read_references(path: str | Path, *, split: str | None = None) -> References
                 name = None if is_missing(name) else str(_without_bytes(name))
                 found.add(image_id, name, language_code(tag) if tag else "", given)
             except InputError as error:
-                raise source.at(error, chunk, row) from None
+                left_out.append(source.at(error, chunk, row))
+                if on_error == "raise":
+                    raise left_out[0] from None
+    some = f"{len(left_out):,} rows of references are left out (first: "
+    found.notes = (*source.notes, *(f"{some}{error})" for error in left_out[:1]))
     return found
 
 
@@ -239,6 +247,7 @@ def read_rows(
     references: str | Path | None = None,
     images: str | Path | None = None,
     split: str | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
 ) -> Rows:
     """Read captions of photos from any file that `capscore score` reads, to score them in Python.
 
@@ -247,6 +256,7 @@ def read_rows(
         references: File of the references; None for those of the rows themselves.
         images: Folder of the photos; None for photos beside the file, and no images if there are none.
         split: Split of a file that has several.
+        on_error: "skip" leaves out what cannot be read: rows, and rows of references.
 
     Raises:
         InputError: A row cannot be read, its photo is missing, or it has no references; names the row.
@@ -254,31 +264,31 @@ def read_rows(
     >>> rows = read_rows("candidates.json", references="refs.json", images="photos")   # doctest: +SKIP
     >>> capscore.load("ref_clip_score").score(*rows).mean                               # doctest: +SKIP
     """
-    source = open_with_references(path, references, split=split)
+    source = open_with_references(path, references, split=split, on_error=on_error)
     has_images = find_image_column(source.columns) is not None
     has_references = bool(find_reference_columns(source.columns))
     names = columns_of(source, with_images=has_images, with_references=has_references)
     folder = ImageFolder(Path(images or source.folder)) if has_images else None
     found = Rows([], [], [], [])
-    problems: list[InputError] = []
+    problems: dict[int, InputError] = {}
+    without_photo: dict[int, InputError] = {}
     for chunk in source.chunks(CHUNK_ROWS):
         inputs = read_inputs(chunk, source, names, folder)
         for row, problem in sorted(inputs.problems.items()):
-            if problem.field != "image" or images is not None:
-                raise source.at(problem, chunk, row)
-            problems.append(source.at(problem, chunk, row))
+            of_photo = problem.field == "image" and images is None
+            (without_photo if of_photo else problems)[chunk.start + row] = source.at(problem, chunk, row)
         found.candidates.extend(inputs.candidates)
         for cells, new in ((found.images, inputs.images), (found.references, inputs.references)):
             cells.extend(new or ())  # type: ignore[union-attr]
         found.languages.extend(inputs.languages or ())  # type: ignore[union-attr]
-    if problems and len(problems) < source.n_rows:
-        raise problems[0]
-    return Rows(
-        found.candidates,
-        None if problems else found.images or None,
-        found.references or None,
-        found.languages or None,
-    )
+    has_photos = len(without_photo) < source.n_rows - len(problems)
+    if has_photos:
+        problems |= without_photo
+    if problems and (on_error == "raise" or len(problems) == source.n_rows):
+        raise problems[min(problems)]
+    lists = (cells or [] for cells in found)
+    kept = [[cell for row, cell in enumerate(cells) if row not in problems] for cells in lists]
+    return Rows(kept[0], (kept[1] or None) if has_photos else None, kept[2] or None, kept[3] or None)
 
 
 def open_with_references(
@@ -293,7 +303,7 @@ def open_with_references(
     """Open a file of rows, with the references of another; a split is of each that has splits."""
     if references is None:
         return open_rows(path, split=split, on_error=on_error)
-    found = read_references(references, split=split)
+    found = read_references(references, split=split, on_error=on_error)
     needs_split = not found.has_splits
     source = open_rows(path, split=split, needs_split=needs_split, on_error=on_error)
     return with_references(source, found, image=image, language=language)

@@ -29,7 +29,9 @@ def test_familiar_columns():
     assert find_columns(["image_id", "caption", "img"]).image == "img"
     found = find_columns(["question_id", "prompt", "text"])
     assert (found.image, found.candidate, len(found.notes)) == ("question_id", "text", 2)
-    assert find_columns(["filename", "image_id", "answer", "prediction"]).candidate == "prediction"
+    of_harness = find_columns(["filename", "image_id", "answer", "prediction"], with_references=True)
+    assert (of_harness.candidate, of_harness.references) == ("prediction", ("answer",))
+    assert "'answer' is read as the references" in of_harness.notes[-1]
     many = "9" * 5_000  # more digits than Python converts
     names = ["img", "hyp", "reference10", f"reference_{many}", "reference2", "reference1"]
     found = find_columns(names, with_references=True).references
@@ -78,12 +80,25 @@ def test_numbered_references_may_have_gaps_but_one_is_needed(tmp_path):
     assert (inputs.references, inputs.languages) == ([["a"], ["a", "b"]], ["de", None])
 
 
-@pytest.mark.parametrize("cell", ["[" + "1" * 5_000 + "]", "[" * 100_000, "[a dog]"])
+@pytest.mark.parametrize(
+    "cell", ["[" + "1" * 5_000 + "]", "[" * 100_000, f"[{'-' * 9_000}1]", "[a dog]", "['a' 'b']"]
+)
 def test_references_in_cells_of_text_are_json_lists_or_one_reference(tmp_path, cell):
     (tmp_path / "a.csv").write_text(f'caption,references\nc,"[""a"", ""b""]"\nc,"{cell}"\nc,\nc,a dog\n')
     inputs = inputs_of(tmp_path / "a.csv", with_images=False, with_references=True)
     assert inputs.references == [["a", "b"], None, None, ["a dog"]]
     assert list(inputs.problems) == [1] and "expected a JSON list" in str(inputs.problems[1])
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.json"])
+def test_lists_of_references_may_be_as_python_writes_them(tmp_path, name):
+    cell = str(["a dog's tail", 'a "red" kite'])
+    if name == "a.tsv":  # of VLMEvalKit
+        (tmp_path / name).write_text(f"index\tanswer\tprediction\n0\t{cell}\tc\n1\tone\tc\n")
+    else:
+        write_jsonl(tmp_path / name, [{"prediction": "c", "answer": text} for text in (cell, ["one"])])
+    inputs = inputs_of(tmp_path / name, with_images=False, with_references=True)
+    assert inputs.references == [["a dog's tail", 'a "red" kite'], ["one"]] and not inputs.problems
 
 
 # ---- images ----

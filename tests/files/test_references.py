@@ -256,6 +256,28 @@ def test_in_python_rows_are_what_score_takes(tmp_path, annotations):
         capscore.read_rows(results, references=annotations, images=folder)
 
 
+def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path):
+    lines = ["a.jpg| 0| A dog.", "a.jpg| 1   It runs.", "b.jpg| 0| A cat ."]  # as one of Flickr30k's is
+    references = as_text(tmp_path / "results.csv", "image_name| comment_number| comment", *lines)
+    rows = as_json(tmp_path / "c.json", {"a.jpg": "a dog", "b.jpg": "a cat"})
+    with pytest.raises(InputError, match=r"results\.csv, line 3: 2 cells"):
+        read_references(references)
+    found = with_references(open_rows(rows), read_references(references, on_error="skip"))
+    assert references_of(found) == [["A dog."], ["A cat ."]]
+    assert "1 rows of references are left out" in found.notes[-1] and "line 3" in found.notes[-1]
+    texts = capscore.read_rows(references, on_error="skip")
+    assert texts == (["A dog.", "A cat ."], None, None, None)
+    assert capscore.read_rows(rows, references=references, on_error="skip").references == [
+        ["A dog."],
+        ["A cat ."],
+    ]
+    Image.new("RGB", (3, 3)).save(tmp_path / "b.jpg")
+    alone = capscore.read_rows(references, on_error="skip")
+    assert (alone.candidates, len(alone.images)) == (["A cat ."], 1)
+    with pytest.raises(InputError, match="line 3: 2 cells"):
+        capscore.read_rows(references)
+
+
 def test_ids_are_compared_by_what_they_mean():
     same = {42: "42", "000042": "42", 0: "0", "000": "0", "a/b.jpg": "a/b.jpg", -1: "-1", "٤٢": "٤٢"}
     assert {given: image_key(given) for given in same} == same
