@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
-from ..files.columns import FAMILIAR
+from ..files.columns import FAMILIAR, columns_of
 from ..files.image_folder import composed
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
@@ -30,11 +30,6 @@ from .tasks import TaskOptions, check_captioned
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
 
-_COLUMNS = {
-    "photos": ("image_id", *FAMILIAR["image"]),
-    "captions": FAMILIAR["candidate"],
-    "languages": FAMILIAR["language"],
-}
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 # language → photo (file name without folder and suffix) → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -149,10 +144,10 @@ def run_systems(
     if not systems or not metrics:
         raise InputError("expected at least one system and one metric")
     chosen, known = _configs_by_language(slug, configs)
-    read = {}
+    read, notes = {}, list[str]()
     for name, path in systems.items():
         say(f"{slug}: {path}")
-        read[name] = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty)
+        read[name] = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty, notes=notes)
     spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
@@ -165,7 +160,7 @@ def run_systems(
         run, rows = read_benchmark(slug, chosen[code], options=options, readings=readings, **where)
         runs.append(run)
         languages.append(_Language(code, run.name, _with_captions(code, run.name, rows, read)))
-    notes = _notes_by_config([(run.config, note) for run in runs for note in run.notes])
+    notes += _notes_by_config([(run.config, note) for run in runs for note in run.notes])
     measured: dict[str, dict[str, SystemComparison]] = {}
     signatures: dict[str, str] = {}
     for name, make in metrics.items():
@@ -196,6 +191,7 @@ def read_captions(
     *,
     known: Sequence[str] | None = None,
     may_be_empty: bool = False,
+    notes: list[str] | None = None,
 ) -> Captions:
     """Read the captions of a system.
 
@@ -205,20 +201,23 @@ def read_captions(
         languages: Languages that are asked for; rows in others are left out.
         known: Languages that a row may have; None for `languages`.
         may_be_empty: Whether a caption may be empty.
+        notes: List that gets sentences about columns with a less familiar name.
 
     Raises:
-        InputError: a column is missing; a row without photo, language or caption; an unknown language; two
-            captions of one photo in one language. Names file and row.
+        InputError: a column is missing, or several could be meant; a row without photo, language or
+            caption; an unknown language; two captions of one photo in one language. Names file and row.
     """
     source = open_rows(path)
-    columns = []
-    for what, names in _COLUMNS.items():
-        column = next((name for name in names if name in source.columns), None)
-        if column is not None:
-            columns.append(column)
-        elif what != "languages" or len(languages) != 1:
-            hint = (", or one language by ", Setting("config")) if what == "languages" else ()
-            raise InputError(f"{path} has no column of {what}: expected one of {', '.join(names)}", *hint)
+    try:
+        names = columns_of(source, image="image_id" if "image_id" in source.columns else None)
+    except InputError as error:  # the command has no option for a column
+        raise InputError(f"{path}, {error.option}", *error.parts[1:]) from None
+    if names.language is None and len(languages) != 1:
+        expected = f"expected one of {', '.join(FAMILIAR['language'])}, or one language by "
+        raise InputError(f"{path} has no column of languages: {expected}", Setting("config"))
+    if notes is not None:
+        notes += (f"{path}: {note}" for note in names.notes)
+    columns = [name for name in (names.image, names.candidate, names.language) if name]
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for chunk in source.chunks(CHUNK_ROWS, columns):
         for row, (image, text, *tag) in enumerate(zip(*map(chunk.values, columns), strict=True)):

@@ -161,13 +161,16 @@ def _crossmodal(line: Any, notes: list[str]) -> Iterator[Row]:
 
 
 def _lmms_eval(line: Any, notes: list[str]) -> Iterator[Row]:
-    document = line["doc"] if isinstance(line.get("doc"), dict) else {}
+    """What was answered, and photo and references of the document or, without it, of what metrics got."""
+    parts = [part for part in line.values() if isinstance(part, dict)]
     names = ("image", "image_path", "file_name", "filename", "image_id", "img_id", "question_id")
-    named = (document[name] for name in names if isinstance(document.get(name), str | int))
-    answer = line["filtered_resps"]
-    while isinstance(answer, list) and answer:
-        answer = answer[0]
-    yield {"image": next(named, line["doc_id"]), "caption": answer}
+    named = (part[name] for name in names for part in parts if isinstance(part.get(name), str | int))
+    answers = [part["answer"] for part in parts if isinstance(part.get("answer"), list)]
+    caption = line["filtered_resps"]
+    while isinstance(caption, list) and caption:
+        caption = caption[0]
+    references = {"answer": answers[0]} if answers else {}
+    yield {"image": next(named, line["doc_id"]), "caption": caption, **references}
 
 
 def _lmms_logs(document: Any, notes: list[str]) -> Iterator[Row]:

@@ -18,8 +18,8 @@ import numpy as np
 import xxhash
 
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, check_column, find_reference_columns, is_missing, number_in
-from ..files.image_folder import composed
+from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing, number_in
+from ..files.image_folder import composed, photo_names
 from ..files.read import open_rows
 from ..files.write import summary_path
 from ..registry import METRICS
@@ -34,7 +34,8 @@ _NAMES = {
     "id": ("id",),
     "photo": (
         *FAMILIAR["image"],
-        *("image_file", "filename", "filepath", "path", "photo", "picture", "url", "image_id", "img_id"),
+        *OTHER_NAMES["image"],
+        *("filepath", "path", "picture", "url", "image_id", "img_id", "question_id"),
     ),
     "language": FAMILIAR["language"],
 }
@@ -394,12 +395,19 @@ def _whole(value: Any) -> Any:
 
 
 def _shorten_photos(systems: Sequence[_System]) -> None:
-    """Photos are known by their file names, unless a file has two photos of one name in two folders."""
-    paths = [[item.replace("\\", "/") for item in system.cells["photo"]] for system in systems]
-    names = [[item.rpartition("/")[2] for item in rows] for rows in paths]
-    ambiguous = any(len(set(a)) < len(set(b)) for a, b in zip(names, paths, strict=True))
-    for system, found in zip(systems, paths if ambiguous else names, strict=True):
-        system.cells["photo"] = found
+    """Photos are known by their file names, unless a file has two photos of one name in two folders.
+
+    Where files name them in other ways, suffix and zeros of a number do not count: 42, 000042.jpg.
+    """
+    found = [[item.replace("\\", "/") for item in system.cells["photo"]] for system in systems]
+    for part in (1, -1):
+        names = [[str(photo_names(item)[part]) for item in rows] for rows in found]
+        ambiguous = any(len(set(a)) < len(set(b)) for a, b in zip(names, found, strict=True))
+        n_shared = [len(set.intersection(*map(set, rows))) for rows in (found, names)]
+        if not ambiguous and (part == 1 or n_shared[1] > n_shared[0]):
+            found = names
+    for system, photos in zip(systems, found, strict=True):
+        system.cells["photo"] = photos
 
 
 def _same_rows(systems: Sequence[_System], matched_by: str, common_rows: bool) -> dict[str, list[int]]:

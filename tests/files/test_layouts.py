@@ -130,6 +130,14 @@ def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
     assert "2 rejected or precanned" in notes[0] and "0 photos have no other" in notes[0]
 
 
+def test_samples_without_a_document_have_photo_and_references_of_what_metrics_got():
+    """lmms-eval 0.3 and later drop `doc` from the samples that they log."""
+    found = {"answer": ["A dog.", "Dogs."], "pred": "a dog", "image_id": 1007129816}
+    line = {"doc_id": 0, "target": "", "filtered_resps": ["a dog"], "doc_hash": "0", "flickr_CIDEr": found}
+    (row,) = layout_of(line, lines=True).rows(line, [])
+    assert row == {"image": 1007129816, "caption": "a dog", "answer": ["A dog.", "Dogs."]}
+
+
 @pytest.mark.parametrize(
     ("value", "lines"),
     [

@@ -169,9 +169,25 @@ def test_bad_rows_are_named(tmp_path, change, message):
         read(tmp_path, ROW, {**ROW, **change})
 
 
-@pytest.mark.parametrize("what, column", [("captions", "caption"), ("photos", "image_id")])
-def test_columns_that_are_missing(tmp_path, what, column):
-    with pytest.raises(InputError, match=rf"a\.jsonl has no column of {what}: expected one of {column}"):
-        read(tmp_path, {name: value for name, value in ROW.items() if name != column})
+def test_columns_of_other_programs_are_found_and_said(tmp_path):
+    """As LLaVA writes them."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"question_id": "x/00aa.jpg", "prompt": "Describe it.", "text": "a dog"}\n')
+    notes = []
+    ((caption, _),) = read_captions(path, ["en"], notes=notes)["en"].values()
+    assert caption == "a dog" and len(notes) == 2 and "'text' is read as the candidate" in notes[1]
+
+
+@pytest.mark.parametrize(
+    ("column", "more", "message"),
+    [
+        ("caption", {}, "a.jsonl, candidate_column: no column"),
+        ("image_id", {}, "a.jsonl, image_column: no column"),
+        ("caption", {"text": "a", "response": "b"}, "columns text and response could each be meant"),
+    ],
+)
+def test_columns_that_are_missing(tmp_path, column, more, message):
+    with pytest.raises(InputError, match=message):
+        read(tmp_path, {name: value for name, value in {**ROW, **more}.items() if name != column})
     with pytest.raises(InputError, match=r"a\.jsonl has no column of languages"):
         read(tmp_path, {"image_id": "00aa", "caption": "x"})
