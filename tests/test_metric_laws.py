@@ -103,13 +103,17 @@ NEEDS_WEIGHTS = {"weights", "marks", "false_alarms", "regions"}
 def registered():
     """Metrics of another package, and programs that give the share of the first reference's words."""
 
-    def program(candidates, references):
+    def program(candidates, references, of_row):
         rows = zip(candidates, references, strict=True)
-        return np.array([np.isin(texts[0].split(), text.split()).mean() for text, texts in rows])
+        scores = np.array([np.isin(texts[0].split(), text.split()).mean() for text, texts in rows])
+        return scores, [float(scores[of_row].sum())]
+
+    def without_corpus(*rows):
+        return program(*rows)[0], []
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("METEOR", "SPICE"):
-            patch.setattr(f"capscore.metrics.java_metrics.{name}.program", staticmethod(program))
+        for name, made in {"METEOR": program, "SPICE": without_corpus}.items():
+            patch.setattr(f"capscore.metrics.java_metrics.{name}.program", staticmethod(made))
         for scorer in OUTSIDE:
             register_metric(scorer.metric)(scorer)
         yield

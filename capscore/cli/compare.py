@@ -64,6 +64,7 @@ def compare(
     images: options.Images = None,
     references: score.References = None,
     language: options.Language = None,
+    on_error: options.OnError = "raise",
     metric_options: Mapping[str, Any] = {},
 ) -> None:
     """Compare the scores of systems, and write and print the tests."""
@@ -91,6 +92,7 @@ def compare(
             images=images,
             references=references,
             language=language,
+            on_error=on_error,
             quiet=quiet or as_json,
         )
         rows = read_systems(scored, metric or None, match_by=match_by, common_rows=common_rows, **columns)
@@ -132,6 +134,7 @@ def _scored(
     images: Path | None,
     references: Path | None,
     language: str | None,
+    on_error: str,
     quiet: bool,
 ) -> dict[str, Path]:
     """System → its file, or one in `folder` where metrics that it lacks were computed."""
@@ -139,7 +142,7 @@ def _scored(
     from ..files.references import read_references, with_references
 
     found, computed = {**systems}, [metric for metric in metrics if metric in METRICS.names()]
-    sources = {name: open_rows(path) for name, path in systems.items() if computed}
+    sources = {name: open_rows(path, on_error=on_error) for name, path in systems.items() if computed}
     missing = {
         name: [metric for metric in computed if metric not in source.columns]
         for name, source in sources.items()
@@ -148,7 +151,7 @@ def _scored(
     if not sources:
         return found
     terminal.check_only_one(Setting("language", language), Setting("language_column", columns["language"]))
-    known = None if references is None else read_references(references)
+    known = None if references is None else read_references(references, on_error=on_error)
     longest = max(source.n_rows for source in sources.values())
     load, has_bar = score.loader(metric_options, longest, quiet=quiet)
     for index, (name, source) in enumerate(sources.items()):
@@ -156,7 +159,7 @@ def _scored(
             source = with_references(source, known, image=columns["image"], language=language)
         options.check_metric_options(missing[name], metric_options)
         target = folder / f"{index}.jsonl"
-        how: dict[str, Any] = {"images": images, "language": language}
+        how: dict[str, Any] = {"images": images, "language": language, "on_error": on_error}
         run, new, _ = score.prepare(source, missing[name], load, columns, target, **how)
         score.score_rows(run, target, new, {}, has_bar=has_bar)
         found[name] = target

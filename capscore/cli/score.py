@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..metrics.score_file import ScoringRun
 
 Preset = Annotated[
-    Literal["coco", "multilingual", "reference-free"] | None,
+    Literal["coco", "clipscore", "multilingual", "reference-free"] | None,
     option(f"Metrics: {', '.join(PRESETS)}.", metavar="NAME"),
 ]
 Photos = Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")]
@@ -146,7 +146,7 @@ def score(
 def _metrics(
     named: Sequence[str], preset: str | None, source: RowSource, columns: Mapping[str, str | None]
 ) -> list[str]:
-    """The metrics, each once; of a preset, those that the rows have inputs for."""
+    """The metrics, each once; of a preset, those that the rows have inputs for, and whose program is here."""
     from ..files.columns import find_image_column, find_reference_columns
 
     has_images = bool(find_image_column(source.columns, columns["image"]))
@@ -156,6 +156,8 @@ def _metrics(
         kind = METRICS.get(name)
         if (kind.needs_images and not has_images) or (kind.needs_references and not has_references):
             say(f"note: --preset {preset}: {name} left out, because the input lacks photos or references")
+        elif problem := kind.what_is_missing():
+            say(f"note: --preset {preset}: {name} left out. {problem}")
         else:
             metrics.append(name)
     if preset and not metrics and not named:

@@ -475,6 +475,11 @@ class Scorer(ABC):
         """Names of what `prepare` measures of each row."""
         return ()
 
+    @classmethod
+    def what_is_missing(cls) -> str:
+        """What the metric needs and this machine lacks; "" for nothing that is known without loading it."""
+        return ""
+
     def language_problem(self, code: str) -> str:
         """Why no row in a language ("" for not stated) can be scored; "" if it can."""
         return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -40,7 +41,7 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
 
     Returns:
         float64 (n,), 0 to 1. A caption without words scores 0. The METEOR of a corpus, which captioning
-        tables print, is not their mean.
+        tables print, is not their mean: see `meteor_of_rows`.
 
     Raises:
         MissingExtraError: pycocoevalcap, which contains the program, is not installed.
@@ -49,9 +50,16 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
     >>> meteor(["a red kite"], [["a red kite flies", "one kite"]]).round(4).tolist()    # doctest: +SKIP
     [0.3799]
     """
+    return meteor_of_rows(candidates, references, range(len(candidates)))[0]
+
+
+def meteor_of_rows(
+    candidates: Sequence[str], references: Sequence[Sequence[str]], of_row: Sequence[int]
+) -> tuple[np.ndarray, list[float]]:
+    """`meteor` of each candidate, and [METEOR of a corpus] whose rows have the candidates `of_row`."""
     folder, java = _program("METEOR", "meteor", "meteor-1.5.jar"), _java("METEOR")
     if not len(candidates):
-        return np.zeros(0)
+        return np.zeros(0), [math.nan]
     options = ("-", "-", "-stdio", "-l", "en", "-norm")  # coco-caption's
     with (
         tempfile.TemporaryFile() as errors,  # a pipe that nobody reads would fill up and block the process
@@ -77,22 +85,28 @@ def meteor(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np
                 raise BrokenPipeError
             return answer.strip()
 
-        scores = []
+        def number(answer: str, of: str) -> float:
+            if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", answer):
+                raise CapscoreError(f"METEOR answered {answer!r}, for {of}")
+            return float(answer)
+
+        scores, counts = [], []
         try:
             for candidate, texts in zip(candidates, references, strict=True):
-                counts = ask(" ||| ".join(["SCORE", *map(_one_line, texts), _one_line(candidate)]))
-                answer = ask(f"EVAL ||| {counts}")
-                if not re.fullmatch(r"\d+(\.\d+)?(E-?\d+)?", answer):
-                    raise CapscoreError(f"METEOR answered {counts!r}, then {answer!r}, for {candidate!r}")
-                scores.append(float(answer))
+                counts.append(ask(" ||| ".join(["SCORE", *map(_one_line, texts), _one_line(candidate)])))
+                scores.append(number(ask(f"EVAL ||| {counts[-1]}"), repr(candidate)))
                 ask()  # the score over all counts of the line, of which there is one
+            ask(" ||| ".join(["EVAL", *(counts[index] for index in of_row)]))
+            for _ in of_row:
+                answer = ask()
+            corpus = number(answer, "all rows")
         except BrokenPipeError:
             raise _failed("METEOR", process.wait(), errors) from None
         finally:
             process.kill()
             with suppress(OSError):  # text that was not sent
                 stdin.close()
-    return np.array(scores)
+    return np.array(scores), [corpus]
 
 
 def spice(candidates: Sequence[str], references: Sequence[Sequence[str]]) -> np.ndarray:
@@ -187,12 +201,20 @@ class JavaScorer(ReferenceScorer):
         CapscoreError: there is no Java, or only an unsuitable one, or models are missing.
     """
 
-    program: ClassVar[Any]  # `meteor` or `spice`
+    program: ClassVar[Any]  # candidates, references, `of_row` → scores, `corpus_names`
     program_version: ClassVar[str]
 
     def __init__(self, **common: Any) -> None:
         super().__init__(**common)
-        type(self).program([], [])
+        type(self).program([], [], [])
+
+    @classmethod
+    def what_is_missing(cls) -> str:
+        try:
+            cls.program([], [], [])
+        except CapscoreError as error:
+            return str(error)
+        return ""
 
     def language_problem(self, code: str) -> str:
         if code not in ("", "en"):
@@ -202,26 +224,31 @@ class JavaScorer(ReferenceScorer):
     def compare(self, texts: Texts) -> Compared:
         settings: dict[str, object] = {"program": self.program_version, "segmenter": texts.segmenters}
         if not texts.candidates:
-            return Compared(np.zeros(0), settings)
+            return Compared(np.zeros(0), settings, corpus=dict.fromkeys(self.corpus_names, math.nan))
         rows, pairs = texts.tokens, texts.tokens.pairs
         words = [" ".join(tokens) for tokens in rows.tokens]
         lists = np.split(pairs.references, np.cumsum(pairs.sizes)[:-1])
         references = [[words[text] for text in listed] for listed in lists]
-        scores = type(self).program([words[text] for text in pairs.candidates], references)
-        return Compared(scores[pairs.of_row], settings)
+        captions = [words[text] for text in pairs.candidates]
+        scores, corpus = type(self).program(captions, references, pairs.of_row)
+        return Compared(
+            scores[pairs.of_row], settings, corpus=dict(zip(self.corpus_names, corpus, strict=True))
+        )
 
 
 class METEOR(JavaScorer):
     """METEOR 1.5: words match exactly, by stem, by synonym or by paraphrase.
 
-    The METEOR of a corpus, which captioning tables print, is not the mean over its rows.
+    The METEOR of a corpus, which captioning tables print, is not the mean over its rows. `Scores.corpus` and
+    the summary hold it as "corpus_meteor".
     """
 
     metric = "meteor"
     title = "METEOR"
     citation = ("denkowski-lavie-2014-meteor",)
     score_range = (0, 1)
-    program = staticmethod(meteor)
+    corpus_names = ("corpus_meteor",)
+    program = staticmethod(meteor_of_rows)
     program_version = "1.5"
 
 
@@ -232,5 +259,5 @@ class SPICE(JavaScorer):
     title = "SPICE"
     citation = ("anderson-etal-2016-spice",)
     score_range = (0, 1)
-    program = staticmethod(spice)
+    program = staticmethod(lambda candidates, references, of_row: (spice(candidates, references), []))
     program_version = "1.0"

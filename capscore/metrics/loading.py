@@ -30,6 +30,8 @@ _LOG = logging.getLogger(__name__)
 PRESETS = {
     # the numbers of papers on COCO, without those that need Java (meteor and spice)
     "coco": ("bleu", "rouge_l", "cider", "ref_clip_score"),
+    # what clipscore's own script prints
+    "clipscore": ("bleu", "meteor", "rouge_l", "cider", "spice", "clip_score", "ref_clip_score"),
     # every language that the backbone knows: one metric for the photo, two for the references
     "multilingual": ("mcs", "cider", "rouge_l"),
     # the photo alone: in every language, and as published for English; each with its own backbone

@@ -221,6 +221,25 @@ def test_other_rows_are_refused_unless_the_common_ones_are_asked_for(tmp_path):
     assert_refused(run("compare", files["a"], elsewhere, "--common-rows"), "no row is in every file", 1)
 
 
+def test_broken_rows_of_references_end_it_or_are_left_out(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.json").write_text('{"1.jpg": "a dog runs", "2.jpg": "a cat sits"}')
+    (tmp_path / "results.csv").write_text(
+        "image_name| comment_number| comment\n1.jpg| 0| a dog\n1.jpg| 1   a\n2.jpg| 0| a cat\n"
+    )
+    given = [
+        tmp_path / "a.json",
+        tmp_path / "b.json",
+        "-m",
+        "rouge_l",
+        "--references",
+        tmp_path / "results.csv",
+    ]
+    assert_refused(run("compare", *given), "results.csv, line 3: 2 cells", 1)
+    done = run("compare", *given, "--on-error", "skip", "--json")
+    assert json.loads(done.stdout)["metrics"]["rouge_l"]["comparisons"][0]["n_rows"] == 2
+
+
 def test_photos_inside_a_file_are_matched_by_their_bytes(tmp_path):
     images = [{"bytes": b"one", "path": None}, {"bytes": b"two", "path": None}]
     pq.write_table(pa.table({"image": images, "score": [1.0, 2.0]}), tmp_path / "a.parquet")

@@ -529,3 +529,18 @@ def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, co
     assert list(json.loads(done.stdout)["metrics"]) == ["mcs"]
     assert "note: --preset multilingual: cider left out" in done.stderr
     assert_refused(score(source, "--preset", "coco"), "the input lacks the photos or references")
+
+
+def test_the_preset_of_clipscore_leaves_out_programs_that_are_not_here(preds, colours, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda *names: None)
+    done = score(preds, "--preset", "clipscore", "--json")
+    assert [*json.loads(done.stdout)["metrics"]] == [
+        "bleu",
+        "rouge_l",
+        "cider",
+        "clip_score",
+        "ref_clip_score",
+    ]
+    assert "--preset clipscore: meteor left out. METEOR needs Java" in done.stderr
+    assert "--preset clipscore: spice left out. SPICE needs Java" in done.stderr

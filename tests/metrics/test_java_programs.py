@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, MissingExtraError
-from capscore.metrics.java_metrics import meteor, spice
+from capscore.metrics.java_metrics import meteor, meteor_of_rows, spice
 
 PROGRAMS = pytest.mark.parametrize(("name", "program"), [("METEOR", meteor), ("SPICE", spice)])
 posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for Java is a script with a #! line")
@@ -40,6 +40,26 @@ def test_meteors_own_numbers():
     kite = 0.3799461194352912
     expected = [kite, 0.0, 0.0, 0.16416332059955815, 1.0, kite]
     np.testing.assert_allclose(meteor([*rows], [*rows.values()]), expected, atol=1e-12)
+    # the same of clipscore's own example, whose script prints METEOR: 0.1861; the mean of its rows is 0.1883
+    captions = [
+        "a calico cat and a white cat are lying together",
+        "a black dog wearing a hat looks at the camera as a tabby walks in the background",
+    ]
+    references = [
+        [
+            "two cats are sleeping next to each other",
+            "a grey cat is cuddling with an orange cat on a blanket",
+            "the orange cat is happy that the black cat is close to it",
+        ],
+        [
+            "a dog is wearing ear muffs as it lies on a carpet",
+            "a black dog and an orange cat are looking at the photographer",
+            "headphones are placed on a dogs ears",
+        ],
+    ]
+    scores, corpus = meteor_of_rows(captions, references, [0, 1])
+    assert corpus == pytest.approx([0.18607107044266782], abs=1e-9)
+    assert scores.mean() == pytest.approx(0.1883, abs=5e-5)
 
 
 @pytest.fixture
@@ -92,7 +112,8 @@ for line in sys.stdin:
     if kind == "SCORE":
         print(len(fields) - 1, "0.0", flush=True)
     else:
-        print(int(fields[0].split()[0]) / 10, "all", sep="\\n", flush=True)
+        found = [int(counts.split()[0]) / 10 for counts in fields]
+        print(*found, sum(found), sep="\\n", flush=True)
 """
 
 
@@ -104,6 +125,7 @@ def test_meteor_gets_each_row_on_a_line_of_its_own(package, java, tmp_path):
     assert scores.tolist() == [0.2, 0.3, 0.1] and meteor([], []).shape == (0,)
     sent = [line for line in (tmp_path / "sent").read_text("utf-8").split("\n") if line.startswith("SCORE")]
     assert sent == ["SCORE ||| e ||| f ||| a b", "SCORE ||| g h |||  ||| i ||| c d", "SCORE ||| é ʻ ||| ü |"]
+    assert meteor_of_rows(["a", "b"], [["c"], ["d", "e"]], [1, 0, 1])[1] == [0.5]
 
 
 WRITE = "json.dump({}, open(sys.argv[sys.argv.index('-out') + 1], 'w'))"

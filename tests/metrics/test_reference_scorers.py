@@ -222,15 +222,16 @@ def test_references_that_do_not_identify_rows_give_a_warning(captions, reference
 def test_java_programs_get_distinct_rows_of_english_words(monkeypatch, metric, version):
     calls = []
 
-    def program(candidates, references):
-        calls.append((candidates, references))
-        return np.arange(len(candidates)) / 4
+    def program(candidates, references, of_row):
+        calls.append((candidates, references, [*of_row]))
+        return np.arange(len(candidates)) / 4, [0.7] if metric == "meteor" else []
 
     monkeypatch.setattr(f"capscore.metrics.java_metrics.{metric.upper()}.program", staticmethod(program))
     captions, references = ["A red kite!", "The dog."], [["the kite", "A kite."], ["A dog runs"]]
     scores = score(metric, [*captions, captions[0]], [*references, references[0]])
-    once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]])
-    assert calls == [([], []), once] and scores.scores.tolist() == [0, 1 / 4, 0]
+    once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]], [0, 1, 0])
+    assert calls == [([], [], []), once] and scores.scores.tolist() == [0, 1 / 4, 0]
+    assert scores.corpus == ({"corpus_meteor": 0.7} if metric == "meteor" else {})
     assert scores.signature.startswith(f"{metric}|program:{version}|segmenter:ptb2|refs:var|lang:en|")
     with pytest.raises(InputError, match=f"^row 1, language: {metric} scores English captions only.*'de'"):
         score(metric, language=["en", "de", "en"])
