@@ -145,7 +145,7 @@ endef
 train-embedded-image-tower: $(VENV)/.installed ## train the image tower, an hour: DATA=folder PHOTOS=folder
 	$(call train_image_tower,image_tower,image_tower)
 
-train-embedded-image-tower-small: $(VENV)/.installed ## the same in small, to try things out: DATA= PHOTOS=
+train-embedded-image-tower-small: $(VENV)/.installed ## a small version, to try things out: DATA= PHOTOS=
 	$(call train_image_tower,image_tower_small,image_tower_small)
 
 train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
@@ -215,7 +215,7 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 
 # What cannot be fetched is listed as not measured.
 EYE_TEXTS := $(TRAINING)/image_tower_texts
-measure-embedded-image-tower: $(VENV)/.installed ## measure how well it sees: DATA=folder PHOTOS=folder
+measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, pascal50s, vicr>" \
 			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014>" \

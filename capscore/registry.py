@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names of things of one kind, imported when asked for.
+    """Names of things of one kind, imported on first use.
 
     Args:
         kind: What they are, in the singular, such as "metric"; entry points are in the group
@@ -77,7 +77,7 @@ class Registry(Generic[T]):
         return name in self.builtin or name in self._registered or name in self._entry_points
 
     def get(self, name: str) -> T:
-        """What a name stands for.
+        """The thing that a name is registered for.
 
         Raises:
             CapscoreError: unknown name; suggests a similar one.

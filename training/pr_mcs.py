@@ -64,7 +64,8 @@ class Settings(RecipeSettings):
         lambda_1, lambda_2, lambda_3, margin: Weights and margin of the loss
             (`training.engine.pr_mcs_losses`).
         clip_weight: Weight of the contrastive loss.
-        keep_close: Weight of a term that holds captions where the base has them; not in the paper.
+        keep_close: Weight of a term that keeps captions close to their embeddings under the base; not in the
+            paper.
         logit_scale: Factor of the cosines in the contrastive loss; None for that of the base.
         shared_negatives: Whether rows that share an image or a text are each other's negatives, as published.
         kinds: Perturbations to draw from.

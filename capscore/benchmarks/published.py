@@ -71,7 +71,7 @@ class Published:
         return round(self.value / 100, 8) if self.unit == "percent" else self.value
 
     def to_dict(self) -> dict[str, Any]:
-        """What stands beside a measured value, ready for JSON."""
+        """The published value, as shown beside a measured one, ready for JSON."""
         names = ("kind", "metric", "backbone", "setting", "note")
         own = {name: getattr(self, name) for name in names}
         return {"value": self.measured_unit, **own, "source": self.citation}

@@ -182,7 +182,7 @@ def read_benchmark(
     options: TaskOptions | None = None,
     readings: dict[tuple[str, str], Any] | None = None,
 ) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read the rows of a benchmark: an empty run, with what reading them said, and the rows.
+    """Read the rows of a benchmark: an empty run, with the warnings of reading, and the rows.
 
     Args:
         slug, config, data_dir, split, image_dir, images: As in `load_benchmark`. The default split is the

@@ -197,8 +197,8 @@ def read_captions(
 
     Args:
         path: File, or saved data set, with one caption per photo and language. Of a photo's name, folder and
-            suffix do not count. Without a column of languages, all captions are in the one that is asked for.
-        languages: Languages that are asked for; rows in others are left out.
+            suffix do not count. Without a column of languages, all captions are in the requested one.
+        languages: Requested languages; rows in others are left out.
         known: Languages that a row may have; None for `languages`.
         may_be_empty: Whether a caption may be empty.
         notes: List that gets sentences about columns with a less familiar name.

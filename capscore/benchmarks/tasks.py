@@ -152,7 +152,7 @@ class Task:
     asks_for: ClassVar[str] = ""
 
     def queries(self, rows: KeyedRows) -> Queries:
-        """What is scored: the caption of every row, unless a benchmark asks for more."""
+        """Captions to score: one per row, unless a benchmark needs more."""
         return Queries.of(rows, lambda row: [("", row["caption"], "")])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
@@ -284,7 +284,7 @@ class FoilTask(Task):
 
 
 class HallucinationTask(Task):
-    """HAT: whether a metric finds the hallucinated words of captions, and tells such captions from others.
+    """HAT: whether a metric finds the hallucinated words of captions, and separates those captions.
 
     A metric without scores of words is measured on captions only.
     """

@@ -111,7 +111,7 @@ def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def language_of(language: str | None) -> str | None:
-    """Primary subtag of the language that an option names, or None; a UsageError if it is no code."""
+    """Primary subtag of the language that an option names, or None; a UsageError for an unknown code."""
     from ..text.languages import language_code
 
     try:

@@ -296,7 +296,7 @@ def show_results(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Write results to the files that are asked for, and print them as tables, as JSON or not at all."""
+    """Write results to the requested files, and print them as tables, as JSON or not at all."""
     write_json(output, document)
     if markdown is not None:
         write_text(markdown, "\n".join(report.markdown() for report in reports))

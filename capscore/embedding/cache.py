@@ -248,7 +248,7 @@ def _checked_folder(folder: Path) -> Path:
 
 
 def _checksum(fingerprint: str, key: str, vector: bytes) -> bytes:
-    """Digest of an entry with its key, so that no row can stand for another key."""
+    """Digest of an entry with its key, so that no row can pass for another key's."""
     return xxhash.xxh3_64_digest(f"{fingerprint} {key} ".encode() + vector)
 
 

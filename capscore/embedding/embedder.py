@@ -510,7 +510,7 @@ def _region_key(image_key: str, box: np.ndarray) -> str:
 
 @contextmanager
 def _pool(workers: int, downloads: Downloads) -> Iterator[ThreadPoolExecutor]:
-    """Threads that read images. After an error nobody waits for a download, or for anything after Ctrl-C."""
+    """Threads that read images. Downloads are not awaited after an error, nothing after Ctrl-C."""
     pool = ThreadPoolExecutor(workers, thread_name_prefix="capscore")
     try:
         yield pool

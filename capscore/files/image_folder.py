@@ -22,7 +22,7 @@ _COCO_NAME = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?([0-9]{1,18})")  # 000000000042
 
 
 def image_key(image_id: Any) -> str | None:
-    """What an id is compared by: the same for 42, "42" and "000042"; None for what is no id.
+    """Key by which ids are compared: the same for 42, "42" and "000042"; None for anything but an id.
 
     >>> image_key(42), image_key("000042"), image_key("dog"), image_key(None)
     ('42', '42', 'dog', None)
@@ -78,7 +78,7 @@ class ImageFolder:
         self._names: dict[Path, dict[str | int, list[str]]] = {}
 
     def find(self, image: Any) -> Any:
-        """The path of an image that a row names, or an ImageError; what is no name is returned as it is."""
+        """The path of an image that a row names, or an ImageError; other values are returned unchanged."""
         if isinstance(image, int) and not isinstance(image, bool):
             image = str(image)
         if not isinstance(image, str) or not image.strip() or "\0" in image or image[:5].lower() == "data:":

@@ -58,7 +58,7 @@ def open_rows(
 
     Args:
         path: JSONL, JSON (a list of objects, or one of `layouts.LAYOUTS`), CSV, TSV, token, WebDataset or
-            Parquet file, named pipe, or "-" for standard input; the suffix tells the kind, or the content
+            Parquet file, named pipe, or "-" for standard input; the suffix shows the format, or the content
             where there is no suffix, and text may be gzipped (.gz). Or a folder: of a saved data set, of
             Parquet files that are parts of one table, of photos with NAME.txt or NAME.caption beside each
             NAME.jpg, in which each line that is not blank is a row, or with metadata.csv or .jsonl.
@@ -278,7 +278,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
 
 
 def _text_source(path: Path, file: Path, read: Callable[[], _Rows], **more: Any) -> RowSource:
-    """Rows of a text file, which is parsed whenever it is asked for, so that no row stays in memory."""
+    """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
     names: dict[str, None] = {}
     n_rows = 0
     for _, row in read():
@@ -315,7 +315,7 @@ def _open_json(path: Path, file: Path) -> RowSource:
 
 
 def _start(file: Path) -> str:
-    """The first character of a text that is no space."""
+    """The first character of a text that is not a space."""
     start = b""
     with suppress(OSError, EOFError, zlib.error), closing(open_bytes(file)) as opened:
         while not start and (block := opened.read1(2**16)):

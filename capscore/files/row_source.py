@@ -128,7 +128,7 @@ class RowSource:
             named, or all.
         arrow_schema: Schema, if the chunks are Arrow tables.
         cells_are_text: Whether every value is text, as in CSV.
-        notes: Sentences about the whole that somebody who scores the rows should know.
+        notes: Sentences about the rows for whoever scores them.
         faults: Number of a row → what is known to be wrong with it, whatever is read of it.
         places: How messages name each row; () for its line or number.
         folder: Folder that relative names of images start from; None for that of the file.

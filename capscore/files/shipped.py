@@ -1,4 +1,4 @@
-"""Where files that ship lie: modules, loading scripts and calibrations of the library, and installed weights.
+"""Paths of shipped files: modules, loading scripts and calibrations of the library, and installed weights.
 
 `metrics/` and `datasets_scripts/` are beside the library in a checkout and inside it in a wheel. Weights are
 a distribution of their own, because of their licence.

@@ -1,4 +1,4 @@
-"""Images from http(s) addresses: within a time, up to a size, and only from hosts that may be asked.
+"""Images from http(s) addresses: within a time, up to a size, and only from permitted hosts.
 
 Whoever wrote a list of images must not make this machine fetch from its own network, such as the passwords
 that cloud machines get from 169.254.169.254. So a host is looked up once, its address is checked, whatever
@@ -112,7 +112,8 @@ class Downloads:
 def fetch(url: str, *, allow_private: bool = False, stopped: threading.Event | None = None) -> bytes:
     """The body of the answer of an http(s) address; an `ImageError` says why there is none.
 
-    Hosts that are not public, such as localhost, are asked with `allow_private` only. Setting `stopped` ends
+    Hosts that are not public, such as localhost, are contacted only with `allow_private`. Setting `stopped`
+    ends
     the download.
     """
     name = _shown(url)

@@ -147,7 +147,7 @@ def _key(content: bytes | Image.Image) -> str:
 
 
 def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, bytes | None]:
-    """Name for messages, and the encoded bytes of an image; None for pixels, and for what is no image."""
+    """Name for messages, and the encoded bytes of an image; None for pixels and for other values."""
     if isinstance(image, DownloadedImage):
         return _read_path(str(image.path), describe(image.url))
     if hasattr(image, "as_py"):  # a scalar of an Arrow column

@@ -60,7 +60,7 @@ class MarkNetworkConfig:
         hidden, inner, small: Width of queries, keys and values; of the layers behind them; of the hidden
             layers for captions and regions.
         things: Channels of the convolution that finds objects.
-        named: Width of words and regions where the network tells which word names which region.
+        named: Width of words and regions where the network predicts which word names which region.
         background: Number of photos that a caption's fit is compared with.
     """
 
@@ -107,7 +107,7 @@ class MarkNetwork(nn.Module):
 
     Attributes:
         config: Sizes.
-        background: (background, d), embeddings of photos; how well they fit a caption tells how well any
+        background: (background, d), embeddings of photos; how well they fit a caption shows how well any
             photo would.
     """
 
@@ -188,7 +188,7 @@ class MarkNetwork(nn.Module):
         return self.last(self._drop(rows))[..., 0]
 
     def fit_features(self, photos: PhotoBatch, captions: CaptionBatch) -> Tensor:
-        """What tells whether a caption fits its photo, (n, FIT_FEATURES); cells are not read."""
+        """Features of whether a caption fits its photo, (n, FIT_FEATURES); cells are not read."""
         texts, _, judged, _, logits = captions
         cosine, clear = self._clear(photos, texts)
         at_windows = (photos.windows @ texts[:, :, None])[..., 0].masked_fill(~photos.mask, -1.0)
@@ -214,7 +214,7 @@ class MarkNetwork(nn.Module):
     def word_features(
         self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor
     ) -> Tensor:
-        """What tells whether a word is right in its caption, (n, m, WORD_FEATURES).
+        """Features of whether a word is right in its caption, (n, m, WORD_FEATURES).
 
         `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
         from `best_window_logits`.
@@ -276,7 +276,7 @@ class MarkNetwork(nn.Module):
     def mention_features(
         self, regions: Tensor, shares: Tensor, whole: Tensor, captions: CaptionBatch, naming: Tensor
     ) -> Tensor:
-        """What tells whether captions mention regions, (n, k, MENTION_FEATURES).
+        """Features of whether captions mention regions, (n, k, MENTION_FEATURES).
 
         `regions` (n, k, d) and `whole` (n, d) are embeddings of regions and photos, `shares` (n, k, 4) the
         boxes as shares of the photo's sides, `naming` (n, m, k) the `naming_logits` of words and regions.
@@ -358,7 +358,7 @@ class MarkCurve:
     Attributes:
         scale, bias: p = 1 / (1 + exp(−(scale · logit + bias))): the probability of being right where as many
             are right as wrong.
-        quantiles: p below which each of `RATES` of what is right lies.
+        quantiles: p below which each of `RATES` of the right items lie.
         found: Share of what is wrong below the quantile of 5 %.
 
     >>> curve = MarkCurve(2.0, 0.0, tuple(np.linspace(0.0, 1.0, 101)), 0.9)
@@ -379,7 +379,7 @@ class MarkCurve:
         return 1.0 / (1.0 + np.exp(-values))
 
     def threshold(self, rate: float) -> float:
-        """p below which this rate of what is right lies; at most 0.5."""
+        """p below which this rate of the right items lie; at most 0.5."""
         return min(0.5, float(np.interp(rate, RATES, self.quantiles)))
 
     def verdict(self, p: float, rate: float) -> bool | None:
@@ -458,7 +458,7 @@ def _plain(curves: Any) -> dict[str, Any]:
 
 
 def _read_curves(values: Any) -> Any:
-    """`_plain` the other way; any of four errors for what is no curve."""
+    """The inverse of `_plain`; any of four errors for anything but curves."""
     if "quantiles" not in values:
         return {name: _read_curves(inner) for name, inner in values.items()}
     curve = MarkCurve(**{**values, "quantiles": tuple(map(float, values["quantiles"]))})

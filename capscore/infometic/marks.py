@@ -276,7 +276,7 @@ def _features(
 class RegionNames:
     """Names regions by the nouns of a mark calibration; each noun of a language is embedded once.
 
-    Two things speak for a noun: that the network learned to name such regions so, and that the region is
+    Two things count for a noun: that the network learned to name such regions so, and that the region is
     closer to it than other photos are, since some nouns are close to every photo.
     """
 

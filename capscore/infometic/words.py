@@ -50,7 +50,8 @@ class CaptionWord(NamedTuple):
 def caption_words(texts: Sequence[str], language: str | None = None) -> list[list[CaptionWord]]:
     """The words of captions in a language (None for English), without punctuation, in the order of the text.
 
-    Raises InputError for a row that is no string or a language without a tagger, and MissingExtraError for a
+    Raises InputError for a row that is not a string or a language without a tagger, and MissingExtraError
+    for a
     tagger that is not installed.
     """
     code = "en" if language is None else language_code(language)

@@ -109,7 +109,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where scores lie among right and shuffled captions.
+    """Rank of scores among right and shuffled captions.
 
     Attributes:
         better_than: "right" and "shuffled" → percent that score lower, the mean over the rows: 50 of right
@@ -160,7 +160,7 @@ def _percent(value: float) -> str:
 
 
 def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[str, Standing]:
-    """Where the scores of each metric lie, or why that is not known.
+    """Ranks of the scores of each metric, or why they are unknown.
 
     Args:
         found: Metric → its `Scores`.

@@ -73,7 +73,7 @@ class ScoringRun:
 
     Attributes:
         n_left_out: Number of rows that were left out because their caption is empty.
-        ranks: Metric → its `RANKS`, where they were asked for; after `run`.
+        ranks: Metric → its `RANKS`, if requested; after `run`.
         failures: For each failed row, its line in the file (or None) and what was wrong with it.
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
@@ -115,7 +115,7 @@ class ScoringRun:
         Args:
             writer: Writer of the result, or None.
             columns: New columns, as `result_columns` gave them.
-            advance: Function that is told the number of rows that were done.
+            advance: Function that receives the number of finished rows.
             calibration: File of the calibrations that give ranks; None for those of the library.
 
         Raises:

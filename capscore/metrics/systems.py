@@ -440,7 +440,7 @@ def _shown(key: Key) -> str:
 def _photos_of_rows(
     systems: Sequence[_System], shared: Collection[str], numbers: Mapping[str, Sequence[int]], how: str
 ) -> list[str] | None:
-    """The photo of each shared row, the same in all files; references that match rows stand for photos."""
+    """The photo of each shared row, the same in all files; references that match rows replace photos."""
     first = systems[0]
     if how == "references":
         return [first.keys[row][0] for row in numbers[first.name]]

@@ -57,7 +57,7 @@ def by_degree(
 
     As `capscore.perturbations.perturb`, which draws each word with a probability instead; but removal leaves
     out the drawn words, never all (as published, p = 0.4 keeps 40 percent: that is degree 0.6), jumble
-    exchanges at least two drawn words so that each stands in another place, and substitution does so with the
+    swaps at least two drawn words so that each changes its place, and substitution does so with the
     share of the objects, rounded up. A caption is unchanged if it lacks two different words (jumble), two
     words (removal) or two different objects (substitution), or if every word is `[MASK]` (masking).
 

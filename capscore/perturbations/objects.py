@@ -154,7 +154,7 @@ def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span
 
 
 def _find(caption: str, text: str, taken: list[Span]) -> Span | None:
-    """The best free span of a text, which does not end inside what a reader sees as one character."""
+    """The best free span of a text, which does not end inside a grapheme cluster."""
     if not text:
         return None
     free = [

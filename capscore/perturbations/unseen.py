@@ -48,7 +48,7 @@ def truncate(caption: str, code: str, rng: random.Random) -> str:
 
 
 def _letters(word: str) -> list[str]:
-    """Characters with the marks on them, which a reader sees as one letter each."""
+    """Characters with their marks, each of which reads as one letter."""
     found: list[str] = []
     for character in word:
         if found and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d"):

@@ -1,4 +1,4 @@
-"""A signature → BibTeX of what stands behind its numbers: library, metric, backbone, and benchmark."""
+"""A signature → BibTeX for everything behind its numbers: library, metric, backbone, and benchmark."""
 
 from __future__ import annotations
 

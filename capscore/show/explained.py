@@ -126,7 +126,7 @@ def wrong_words(caption: ExplainedCaption) -> list[Segment]:
 
 
 def wrong_because(wrong: Sequence[Segment]) -> str:
-    """What strong doubt about nouns means, to stand behind them; "" for other words and weaker doubt."""
+    """Explanation of strong doubt about nouns, to follow them; "" for other words and weaker doubt."""
     if not wrong or any(not piece.noun or piece.p is None or piece.p >= _NOTHING_LIKE_IT for piece in wrong):
         return ""
     return f"; nothing in the photo looks like {'it' if len(wrong) == 1 else 'them'}"

@@ -39,7 +39,7 @@ def write_score_report(
     Args:
         path: File to write; an existing one is replaced.
         run: Run that scored all rows. Photos behind URLs are not fetched again.
-        standings: Metric → where its scores stand in a calibration, for those that have one.
+        standings: Metric → ranks of its scores in a calibration, for those that have one.
         order: What rows are sorted by, as `ScoringRun.rising` takes it.
 
     Raises:

@@ -169,7 +169,7 @@ def bootstrap_intervals(
         sampling: Number of samples, confidence and seed.
 
     Returns:
-        Name → interval, None where the number is undefined; {} where no intervals are asked for or can be
+        Name → interval, None where the number is undefined; {} where no intervals are requested or can be
         made. Notes.
     """
     n_samples, confidence, seed = sampling

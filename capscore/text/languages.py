@@ -1,6 +1,6 @@
 """A language code in any usual spelling → the primary subtag that backbones and signatures use.
 
-And a text in one language, but said to be in another: its script tells, or py3langid where it is installed.
+Also finds texts in a language other than the stated one, by their script, or by py3langid if installed.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ _RANGES = {
 
 
 class _Kinds(dict):
-    """Code point → the character that stands for its kind; entries are added at their first occurrence."""
+    """Code point → the character that represents its kind; entries are added at their first occurrence."""
 
     def __init__(self) -> None:
         super().__init__((code, chr(code)) for code in range(128))

@@ -110,7 +110,7 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
 def words(text: str, language: str | None = None) -> list[str]:
     """The pieces of a text in its own spelling, with punctuation, from which `join` rebuilds it.
 
-    In scripts with spaces, pieces are what stands between spaces; in Japanese, Chinese and Thai, what the
+    In scripts with spaces, pieces are the texts between spaces; in Japanese, Chinese and Thai, what the
     segmenter finds. `join(words(text, language), language)` is the text again, except for its white space.
 
     Raises:

@@ -108,7 +108,7 @@ def _token_pattern(code: str) -> re.Pattern[str]:
 
 @cache
 def _word_pattern(inside: str) -> re.Pattern[str]:
-    """A word; `inside` is the class of the characters that may stand between two of its letters."""
+    """A word; `inside` is the class of the characters that may occur between two of its letters."""
     sign = rf"[\w{_marks()}]"
     joint = rf"(?:{inside}(?=\w)|[\u200c\u200d]+|(?<=\d)[.,:](?=\d))"
     return re.compile(rf"\w{sign}*(?:{joint}{sign}+)*")

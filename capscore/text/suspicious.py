@@ -1,4 +1,4 @@
-"""Rows that look wrong: captions and references → what is odd about them; one warning counts the rows."""
+"""Rows that look wrong: captions and references → kinds of oddity; one warning counts the rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SAID = {
     "tatweel": "have tatweel (U+0640), which lengthens letters",
     "zero": "have zero-width spaces inside words",
     "label": "have a caption that begins with a label",
-    "none": "have a caption that says that there is none",
+    "none": "have a caption such as nan or none",
     "name": "have the name of their photo as caption",
     "blank": "have a photo that is black, white or one pixel",
 }
@@ -43,7 +43,7 @@ _SAID = {
 
 @lru_cache(2**14)
 def oddity(text: str) -> str:
-    """What is odd about a text, a key of the warning; "" for nothing.
+    """Kind of oddity of a text, a key of the warning; "" for none.
 
     >>> oddity("a dog"), oddity("gar\u00c3\u00a7on"), oddity("it&#39;s"), oddity("a dog</s>")
     ('', 'decoded', 'entities', 'tokens')
@@ -81,7 +81,7 @@ class OddRows:
     """Counts rows that look wrong, piece by piece.
 
     Attributes:
-        first: What is odd → number of such rows, the first of them, and what stands there.
+        first: Kind of oddity → number of such rows, the first of them, and its text.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class OddRows:
         references: Iterable[Any] | None = None,
         start: int = 0,
     ) -> OddRows:
-        """Take rows, the first of them row `start`; what is no text is left to the checks of input."""
+        """Count rows, the first of them row `start`; values that are not text are checked elsewhere."""
         listed: list[Any] = [()] * len(candidates) if references is None else [*references]
         photos = images if isinstance(images, list | tuple) else None  # others are read from disk one by one
         for row, (caption, texts) in enumerate(zip(candidates, listed, strict=True)):
@@ -111,7 +111,7 @@ class OddRows:
         return self
 
     def count(self, kind: str, row: int, shown: str = "") -> None:
-        """Count a row in which something is odd."""
+        """Count an odd row."""
         number, first, example = self.first.get(kind, (0, row, shown))
         self.first[kind] = (number + 1, first, example)
 

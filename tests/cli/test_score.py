@@ -238,7 +238,7 @@ def test_rows_that_look_wrong_are_counted_once_for_all_metrics_and_chunks(
     Image.new("RGB", (3, 3)).save(photos / rows[2]["image"])
     done = score(write_jsonl(tmp_path / "p.jsonl", rows), "-m", "mcs,rouge_l")
     assert done.exit_code == 0 and done.stderr.count("look wrong") == 1
-    assert "2 have a caption that says that there is none (first: row 1" in done.stderr
+    assert "2 have a caption such as nan or none (first: row 1" in done.stderr
     assert "1 have a photo that is black, white or one pixel (first: row 2" in done.stderr
 
 

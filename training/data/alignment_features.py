@@ -72,10 +72,10 @@ class FeatureOptions:
     Attributes:
         regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it: "windows"; "given"
             for the boxes of the rows.
-        n_regions: Most regions of an image.
+        n_regions: Maximum number of regions per image.
         overlap: Overlap (intersection over union) with a mentioned box from which a found region counts as
             mentioned.
-        max_tokens: Most pieces of a text.
+        max_tokens: Maximum number of pieces per text.
         pollutions: Number of polluted captions per pair.
         frequent: Number of words of a class from which a replacement is drawn.
         alike: Share of the polluted captions whose wrong word is among the words most like the right one

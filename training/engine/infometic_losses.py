@@ -110,11 +110,12 @@ class AlignmentLossSettings(RecipeSettings):
             for a caption; None for all, as published. Fewer take less time.
         shared_negatives: Whether rows that share an image or a text are each other's negatives.
         hard_negatives: Whether captions that say less about an image are hard negatives in coarse steps.
-        pairs_at_once: Most pairs that go through the network at once, to save memory; None for all.
+        pairs_at_once: Maximum number of pairs that go through the network at once, to save memory; None for
+            all.
         recall_weight, precision_weight, hard_weight, text_weight, vision_weight: Weights of l_r, l_p, l_r^h,
             l_t^token and l_v^token.
-        pollution_weight: Weight of a term by which a caption has a higher precision than its polluted form;
-            in text steps. Not in the paper.
+        pollution_weight: Weight of a term that gives a caption higher precision than its polluted form; in
+            text steps. Not in the paper.
         null_token: Whether the network has a null word and a null region.
     """
 

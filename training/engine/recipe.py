@@ -40,8 +40,8 @@ class RecipeSettings(LoopSettings, SourceSettings):
 
     Attributes:
         base: Backbone to start from, as `capscore.load_backbone` takes it.
-        data: Files of captions, or data sets. If a file of the same name with .sources.json behind it lists
-            the origins of the captions, the card cites them.
+        data: Files of captions, or data sets. If a file FILE.sources.json lists the origins of the captions,
+            the card cites them.
         validation_share: Share of the images for validation.
         hold_out: File with one id or name per line of images to leave out of everything.
         name: Name of the model for its card; "" for the name of the folder `out`.

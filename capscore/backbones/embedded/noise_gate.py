@@ -77,7 +77,7 @@ class GatedSentenceEncoder(UniversalSentenceEncoder):
         away: (512,), unit length, a direction of the backbone's space in which neither captions nor photos
             lie; the part of a score that noise takes goes there.
         curve: (2,), reach r and power g: of openness o = 1 − σ(noise), the share min(1, o / r)^g is kept. It
-            is 1 from r on, falls steeply below, and tells much noise from more.
+            is 1 from r on, falls steeply below, and separates much noise from more.
         parts: Description, ready for JSON, of what was added to the published encoder.
     """
 

@@ -244,7 +244,7 @@ class AnnotationSource:
 
         Args:
             ended: the last line must have a line end too. Where any text makes a good line, nothing else
-                tells that a file was cut short in the middle of one.
+                shows that a file was cut short in the middle of one.
         """
         max_bytes = ROW_BYTES.bytes
         with self.open() as stream:

@@ -39,7 +39,7 @@ class CaptionSet:
         captions: n texts.
         image_ids: Ids of their photos.
         images: Photos in any form that a scorer takes; None for a missing photo.
-        stand_ins: Texts that stand for the photos; None for captions scored with photos.
+        stand_ins: Texts in place of the photos; None for captions scored with photos.
         objects: Critical objects of each caption, as texts; None where the data have none.
         files: Name of every annotation file that was read → its SHA-256.
         notes: Remarks that a reader needs.
@@ -96,7 +96,7 @@ class CaptionSet:
 
 
 class _Row(NamedTuple):
-    """A caption; `image` is None where texts stand for photos, `stand_in` is "" elsewhere."""
+    """A caption; `image` is None if texts replace photos, otherwise `stand_in` is ""."""
 
     caption: str
     image_id: str
@@ -127,7 +127,7 @@ def benchmark_captions(
     Args:
         slug, config, data_dir, image_dir, split: As in `capscore.load_benchmark`. The default split is the
             test split, or else the validation split.
-        stand_in: Whether texts stand for the photos, which are then not opened.
+        stand_in: Whether texts replace the photos, which are then not opened.
         partial: Whether to leave out captions whose photo (or its English caption) is missing, and say how
             many.
 
@@ -205,11 +205,11 @@ def file_captions(
 
     Args:
         path: File that `files.read.open_rows` reads. Column `critical_objects` or `objects` holds lists of
-            texts for substitution; `stand_in` holds texts that stand for photos.
+            texts for substitution; `stand_in` holds texts that replace photos.
         image_dir: Folder that names of photos are relative to; None for the file's folder.
         split: Split of a saved data set.
         image_column, candidate_column, language_column: Names of columns, if they are unusual.
-        stand_in: Whether the texts of `stand_in` stand for the photos, which are then not opened.
+        stand_in: Whether the texts of `stand_in` replace the photos, which are then not opened.
         partial: Whether to leave out captions whose photo, or text for it, is missing, and say how many.
 
     Returns:
@@ -316,14 +316,14 @@ def _sets(
 
 
 def _others_than_stand_ins(rows: list[_Row], notes: list[str]) -> list[_Row]:
-    """Leave out the captions that stand for their photo, if the photo has others."""
+    """Leave out the captions that replace their photo, if the photo has others."""
     has_others = {row.image_id for row in rows if row.caption != row.stand_in}
     kept = [row for row in rows if row.caption != row.stand_in or row.image_id not in has_others]
     if len(kept) < len(rows):
-        notes.append(f"{counted(len(rows) - len(kept), 'caption')} not scored: they stand for their photos")
+        notes.append(f"{counted(len(rows) - len(kept), 'caption')} not scored: they replace their photos")
     if alone := sum(row.caption == row.stand_in for row in kept):
         notes.append(
-            f"{counted(alone, 'caption')} are the texts that stand for their photos: their original scores "
+            f"{counted(alone, 'caption')} are the texts that replace their photos: their original scores "
             "and retrieval are meaningless"
         )
     return kept

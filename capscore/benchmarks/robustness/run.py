@@ -1,6 +1,6 @@
 """Perturbs and scores captions: captions and metrics in, drops, retrieval and published figures out.
 
-A text that stands for a photo is embedded by the plain backbone, from which the metric's own was fine-tuned:
+A text that replaces a photo is embedded by the plain backbone, from which the metric's was fine-tuned:
 scores of a tuned tower and of its base are comparable only if both look at the same thing.
 """
 
@@ -81,7 +81,7 @@ class RobustnessRun:
     Attributes:
         captions: Captions that were scored.
         options: How they were perturbed and counted.
-        images: "photos", or "stand-in" where texts stand for them.
+        images: "photos", or "stand-in" if texts replace them.
         unchanged: Kind → number of captions that it left unchanged.
         not_found: Number of critical objects that are not in their captions.
         results: One result per metric, with the statistics "mean_original"; "mean_<kind>", "drop_<kind>" and
@@ -142,13 +142,13 @@ def run_robustness(
     *,
     plain_embedders: Mapping[str, Embedder] | None = None,
 ) -> RobustnessRun:
-    """Score original and perturbed captions against their photos, or against texts that stand for these.
+    """Score original and perturbed captions against their photos, or against texts in place of photos.
 
     Args:
         captions: n captions of one language.
         scorers: Name → metric that looks at photos and needs no references.
         options: How captions are perturbed; None takes the published perturbations.
-        plain_embedders: Name → embedder of the texts that stand for photos, for captions that have such
+        plain_embedders: Name → embedder of the texts that replace photos, for captions that have such
             texts.
 
     Raises:
@@ -175,7 +175,7 @@ def run_robustness(
         results.append(_measure(name, scorer, captions, perturbed, options, embedder, first))
     notes = list(captions.notes)
     if captions.stand_ins is not None:
-        notes.append("no photo was opened: an English caption, embedded by the plain tower, stands for it")
+        notes.append("no photo was opened: an English caption, embedded by the plain tower, replaces it")
     if options.order == "every" and "substitution" in perturbed:
         notes.append("substitution: every object moves, which is stronger than as published")
     not_found = sum(int(part.not_found.sum()) for part in perturbed.values())
@@ -361,9 +361,9 @@ def score_versions(
     versions: Mapping[str, Version],
     embedder: Embedder | None,
 ) -> tuple[dict[str, np.ndarray], dict[str, object]]:
-    """Scores (m,) of each version's m texts, each with the photo of its row or what stands for it; settings.
+    """Scores (m,) of each version's m texts, each with the photo of its row or its stand-in; settings.
 
-    `embedder` embeds the texts that stand for photos.
+    `embedder` embeds the texts that replace photos.
     """
     texts = [text for part, _ in versions.values() for text in part]
     rows = [row for _, part in versions.values() for row in part]
@@ -391,7 +391,7 @@ def _against_stand_ins(
     if tower.dim != scorer.backbone.dim:
         raise CapscoreError(
             f"{scorer.backbone.name} has embeddings of {scorer.backbone.dim} numbers, and {tower.name}, "
-            f"which embeds the texts that stand for photos, has embeddings of {tower.dim}"
+            f"which embeds the texts that replace photos, has embeddings of {tower.dim}"
         )
     cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
     scores, _ = scorer.combine({"image_cosine": cosines})

@@ -41,14 +41,14 @@ def test_an_english_caption_stands_in_for_the_photo(tmp_path):
         benchmark_captions("xflickrco", code, data_dir=tmp_path, stand_in=True)[0] for code in ("de", "en")
     )
     assert german.stand_ins == english.stand_ins == english.captions == ["A dog runs.", "Two children."]
-    assert any(note.startswith("2 captions are the texts that stand for") for note in english.notes)
+    assert any(note.startswith("2 captions are the texts that replace") for note in english.notes)
     # of several English captions the first stands, and is not scored
     official("coco_captions").write(tmp_path)
     config, split = next(iter(official("coco_captions").ROWS))
     for part in benchmark_captions("coco_captions", config, split=split, data_dir=tmp_path, stand_in=True):
         for caption, text, name in zip(part.captions, part.stand_ins, part.image_ids, strict=True):
             assert caption != text or part.image_ids.count(name) == 1
-        assert any("not scored: they stand for their photos" in note for note in part.notes)
+        assert any("not scored: they replace their photos" in note for note in part.notes)
 
 
 def test_only_captions_that_are_known_to_be_true_are_taken(tmp_path):
