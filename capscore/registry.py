@@ -103,6 +103,7 @@ METRICS: Registry[Any] = Registry(
         "pr_mcs": "capscore.metrics.backbone_scorer:PRMCS",
         "clip_score": "capscore.metrics.backbone_scorer:CLIPScore",
         "infometic": "capscore.metrics.infometic:InfoMetIC",
+        "judge": "capscore.metrics.judge:Judge",
         "ref_clip_score": "capscore.metrics.backbone_scorer:RefCLIPScore",
         "clip_cider": "capscore.metrics.cider:CLIPCIDEr",
         "text_score": "capscore.metrics.backbone_scorer:TextScore",

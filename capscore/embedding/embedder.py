@@ -11,9 +11,8 @@ import logging
 import os
 import sys
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -30,6 +29,7 @@ from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
 from ..images.fetch import Downloads
 from ..images.load import DECODING, check_images, content_key, load_image, shows_nothing
+from ..images.many import bounded_map, image_keys, reading_pool
 
 if TYPE_CHECKING:
     import torch
@@ -204,9 +204,10 @@ class Embedder:
         with (
             self._lock,
             Downloads(self.allow_urls, self.allow_private_urls) as downloads,
-            _pool(self.workers, downloads) as pool,
+            reading_pool(self.workers, downloads) as pool,
         ):
-            keys = self._image_keys(rows, skip, downloads, pool, fail)
+            with self._bar("Reading images", len(rows)) as advance:
+                keys = image_keys(rows, skip, downloads, pool, fail, advance)
             first: dict[str, int] = {}
             for row, key in enumerate(keys):
                 if key:
@@ -229,7 +230,7 @@ class Embedder:
             todo = [(key, row) for key, row in first.items() if key in missing or key in wanted]
             # two groups are decoded ahead while the tower works on one; whole images take more memory
             size = min(SHOWN_AT_ONCE, self.image_batch) if wanted else self.image_batch
-            with closing(_bounded_map(pool, decode, todo, 2 * size)) as decoded:
+            with closing(bounded_map(pool, decode, todo, 2 * size)) as decoded:
                 groups = iter(lambda: list(islice(decoded, size)), [])
                 self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
         self.blank.update(key for key, row in records.index.items() if records.rows[row, records.dim] > 0.5)
@@ -293,53 +294,6 @@ class Embedder:
                 self._embed_texts(prefixed, [keys[text] for text in missing], records, quiet)
         return records.embedded([keys[text] for text in texts], {})
 
-    def _image_keys(
-        self,
-        images: Sequence[Any],
-        skip: Collection[int],
-        downloads: Downloads,
-        pool: ThreadPoolExecutor,
-        fail: Callable[[int, ImageError], None],
-    ) -> list[str]:
-        """The content key of each row, "" where it failed; reads each path and each object once."""
-        # identity tells objects apart only while they are alive
-        are_alive = isinstance(images, (list, tuple))
-        first: dict[str | int, int] = {}  # path or identity → its first row
-        same: dict[int, int] = {}  # row → the first with its path or identity
-
-        def unread() -> Iterator[tuple[int, Any]]:
-            for row in range(len(images)):
-                if row not in skip:
-                    image = images[row]
-                    identity: str | int = id(image) if are_alive else row
-                    if isinstance(image, (str, os.PathLike)):
-                        identity = os.fsdecode(image)
-                    same[row] = first.setdefault(identity, row)
-                    if same[row] == row:
-                        yield row, image
-
-        def key_of(item: tuple[int, Any]) -> tuple[int, str | ImageError]:
-            try:
-                return item[0], content_key(downloads.local(item[1]))
-            except ImageError as error:
-                return item[0], error
-
-        found: dict[int, str | ImageError] = {}
-        with self._bar("Reading images", len(images)) as advance:
-            for row, key in _bounded_map(pool, key_of, unread(), 8 * self.workers):
-                advance(1)
-                found[row] = key
-                if isinstance(key, ImageError):
-                    fail(row, key)
-        keys = [""] * len(images)
-        for row, leader in same.items():
-            key = found[leader]
-            if isinstance(key, str):
-                keys[row] = key
-            elif row != leader:
-                fail(row, key)
-        return keys
-
     def _embed_images(
         self,
         groups: Iterable[list[_Decoded]],
@@ -385,13 +339,13 @@ class Embedder:
         for image, listed in zip(images, boxes, strict=True):
             image_key = self._shown[id(image)][0] if id(image) in self._shown else content_key(image)
             keys.append([_region_key(image_key, box) for box in np.asarray(listed, np.float64)])
-        every_key = [key for image_keys in keys for key in image_keys]
+        every_key = [key for region_keys in keys for key in region_keys]
         records = self._look_up(every_key)
         # image → its regions that no cache had, each once
         missing: list[tuple[int, dict[str, int]]] = []
         seen: set[str] = set()
-        for index, image_keys in enumerate(keys):
-            numbered = enumerate(image_keys)
+        for index, region_keys in enumerate(keys):
+            numbered = enumerate(region_keys)
             fresh = {key: row for row, key in numbered if key in records.missing and key not in seen}
             seen.update(fresh)
             if fresh:
@@ -506,33 +460,3 @@ def _region_key(image_key: str, box: np.ndarray) -> str:
     digest = xxhash.xxh3_128(f"{image_key}|".encode())
     digest.update(np.ascontiguousarray(box, "<f8").tobytes())
     return f"region:{digest.hexdigest()}"
-
-
-@contextmanager
-def _pool(workers: int, downloads: Downloads) -> Iterator[ThreadPoolExecutor]:
-    """Threads that read images. Downloads are not awaited after an error, nothing after Ctrl-C."""
-    pool = ThreadPoolExecutor(workers, thread_name_prefix="capscore")
-    try:
-        yield pool
-    except BaseException as error:
-        downloads.stop()
-        pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
-        raise
-    pool.shutdown()
-
-
-def _bounded_map(
-    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item], ahead: int
-) -> Generator[Result, None, None]:
-    """`pool.map` with at most `ahead` results waiting, so that memory stays bounded."""
-    waiting: deque[Future[Result]] = deque()
-    try:
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) >= ahead:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()

@@ -7,8 +7,9 @@ their mean. CLIPScore, RefCLIPScore and the text score are of Hessel et al. (202
 from __future__ import annotations
 
 import dataclasses
+import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from ..backbones.base import Backbone
     from ..embedding.embedder import Embedder
 
+_LOG = logging.getLogger(__name__)
+# options of `load` for the backbone, and for its embedder
+_OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
+_OF_EMBEDDER = ("batch_size", "allow_urls", "allow_private_urls", "progress")
 _VERDICT = ("kept", "kind", "p_kind")  # what is kept of each row of a noise gate's verdict: see `PRMCS`
 
 
@@ -44,6 +49,21 @@ class BackboneScorer(Scorer):
         self.embedder = embedder
         self.check({"prefix": prefix})
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
+
+    @classmethod
+    def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
+        from ..backbones.loading import load_backbone
+        from ..embedding.cache import resolve_cache
+        from ..embedding.embedder import Embedder
+
+        of_backbone, of_embedder = (
+            {name: options[name] for name in names if name in options}
+            for names in (_OF_BACKBONE, _OF_EMBEDDER)
+        )
+        cache = resolve_cache(options.get("cache"))
+        towers = load_backbone(spec, **of_backbone)
+        _LOG.info("loaded %s@%s on %s, %s", towers.name, towers.revision, towers.device, towers.dtype)
+        return Embedder(towers, cache=cache, **of_embedder)
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
@@ -126,7 +146,6 @@ class BackboneScorer(Scorer):
             images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
             rows.failures.update(images.failures)
             image_keys = images.keys
-            self.count_blank(image_keys).warn()
         kept = np.flatnonzero(rows.kept())
         lists = rows.references if self.compares_texts and rows.references else [[]] * len(rows)
         references = [text for row in kept for text in lists[row]]
@@ -162,10 +181,8 @@ class BackboneScorer(Scorer):
             )
             warn(LanguageWarning(message))
 
-    def count_blank(self, image_keys: Sequence[str], odd: OddRows | None = None, start: int = 0) -> OddRows:
-        """Count photos that show nothing; one key per row, the first of them of row `start`."""
-        odd = OddRows() if odd is None else odd
-        for row, key in enumerate(image_keys if self.embedder.blank else ()):
+    def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
+        for row, key in enumerate(rows.image_keys if self.embedder.blank else ()):
             if key in self.embedder.blank:
                 odd.count("blank", start + row)
         return odd

@@ -255,12 +255,14 @@ class ExtraColumn:
         values: Name of its values, in the plural, such as "lists of boxes".
         type: Type of the column, as the modules describe it.
         help: Description for the modules, without a full stop.
+        from_files: Whether a column of this name in a file or stream is read.
     """
 
     name: str
     values: str
     type: str
     help: str
+    from_files: bool = False
 
 
 @dataclass
@@ -331,12 +333,16 @@ class Scorer(ABC):
         citation: Keys of its papers in citations.bib, or BibTeX entries.
         score_range: Lowest and highest score; None where there is no bound.
         default_backbone: Backbone if the user names none; "" for a metric without a default.
-        takes_backbone: Whether the first argument of the class is an embedder.
+        takes_backbone: Whether its class takes first what `open_backbone` gives, such as an embedder.
+        backbone_variable: Variable of the environment that names another default backbone.
+        refused_options: Options of `capscore.load` that the metric does not take, though it has a backbone.
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
             that the same rows can go to every metric.
-        needs_references: Whether the metric compares with references; other metrics refuse them.
+        needs_references: Whether the metric compares with references.
+        takes_references: Whether it uses references if they are given; other metrics refuse them.
+        ranked_by: Component on which rows are ranked, "" for the score.
         splits_texts: Whether the metric splits texts into words, by their language.
         waits: Whether all rows must be finished together; other metrics can finish them in parts.
         detail_names: Keys of `Scores.details`; () for a metric without details.
@@ -350,10 +356,14 @@ class Scorer(ABC):
     score_range: ClassVar[tuple[float | None, float | None]] = (None, None)
     default_backbone: ClassVar[str] = ""
     takes_backbone: ClassVar[bool] = False
+    backbone_variable: ClassVar[str] = "CAPSCORE_BACKBONE"
+    refused_options: ClassVar[tuple[str, ...]] = ()
     component_names: ClassVar[tuple[str, ...]] = ()
     corpus_names: ClassVar[tuple[str, ...]] = ()
     needs_images: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
+    takes_references: ClassVar[bool] = False
+    ranked_by: ClassVar[str] = ""
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     detail_names: ClassVar[tuple[str, ...]] = ()
@@ -374,6 +384,11 @@ class Scorer(ABC):
         empty = options.get("empty", "raise")
         if empty not in ("raise", "score", "skip"):
             raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
+
+    @classmethod
+    def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Any:
+        """What the class takes first if it takes a backbone, from the backbone and the options of `load`."""
+        raise NotImplementedError(f"{cls.__name__} takes no backbone")
 
     def score(
         self,
@@ -438,7 +453,7 @@ class Scorer(ABC):
             # the text of a failed row may be anything but a string
             return [blank if error else item for item, error in zip(items, errors, strict=True)]
 
-        return PreparedRows(
+        prepared = PreparedRows(
             values={name: spread(measured.values[name], kept) for name in self.value_names},
             candidates=of_scored(rows.candidates, "") if self.waits else None,
             references=of_scored(rows.references or [[]] * len(rows), []) if self.waits else None,
@@ -451,6 +466,12 @@ class Scorer(ABC):
             skips_empty=rows.skips_empty,
             details=details,
         )
+        self.count_odd(prepared, OddRows()).warn()
+        return prepared
+
+    def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
+        """Count rows in which what was measured looks wrong; the first of them is row `start`."""
+        return odd
 
     @abstractmethod
     def measure(self, rows: InputRows, on_error: str) -> Measured:
@@ -556,10 +577,11 @@ def check_rows(
     n_rows, metric = len(captions), scorer.metric
     if images is None and scorer.needs_images:
         raise InputError(f"{metric} looks at images, but images=None", field="images")
-    if (references is None) == scorer.needs_references:
-        is_missing = "compares with references, but references=None"
-        problem = is_missing if references is None else "takes no references"
-        raise InputError(f"{metric} {problem}", field="references")
+    if references is None and scorer.needs_references:
+        problem = f"{metric} compares with references, but references=None"
+        raise InputError(problem, field="references")
+    if references is not None and not (scorer.needs_references or scorer.takes_references):
+        raise InputError(f"{metric} takes no references", field="references")
     if images is not None:
         images = check_images(images)
         _same_length("images", images, n_rows)

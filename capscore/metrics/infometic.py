@@ -332,7 +332,6 @@ class InfoMetIC(BackboneScorer):
                     raise rows.failures[row]
         reader = RegionReader(self.region_maker, rows.extra.get("boxes"), on_error)
         images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out(), reader=reader)
-        self.count_blank(images.keys).warn()
         rows.failures.update({**reader.failures, **images.failures})
         regions = reader.regions()
         kept = np.flatnonzero(rows.kept()).tolist()

@@ -8,7 +8,6 @@ here.
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..embedding.embedder import Embedder
     from .base import Scorer
 
-_LOG = logging.getLogger(__name__)
 # Sets of metrics under one name, for `--preset`
 PRESETS = {
     # the numbers of papers on COCO, without those that need Java (meteor and spice)
@@ -47,8 +45,6 @@ _ELSEWHERE = {
     "token": "`hf auth login`, or the variable HF_TOKEN",
     "local_files_only": "the variable HF_HUB_OFFLINE=1",
 }
-_OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
-_OF_EMBEDDER = ("batch_size", *_WITH_IMAGES, "progress")
 
 
 def load(
@@ -124,7 +120,7 @@ class ScorerLoader:
 
     def __init__(self, options: Mapping[str, Any]):
         self.options = stated_options(options)
-        self._embedders: dict[Any, Embedder] = {}
+        self._opened: dict[Any, Any] = {}
 
     def __call__(self, metric: str, backbone: Any = None) -> Scorer:
         takes, make = options_of(metric), METRICS.get(metric)
@@ -136,40 +132,38 @@ class ScorerLoader:
         chosen = _tuned_for(metric, asked)
         if chosen != asked:
             warn(RecipeWarning(f"{metric} uses {chosen!r}: {asked!r} with weights trained for it"))
-        return make(self.embedder(chosen), **own)
+        return make(self.opened(make, chosen), **own)
+
+    def opened(self, make: Any, backbone: Any) -> Any:
+        """What a metric's class takes first, such as an embedder; each backbone is loaded once."""
+        from ..embedding.embedder import check_batch_size
+        from ..files.console import status
+
+        key = make.open_backbone.__func__, backbone
+        if key not in self._opened:
+            check_batch_size(self.options.get("batch_size"))  # first, because loading takes seconds
+            with status(f"loading {backbone} …", shown=self.options.get("progress")):
+                self._opened[key] = make.open_backbone(backbone, self.options)
+        return self._opened[key]
 
     def embedder(self, backbone: Any) -> Embedder:
         """The embedder of a backbone, which is loaded once."""
-        if backbone in self._embedders:
-            return self._embedders[backbone]
-        from ..backbones import loading
-        from ..embedding.cache import resolve_cache
-        from ..embedding.embedder import Embedder, check_batch_size
-        from ..files.console import status
+        from .backbone_scorer import BackboneScorer
 
-        check_batch_size(self.options.get("batch_size"))  # before the backbone is loaded, which takes seconds
-        of_backbone, of_embedder = (
-            {name: self.options[name] for name in names if name in self.options}
-            for names in (_OF_BACKBONE, _OF_EMBEDDER)
-        )
-        cache = resolve_cache(self.options.get("cache"))
-        with status(f"loading {backbone} …", shown=self.options.get("progress")):
-            towers = loading.load_backbone(backbone, **of_backbone)
-        _LOG.info("loaded %s@%s on %s, %s", towers.name, towers.revision, towers.device, towers.dtype)
-        self._embedders[backbone] = Embedder(towers, cache=cache, **of_embedder)
-        return self._embedders[backbone]
+        return self.opened(BackboneScorer, backbone)
 
 
 def default_backbone(metric: str) -> str:
     """Name of the backbone that a metric uses when the user names none.
 
-    The environment variable CAPSCORE_BACKBONE overrides the default. A metric that needs weights of its own,
-    such as PR-MCS, uses the backbone with such weights that goes with the one in the variable.
+    The environment variable CAPSCORE_BACKBONE, for judges CAPSCORE_JUDGE, overrides the default. A metric
+    that needs weights of its own, such as PR-MCS, uses the backbone with such weights that goes with the one
+    in the variable.
 
     Raises:
         CapscoreError: the metric has no default, and the variable is not set.
     """
-    chosen = os.environ.get("CAPSCORE_BACKBONE", "").strip()
+    chosen = os.environ.get(METRICS.get(metric).backbone_variable, "").strip()
     if chosen:
         return _tuned_for(metric, chosen)
     default = METRICS.get(metric).default_backbone
@@ -225,7 +219,7 @@ def options_of(metric: str) -> dict[str, Option]:
     found = {
         name: option
         for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
-        if scorer.needs_images or name not in _WITH_IMAGES
+        if (scorer.needs_images or name not in _WITH_IMAGES) and name not in scorer.refused_options
     }
     texts: dict[str, str] = {}
     for base in reversed(scorer.__mro__):

@@ -228,6 +228,11 @@ class ScoringRun:
                         inputs.references if scorer.needs_references else None,
                         self.language or inputs.languages,
                         on_error=self.on_error,
+                        **{
+                            column.name: chunk.values(column.name)
+                            for column in scorer.extra_columns
+                            if column.from_files and column.name in self.source.columns
+                        },
                     )
             except InputError as error:
                 if error.row is None:
@@ -247,9 +252,7 @@ class ScoringRun:
         start = self.start + chunk.start
         self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
         for scorer in self.scorers:
-            if isinstance(scorer, BackboneScorer) and scorer.needs_images:
-                scorer.count_blank(found[scorer.metric].image_keys, self.odd, start)
-                break
+            scorer.count_odd(found[scorer.metric], self.odd, start)
         return found
 
     def note_failures(self, chunk: Chunk, scores: dict[str, Scores], first: int) -> list[str | None]:

@@ -199,6 +199,10 @@ class BatchScorer:
             with_language=self._language is None,
         )
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
+        extra = {
+            column.name for scorer in self.scorers for column in scorer.extra_columns if column.from_files
+        }
+        read += [name for name in batch if name in extra and name not in read]
         cells = {name: [_plain(value, name in names.references) for value in batch[name]] for name in read}
         if len({len(values) for values in cells.values()}) > 1:
             raise InputError(

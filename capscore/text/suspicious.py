@@ -37,6 +37,7 @@ _SAID = {
     "label": "have a caption that begins with a label",
     "none": "have a caption such as nan or none",
     "name": "have the name of their photo as caption",
+    "mass": "got an answer other than the one that the judge was asked for (mass below 0.5)",
     "blank": "have a photo that is black, white or one pixel",
 }
 
@@ -86,6 +87,7 @@ class OddRows:
 
     def __init__(self) -> None:
         self.first: dict[str, tuple[int, int, str]] = {}
+        self._last: dict[str, int] = {}
 
     def add(
         self,
@@ -112,6 +114,9 @@ class OddRows:
 
     def count(self, kind: str, row: int, shown: str = "") -> None:
         """Count an odd row."""
+        if row <= self._last.get(kind, -1):  # another metric saw the same
+            return
+        self._last[kind] = row
         number, first, example = self.first.get(kind, (0, row, shown))
         self.first[kind] = (number + 1, first, example)
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capscore
-from capscore.embedding import embedder
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, ImageError, InputError
+from capscore.images.many import reading_pool
 
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours, plain
@@ -264,7 +264,7 @@ def test_a_url_is_fetched_once():
 
 def test_after_an_error_no_waiting_image_is_read():
     gate, read = threading.Event(), []
-    with pytest.raises(InputError), embedder._pool(1, mock.Mock()) as pool:
+    with pytest.raises(InputError), reading_pool(1, mock.Mock()) as pool:
         pool.submit(gate.wait)
         for number in range(3):
             pool.submit(read.append, number)

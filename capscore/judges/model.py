@@ -1,0 +1,417 @@
+"""A vision–language model that answers questions about photos: how it is loaded, and what it would say.
+
+Prompts of one photo share the photo's part of the sequence: its keys and values are computed once. All other
+rows of a batch are padded on the right, where causal attention never looks.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import xxhash
+
+from ..backbones.base import resolve_device, resolve_dtype
+from ..backbones.checkpoint import fetch, load_config, needed_files, refuse_misfit, refusing, weight_files
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from .matching import MATCHERS, Matcher
+from .prompts import PhotoTokens, Prompt, Prompter
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+# Families that read a text from left to right after its photo, so that rows of a photo can share its part.
+# tests/judges compares each of them with rows alone.
+SHARING = frozenset(("gemma3", "idefics3", "internvl", "llava", "llava_onevision", "qwen2_5_vl", "qwen3_vl"))
+# Families whose attention sees a whole prompt at once: an answer cannot be begun for them
+BOTH_WAYS = frozenset(("paligemma",))
+MAX_TOKENS = 8192  # of a row's text
+
+
+def known_models() -> dict[str, dict[str, Any]]:
+    """Hub id → what is known of a model: parameters, licence and its source, languages, kind."""
+    return json.loads((files("capscore.judges") / "models.json").read_text(encoding="utf-8"))
+
+
+@dataclass(eq=False)
+class _Photo:
+    """A photo and its rows, ready for the model.
+
+    Attributes:
+        rows: Numbers of its rows.
+        ids: Token ids of each row.
+        head: Number of ids that all of its rows share.
+        tensors: The processor's tensors of the photo, on no device yet.
+        marks: Name → one number per token of a row, up to the end of the photo: kinds of tokens, 0 for text.
+    """
+
+    rows: list[int]
+    ids: list[list[int]]
+    head: int
+    tensors: dict[str, torch.Tensor]
+    marks: dict[str, list[list[int]]] = field(default_factory=dict)
+
+    @property
+    def shapes(self) -> tuple[Any, ...]:
+        return tuple((name, tuple(tensor.shape[1:])) for name, tensor in sorted(self.tensors.items()))
+
+
+# The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)
+Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
+# b, and what gives the logits of b answers → numbers (b, k)
+Reading = Callable[[int, Run], np.ndarray]
+_Row = tuple[_Photo, int]  # a photo, and the index of one of its rows
+
+
+class JudgeModel:
+    """A vision–language model and its processor.
+
+    Args:
+        model: A model of transformers that answers about photos, in eval mode.
+        processor: Its processor.
+        name, revision: As in `Backbone`.
+        batch_size: Number of rows per batch; None takes 8 on a CPU and 32 on a GPU.
+
+    Raises:
+        BackboneUnavailable: the model cannot be asked about photos; says why.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        processor: Any,
+        name: str,
+        revision: str,
+        *,
+        batch_size: int | None = None,
+    ):
+        self.model, self.processor, self.name, self.revision = model, processor, name, revision
+        self.family = model.config.model_type
+        self.batch_size = batch_size or (8 if model.device.type == "cpu" else 32)
+        self.prompter = Prompter(processor, name, self.family)
+        parameters = inspect.signature(model.forward).parameters
+        self._takes = frozenset(parameters)
+        # renamed in transformers 5
+        self._cache_name = "cache" if "cache" in parameters else "past_key_values"
+
+    @property
+    def dtype(self) -> str:
+        """Number format of the weights."""
+        return str(self.model.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> str:
+        """Device of the weights."""
+        return str(self.model.device)
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """Number of tokens of a row that the model can read."""
+        return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or MAX_TOKENS)
+
+    def check_lengths(self, prompts: Mapping[int, Prompt]) -> dict[int, InputError]:
+        """Rows whose text is too long to be read → the error."""
+        limit = min(MAX_TOKENS, self.max_tokens)
+        problems = {}
+        for row, ids in zip(prompts, self.prompter.ids([*prompts.values()]), strict=True):
+            if len(ids) > limit:
+                longest = max(prompts[row].data, key=lambda name: len(prompts[row].data[name]))
+                given = f"its question has {len(ids):,} tokens; {self.name} reads at most {limit:,} here"
+                problems[row] = InputError(
+                    given, field={"caption": "candidate"}.get(longest, longest.partition("_")[0])
+                )
+        return problems
+
+    def read(
+        self, photos: Iterable[tuple[Image.Image, Sequence[Prompt]]], reading: Reading
+    ) -> Iterator[list[np.ndarray]]:
+        """Read what the model would answer; yields, for each photo, the numbers of its prompts, in order.
+
+        Args:
+            photos: Photos, each with its prompts.
+            reading: Function from the logits of b answers to numbers (b, k), such as one of `readings`.
+        """
+        waiting: list[_Photo] = []
+        n_rows = 0
+        for image, prompts in photos:
+            waiting.append(self._prepared(image, prompts, n_rows))
+            n_rows += len(prompts)
+            if n_rows >= self.batch_size:
+                yield from self._finished(waiting, reading)
+                waiting, n_rows = [], 0
+        yield from self._finished(waiting, reading)
+
+    def _finished(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[list[np.ndarray]]:
+        answers = dict(self._answers(photos, reading))
+        for photo in photos:
+            yield [answers[row] for row in photo.rows]
+
+    def generate(
+        self, photos: Iterable[tuple[Image.Image, Prompt]], max_new_tokens: int = 160
+    ) -> Iterator[str]:
+        """What the model answers to one prompt about each photo, at each place the likeliest token."""
+        import torch
+
+        for image, prompt in photos:
+            photo = self._prepared(image, [prompt], 0)
+            inputs = self._inputs([photo], photo.ids, [0])
+            with torch.inference_mode(), self._memory_errors():
+                made = self.model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
+            new = made[0, len(photo.ids[0]) :]
+            yield self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
+
+    def _prepared(self, image: Image.Image, prompts: Sequence[Prompt], first: int) -> _Photo:
+        import torch
+
+        harmless = self.prompter.harmless(prompts[0])
+        photo_ids, made = self.prompter.photo_inputs(image, harmless)
+        text_ids, *listed = self.prompter.ids([harmless, *prompts])
+        mark = getattr(self.processor, "image_token_id", None)
+        photo = PhotoTokens.found(text_ids, photo_ids, -1 if mark is None else mark)
+        rows: list[list[int]] = []
+        starts: list[int] = []
+        for prompt, ids in zip(prompts, listed, strict=True):
+            put = photo.put_into(ids)
+            if put is None:  # the processor changes the text in other places too
+                put = self.prompter.photo_inputs(image, self.prompter.harmless(prompt))[0], photo.start
+            rows.append(put[0])
+            starts.append(put[1])
+        tensors, marks = {}, {}
+        for name, tensor in made.items():
+            if name in ("input_ids", "attention_mask", "labels") or name not in self._takes:
+                continue
+            if isinstance(tensor, torch.Tensor) and tensor.shape == (1, len(photo_ids)):
+                of_photo = tensor[0, photo.start : photo.start + len(photo.ids)].tolist()
+                marks[name] = [[0] * start + of_photo for start in starts]
+            else:
+                tensors[name] = tensor
+        return _Photo([*range(first, first + len(prompts))], rows, _common(rows), tensors, marks)
+
+    def _answers(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+        import torch
+
+        shared: dict[Any, list[_Photo]] = defaultdict(list)
+        whole: dict[Any, list[_Row]] = defaultdict(list)
+        for photo in photos:
+            if len(photo.rows) > 1 and self.family in SHARING:
+                sizes = tuple(len(tensor) for tensor in photo.tensors.values())
+                shared[photo.shapes, sizes, photo.head].append(photo)
+            else:
+                whole[photo.shapes] += [(photo, index) for index in range(len(photo.rows))]
+        with torch.inference_mode(), self._memory_errors():
+            for rows in whole.values():
+                for part in self._batches(rows):
+                    yield from self._whole_answers(part, reading)
+            for alike in shared.values():
+                for start in range(0, len(alike), self.batch_size):
+                    yield from self._shared_answers(alike[start : start + self.batch_size], reading)
+
+    def _batches(self, rows: list[_Row]) -> Iterator[list[_Row]]:
+        """Rows of like length together, so that there is little padding."""
+        rows = sorted(rows, key=lambda row: len(row[0].ids[row[1]]))
+        for start in range(0, len(rows), self.batch_size):
+            yield rows[start : start + self.batch_size]
+
+    def _whole_answers(self, rows: Sequence[_Row], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+        """The answers to rows, each of which is read from its first token on."""
+        photos, indices = zip(*rows, strict=True)
+        ids = [photo.ids[index] for photo, index in rows]
+
+        def run(begun: Sequence[Sequence[int]]) -> torch.Tensor:
+            inputs = self._inputs(
+                photos, [[*row, *tokens] for row, tokens in zip(ids, begun, strict=True)], indices
+            )
+            return self._logits(inputs, [*map(len, ids)], len(begun[0]))
+
+        return zip((photo.rows[index] for photo, index in rows), reading(len(rows), run), strict=True)
+
+    def _shared_answers(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+        """The answers about photos whose shared parts are equally long, each of which is read once."""
+        import torch
+        from transformers import DynamicCache
+
+        head = photos[0].head
+        cache = DynamicCache(config=self.model.config.get_text_config())
+        inputs = self._inputs(photos, [photo.ids[0][:head] for photo in photos], [0] * len(photos))
+        inputs.pop("attention_mask")  # nothing is padded
+        self._run({**inputs, self._cache_name: cache, "use_cache": True}, torch.tensor([head - 1]))
+        base: Any = getattr(self.model, "model", None)
+        deltas = getattr(base, "rope_deltas", None)  # of families that count the places of a photo otherwise
+        owner = {id(photo): number for number, photo in enumerate(photos)}
+        for part in self._batches([(photo, index) for photo in photos for index in range(len(photo.rows))]):
+            owners = torch.tensor([owner[id(photo)] for photo, _ in part], device=self.model.device)
+            ends = [photo.ids[index][head:] for photo, index in part]
+
+            def run(begun: Sequence[Sequence[int]], owners: Any = owners, ends: Any = ends) -> torch.Tensor:
+                own = copy.deepcopy(cache)
+                own.batch_select_indices(owners)
+                if deltas is not None:
+                    base.rope_deltas = deltas[owners]
+                ids = self._padded([[*end, *tokens] for end, tokens in zip(ends, begun, strict=True)])
+                inputs = {"input_ids": ids, self._cache_name: own, "use_cache": True}
+                return self._logits(inputs, [*map(len, ends)], len(begun[0]))
+
+            yield from zip((photo.rows[index] for photo, index in part), reading(len(part), run), strict=True)
+
+    def _logits(self, inputs: dict[str, Any], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
+        """float32 logits (b, 1 + n_begun, vocabulary): after the prompt, and after each begun token."""
+        import torch
+
+        wanted = torch.tensor([[length - 1 + step for step in range(n_begun + 1)] for length in lengths])
+        places, index = torch.unique(wanted, return_inverse=True)
+        logits = self._run(inputs, places)
+        rows = torch.arange(len(lengths), device=logits.device)[:, None]
+        return logits[rows, index.to(logits.device)].float()
+
+    def _run(self, inputs: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
+        """The model's logits at places of the sequence."""
+        if "logits_to_keep" in self._takes:
+            return self.model(**inputs, logits_to_keep=places.to(self.model.device)).logits
+        return self.model(**inputs).logits[:, places]
+
+    def _inputs(
+        self, photos: Sequence[_Photo], ids: Sequence[Sequence[int]], indices: Sequence[int]
+    ) -> dict[str, Any]:
+        """Tensors for rows of photos, padded on the right."""
+        import torch
+
+        device = self.model.device
+        padded = self._padded(ids)
+        length = padded.shape[1]
+        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in ids], device=device)
+        inputs = {"input_ids": padded, "attention_mask": mask}
+        for name in photos[0].marks:
+            rows = [photo.marks[name][index] for photo, index in zip(photos, indices, strict=True)]
+            inputs[name] = torch.tensor([[*row, *[0] * length][:length] for row in rows], device=device)
+        for name in photos[0].tensors:
+            tensors = [photo.tensors[name] for photo in photos]
+            joined = torch.cat(tensors) if isinstance(tensors[0], torch.Tensor) else tensors[0]
+            if isinstance(joined, torch.Tensor):
+                joined = joined.to(device, self.model.dtype if joined.is_floating_point() else None)
+            inputs[name] = joined
+        return inputs
+
+    def _padded(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+        import torch
+
+        longest, fill = max(map(len, ids)), self.prompter.tokenizer.pad_token_id or 0
+        rows = [[*row, *[fill] * (longest - len(row))] for row in ids]
+        return torch.tensor(rows, device=self.model.device)
+
+    @contextmanager
+    def _memory_errors(self) -> Iterator[None]:
+        """Make an error about memory one that names the options that need less."""
+        import torch
+
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            torch.cuda.empty_cache()
+            smaller = Setting("batch_size", max(1, self.batch_size // 2))
+            tried = f"{self.name} needs more memory than {self.device} has: try "
+            more = (" or ", Setting("dtype", "bfloat16")) if self.dtype == "float32" else ()
+            raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
+
+
+def load_judge(
+    spec: str | Path | JudgeModel | Matcher,
+    *,
+    device: str | int | None = None,
+    dtype: str | None = None,
+    revision: str | None = None,
+    batch_size: int | None = None,
+) -> JudgeModel | Matcher:
+    """Load a vision–language model that `transformers` has a class for; code of repositories never runs.
+
+    Args:
+        spec: Hub id, "org/name@revision", a folder, or a `JudgeModel`, returned as it is.
+        device: As in `capscore.load`.
+        dtype: "float32", "bfloat16" or "float16"; None for float32 on a CPU, bfloat16 on a GPU.
+        revision: Commit, branch or tag on the Hub.
+        batch_size: As in `JudgeModel`.
+
+    Raises:
+        BackboneUnavailable: there is no such model, or it is none of photos and text; says which it is.
+    """
+    if isinstance(spec, JudgeModel | Matcher):
+        return spec
+    if not isinstance(spec, str | Path) or not str(spec).strip():
+        raise CapscoreError(Setting("backbone", spec), ": expected a Hub id or a folder")
+    name, folder, revision = _found(str(spec).strip(), revision)
+    where = resolve_device(device)
+    number_format = resolve_dtype(dtype or ("float32" if where == "cpu" else "bfloat16"))
+    try:
+        model, processor = _model_and_processor(folder, number_format)
+    except BackboneUnavailable as error:
+        raise type(error)(Setting("backbone", str(spec)), ": ", *error.parts) from error
+    made = Matcher if type(model).__name__ in MATCHERS else JudgeModel
+    return made(model.to(where), processor, name, revision, batch_size=batch_size)
+
+
+def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
+    """Name, folder and revision of a model."""
+    folder = Path(spec).expanduser()
+    if folder.is_dir():
+        if revision:
+            raise CapscoreError(Setting("revision", revision), " does not go with a folder")
+        return folder.resolve().name, folder, f"w{_weights_digest(folder)[:8]}"
+    name, _, at = spec.partition("@")
+    folder, commit = fetch(name, revision or at, lambda names: [*needed_files(names), *_templates(names)])
+    return name, folder, commit
+
+
+def _templates(names: Sequence[str]) -> list[str]:
+    return [name for name in names if name.endswith(".jinja")]
+
+
+def _weights_digest(folder: Path) -> str:
+    digest = xxhash.xxh3_128()
+    for path in weight_files(folder):
+        with path.open("rb") as file:
+            while part := file.read(2**24):
+                digest.update(part)
+    return digest.hexdigest()
+
+
+def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
+    import torch
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
+
+    config = load_config(folder)
+    matcher = next((name for name in config.architectures or () if name in MATCHERS), None)
+    if config.model_type not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:
+        raise BackboneUnavailable(
+            f"a model of the kind {config.model_type!r} does not answer questions about photos, as "
+            f"{', '.join(sorted(SHARING | BOTH_WAYS))} and others do"
+        )
+    if config.is_encoder_decoder and not matcher:
+        raise BackboneUnavailable(
+            "it has an encoder and a decoder; a judge is one sequence of photo, text and answer"
+        )
+    given = {"dtype": getattr(torch, dtype), "local_files_only": True, "output_loading_info": True}
+    with refusing(f"the model in {folder}"):
+        model, report = getattr(transformers, matcher or "AutoModelForImageTextToText").from_pretrained(
+            folder, **given
+        )
+    refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
+    with refusing(f"the processor in {folder}"):
+        processor = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
+    return model.eval(), processor
+
+
+def _common(rows: Sequence[Sequence[int]]) -> int:
+    """Number of first ids that all rows share; each row keeps at least one of its own."""
+    first, limit = rows[0], min(map(len, rows)) - 1
+    return next((at for at in range(limit) if any(row[at] != first[at] for row in rows)), limit)

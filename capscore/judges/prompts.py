@@ -1,0 +1,291 @@
+"""What a judge reads: one photo, and turns of text in which captions are data, as token ids.
+
+A chat template is rendered once, with marks where data go. A caption that holds markers of the template,
+such as the end of a turn or the place of a photo, is cut inside each of them before it is tokenised. So it
+stays text: it can neither close the turn nor add a photo.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+
+Turn = tuple[str, str]  # role, and text with names of data in braces
+
+# Names of data in a question, and where one stands in a rendered template
+_NAME = re.compile(r"\{(caption|context|answer|reference_\d+)\}")
+_MARK = re.compile("\ue000([a-z_0-9]+)\ue001")
+# Families that were published with prompts and without a chat template, as Jinja
+TEMPLATES = {
+    "paligemma": (
+        "{% for message in messages %}{% for part in message['content'] %}"
+        "{% if part['type'] == 'image' %}<image>{% else %}answer en {{ part['text'] }}{% endif %}"
+        "{% endfor %}{% endfor %}"
+    )
+}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A question about a photo: turns, and the data of one row, by the names that stand in the turns."""
+
+    turns: tuple[Turn, ...]
+    data: Mapping[str, str]
+
+
+def check_question(name: str, question: str) -> None:
+    """Raise InputError unless a question is text with the place of the caption."""
+    if not isinstance(question, str) or "{caption}" not in question:
+        raise InputError(Setting(name, question), ": expected text with {caption} where the caption goes")
+
+
+def named_turns(
+    question: str, n_references: int, has_context: bool, instruction: str = ""
+) -> tuple[Turn, ...]:
+    """The turns of a question, with what else is known of the photo before it.
+
+    >>> named_turns("Is {caption} right?", 1, False)
+    (('user', 'People described this photo like this: "{reference_0}"\\n\\nIs {caption} right?'),)
+    """
+    blocks = ['The photo stands in this text: "{context}"'] if has_context else []
+    if n_references:
+        listed = ", ".join(f'"{{reference_{number}}}"' for number in range(n_references))
+        blocks.append(f"People described this photo like this: {listed}")
+    user = ("user", "\n\n".join([*blocks, question]))
+    return (("system", instruction), user) if instruction else (user,)
+
+
+def row_data(caption: str, references: Sequence[str], context: str) -> dict[str, str]:
+    """The data of a row, by the names of `named_turns`."""
+    numbered = {f"reference_{number}": text for number, text in enumerate(references)}
+    return {"caption": caption, "context": context, **numbered}
+
+
+class Prompter:
+    """Turns prompts into token ids, as the model's own processor does.
+
+    Args:
+        processor: Processor of a vision–language model.
+        name: Name of the model, for errors.
+        model_type: Its family.
+
+    Raises:
+        BackboneUnavailable: the processor reads no images, or has no chat template.
+    """
+
+    def __init__(self, processor: Any, name: str, model_type: str):
+        self.processor, self.name = processor, name
+        self.tokenizer: Any = getattr(processor, "tokenizer", None)
+        if getattr(processor, "image_processor", None) is None or self.tokenizer is None:
+            raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
+        template = getattr(processor, "chat_template", None) or getattr(self.tokenizer, "chat_template", None)
+        if isinstance(template, Mapping):
+            template = template.get("default")
+        self.template = template or TEMPLATES.get(model_type)
+        if not self.template:
+            raise BackboneUnavailable(
+                f"{name} has no chat template, so nothing says how a question is put to it: use a model that "
+                "was tuned on instructions"
+            )
+        self._render = lru_cache(256)(self._rendered)
+
+    @property
+    def digest(self) -> str:
+        """Eight hexadecimal digits of the chat template and of the processor's settings."""
+        image_settings = self.processor.image_processor.to_dict()
+        unstable = ("image_processor_type", "processor_class", "_processor_class", "device", "return_tensors")
+        stated = sorted((key, str(value)) for key, value in image_settings.items() if key not in unstable)
+        return hashlib.sha256(f"{self.template}{stated}".encode()).hexdigest()[:8]
+
+    def text(self, prompt: Prompt) -> str:
+        """The whole prompt as text, before its photo is put in."""
+        return "".join(self._parts(prompt))
+
+    def ids(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+        """Token ids of prompts, with one mark where each photo goes, as the tokenizer gives them."""
+        parts = [self._parts(prompt) for prompt in prompts]
+        plain = [row for row, pieces in enumerate(parts) if not any(map(self.markers.search, pieces[1::2]))]
+        found: list[list[int]] = [[] for _ in prompts]
+        if plain:
+            texts = ["".join(parts[row]) for row in plain]
+            for row, ids in zip(plain, self._tokenized(texts, self._adds_special(texts[0])), strict=True):
+                found[row] = ids
+        for row in sorted({*range(len(prompts))} - {*plain}):
+            found[row] = self._cut_ids(parts[row])
+        return found
+
+    def photo_inputs(self, image: Any, prompt: Prompt) -> tuple[list[int], dict[str, Any]]:
+        """What the processor makes of a photo and a `harmless` prompt: token ids, and all its tensors."""
+        text = self.text(prompt)
+        more = {} if self._adds_special(text) else {"add_special_tokens": False}
+        made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
+        return made["input_ids"][0].tolist(), dict(made)
+
+    def harmless(self, prompt: Prompt) -> Prompt:
+        """The same prompt with markers in its data left out, for measures of the photo alone."""
+        return Prompt(prompt.turns, {name: self.markers.sub("", text) for name, text in prompt.data.items()})
+
+    def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
+        """The token ids of an answer where the model begins to speak.
+
+        After a template that ends in a word, such as "ASSISTANT:", an answer begins with a blank.
+        """
+        text = self.text(prompt)
+        ends_in_word = bool(text) and not self._ends_in_marker(text) and not text[-1].isspace()
+        before, after = self._tokenized([text, text + (" " if ends_in_word else "") + answer], False)
+        return after[len(before) :] if after[: len(before)] == before else []
+
+    def spellings(self, word: str, exact: bool = False) -> list[int]:
+        """Ids of the single tokens that spell a word: in lower case or capitals, with or without a blank."""
+        if exact:
+            return [ids[0] for ids in self._tokenized([word], False) if len(ids) == 1]
+        written = dict.fromkeys(
+            form for text in (word, word.lower(), word.capitalize()) for form in (text, f" {text}")
+        )
+        ids = [ids[0] for ids in self._tokenized([*written], False) if len(ids) == 1]
+        vocabulary = (
+            self.tokenizer.get_vocab()
+        )  # where a blank is put before every text, its form without one
+        ids += [vocabulary[form] for form in written if form in vocabulary]
+        return sorted({*ids} - {self.tokenizer.unk_token_id})
+
+    @cached_property
+    def markers(self) -> re.Pattern[str]:
+        """What data must not hold in one piece: special tokens, those of the template, the end of a turn."""
+        added = getattr(self.tokenizer, "added_tokens_decoder", {})
+        render = self._render((("user", "{caption}"),))
+        own = {*self._tokenized(["".join(render)], False)[0]}
+        texts = {str(token) for number, token in added.items() if token.special or number in own}
+        texts |= {str(getattr(self.processor, name, "") or "") for name in ("image_token", "boi_token")}
+        texts.add(_MARK.split("".join(render))[-1].strip())  # such as "ASSISTANT:"
+        listed = sorted((text for text in texts if len(text.strip()) > 1), key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, listed)) or r"(?!)")
+
+    def _parts(self, prompt: Prompt) -> list[str]:
+        """Literal text and data by turns, literal text first and last."""
+        parts = _MARK.split("".join(self._render(prompt.turns)))
+        return [prompt.data[part] if number % 2 else part for number, part in enumerate(parts)]
+
+    def _rendered(self, turns: tuple[Turn, ...]) -> tuple[str, ...]:
+        messages: list[dict[str, Any]] = []
+        for role, text in turns:
+            parts = [_NAME.sub("\ue000\\1\ue001", text)]
+            if role == "user" and all(message["role"] != "user" for message in messages):
+                parts = parts[0].split("{photo}", 1) if "{photo}" in text else ["", *parts]
+                parts.insert(1, "")
+            content = [{"type": "text", "text": part} for part in parts]
+            if len(parts) > 1:
+                content[1] = {"type": "image"}
+            kept = [part for part in content if part.get("text", "image")]
+            messages.append({"role": role, "content": kept})
+        try:
+            text = self.processor.apply_chat_template(
+                messages, chat_template=self.template, tokenize=False, add_generation_prompt=True
+            )
+        except Exception as error:  # whatever the template raises
+            has_system = turns[0][0] == "system"
+            advice = ("; without ", Setting("instruction"), " it may do") if has_system else ()
+            raise CapscoreError(
+                f"the chat template of {self.name} refuses the question: {error}", *advice
+            ) from error
+        asked = {name for _, text in turns for name in _NAME.findall(text)}
+        if missing := asked - {*_MARK.findall(text)}:
+            names = ", ".join(sorted(missing))
+            raise BackboneUnavailable(
+                f"the chat template of {self.name} leaves out the text of a turn ({names})"
+            )
+        return (text,)
+
+    def _adds_special(self, text: str) -> bool:
+        """Whether the tokenizer puts its own first token before a text: not where the template did."""
+        bos = self.tokenizer.bos_token
+        return not (bos and text.startswith(bos))
+
+    def _tokenized(self, texts: Iterable[str], add_special: bool) -> list[list[int]]:
+        return self.tokenizer([*texts], add_special_tokens=add_special)["input_ids"]
+
+    def _ends_in_marker(self, text: str) -> bool:
+        added = getattr(self.tokenizer, "added_tokens_decoder", {}).values()
+        return any(text.endswith(str(token)) for token in added)
+
+    def _cut_ids(self, parts: Sequence[str]) -> list[int]:
+        """Token ids of a prompt whose data hold markers: each is cut after its first character."""
+        pieces = [""]
+        for number, part in enumerate(parts):
+            while number % 2 and (found := self.markers.search(part)):
+                end = found.start() + 1
+                pieces[-1] += part[:end]
+                pieces.append("")
+                part = part[end:]
+            pieces[-1] += part
+        ids = [token for piece in self._tokenized(pieces, False) for token in piece]
+        bare, whole = (
+            self._tokenized(["a"], False)[0],
+            self._tokenized(["a"], self._adds_special("".join(parts)))[0],
+        )
+        before = len(whole) - len(bare) if whole[-len(bare) :] == bare else whole.index(bare[0])
+        return [*whole[:before], *ids, *whole[before + len(bare) :]]
+
+
+@dataclass(frozen=True)
+class PhotoTokens:
+    """What a processor puts into the ids of a text for a photo.
+
+    Attributes:
+        mark: Ids that stand for the photo in the text.
+        ids: Ids that the processor puts there instead, which are `start` and following of all of its ids.
+        start: See `ids`.
+        end: Ids that it adds after the text.
+    """
+
+    mark: list[int]
+    ids: list[int]
+    start: int
+    end: list[int]
+
+    @classmethod
+    def found(cls, text_ids: Sequence[int], photo_ids: Sequence[int], mark: int = -1) -> PhotoTokens:
+        """From the ids of one text without and with its photo; a photo of one token may be its own mark.
+
+        >>> PhotoTokens.found([1, 9, 5], [1, 9, 9, 9, 5])
+        PhotoTokens(mark=[9], ids=[9, 9, 9], start=1, end=[])
+        """
+        same_after, added = max((_same_end(text_ids, photo_ids[: len(photo_ids) - n]), -n) for n in range(3))
+        before = _same_start(text_ids, photo_ids)
+        if before == len(text_ids) and mark in text_ids:
+            before = [*text_ids].index(mark) + 1
+        if before + same_after >= len(text_ids):  # the mark is the first of the photo's ids too
+            before = max(0, before - 1)
+            same_after = min(same_after, len(text_ids) - before - 1)
+        stop = len(photo_ids) + added
+        ids = photo_ids[before : stop - same_after]
+        return cls([*text_ids[before : len(text_ids) - same_after]], [*ids], before, [*photo_ids[stop:]])
+
+    def put_into(self, text_ids: Sequence[int]) -> tuple[list[int], int] | None:
+        """The ids of another text with the photo, and where they begin; None unless the mark is there once.
+
+        >>> PhotoTokens([9], [9, 9, 9], 1, []).put_into([1, 9, 7, 8])
+        ([1, 9, 9, 9, 7, 8], 1)
+        """
+        width = len(self.mark)
+        at = [n for n in range(len(text_ids) - width + 1) if [*text_ids[n : n + width]] == self.mark]
+        if len(at) != 1:
+            return None
+        return [*text_ids[: at[0]], *self.ids, *text_ids[at[0] + width :], *self.end], at[0]
+
+
+def _same_start(left: Sequence[int], right: Sequence[int]) -> int:
+    return next(
+        (n for n, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]),
+        min(len(left), len(right)),
+    )
+
+
+def _same_end(left: Sequence[int], right: Sequence[int]) -> int:
+    return _same_start(left[::-1], right[::-1])
