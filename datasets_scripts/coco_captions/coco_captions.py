@@ -31,7 +31,7 @@ def _counts(**splits):
 
 
 class CocoCaptions(capscore.CaptionBenchmark):
-    """616,767 English captions of 123,287 photos of COCO, five and more of each.
+    """616,767 English captions of 123,287 photos of COCO, five or more per photo.
 
     They are split as the organisers did in 2014 and 2017, or as Karpathy and Fei-Fei did.
     """

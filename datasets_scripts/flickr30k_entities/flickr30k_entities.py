@@ -18,9 +18,9 @@ def _file(name, sha256):
 
 
 class Flickr30kEntities(capscore.CaptionBenchmark):
-    """158,915 captions of 31,783 photos of Flickr30k, and 276 thousand boxes around what they name.
+    """158,915 captions of 31,783 photos of Flickr30k, and 276 thousand boxes around things that they name.
 
-    Their noun phrases are tied together where they name the same thing.
+    Noun phrases that name the same thing are linked.
     """
 
     HOMEPAGE = _HOMEPAGE

@@ -11,9 +11,9 @@ def _file(name):
 
 
 class Foil(capscore.CaptionBenchmark):
-    """Captions of photos of COCO, each with a foil: the same caption with one noun exchanged for a wrong one.
+    """Captions of photos of COCO, each with a foil: the same caption with one noun replaced by a wrong one.
 
-    The other noun is of the same kind, and what it names is not in the photo.
+    The wrong noun is of the same kind, and names something that is not in the photo.
     """
 
     HOMEPAGE = _HOMEPAGE

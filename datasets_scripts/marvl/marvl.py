@@ -25,7 +25,7 @@ def _file(language, sha256):
 
 
 class Marvl(capscore.CaptionBenchmark):
-    """5,670 rows of a caption, two photos and whether the caption is true of the two, in five languages.
+    """5,670 rows of a caption, two photos and whether the caption is true of both, in five languages.
 
     They were written by native speakers of Indonesian, Swahili, Tamil, Turkish and Mandarin Chinese.
     """

@@ -208,6 +208,8 @@ class Multi30k(capscore.CaptionBenchmark):
         for line, (entry, *captions) in enumerate(zip(listed, *columns, strict=True), start=1):
             photo, sign, caption_id = entry.partition("#")
             if not photo or (sign and not caption_id.isdigit()):
-                raise images.error(f"{entry!r} is no photo, or photo and caption id of COCO", line=line)
+                raise images.error(
+                    f"{entry!r} is not a photo, or not a photo and caption id of COCO", line=line
+                )
             number = int(caption_id) if sign else None
             yield entry, {"image_id": photo, "references": captions, "coco_caption_id": number}

@@ -19,7 +19,7 @@ def _counts(domains):
 class Nocaps(capscore.CaptionBenchmark):
     """45,000 captions of 4,500 photos of Open Images, by whether COCO's captions name their objects.
 
-    nocaps-FOIL has 2,500 of the captions with one word exchanged so that they are wrong.
+    nocaps-FOIL has 2,500 of the captions with one word replaced so that they are wrong.
     """
 
     HOMEPAGE = "https://nocaps.org/"

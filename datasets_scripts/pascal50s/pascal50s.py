@@ -28,7 +28,7 @@ class Pascal50sConfig(capscore.BenchmarkConfig):
     """Pascal-50S.
 
     Args:
-        n_references: how many references a pair has, the first of the file: the JSON file has 5, the official
+        n_references: Number of references per pair, the first of the file: the JSON file has 5, the official
             ones have 48.
     """
 
@@ -38,7 +38,7 @@ class Pascal50sConfig(capscore.BenchmarkConfig):
 class Pascal50s(capscore.CaptionBenchmark):
     """4,000 pairs of captions of 1,000 photos by people and machines, with the one that most votes prefer.
 
-    There are 48 votes a pair, and 1,000 pairs in each of four categories.
+    There are 48 votes per pair, and 1,000 pairs in each of four categories.
     """
 
     BUILDER_CONFIG_CLASS = Pascal50sConfig

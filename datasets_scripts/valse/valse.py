@@ -26,7 +26,7 @@ def _file(piece, sha256):
 
 
 class Valse(capscore.CaptionBenchmark):
-    """8,782 captions with a foil each, in eleven pieces for six linguistic phenomena and FOIL it!
+    """8,782 captions, each with a foil, in eleven pieces for six linguistic phenomena and FOIL it!
 
     People found 7,702 of them valid: two of three annotators chose the caption, and not the foil.
     """

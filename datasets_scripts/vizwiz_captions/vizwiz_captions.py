@@ -15,9 +15,9 @@ def _file(name):
 
 
 class VizWizCaptions(capscore.CaptionBenchmark):
-    """155,905 captions of 31,181 photos taken by blind people, five of each.
+    """155,905 captions of 31,181 photos taken by blind people, five per photo.
 
-    A caption may only say that the photo is too bad, or was rejected; the configuration "valid" has neither
+    Some captions only say that the photo is too bad, or were rejected; the configuration "valid" has neither
     kind.
     """
 

@@ -111,7 +111,7 @@ def _counts(language, split):
 class XFlickrCo(capscore.CaptionBenchmark):
     """2,000 photos, a thousand each of Flickr30k and COCO, with one caption each in eight languages.
 
-    A few photos of Flickr30k are there to learn from in seven of them.
+    In seven of them, a few photos of Flickr30k are for few-shot training.
     """
 
     HOMEPAGE = "https://iglue-benchmark.github.io/"

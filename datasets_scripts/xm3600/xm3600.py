@@ -55,9 +55,9 @@ _FORMS = {
 
 
 class Xm3600(capscore.CaptionBenchmark):
-    """261,375 captions of 3,600 photos in 36 languages, written by people who see the photo, not translated.
+    """261,375 captions of 3,600 photos in 36 languages, written by people who saw the photo, not translated.
 
-    A hundred photos come from where each of the languages is spoken.
+    For each language, a hundred photos come from a region where it is spoken.
     """
 
     HOMEPAGE = _HOMEPAGE

@@ -37,7 +37,7 @@ An empty caption is an error, unless it is to be scored or left out:
 
 
 class Cider(capscore.CaptionModule):
-    """CIDEr; `evaluate.load(…, document_frequencies=…)` takes frequencies that were counted before."""
+    """CIDEr; `evaluate.load(…, document_frequencies=…)` takes frequencies that were counted earlier."""
 
     metric = "cider"
     papers = ("https://arxiv.org/abs/1411.5726",)

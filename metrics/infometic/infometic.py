@@ -52,7 +52,7 @@ class Infometic(capscore.CaptionModule):
 "words": dicts of text, start and end in the caption, score, semantic, correct. "regions": dicts of box in
     pixels, score, mentioned, confidence, label. "null": score of the null token. "image_size": width, height.
     "n_words_cut": number of words beyond the limit, whose score is None.
-    "boxes_given": whether the boxes of the regions were given."""
+    "boxes_given": whether the caller passed the boxes."""
 
     @classmethod
     def describe(cls):

@@ -44,7 +44,8 @@ class PrMcs(capscore.CaptionModule):
     examples = _EXAMPLES
     details = """\
 The verdict of the backbone's gate on the caption; None with a backbone without a gate. "kept": share of its
-    MCS that the caption keeps, 0 to 1; of several sentences their mean, by their lengths. "lost": 1 − kept.
+    MCS that the caption keeps, 0 to 1; for several sentences their mean, weighted by length. "lost": 1 −
+    kept.
     "kind": the most likely noise, "none" if nothing is wrong, else "repetition", "removal", "masking",
     "jumble" or "substitution". "p_kind": its probability."""
 

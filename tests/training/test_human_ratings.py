@@ -268,7 +268,7 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
     made = dict(ratings=[str(training)], validation=[str(held)], data=[], contrastive_weight=0.0, max_steps=1)
     run = train(settings(**made))
     assert (run.n_training, run.n_validation) == (24, 16)
-    with pytest.raises(InputError, match=r"line 21.*its picture is in the measured rows too"):
+    with pytest.raises(InputError, match=r"line 21.*its photo is in the measured rows too"):
         train(settings(**{**made, "validation": [str(write_jsonl(held, rows[20:]))]}))
 
 
@@ -283,7 +283,7 @@ def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, 
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"layers": ["visual.*"]}, CapscoreError, r"layers='visual\.\*' fits no parameter.*There are"),
+        ({"layers": ["visual.*"]}, CapscoreError, r"layers='visual\.\*' matches no parameter.*There are"),
         (
             {"patience": 2, "validation_share": 0.0},
             CapscoreError,

@@ -82,7 +82,7 @@ class RatedRows:
             row = int(np.flatnonzero(shared)[0])
             other = int(np.flatnonzero(held & (self.image == self.image[row]))[0])
             raise InputError(
-                f"{self.rows[row].where}: its picture is in the measured rows too, {self.rows[other].where}; "
+                f"{self.rows[row].where}: its photo is in the measured rows too, {self.rows[other].where}; "
                 "remove one of the two",
                 field="validation",
             )

@@ -89,8 +89,8 @@ class Checkpoints:
         except Exception as error:  # every library raises its own error on a full disk
             shutil.rmtree(aside, ignore_errors=True)
             raise ResultWriteError(
-                f"the checkpoint {final} could not be written: {' '.join(str(error).split())}; the "
-                "checkpoints before are whole"
+                f"the checkpoint {final} could not be written: {' '.join(str(error).split())}; "
+                "earlier checkpoints are intact"
             ) from error
 
     def read(self, folder: Path, load: Callable[[Path], None]) -> None:
@@ -125,8 +125,8 @@ class Checkpoints:
         ]
         if differ:
             raise CapscoreError(
-                f"{self.out} holds a run with {'; '.join(differ)}. Continue it as it was begun, or give "
-                "another folder as out"
+                f"{self.out} holds a run with {'; '.join(differ)}. Continue it with the same settings, or "
+                "give another folder as out"
             )
 
     def _remove(self, checkpoint: Path) -> None:

@@ -55,7 +55,7 @@ def parse(settings: type[Settings], argv: Sequence[str] | None, description: str
     for option in options:
         _require_known(option, [f"--{name}" for name in (*known, "config", "help")])
         if options.count(option) > 1:
-            raise OptionError(f"{option} is given twice; write all its values behind one")
+            raise OptionError(f"{option} is given twice; write all its values after one")
     parser = _parser(settings, known, description)
     found = _attempted(parser.parse_args, words)
     if found.config is not None:

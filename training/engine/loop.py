@@ -328,7 +328,7 @@ class _Run:
         first = f"{rows[0]!r:.160}"
         raise CapscoreError(
             f"epoch {self.step // self.per_epoch + 1}, step {self.step + 1}: {why}. The batch's {len(rows)} "
-            f"rows, from {first} on, are in {path}. The checkpoints before are good. If the rows are "
+            f"rows, from {first} on, are in {path}. Earlier checkpoints are intact. If the rows are "
             "right, a lower ",
             Setting("learning_rate"),
             " or ",

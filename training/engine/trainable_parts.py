@@ -222,13 +222,13 @@ def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:
 
 def _chosen(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     if not names:
-        raise CapscoreError(f"the towers that were asked for have no {what} to train")
+        raise CapscoreError(f"the requested towers have no {what} to train")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             near = difflib.get_close_matches(pattern, names, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             shown = f"{names[0]}, …, {names[-1]}" if len(names) > 1 else names[0]
             raise CapscoreError(
-                Setting("layers", pattern), f" fits no {what}; {hint}There are {len(names):,}: {shown}"
+                Setting("layers", pattern), f" matches no {what}; {hint}There are {len(names):,}: {shown}"
             )
     return [name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)]

@@ -95,7 +95,9 @@ def find_language(language: str, codes: tuple[str, ...]) -> str:
     if language in codes or best in tags:
         return language if language in codes else tags[best]
     known = ", ".join(sorted(codes))
-    raise InputError(f"the translator does not know {language!r:.40}; it knows {known}", field="language")
+    raise InputError(
+        f"the translator does not support {language!r:.40}; it supports {known}", field="language"
+    )
 
 
 def load_language_check(languages: Sequence[str]) -> Callable[[str], str]:
@@ -106,7 +108,7 @@ def load_language_check(languages: Sequence[str]) -> Callable[[str], str]:
     codes = {label: language_code(label) for label in labels}
     unknown = [language for language in languages if language_code(language) not in codes.values()]
     if unknown:
-        problem = f"; the language check (py3langid) does not know {', '.join(unknown)}"
+        problem = f"; the language check (py3langid) does not support {', '.join(unknown)}"
         raise InputError("give ", Setting("language_check", False), problem)
     return lambda text: codes.get(py3langid.classify(text)[0], "") if any(map(str.isalpha, text)) else ""
 
@@ -177,7 +179,7 @@ class Translator:
 
     Raises:
         BackboneUnavailable: The weights are not available, or are of another kind of model.
-        InputError: A language that the model or the check does not know.
+        InputError: A language that the model or the check does not support.
     """
 
     def __init__(self, settings: TranslatorSettings):

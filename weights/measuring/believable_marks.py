@@ -233,7 +233,7 @@ def expected_calibration_error(p: Sequence[float] | np.ndarray, right: Sequence[
     """
     values, truth = np.asarray(p, np.float64), np.asarray(right, bool)
     if truth.all() or not truth.any():
-        raise CapscoreError("a calibration error needs what is right and what is wrong")
+        raise CapscoreError("a calibration error needs right and wrong items")
     weight = np.where(truth, 0.5 / truth.sum(), 0.5 / (~truth).sum())
     bins = np.minimum((values * 10).astype(int), 9)
     gap = np.bincount(bins, weights=weight * (truth - values), minlength=10)

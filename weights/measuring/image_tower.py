@@ -297,7 +297,7 @@ def packaged(packages: Path | None, code: str, photos: Collection[str]) -> Capti
     """The captions of some photos in one of the packages of `PACKAGED`."""
     name, _ = PACKAGED[code]
     if packages is None:
-        raise InputError(f"{name}: no folder of packages is given; --packages names it")
+        raise InputError(f"{name}: no folder of packages is given; name it with --packages")
     return [
         (photo, row["text"])
         for row in source_texts(source_named(name), packages, [code.partition("_")[0]])

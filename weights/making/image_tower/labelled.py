@@ -47,7 +47,7 @@ def labelled_photos(
             continue
         found = pattern.search(path.relative_to(photos / folder).as_posix())
         if found is None or not found.group(1):
-            raise InputError(f"{path}: --label {label!r:.80} finds nothing in its path", field="label")
+            raise InputError(f"{path}: --label {label!r:.80} matches nothing in its path", field="label")
         name = found[1].replace("_", " ").strip()
         by_label.setdefault(name, []).append(path.relative_to(photos).as_posix())
     if not by_label:

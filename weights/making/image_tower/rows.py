@@ -168,7 +168,7 @@ def training_rows(
             first = next(iter(next(iter(own.values())).values()))
             texts.append(PhotoRow(photo, first.name, None, first.source, rows))
     if not seen:
-        raise InputError("no caption is of a photo that is there and may be trained on", field="photos")
+        raise InputError("no caption is of an available photo that may be trained on", field="photos")
     if most_photos is not None and most_photos < len(seen):
         seen = [seen[index * len(seen) // most_photos] for index in range(most_photos)]
     counts = Counter(
