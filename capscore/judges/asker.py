@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 Ask = Callable[[Iterable[tuple["Image.Image", Sequence[Prompt]]]], Iterator[Sequence[np.ndarray]]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
 WORKERS = 4
+_LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
 
 
 class Asker:
@@ -87,6 +89,7 @@ class Asker:
 
         skip = {*range(len(rows))} - {*prompts}
         with (
+            _LOCK,
             Downloads(self.allow_urls, self.allow_private_urls) as downloads,
             reading_pool(WORKERS, downloads) as pool,
         ):
@@ -135,7 +138,7 @@ class Asker:
     def texts(self, images: Any, prompts: Mapping[int, Prompt], max_pixels: int = 0) -> dict[int, str]:
         """What the model says to a prompt about each photo, by row; the images were read before."""
         rows = check_images(images)
-        with Downloads(self.allow_urls, self.allow_private_urls) as downloads:
+        with _LOCK, Downloads(self.allow_urls, self.allow_private_urls) as downloads:
             photos = (
                 (_sized(load_image(downloads.local(rows[row])), max_pixels), prompt)
                 for row, prompt in prompts.items()

@@ -122,19 +122,19 @@ class Judge(Scorer):
         self.answers, self.max_pixels = answers, max_pixels
         self.needs_references = with_references  # type: ignore[misc]
         self.matches = isinstance(self.model, Matcher)
-        if self.matches and (reading != "match" or explain):
-            asked = Setting("explain", True) if reading == "match" else Setting("reading", reading)
-            raise OptionError(
-                asked,
-                f": {self.model.name} has only a head for matching; it takes ",
-                Setting("reading", "match"),
-            )
-        if reading == "grade" and self.model.family in BOTH_WAYS:
-            raise OptionError(
-                Setting("reading", "grade"),
-                f": {self.model.family} reads a prompt both ways, so that no answer can be begun in it; use ",
-                Setting("reading", "yes"),
-            )
+        if self.matches:  # it sees a photo and a caption, and says nothing
+            self.takes_references, self.extra_columns = False, ()  # type: ignore[misc, assignment]
+            given = (reading, question, instruction, answers, explain)
+            names = ("reading", "question", "instruction", "answers", "explain")
+            for name, stated, value in zip(names, given, ("match", None, "", "yes/no", False), strict=True):
+                if stated != value:
+                    only = f": {self.model.name} has only a head for matching, which takes "
+                    raise OptionError(
+                        Setting(name, stated), only, Setting("reading", "match"), " and no words"
+                    )
+        elif self.model.family in BOTH_WAYS and (reading == "grade" or explain):
+            refused = Setting("reading", reading) if reading == "grade" else Setting("explain", True)
+            raise OptionError(refused, f": {self.model.family} reads a prompt both ways, and has no turns")
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
@@ -188,12 +188,12 @@ class Judge(Scorer):
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         prompts = self._prompts(rows)
-        if not self.matches:
-            for row, error in self.model.check_lengths(prompts).items():
-                if on_error == "raise":
-                    raise error.at(row)
-                rows.failures[row] = error.at(row)
-                del prompts[row]
+        too_long = {} if self.matches else self.model.check_lengths(prompts)
+        for row, error in too_long.items():
+            rows.failures[row] = error.at(row)
+            del prompts[row]
+        if rows.failures and on_error == "raise":
+            raise rows.failures[min(rows.failures)]
         numbers, keys, failures = self.asker.ask(
             rows.images,
             prompts,
@@ -234,8 +234,10 @@ class Judge(Scorer):
             references = (rows.references or [[]] * len(rows))[row]
             context = (contexts[row] if contexts else None) or ""
             if not isinstance(context, str):
-                error = InputError(f"expected text, got {context!r:.60}", field="context")
-                raise error.at(row)
+                rows.failures[row] = InputError(f"expected text, got {context!r:.60}", field="context").at(
+                    row
+                )
+                continue
             turns = named_turns(self.question, len(references), bool(context), instruction)
             found[row] = Prompt(turns, row_data(rows.candidates[row], references, context))
         return found
