@@ -112,7 +112,7 @@ def test_the_calibration_error():
     p, right = [0.95, 0.95, 0.95, 0.25, 0.25], [True, True, False, True, False]
     top, low = 1 / 6 * 2 * 0.05 - 1 / 4 * 0.95, 1 / 6 * 0.75 - 1 / 4 * 0.25
     assert expected_calibration_error(p, right) == pytest.approx(abs(top) + abs(low), abs=1e-12)
-    with pytest.raises(CapscoreError, match="right and what is wrong"):
+    with pytest.raises(CapscoreError, match="right and wrong items"):
         expected_calibration_error([0.5], [True])
 
 
