@@ -276,7 +276,7 @@ def test_size_of_batches_changes_nothing(metric):
 
 
 @METRIC
-def test_columns_may_be_of_any_kind_and_stay_as_they_are(metric):
+def test_columns_of_any_type_stay_unchanged(metric):
     given, scorer = rows_of(metric), load(metric)
     before = [*map(repr, given.values())]
     expected = scorer.score(**given).to_dict()
@@ -454,7 +454,7 @@ def test_a_language_that_cannot_be_split_fails_by_row(metric):
 
 
 @METRIC
-def test_an_empty_caption_is_an_error_unless_an_option_says_what_it_is(metric):
+def test_an_empty_caption_is_an_error_unless_an_option_allows_it(metric):
     without = load(metric).score(**rows_of(metric, [0, 2, 3, 4]))
     blanks = []
     for blank in BLANKS:

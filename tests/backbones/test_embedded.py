@@ -202,7 +202,7 @@ def test_a_device_is_a_name_or_the_number_of_a_gpu_or_automatic(monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["meta", "cuda:99", "gpu", 3.5, 99])
-def test_devices_that_are_not_here(device):
+def test_unavailable_devices_are_refused(device):
     with pytest.raises(CapscoreError, match="device="):
         resolve_device(device)
     assert resolve_device("cpu:0") == resolve_device(torch.device("cpu")) == "cpu"

@@ -112,7 +112,7 @@ def test_an_architecture_with_a_folder_or_file_of_weights(tiny, loaded, monkeypa
         load_backbone(f"open_clip:plain/{folder}", revision="v1")
 
 
-def test_what_a_loader_raises_becomes_a_reason_and_a_folder_of_nothing_lists_its_files(tmp_path, monkeypatch):
+def test_errors_of_a_loader_become_reasons_and_an_unknown_folder_lists_its_files(tmp_path, monkeypatch):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(BackboneUnavailable, match=r"no model of a known kind .*notes\.txt"):
         load_backbone(tmp_path)

@@ -95,7 +95,7 @@ def test_both_towers_and_the_ratings_behind_them_come_back(clip, tmp_path):
         load(tmp_path / "out")
 
 
-def test_an_image_tower_is_kept_and_can_be_another(checkpoints, backbones, tmp_path):
+def test_an_image_tower_is_saved_and_can_be_replaced(checkpoints, backbones, tmp_path):
     made, out = checkpoints("m-clip"), tmp_path / "out"
     other, tower = tiny.write_clip(tmp_path / "other", seed=1), made.image_tower
     trained = trained_from(made.spec, image_tower=tower)

@@ -181,7 +181,7 @@ def test_ids_come_first_and_photos_must_agree(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["image_id", "img_id", "key"])
-def test_rows_are_paired_by_their_order_on_demand_only(tmp_path, name):
+def test_rows_are_paired_by_order_only_on_request(tmp_path, name):
     given = [{name: f"{n}.jpg", "caption": str(n), "score": n / 10} for n in range(6)]
     better = [{**row, "caption": "x", "score": row["score"] + 0.05} for row in given[::-1]]
     files = [*systems_of(tmp_path, given, better).values()]
@@ -206,7 +206,7 @@ def test_without_photos_references_identify_rows_and_stand_in_for_photos(tmp_pat
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
 
 
-def test_other_rows_are_refused_unless_the_common_ones_are_asked_for(tmp_path):
+def test_different_rows_are_refused_unless_common_rows_are_requested(tmp_path):
     files = systems_of(tmp_path, rows([0.1, 0.2, 0.3, 0.4, 0.5]), rows([0.3, 0.4, None]))
     done = run("compare", *files.values())
     assert_refused(done, "2 of the 5 rows of a are not in every file ('3.jpg en', '4.jpg en')", 1)

@@ -165,7 +165,7 @@ BAD = [
 ]
 
 
-def test_a_bad_row_stops_or_stays_as_it_is(tmp_path):
+def test_a_bad_row_stops_or_is_left_unchanged(tmp_path):
     good = {"caption": "a goat on a hill", "lang": "en", "objects": ["goat", "hill"]}
     source = write_jsonl(tmp_path / "in.jsonl", [good, *(row for row, _ in BAD)])
     output = tmp_path / "out.jsonl"

@@ -319,7 +319,7 @@ def test_wrong_usage_comes_before_any_work(preds, tmp_path, monkeypatch, argumen
     assert sorted(path.name for path in tmp_path.iterdir()) == ["photos", "preds.jsonl"]
 
 
-def test_a_name_of_a_column_that_is_taken_is_refused(preds, tmp_path, colours):
+def test_a_column_name_in_use_is_refused(preds, tmp_path, colours):
     assert score(preds, "-o", tmp_path / "o.jsonl").exit_code == 0
     again = score(tmp_path / "o.jsonl", "-o", tmp_path / "p.jsonl")
     assert_refused(again, "needs the column name 'mcs', which the input already uses")

@@ -24,7 +24,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_without_names_it_exports_what_is_there(folder, tmp_path, monkeypatch):
+def test_without_names_available_configurations_are_exported(folder, tmp_path, monkeypatch):
     (folder / "CrowdFlowerAnnotations.txt").unlink()
     monkeypatch.setenv("HOME", str(tmp_path))
     assert names(export("~/out", data_dir="~/flickr8k_human")) == ["README.md", "expert"]

@@ -123,7 +123,7 @@ def test_an_export_gives_datasets_the_same_rows_and_tells_nothing_of_this_machin
 
 
 @every("benchmark")
-def test_missing_photos_are_none_or_on_request_an_error(benchmark, written, tmp_path):
+def test_missing_photos_are_none_or_an_error_by_option(benchmark, written, tmp_path):
     folder, config = written(benchmark), configurations(benchmark)[0]
     columns = benchmark_builder(benchmark, config).IMAGE_COLUMNS
     for images in (None, False):
@@ -217,7 +217,7 @@ def test_a_file_that_is_gone_cut_short_or_no_text_is_named(benchmark, written):
     "benchmark, variant",
     [(name, variant) for name in benchmark_slugs() for variant in getattr(official(name), "VARIANTS", ())],
 )
-def test_files_may_lie_or_be_packed_in_other_ways(benchmark, variant, tmp_path):
+def test_files_may_be_elsewhere_or_packed_differently(benchmark, variant, tmp_path):
     write, rows = official(benchmark).VARIANTS[variant]
     write(tmp_path)
     found = {(config, split): load(benchmark, config, tmp_path, split).num_rows for config, split in rows}

@@ -56,7 +56,7 @@ def test_xm3600_without_the_list_of_photos_and_their_regions(written):
     assert [row["image_locale"] for row in rows_of("xm3600", "de", folder)] == [None, "de"]
 
 
-def test_multi30k_offers_the_splits_that_are_there_and_wants_all_captions_of_task_2(written):
+def test_multi30k_offers_available_splits_and_requires_all_captions_of_task_2(written):
     folder = written("multi30k", "write_repository")
     assert benchmark_builder("multi30k", "de", data_dir=folder).splits() == ("train", "validation")
     everything = ("train", "validation", "test_2016_flickr", "test_2018_flickr")
@@ -259,7 +259,7 @@ def test_pascal50s_votes_are_counted_by_caption_whichever_was_shown_first(mat):
         pascal(mat, n_references=6)
 
 
-def test_pascal50s_has_as_many_references_as_asked_for(mat):
+def test_pascal50s_has_the_requested_number_of_references(mat):
     for n in (0, 5, 48):
         assert {len(row["references"]) for row in pascal(mat, n_references=n).values()} == {n}
     with pytest.raises(capscore.InputError, match="n_references: -1: expected 0 to 48"):

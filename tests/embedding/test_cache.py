@@ -101,7 +101,7 @@ def test_rows_that_are_not_finite_or_of_another_shape_are_refused(cache, rows):
 # Where it is
 
 
-def test_where_a_cache_is(tmp_path, monkeypatch):
+def test_the_folder_of_the_cache(tmp_path, monkeypatch):
     import platformdirs
 
     monkeypatch.setenv("CAPSCORE_CACHE", str(tmp_path / "chosen"))

@@ -242,7 +242,7 @@ def test_nothing_is_sent_if_the_hub_refuses_or_is_unreachable(
     assert hub.steps == [] and set(hub.repos) == {"org/clip"}
 
 
-def test_repositories_of_somebody_else(hub, student):
+def test_repositories_of_others_are_refused(hub, student):
     hub.add("ann/tiny", student)
     for name in ("tiny", "new"):
         assert "403" in failed("weights", student, "--org", "ann", "--name", name, "--overwrite-card")

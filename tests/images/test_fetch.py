@@ -122,7 +122,7 @@ def site(monkeypatch):
         yield f"http://127.0.0.1:{port}"
 
 
-def test_a_url_is_fetched_when_asked_for_and_never_unasked(site):
+def test_a_url_is_fetched_only_on_request(site):
     for function in (content_key, load_image):
         with pytest.raises(ImageError, match="allow_urls=True"):
             function(f"{site}/photo")
@@ -220,7 +220,7 @@ def test_this_machine_is_refused_however_it_is_spelled(site, host):
     assert Site.requested == []
 
 
-def test_a_proxy_is_asked_for_public_hosts_only(site, monkeypatch):
+def test_a_proxy_is_used_for_public_hosts_only(site, monkeypatch):
     known = {"photos.example": "93.184.215.14", "inner.example": "10.0.0.1", "127.0.0.1": "127.0.0.1"}
     monkeypatch.setattr(fetch, "look_up", lambda host, port: [known[host]])
     monkeypatch.setenv("HTTP_PROXY", site.replace("http://", "http://me:pw@"))

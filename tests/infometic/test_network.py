@@ -154,7 +154,7 @@ def test_without_masking_the_filling_is_attended_to():
     "model", [PLAIN, READER, FILLED, NO_NULL, InfoCLIP(9.0, 2.0)], ids="plain words filled null clip".split()
 )
 @given(sizes=SIZES, more=st.integers(0, 3), fill=st.sampled_from([0.0, 7.0, float("nan"), float("inf")]))
-def test_neither_padding_nor_the_rest_of_the_batch_matters(model, sizes, more, fill):
+def test_padding_and_the_rest_of_the_batch_do_not_matter(model, sizes, more, fill):
     images, texts = images_of([m for m, _ in sizes]), texts_of([n for _, n in sizes])
     pairs = [(i, t) for i in range(len(sizes)) for t in range(len(sizes))]
     found = scores(model, images, texts, pairs, m=max(m for m, _ in sizes) + more, l=5, fill=fill)

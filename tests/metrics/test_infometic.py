@@ -134,7 +134,7 @@ def test_beta_moves_marks_and_no_score():
     assert not any(each(detail["words"], "correct"))
 
 
-def test_as_many_regions_are_scored_as_asked_for():
+def test_the_requested_number_of_regions_is_scored():
     assert len(toy(n_regions=2).score(["red"], [FLAG]).details[0]["regions"]) == 2
     many = toy(n_regions=90)  # more than are found: all of them
     (found,) = many.finder.find([Image.fromarray(FLAG)])

@@ -121,7 +121,7 @@ def test_perturbed_captions_lose_their_score_and_others_keep_it(shipped, base_of
     assert right > 3 * wrong
 
 
-def test_captions_that_nobody_expects_have_a_score_and_a_verdict(shipped):
+def test_unusual_captions_have_a_score_and_a_verdict(shipped):
     found = scored("pr_mcs", shipped, HOSTILE)
     assert np.isfinite(found.scores).all() and (found.scores >= 0).all()
     for detail in found.details:

@@ -211,7 +211,7 @@ def test_options_go_to_the_library_and_the_model_is_freed_with_the_module(load, 
     assert load("mcs", backbone=None).scorer.backbone.name == checkpoint.name
 
 
-def test_loading_names_what_is_unavailable_or_unknown(load):
+def test_loading_names_unavailable_and_unknown_backbones(load):
     for name in ("./nowhere", "nobody/has-such-a-model"):
         with pytest.raises(BackboneUnavailable, match=f"{name}.*backbone='embedded-free'"):
             load("mcs", backbone=name)

@@ -199,7 +199,7 @@ def test_a_very_long_caption_takes_no_time():
         ("a dog", np.array([[2, 5]]), [(2, 5)], 0),
     ],
 )
-def test_where_objects_stand(caption, objects, places, missing):
+def test_positions_of_objects(caption, objects, places, missing):
     for in_order in (objects, list(objects)[::-1]):
         found, not_found = find_objects([caption], [in_order])
         assert found == [places] and not_found.tolist() == [missing]
@@ -341,7 +341,7 @@ def test_sets_of_kinds():
             chosen_kinds(names)
 
 
-def test_what_finds_words(monkeypatch):
+def test_the_word_finder_of_a_language(monkeypatch):
     assert [word_finder(code) for code in (None, "de", "ko", "vi")] == ["blanks"] * 4
     assert word_finder("ja") == segmentation.segmenter_name("ja")
     for package in ("mecab_ko", "fugashi"):

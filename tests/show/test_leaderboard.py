@@ -127,7 +127,7 @@ def test_the_page_has_titles_and_metrics_in_their_order(tmp_path):
     assert page.count(">VALSE · existence<") == 5 and '<option value="valse">VALSE</option>' in page
 
 
-def test_the_page_escapes_what_others_wrote_and_loads_nothing(tmp_path):
+def test_the_page_escapes_foreign_text_and_loads_nothing(tmp_path):
     page = leaderboard_page(read_results([written(tmp_path, stamped(RUN))]), "<i>Title</i>")
     assert "theirs &lt;b&gt;.jsonl" in page and "<i>Title" not in page
     assert "62.50" in page and "50.0 to 75.0" in page and 'title="Somebody 2020"' in page

@@ -87,7 +87,7 @@ def without(start):
         (torch.zeros(3), "holds Tensor: expected names with their tensors"),
     ],
 )
-def test_another_content_is_one_error_and_nothing_is_written(tmp_path, content, message):
+def test_unexpected_content_is_one_error_and_nothing_is_written(tmp_path, content, message):
     path = saved(tmp_path / "wrong.pth", content)
     with pytest.raises(CapscoreError, match=message):
         convert(path, tmp_path / "network")

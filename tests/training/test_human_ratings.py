@@ -215,7 +215,7 @@ def test_a_step_minimises_the_sum_of_both_losses(settings, monkeypatch):
     [("open_clip", {}), ("clip", {"lora_rank": 2, "gradient_checkpointing": True})],
     ids=["whole", "LoRA"],
 )
-def test_two_processes_are_one(settings, tmp_path, base, changes):
+def test_two_processes_give_the_results_of_one(settings, tmp_path, base, changes):
     # batches of 5 leave the processes unequal parts
     own = settings(base, batch_size=5, max_steps=3, evaluate_every=1, patience=5, **changes)
     assert_two_processes_are_one(human_ratings, own, tmp_path)

@@ -477,7 +477,7 @@ def test_a_network_that_reads_words_is_scored_with_its_sharpness(settings, clip,
 
 
 @pytest.mark.slow
-def test_two_processes_are_one(settings, tmp_path):
+def test_two_processes_give_the_results_of_one(settings, tmp_path):
     # 10 pairs in batches of 5: the processes have unequal parts, and not every part has a hard negative
     tasks = ["coarse", "coarse", "coarse", "text", "vision"]
     own = settings(batch_size=5, max_steps=5, tasks=tasks, context_width=4)

@@ -144,7 +144,7 @@ def test_the_check_counts_by_hand():
 
 
 @pytest.mark.slow
-def test_two_processes_are_one(settings, tmp_path):
+def test_two_processes_give_the_results_of_one(settings, tmp_path):
     # 18 rows in 4 steps are 4 or 5 a batch, so that the processes have unequal parts of some
     own = settings(batch_size=5, max_steps=3, shared_negatives=False)
     assert_two_processes_are_one(pr_mcs, own, tmp_path)

@@ -52,7 +52,7 @@ def test_a_second_file_is_read_for_the_photos_that_are_left(tmp_path):
     assert references(tmp_path, [A]) == {A: ["from the first"]}
 
 
-def test_only_captions_that_are_asked_for_are_checked(tmp_path):
+def test_only_requested_captions_are_checked(tmp_path):
     coco(tmp_path / FIRST, [(A, "a"), (B, " ")])
     assert photo_captions(AnnotationSource(tmp_path / FIRST), [A]) == {A: ["a"]}
     with pytest.raises(capscore.AnnotationError, match=r"entry annotations\[1\]: 'caption' is ' '"):

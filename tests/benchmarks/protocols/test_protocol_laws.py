@@ -209,7 +209,7 @@ def test_a_column_that_does_not_fit_is_named(protocol):
         protocol(**{name: [] for name in columns})
 
 
-def test_columns_as_people_hand_them_over():
+def test_columns_of_common_types_are_accepted():
     import pandas
     import pyarrow
     import torch

@@ -172,7 +172,7 @@ def test_places_of_a_word(caption, word, places):
     assert places_of(caption, word) == places
 
 
-def test_labels_at_places():
+def test_labels_at_positions():
     found = [{"start": 0, "end": 1}, {"start": 2, "end": 6}, {"start": 7, "end": 9}]
     assert [labels_at(found, places) for places in ([(2, 6)], [(5, 8)], [])] == [
         [0, 1, 0],

@@ -196,7 +196,7 @@ def test_the_settings_reach_the_perturbations():
     assert texts["published"] > texts["every"] and len(texts["published"]) == 5
 
 
-def test_a_caption_that_a_kind_cannot_change_gets_another_one_of_the_others():
+def test_a_caption_that_a_kind_cannot_change_gets_another_kind():
     captions = made(["sunset", *(f"a dog {row}" for row in range(3))])
     for epoch in range(8):
         sunset = drawn(captions, epoch=epoch, kinds=("removal", "jumble", "masking"))[0]

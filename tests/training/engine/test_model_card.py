@@ -92,7 +92,7 @@ def test_the_hub_reads_languages_licence_data_and_results():
         ("/srv/us/runs/3", None, None),
     ],
 )
-def test_a_base_and_its_licence_are_named_where_they_are_known(base, on_hub, licence):
+def test_a_base_and_its_licence_are_named_if_known(base, on_hub, licence):
     text = card_text(replace(CARD, base=base))
     assert HubCard(text).data.base_model == on_hub and "/srv" not in text
     assert re.findall(r"\*\*Licence of the base\*\*: (.*)", text) == ([licence] if licence else [])
@@ -181,7 +181,7 @@ def test_the_facts_of_a_card_are_read_back_as_they_were_written(tmp_path):
 
 
 @pytest.mark.parametrize("edit", [None, "somebody's own", "added at the end", "not UTF-8"])
-def test_a_card_is_written_again_unless_somebody_edited_it(tmp_path, edit):
+def test_a_card_is_written_again_unless_it_was_edited(tmp_path, edit):
     path = write_card(tmp_path, CARD)
     written = path.read_bytes()
     kept = {

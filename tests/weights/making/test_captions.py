@@ -157,7 +157,7 @@ def test_captions_of_the_grammar_say_the_same_and_know_their_nouns():
     assert list(grammar_captions({})) == []
 
 
-def test_the_file_has_what_was_asked_for_and_nothing_that_is_held_out(made):
+def test_the_file_has_the_requested_captions_and_no_held_out_ones(made):
     _, rows = made
     counts = Counter((row["language"], row["id"].split("/")[0]) for row in rows)
     assert counts == {

@@ -123,7 +123,7 @@ def test_the_command_writes_rows_that_training_reads_without_what_is_held_out(fo
     assert sum(part["rows"] for part in captions) == len(captions) == 5
 
 
-def test_captions_are_drawn_and_no_more_than_asked_for(folder, monkeypatch):
+def test_no_more_captions_are_drawn_than_requested(folder, monkeypatch):
     photos = ("111", "222", "700")
     captions = [(f"flickr8k/{photos[n % 3]}", "en", f"A dog sees {n} men.") for n in range(40)]
     rows_file(folder / "captions.jsonl", captions)

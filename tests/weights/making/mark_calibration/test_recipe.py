@@ -280,7 +280,7 @@ def test_nouns_like_a_word_are_the_nearest_of_its_language_that_mean_something_e
 # ------------------------------------------------------------------ losses
 
 
-def test_a_cell_wants_the_smallest_box_around_it():
+def test_the_target_of_a_cell_is_the_smallest_box_around_it():
     boxes = np.array([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, 0.5, 0.5], [0.9, 0.9, 0.95, 0.95]])
     wanted, there = cell_boxes(boxes, 2, 2)
     assert there.tolist() == [True] * 4

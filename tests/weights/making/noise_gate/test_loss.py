@@ -43,7 +43,7 @@ def test_the_best_curve_takes_most_while_right_texts_keep_theirs():
         check.best_curve(np.zeros(120), 0.99)
 
 
-def test_the_language_that_keeps_least_counts():
+def test_the_language_with_the_lowest_share_decides():
     check = NoiseGateCheck([sample(0, 0, "en")] * 60 + [sample(0, 0, "fr")] * 60 + [sample(1.0, 1)] * 60)
     french = np.array([row.language == "fr" for row in check.samples])
     openness = np.where(check.right, np.where(french, 0.3, 0.9), 0.1)
