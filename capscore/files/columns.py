@@ -203,10 +203,12 @@ def read_inputs(
         texts = zip(*(chunk.values(name) for name in names.references), strict=True)
         references = [[text for text in row if not is_missing(text)] for row in texts]
     elif names.references:
-        references = [
-            _from_cell(cell, row, problems) if source.cells_are_text or _is_written_list(cell) else cell
-            for row, cell in enumerate(chunk.values(names.references[0]))
-        ]
+        references = chunk.values(names.references[0])
+        for row, cell in enumerate(references):
+            if source.cells_are_text or _is_written_list(cell):
+                references[row] = _from_cell(cell, row, problems)
+            elif isinstance(cell, str):
+                references[row] = [cell]
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]

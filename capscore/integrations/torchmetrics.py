@@ -78,11 +78,16 @@ class CaptionMetric(Metric):
         """Score n rows.
 
         Args:
-            predictions, images, references, language: As in `Scorer.score`. Images and captions may also come
-                in the order of torchmetrics' own `CLIPScore`: images first.
+            predictions, images, references, language: As in `Scorer.score`. Arguments may also come as in
+                torchmetrics: images first, or one image and one text (`CLIPScore`); and, for metrics that
+                open no images, references second (`BLEUScore`).
             ids: Names of the rows, so that none counts twice.
         """
-        if _are_texts(images) and not _are_texts(predictions):
+        if isinstance(images, str) and not isinstance(predictions, (str, list, tuple)):
+            predictions, images = [images], [predictions]
+        if not self.scorer.needs_images and references is None:
+            images, references = None, images
+        elif _are_texts(images) and not _are_texts(predictions):
             predictions, images = images, predictions
         if ids is not None and len(ids) != len(predictions):
             raise InputError(f"there are {len(ids)} ids for {len(predictions)} captions", field="ids")

@@ -96,7 +96,7 @@ def test_lists_of_references_may_be_as_python_writes_them(tmp_path, name):
     if name == "a.tsv":  # of VLMEvalKit
         (tmp_path / name).write_text(f"index\tanswer\tprediction\n0\t{cell}\tc\n1\tone\tc\n")
     else:
-        write_jsonl(tmp_path / name, [{"prediction": "c", "answer": text} for text in (cell, ["one"])])
+        write_jsonl(tmp_path / name, [{"prediction": "c", "answer": text} for text in (cell, "one")])
     inputs = inputs_of(tmp_path / name, with_images=False, with_references=True)
     assert inputs.references == [["a dog's tail", 'a "red" kite'], ["one"]] and not inputs.problems
 

@@ -56,11 +56,18 @@ def test_a_row_with_an_id_counts_once(metric, expected):
         metric.update(CAPTIONS[:2], references=REFERENCES[:2], ids=[1])
 
 
+def test_references_may_come_second_as_in_torchmetrics(metric, expected):
+    metric.update(CAPTIONS, REFERENCES)
+    assert float(metric.compute()) == pytest.approx(expected.mean(), abs=1e-9)
+
+
 def test_images_may_come_first_as_in_torchmetrics():
     metrics = [CaptionMetric("mcs", backbone=ColourBackbone(), cache=False, language="en") for _ in range(2)]
     metrics[0].update(["red", "red blue"], [RED, BLUE])
     metrics[1].update([RED, BLUE], ["red", "red blue"])
     assert float(metrics[0].compute()) == float(metrics[1].compute()) > 1
+    metrics[1].update(RED, "red")
+    assert int(metrics[1].n_rows) == 3
 
 
 PROCESS = """
