@@ -26,6 +26,10 @@ def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -
     try:
         largest = unpacked_limit((file or path).stat().st_size)
         with closing(open_bytes(file or path)) as opened:
+            if _stated_size(file or path) > largest:  # before minutes are spent on its lines
+                while size <= largest and (block := opened.read(2**20)):  # unless the file is torn
+                    size += len(block)
+                raise unpacks_too_far(path)
             while raw := opened.readline(longest + 1):
                 number, size = number + 1, size + len(raw)
                 if size > largest:
@@ -51,6 +55,15 @@ def open_bytes(path: Path) -> io.BufferedIOBase:
     with open(path, "rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if zipped else open(path, "rb")
+
+
+def _stated_size(path: Path) -> int:
+    """The size that the end of a gzip file says its last part unpacks to, modulo 2³²; 0 for other files."""
+    with open(path, "rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return 0
+        file.seek(-4, io.SEEK_END)
+        return int.from_bytes(file.read(4), "little")
 
 
 def too_long(place: str, limit: Limit, hint: str = "") -> InputError:

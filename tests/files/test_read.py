@@ -85,8 +85,11 @@ def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
 
 def test_files_that_unpack_too_far_are_refused_early(tmp_path, monkeypatch):
     monkeypatch.setattr("capscore.files.sizes.UNPACKED_FLOOR", 100_000)
-    packed = gzip.compress(b'{"caption": "x"}\n' * 100_000)
-    assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)
+    for line in (b'{"caption": "x"}\n', b"no JSON\n"):  # whose lines are not read
+        packed = gzip.compress(line * 100_000)
+        assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)
+    parts = gzip.compress(line * 100_000) + gzip.compress(b"\n")  # the end tells of one part alone
+    assert "line 1: not valid JSON" in error_of(tmp_path / "b.jsonl.gz", parts)
     pq.write_table(pa.table({"caption": ["x"] * 100_000}), tmp_path / "a.parquet")
     with pytest.raises(InputError, match="unpacks to over 200 times"):
         open_rows(tmp_path / "a.parquet")
