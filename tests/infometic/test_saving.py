@@ -61,7 +61,7 @@ def test_weights_that_cannot_be_saved(tmp_path):
     model = tiny_model()
     with pytest.raises(CapscoreError, match="dtype='bf16': weights are stored as float32 or float16"):
         model.save_pretrained(tmp_path, dtype="bf16")
-    with pytest.raises(CapscoreError, match="must be ready for JSON"):
+    with pytest.raises(CapscoreError, match="JSON compliant"):
         model.save_pretrained(tmp_path, notes={"x": float("nan")})
     with torch.no_grad():
         model.region_key.weight[0, 0] = 1e6
@@ -138,7 +138,7 @@ def test_revisions(hub, folder):
         InfoMetIC.from_pretrained("org/infometic@v1", revision="v2")
     with pytest.raises(BackboneUnavailable, match="'org/infometic' is not on the Hub at revision 'v2'"):
         InfoMetIC.from_pretrained("org/infometic@v2")
-    with pytest.raises(BackboneUnavailable, match="there is no such folder, and it is no Hub id"):
+    with pytest.raises(BackboneUnavailable, match="there is no such folder"):
         InfoMetIC.from_pretrained(folder / "nowhere")
     with pytest.raises(CapscoreError, match="revision='main' does not go with"):
         InfoMetIC.from_pretrained(folder, revision="main")
