@@ -160,7 +160,7 @@ def _scored(
         options.check_metric_options(missing[name], metric_options)
         target = folder / f"{index}.jsonl"
         how: dict[str, Any] = {"images": images, "language": language, "on_error": on_error}
-        run, new, _ = score.prepare(source, missing[name], load, columns, target, **how)
+        run, new, *_ = score.prepare(source, missing[name], load, columns, target, **how)
         score.score_rows(run, target, new, {}, has_bar=has_bar)
         found[name] = target
     return found

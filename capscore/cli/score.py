@@ -21,6 +21,7 @@ import json
 import math
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from ..files.row_source import RowSource
     from ..metrics.base import Scorer
     from ..metrics.calibration import Standing
-    from ..metrics.score_file import ScoringRun
+    from ..metrics.score_file import RowFilter, ScoringRun
 
 Preset = Annotated[
     Literal["coco", "clipscore", "multilingual", "reference-free"] | None,
@@ -59,6 +60,9 @@ Sort = Annotated[
     str | None,
     option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
 ]
+Keep = Annotated[Path | None, option("File for the rows that stay, by --min-score or --top.", panel="Output")]
+MinScore = Annotated[float | None, option("Lowest score, of the first metric, that stays.", panel="Output")]
+Top = Annotated[str | None, option("Best rows that stay, such as 1000 or 30%.", metavar="N", panel="Output")]
 References = Annotated[Path | None, option("File of references, matched by photo.")]
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
 
@@ -83,6 +87,9 @@ def score(
     worst: Worst = None,
     sort: Sort = None,
     calibration: Annotated[Path | None, option("File that capscore calibrate wrote.", panel="Output")] = None,
+    keep: Keep = None,
+    min_score: MinScore = None,
+    top: Top = None,
     image_column: options.ImageColumn = None,
     candidate_column: options.CandidateColumn = None,
     references_column: options.ReferencesColumn = None,
@@ -120,12 +127,13 @@ def score(
             source = with_references(source, read_references(references, split=split), language=language)
     metrics = _metrics(metric or [], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
+    row_filter = _row_filter(keep, metrics[0], min_score, top)
     load, has_bar = loader(metric_options, source.n_rows, quiet=quiet)
     how = {"images": images, "language": language, "on_error": on_error, "calibration": calibration}
-    run, new, output = prepare(source, metrics, load, columns, output, force=force, **how)
+    run, new, output, keep = prepare(source, metrics, load, columns, output, keep, force=force, **how)
     order = _order(sort, new)
     about = {"input": input and str(input), "output": output and str(output)}
-    summary, placed = score_rows(run, output, new, about, calibration, has_bar=has_bar)
+    summary, placed = score_rows(run, output, new, about, calibration, row_filter, keep, has_bar=has_bar)
     if report is not None:
         try:
             write_score_report(report, run, placed, order)
@@ -136,11 +144,22 @@ def score(
         terminal.print_json(summary)
     elif not quiet:
         lowest = run.rising(order)[: worst or MAX_SHOWN_ROWS] if worst or sort else None
-        _print(run, placed, lowest, output, report)
+        _print(run, placed, lowest, row_filter, output, keep, report)
     if run.failures and not quiet:
         what = f"of {source.n_rows:,} rows could not be scored"
         terminal.print_failures(run.failures, what, source.short_place)
     return terminal.SKIPPED if run.failures else None
+
+
+def _row_filter(keep: Path | None, metric: str, min_score: float | None, top: str | None) -> RowFilter | None:
+    """Which rows stay, or None if none are asked for."""
+    from ..metrics.score_file import RowFilter
+
+    if keep is None and min_score is None and top is None:
+        return None
+    if keep is None:
+        raise UsageError(Setting("keep"), " is missing: it names the file for the rows that stay")
+    return RowFilter(metric, min_score, top)
 
 
 def _metrics(
@@ -182,14 +201,15 @@ def prepare(
     load: ScorerLoader,
     columns: Mapping[str, str | None],
     output: Path | None,
+    keep: Path | None = None,
     *,
     force: bool = False,
     images: Path | None = None,
     language: str | None = None,
     on_error: str = "raise",
     calibration: Path | None = None,
-) -> tuple[ScoringRun, dict[str, tuple[str, str]], Path | None]:
-    """What scores the rows of a source, the new columns, and the file to write, after all checks of them."""
+) -> tuple[ScoringRun, dict[str, tuple[str, str]], Path | None, Path | None]:
+    """What scores the rows of a source, the new columns, and the files to write, after all checks of them."""
     from ..files.columns import columns_of
     from ..files.image_folder import ImageFolder
     from ..files.row_source import check_names_are_free
@@ -212,15 +232,20 @@ def prepare(
         need = f": {', '.join(needs[what])} need{'s' if len(needs[what]) == 1 else ''} {what}"
         raise InputError(error.parts[0], need, *error.parts[1:]) from None
     options.say_notes(source, names, language)
-    inputs = source.columns if output else ()
-    if output is not None:
+    inputs = source.columns if output or keep else ()
+    if inputs:
         check_names_are_free(source, [*result_columns(metrics, inputs, on_error=on_error, ranked=metrics)])
+    if output is not None:
         output = check_output(output, source, force=force)
+    if keep is not None:
+        keep = check_output(keep, source, force=force, option="keep")
+        if keep == output:
+            raise UsageError(Setting("keep", keep), " is the file of ", Setting("output"), " too")
     scorers = _load(metrics, language, load)
     ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
     new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
     scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
-    return ScoringRun(source, names, folder, scorers, **scoring), new, output
+    return ScoringRun(source, names, folder, scorers, **scoring), new, output, keep
 
 
 def _order(column: str | None, columns: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
@@ -258,29 +283,31 @@ def score_rows(
     columns: dict[str, tuple[str, str]],
     about: dict[str, Any],
     calibration: Path | None = None,
+    row_filter: RowFilter | None = None,
+    keep: Path | None = None,
     *,
     has_bar: bool,
 ) -> tuple[dict[str, Any], dict[str, Standing]]:
-    """Score all rows, and write them; returns the summary, and the standing of each metric's scores."""
+    """Score all rows, and write them and those that stay; returns the summary, and each metric's standing."""
     from ..files.write import Writer
     from ..metrics.calibration import standings
     from ..metrics.score_file import column_types
 
-    source, writer = run.source, None
-    if target is not None:
-        writer = Writer(target, source, column_types(columns))
-    try:
+    source, writers = run.source, dict.fromkeys((target, keep))
+    with ExitStack() as opened:
+        for path in filter(None, writers):
+            writers[path] = writer = Writer(path, source, column_types(columns))
+            opened.callback(writer.stop)
         with progress_bar("Scoring", source.n_rows, shown=None if has_bar else False) as advance:
-            run.run(writer, columns, advance, calibration)
+            run.run(writers[target], columns, advance, calibration, row_filter, writers[keep])
         placed = standings(run.scores(), calibration)
         summary = _summary(run, about, placed)
-        if writer is not None:
-            signatures = {name: part.signature for name, part in run.scores().items()}
-            text = json.dumps(summary, ensure_ascii=False, indent=2)
+        if row_filter is not None:
+            summary["kept"] = {"file": str(keep), **row_filter.to_dict()}
+        signatures = {name: part.signature for name, part in run.scores().items()}
+        text = json.dumps(summary, ensure_ascii=False, indent=2)
+        for writer in filter(None, writers.values()):
             writer.finish({"signatures": signatures}, f"{text}\n")
-    finally:
-        if writer is not None:
-            writer.stop()
     return summary, placed
 
 
@@ -308,10 +335,14 @@ def _summary(run: ScoringRun, about: dict[str, Any], placed: Mapping[str, Standi
 
 
 def _print(
-    run: ScoringRun, standings: Mapping[str, Standing], lowest: Sequence[int] | None, *written: Path | None
+    run: ScoringRun,
+    standings: Mapping[str, Standing],
+    lowest: Sequence[int] | None,
+    row_filter: RowFilter | None,
+    *written: Path | None,
 ) -> None:
-    """Print the lowest rows, or all if they are few; the means, their standing, the signatures, and where the
-    rows are."""
+    """Print the lowest rows, or all if they are few; the means, their standing, the signatures, how many rows
+    stay, and where the rows are."""
     console, scores, n_rows = make_console(), run.scores(), run.source.n_rows
     shows_rows = lowest is not None or (n_rows <= MAX_SHOWN_ROWS and len(scores) <= MAX_COLUMNS)
     if shows_rows:
@@ -339,8 +370,10 @@ def _print(
     n_scored = n_rows - len(run.failures) - run.n_left_out
     path = "" if run.source.path == Path() else f" of {run.source.path}"
     print_line(console, f"Scored {n_scored:,} of {n_rows:,} row{'' if n_rows == 1 else 's'}{path}.")
+    if row_filter is not None:
+        print_line(console, row_filter.sentence())
     terminal.print_written(console, *written)
-    if written[0] is None:
+    if written[0] is None and row_filter is None:
         print_line(console, "The scores of rows were not saved; --output scores.jsonl saves them.")
 
 

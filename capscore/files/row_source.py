@@ -61,6 +61,13 @@ class Chunk:
         arrays = [pa.array(self.values(field.name), field.type, from_pandas=True) for field in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
 
+    def filter(self, stays: Sequence[bool]) -> Chunk:
+        """Those of the rows that stay; the first keeps the chunk's number."""
+        if self.rows is None:
+            return replace(self, table=self.table.filter([*stays]))
+        lines = None if self.lines is None else [*itertools.compress(self.lines, stays)]
+        return replace(self, lines=lines, rows=[*itertools.compress(self.rows, stays)])
+
     def with_columns(self, columns: Mapping[str, Sequence[Any]], types: Mapping[str, pa.DataType]) -> Chunk:
         """The chunk with new columns after its own; `types` are those that an Arrow table gets."""
         import pyarrow as pa

@@ -203,11 +203,11 @@ def _storable(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-def output_kind(path: Path) -> str:
+def output_kind(path: Path, option: str = "output") -> str:
     """The kind of result that the suffix of a name asks for, or an InputError."""
     if path.suffix.lower() in _KINDS:
         return _KINDS[path.suffix.lower()]
-    raise InputError(Setting("output", path), f": expected a name that ends in {', '.join(_KINDS)}")
+    raise InputError(Setting(option, path), f": expected a name that ends in {', '.join(_KINDS)}")
 
 
 def summary_path(path: Path) -> Path:
@@ -216,16 +216,18 @@ def summary_path(path: Path) -> Path:
     return path.with_name(f"{path.name.removesuffix(suffix)}.summary.json")
 
 
-def check_output(output: str | Path, source: RowSource, *, force: bool = False) -> Path:
+def check_output(
+    output: str | Path, source: RowSource, *, force: bool = False, option: str = "output"
+) -> Path:
     """Check that a result of these rows can be written, before any work is done; makes its folder.
 
-    Returns the path, with links followed.
+    Returns the path, with links followed. `option` is what errors call it.
 
     Raises:
         InputError: The result exists (and not `force`), is the input, is of an unknown kind or one that
             cannot hold the columns, or its folder cannot be written to.
     """
-    given, kind = Setting("output", Path(output)), output_kind(Path(output))
+    given, kind = Setting(option, Path(output)), output_kind(Path(output), option)
     try:
         target = Path(os.path.realpath(Path(output).expanduser()))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +236,7 @@ def check_output(output: str | Path, source: RowSource, *, force: bool = False) 
             probe.write(b"capscore")
     except (OSError, ValueError, RuntimeError) as error:  # also a name that is too long
         reason = getattr(error, "strerror", None) or error
-        raise InputError(Setting("output", str(output)[:80]), f" cannot be written: {reason}") from None
+        raise InputError(Setting(option, str(output)[:80]), f" cannot be written: {reason}") from None
     if target == Path(os.path.realpath(source.path)):
         raise InputError(given, " is the input; the result needs another name")
     if exists and not target.is_file():

@@ -6,11 +6,12 @@ Ray starts one `Score` per worker, which loads the metrics once and scores the b
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ..errors import MissingExtraError
 from ..metrics.loading import load_together
@@ -37,7 +38,7 @@ class Score:
     >>> import ray                                                                    # doctest: +SKIP
     >>> scored = ray.data.read_parquet("corpus").map_batches(
     ...     Score, fn_constructor_kwargs={"metric": "mcs", "backbone": "embedded"},
-    ...     batch_size=256, concurrency=2)                                            # doctest: +SKIP
+    ...     batch_size=256, batch_format="pyarrow", concurrency=2)                    # doctest: +SKIP
     >>> scored.write_parquet("scored")                                                # doctest: +SKIP
     """
 
@@ -65,15 +66,22 @@ class Score:
             allow_urls=bool(options.get("allow_urls", False)),
         )
 
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, batch: Any) -> Any:
         """Add the scores to a batch of columns: float64, NaN where a row has none; words as objects.
+
+        With `batch_format="pyarrow"` batches are Arrow tables, in which every column keeps its type.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names it by its photo and caption.
         """
-        types = column_types(self._scorer.new_columns([*batch]))
+        columns = batch.to_pydict() if isinstance(batch, pa.Table) else batch
+        types = column_types(self._scorer.new_columns([*columns]))
         new = {
             name: np.array(cells, dtype=object if types[name] is str else np.float64)
-            for name, cells in self._scorer.score(batch).items()
+            for name, cells in self._scorer.score(columns).items()
         }
-        return {**batch, **new}
+        if not isinstance(batch, pa.Table):
+            return {**batch, **new}
+        for name, cells in new.items():
+            batch = batch.append_column(name, pa.array(cells, pa.string() if types[name] is str else None))
+        return batch

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import re
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, LanguageWarning, RowWarning, Setting, TruncationWarning
+from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
 from ..files.columns import FAMILIAR, ColumnNames, read_inputs
 from ..files.image_folder import ImageFolder
 from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
@@ -59,6 +62,67 @@ def column_types(columns: Mapping[str, tuple[str, str]]) -> dict[str, type]:
         name: METRICS.get(metric).detail_columns.get(component, float) if metric else str
         for name, (metric, component) in columns.items()
     }
+
+
+class RowFilter:
+    """Chooses the rows that stay by the score of a metric. A row that a metric could not score never stays.
+
+    Args:
+        metric: Metric that decides.
+        min_score: Lowest score, unrounded, of a row that stays.
+        top: Instead, the rows with the highest scores: their number, such as "1000", or their share of the
+            rows with a score, such as "30%", rounded up. Of rows with the same score, the first stay.
+
+    Attributes:
+        n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
+        lowest: Lowest score among them; infinite if there is none.
+
+    Raises:
+        OptionError: Both or neither of them is given, or a value is not one of those.
+    """
+
+    def __init__(self, metric: str, min_score: float | None = None, top: str | None = None):
+        if (min_score is None) == (top is None):
+            either = (Setting("min_score"), " and ", Setting("top"))
+            raise OptionError("expected one of ", *either, " to say which rows stay")
+        if min_score is not None and not math.isfinite(min_score):
+            raise OptionError(Setting("min_score", min_score), ": expected a number")
+        match = re.fullmatch(r"(?a:(\d{1,15})|(\d{1,15}(?:\.\d{1,15})?)%)", top or "1")
+        self._count = None if match is None or match[1] is None else int(match[1])
+        self._share = Fraction(match[2] or 0) / 100 if match else Fraction(0)
+        if self._count == 0 or (self._count is None and not 0 < self._share <= 1):
+            expected = "expected a number of rows, or a percentage up to 100, such as 1000 or 30%"
+            raise OptionError(Setting("top", top), f": {expected}")
+        self.metric, self.min_score, self.top = metric, min_score, top
+        self.n_kept, self.n_scored, self.lowest = 0, 0, math.inf
+
+    def choose(self, scores: Mapping[str, Scores]) -> np.ndarray:
+        """bool (n,), True where a row stays; with `top`, `scores` are those of all rows."""
+        unscored = np.any([np.isnan(part.scores) for part in scores.values()], axis=0)
+        numbers = np.where(unscored, np.nan, scores[self.metric].scores)
+        n_scored = int((~unscored).sum())
+        if self.min_score is not None:
+            stays = numbers >= self.min_score
+        else:
+            count = math.ceil(self._share * n_scored) if self._count is None else self._count
+            stays = np.zeros(len(numbers), dtype=bool)
+            stays[np.argsort(-numbers, kind="stable")[: min(count, n_scored)]] = True
+        self.n_kept += int(stays.sum())
+        self.n_scored += n_scored
+        self.lowest = float(np.min(numbers[stays], initial=self.lowest))
+        return stays
+
+    def to_dict(self) -> dict[str, Any]:
+        """The choice, the counts, and the lowest score that stays (None without rows), ready for JSON."""
+        lowest = self.lowest if self.n_kept else None
+        counts = {"n_kept": self.n_kept, "n_scored": self.n_scored, "lowest": lowest}
+        return {"metric": self.metric, "min_score": self.min_score, "top": self.top, **counts}
+
+    def sentence(self) -> str:
+        """The same for people."""
+        choice = f"of at least {self.min_score:g}" if self.top is None else f"among the highest {self.top}"
+        lowest = f"; the lowest has {self.lowest:.4f}" if self.n_kept else ""
+        return f"Kept {self.n_kept:,} of {self.n_scored:,} scored rows, with {self.metric} {choice}{lowest}."
 
 
 class ScoringRun:
@@ -109,28 +173,43 @@ class ScoringRun:
         columns: dict[str, tuple[str, str]],
         advance: Callable[[int], None] = lambda count: None,
         calibration: Path | None = None,
+        row_filter: RowFilter | None = None,
+        kept: Writer | None = None,
     ) -> None:
-        """Score all rows, and write them as they come, or, where a column waits, after the last was read.
+        """Score all rows, and write them as they come, or, where a column or filter waits, after the last was
+        read.
 
         Args:
             writer: Writer of the result, or None.
             columns: New columns, as `result_columns` gave them.
             advance: Function that receives the number of finished rows.
             calibration: File of the calibrations that give ranks; None for those of the library.
+            row_filter, kept: Choice of the rows that stay, and the writer of their file, or None.
 
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
             ResultWriteError: The result cannot be written.
         """
 
-        def write(chunk: Chunk, scores: dict[str, Scores], first: int) -> None:
+        def write(chunk: Chunk, scores: dict[str, Scores], first: int, stays: np.ndarray | None) -> None:
             errors = self.note_failures(chunk, scores, first)
+            if writer is None and kept is None:
+                return
+            cells = column_values(columns, scores, errors, first, self.ranks)
             if writer is not None:
-                writer.write(chunk, column_values(columns, scores, errors, first, self.ranks))
+                writer.write(chunk, cells)
+            here = [] if stays is None else stays[first : first + len(chunk)].tolist()
+            if kept is not None and any(here):
+                new = {name: [*itertools.compress(values, here)] for name, values in cells.items()}
+                kept.write(chunk.filter(here), new)
+
+        def choose(scores: dict[str, Scores]) -> np.ndarray | None:
+            return None if row_filter is None else row_filter.choose(scores)
 
         # a rank needs the signature of all rows
         ranked = {metric for metric, component in columns.values() if component in RANKS}
         waits = bool(ranked) or any(scorer.waits for scorer in self.scorers)
+        waits = waits or (row_filter is not None and row_filter.top is not None)
         naming = self._photo_column()
         for chunk in self.source.chunks(CHUNK_ROWS):
             self.photos += () if naming is None else map(str, chunk.values(naming))
@@ -138,11 +217,13 @@ class ScoringRun:
             for metric, part in prepared.items():
                 self._prepared[metric].append(part)
             if not waits:
-                write(chunk, self.finish(prepared), 0)
+                scores = self.finish(prepared)
+                write(chunk, scores, 0, choose(scores))
             advance(len(chunk))
         self.ranks = {metric: ranks(self.scores()[metric], calibration) for metric in ranked}
+        stays = choose(self.scores()) if waits else None
         for chunk in self.source.chunks(CHUNK_ROWS) if waits else ():
-            write(chunk, self.scores(), chunk.start)
+            write(chunk, self.scores(), chunk.start, stays)
         for scorer in self.scorers:
             if isinstance(scorer, BackboneScorer):
                 scorer.warn_about_truncation(self.scores()[scorer.metric].truncated)

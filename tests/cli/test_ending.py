@@ -39,7 +39,8 @@ def quick_and_slow(quick, *slow):
 def test_ctrl_c_in_the_middle_says_so_and_leaves_nothing(tmp_path):
     """Not a partial result either, whose CIDEr would be that of another corpus."""
     during = "if Toy.turns == 4: os.kill(os.getpid(), signal.SIGINT)"
-    given = ("score", captions(tmp_path), "-o", tmp_path / "o.jsonl", "-m", "mcs,cider", "--no-cache")
+    files = ("-o", tmp_path / "o.jsonl", "--keep", tmp_path / "k.jsonl", "--min-score", "0")
+    given = ("score", captions(tmp_path), *files, "-m", "mcs,cider", "--no-cache")
     process = begin(*given, during=during)
     assert process.communicate(LIMIT) == ("", "capscore: interrupted\n") and process.returncode == 130
     assert {path.name for path in tmp_path.iterdir()} == {"cat.png", "rows.jsonl"}

@@ -157,6 +157,63 @@ def test_interrupting_the_report_says_that_the_scores_are_written(preds, tmp_pat
     assert done.exit_code in (130, 143) and output.is_file() and not page.exists()
 
 
+# ---- rows that stay ----
+
+# of a red photo: scores 2.5, 0, 1.77, 2.5, none, 1.77, 1.77
+CAPTIONS = ["red", "blue", "red blue", "red", None, "red green", "blue red"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "size", "file"),
+    [("mcs", 2, "k.jsonl"), ("mcs", 2, "k.parquet"), ("mcs,cider", 3, "k.parquet"), ("mcs", 9, "k.csv")],
+)
+@pytest.mark.parametrize(
+    ("choice", "stay"),
+    [
+        ("--min-score 1.7", [0, 2, 3, 5, 6]),
+        ("--min-score 2.5", [0, 3]),
+        ("--min-score 3", []),
+        ("--top 3", [0, 2, 3]),  # of rows with the same score, the first
+        ("--top 50%", [0, 2, 3]),
+        ("--top 16.7%", [0, 3]),  # of six rows, rounded up
+        ("--top 1000", [0, 1, 2, 3, 5, 6]),
+    ],
+)
+def test_rows_that_score_high_stay_with_all_columns(
+    tmp_path, photos, colours, monkeypatch, metrics, size, file, choice, stay
+):
+    monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
+    rows = [{**ROWS[0], "id": f"row {number}", "caption": text} for number, text in enumerate(CAPTIONS)]
+    source, whole, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl", tmp_path / file
+    given = ("-m", metrics, "--on-error", "skip", *choice.split())
+    done = score(source, *given, "-o", whole, "--keep", kept)
+    if file == "k.parquet":
+        found = pq.read_table(kept).to_pylist()
+    else:
+        found = read_jsonl(kept) if file == "k.jsonl" else [*csv.DictReader(open(kept, newline=""))]
+    assert [row["id"] for row in found] == [f"row {number}" for number in stay]
+    if file != "k.csv":
+        assert found == [read_jsonl(whole)[number] for number in stay]
+    assert done.exit_code == 3 and f"Kept {len(stay)} of 6 scored rows, with mcs" in done.stdout
+    lowest = min((column(whole, "mcs")[number] for number in stay), default=None)
+    counts = {"n_kept": len(stay), "n_scored": 6, "lowest": lowest}
+    asked = {"min_score": None, "top": choice.removeprefix("--top ")}
+    if choice.startswith("--min"):
+        asked = {"min_score": float(choice.split()[1]), "top": None}
+    summary = json.loads((tmp_path / "k.summary.json").read_text())["kept"]
+    assert summary == {"file": str(kept), "metric": "mcs", **asked, **counts}
+
+
+def test_a_row_that_one_metric_cannot_score_does_not_stay(tmp_path, photos, colours):
+    rows = [ROWS[0], {**ROWS[0], "image": "gone.png"}, ROWS[2]]
+    source, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "k.jsonl"
+    given = ("-m", "rouge_l,mcs", "--on-error", "skip", "--keep", kept)
+    score(source, *given, "--top", "2")
+    assert column(kept, "id") == [1, 3]
+    score(source, *given, "--min-score", "0", "--force")
+    assert column(kept, "id") == [1, 3]
+
+
 # ---- empty captions, warnings ----
 
 EMPTY = [
@@ -307,6 +364,16 @@ def test_a_bad_text_is_left_out_of_the_corpus(tmp_path, monkeypatch):
         ("-m cider --cache-dir x", "--cache-dir x: an option of mcs"),
         ("-m cider --variant D", "--variant D: expected 'coco' or 'paper'"),
         ("-m cider --document-frequencies gone.npz", "--document-frequencies gone.npz cannot be read"),
+        ("--keep k.csv", "expected one of --min-score and --top to say which rows stay"),
+        ("--keep k.csv --min-score 0 --top 2", "expected one of --min-score and --top"),
+        ("--min-score 0", "--keep is missing: it names the file for the rows that stay"),
+        ("--keep k.csv --min-score nan", "--min-score nan: expected a number"),
+        *(
+            (f"--keep k.csv --top {top}", f"--top {top}: expected a number of rows, or a percentage")
+            for top in ("0", "0%", "100.1%", "-1", "half")
+        ),
+        ("--keep k.csv --output k.csv --top 2", "k.csv is the file of --output too"),
+        ("--keep k.xlsx --top 2", "--keep k.xlsx: expected a name that ends in .jsonl"),
         ("-m infometic --beta 1", "--beta 1.0: expected a number from 0 to below 1"),
     ],
 )

@@ -58,6 +58,15 @@ def test_a_batch_gets_the_columns_of_its_metrics(batch):
 
 
 @needs_ray
+def test_a_table_keeps_the_types_of_its_columns():
+    table = corpus()
+    found = Score("mcs", on_error="skip", backbone=ColourBackbone(), cache=False)(table)
+    new = pa.schema([("mcs", pa.float64()), ("capscore_error", pa.string())])
+    assert found.schema == pa.schema([*table.schema, *new])
+    np.testing.assert_allclose(found["mcs"][:4].to_numpy(), [2.5, 2.5, 1.767767, 1.767767], atol=1e-6)
+
+
+@needs_ray
 def test_a_poisoned_row_is_named_or_skipped(batch):
     batch["image"][5] = b"no photo"
     options = {"backbone": ColourBackbone(), "cache": False}
@@ -97,19 +106,31 @@ def cluster(tmp_path_factory, monkeypatch):
 @needs_ray
 @pytest.mark.slow
 def test_a_corpus_on_two_workers(tmp_path, cluster):
-    """The example of the documentation: the result is that of one process, and both workers had a part."""
+    """The example of the documentation: rows that stay have the scores of one process and all columns; both
+    workers had a part."""
+    import ray
+
     from score_with_ray import score_corpus
 
     table = corpus()
+    images = [*table.column("image").to_pylist()[:-1], b"no photo"]
+    table = table.set_column(1, "image", pa.array(images))
     (tmp_path / "corpus").mkdir()
     for part in range(4):
         pq.write_table(table.slice(part * 12, 12), tmp_path / "corpus" / f"{part}.parquet")
     options = {"backbone": str(write_open_clip(tmp_path / "tiny")), "cache": False, "device": "cpu"}
-    folders = tmp_path / "corpus", tmp_path / "scored"
-    assert score_corpus(*folders, workers=2, batch_rows=6, metric=["mcs"], **options) == 48
-    found = pq.read_table(tmp_path / "scored").sort_by("id")
-    expected = capscore.load("mcs", **options).score(
-        table.column("caption").to_pylist(), table.column("image").to_pylist()
-    )
-    np.testing.assert_allclose(found.column("mcs").to_numpy(), expected.scores, atol=1e-6)
-    assert len(list((tmp_path / "scored").glob("*.parquet"))) >= 2
+    scorer = capscore.load("mcs", **options)
+    scores = scorer.score(table.column("caption").to_pylist(), images, on_error="skip").scores
+    options |= {"workers": 2, "batch_rows": 6, "metric": "mcs", "on_error": "skip"}
+    lowest = float(np.nanmedian(scores)) - 1e-6
+    stay = np.flatnonzero(scores >= lowest)
+    folders = tmp_path / "corpus", tmp_path / "kept"
+    assert score_corpus(*folders, min_score=lowest, **options) == len(stay) < 48
+    found = pq.read_table(tmp_path / "kept").sort_by("id")
+    np.testing.assert_allclose(found.column("mcs").to_numpy(), scores[stay], atol=1e-6)
+    assert found.select(table.column_names).to_pylist() == table.take(stay).to_pylist()
+    files = [*(tmp_path / "kept").glob("*.parquet")]
+    assert len(files) >= 2
+    assert all(pq.read_schema(file).field("capscore_error").type == pa.string() for file in files)
+    best = ray.data.read_parquet(str(tmp_path / "kept")).sort("mcs", descending=True).limit(3).take_all()
+    np.testing.assert_allclose([row["mcs"] for row in best], np.sort(scores[stay])[:-4:-1], atol=1e-6)
