@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from importlib.resources import files
 
-MODELS = json.loads(files("capscore").joinpath("judges/models.json").read_text(encoding="utf-8"))
+from capscore.judges.model import known_models
+
+MODELS = known_models()
 
 
 def test_entries_are_complete_and_of_known_kinds():
