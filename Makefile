@@ -109,7 +109,7 @@ handbook: $(VENV)/.installed ## build the documentation: build/handbook
 	$(OFFLINE) $(BIN)/python -m docs.handbook
 
 # Wheels go into the Spaces unless INSTALL=release.
-METRICS := mcs pr_mcs ref_clip_score infometic clip_score cider
+METRICS := mcs pr_mcs ref_clip_score infometic clip_score judge cider
 WEIGHTS := image_tower pr_mcs infometic mark_calibration
 publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]
 	@test -n "$(ORG)" || { echo "make publish ORG=<organisation or user> [INSTALL=release] [DRY=1]"; exit 2; }

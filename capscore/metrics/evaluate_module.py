@@ -44,7 +44,7 @@ class CaptionModule(evaluate.Metric, ABC):
         papers: URLs of the papers that define the metric.
         details: Description of the scorer's `detail_names`; "" for a metric without details.
         backbone: Default backbone of a published module, which names repository and revision; "" for that of
-            the metric. The option `backbone` and the variable CAPSCORE_BACKBONE take precedence.
+            the metric. The option `backbone` and the metric's variable of the environment take precedence.
     """
 
     metric: ClassVar[str]
@@ -73,7 +73,8 @@ class CaptionModule(evaluate.Metric, ABC):
         self._scorer: Scorer | None = None
         self._waiting: list[PreparedRows] = []
         self._options = stated_options(options)
-        if self.backbone and "backbone" not in self._options and not os.environ.get("CAPSCORE_BACKBONE"):
+        variable = METRICS.get(self.metric).backbone_variable
+        if self.backbone and "backbone" not in self._options and not os.environ.get(variable):
             self._options["backbone"] = self.backbone
         super().__init__(config_name=config_name, **of_evaluate)
 
@@ -106,6 +107,9 @@ class CaptionModule(evaluate.Metric, ABC):
             arguments.append(
                 "references (list of lists of str, or of str): at least one reference per caption."
             )
+        elif kind.takes_references:
+            read = "read by `compute` if the module was loaded with `with_references=True`"
+            arguments.append(f"references (list of lists of str, optional): {read}.")
         arguments += [f"{item.name} ({item.type}, optional): {item.help}." for item in kind.extra_columns]
         language = "decides how texts are split into words" if kind.splits_texts else "named in the signature"
         arguments += [
@@ -222,7 +226,7 @@ class CaptionModule(evaluate.Metric, ABC):
         `per_row=False` leaves out everything that has one entry per row; None uses the setting with which
         the module was loaded.
 
-        References for a metric that takes none are ignored, as in `evaluate`, because `evaluate.combine`
+        References for a metric that needs none are ignored, as in `evaluate`, because `evaluate.combine`
         hands the same rows to all its modules; the signature then says `refs:0`.
         """
         check_column_names(METRICS.get(self.metric), extra)
@@ -245,14 +249,13 @@ class CaptionModule(evaluate.Metric, ABC):
         self._waiting = []
         return scores.to_dict(per_row=per_row)
 
-    @classmethod
-    def needed_columns(cls) -> dict[str, Any]:
+    def needed_columns(self) -> dict[str, Any]:
         """The columns that every row needs, and their types."""
-        kind = METRICS.get(cls.metric)
+        kind = METRICS.get(self.metric)
         columns: dict[str, Any] = {"predictions": Value("string")}
         if kind.needs_images:
             columns["images"] = datasets.Image(decode=False)
-        if kind.needs_references:
+        if kind.needs_references or self._options.get("with_references"):
             columns["references"] = datasets.Sequence(Value("string"))
         return columns
 

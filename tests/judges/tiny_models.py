@@ -7,7 +7,9 @@ Weights are random and large enough for the logits to depend visibly on photo an
 
 from __future__ import annotations
 
+import functools
 import json
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import torch
 import transformers
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers, trainers
+
+from capscore.judges.model import load_judge
 
 from ..backbones.tiny_transformers import randomise
 
@@ -348,3 +352,10 @@ def write_model(folder: Path, family: str, *, seed: int = 0) -> Path:
     randomise(model, seed).save_pretrained(folder)
     processor.save_pretrained(folder)
     return folder
+
+
+@functools.cache
+def tiny_judge(family: str = "qwen2_5_vl") -> Any:
+    """The loaded judge of a tiny checkpoint, one per process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return load_judge(write_model(Path(folder, f"tiny-{family}"), family), device="cpu")

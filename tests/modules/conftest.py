@@ -9,14 +9,16 @@ from typing import Any
 import evaluate
 import pytest
 
+from capscore.metrics.backbone_scorer import BackboneScorer
 from capscore.metrics.evaluate_module import CaptionModule
 from capscore.registry import METRICS as METRICS_BY_NAME
 
+from ..judges.tiny_models import tiny_judge
 from ..toy import ColourBackbone
 
 METRICS = Path(__file__).resolve().parents[2] / "metrics"
 SLUGS = sorted(folder.name for folder in METRICS.iterdir() if folder.is_dir() and folder.name[0] not in "._")
-WITH_BACKBONE = [slug for slug in SLUGS if METRICS_BY_NAME.get(slug).takes_backbone]
+WITH_BACKBONE = [slug for slug in SLUGS if issubclass(METRICS_BY_NAME.get(slug), BackboneScorer)]
 
 
 @pytest.fixture(autouse=True)
@@ -33,6 +35,7 @@ def load() -> Callable[..., CaptionModule]:
         backbone = ColourBackbone()
         backbone.recipe = "pr_mcs" if slug == "pr_mcs" else ""
         toy = {"backbone": backbone, "cache": False} if slug in WITH_BACKBONE else {}
+        toy |= {"backbone": tiny_judge(), "cache": False} if slug == "judge" else {}
         toy |= {"weights": "info_clip"} if slug == "infometic" else {}
         return evaluate.load(str(METRICS / slug), **{**toy, **options})
 

@@ -20,6 +20,7 @@ from capscore.backbones.base import PUBLISHED_W as W
 from capscore.metrics.loading import default_backbone, options_of
 from capscore.registry import METRICS as SCORERS
 
+from ..judges.tiny_models import tiny_judge
 from ..photos import encode, noise
 from ..toy import RED
 from .conftest import METRICS, SLUGS, WITH_BACKBONE
@@ -45,7 +46,7 @@ def section(body: str, title: str) -> str:
 
 
 def test_a_folder_is_named_as_its_metric_and_asks_for_the_library(slug):
-    assert {"cider", "clip_score", "infometic", "mcs", "pr_mcs", "ref_clip_score"} <= set(SLUGS)
+    assert {"cider", "clip_score", "infometic", "judge", "mcs", "pr_mcs", "ref_clip_score"} <= set(SLUGS)
     names = {path.name for path in (METRICS / slug).iterdir() if path.name != "__pycache__"}
     assert names == {f"{slug}.py", "README.md", "app.py", "requirements.txt"} and slug in SCORERS
     lines = (METRICS / slug / "requirements.txt").read_text().splitlines()
@@ -53,6 +54,7 @@ def test_a_folder_is_named_as_its_metric_and_asks_for_the_library(slug):
     assert library.name == "capscore" and library.specifier.contains(capscore.__version__)
     assert {specifier.operator for specifier in library.specifier} == {">=", "<"}
     needed = {"embedded", "app", "demo"} if slug in WITH_BACKBONE else {"app", "segmentation"}
+    needed = {"app", "demo"} if slug == "judge" else needed
     assert needed <= library.extras <= set(metadata("capscore").get_all("Provides-Extra"))
 
 
@@ -69,7 +71,7 @@ def test_front_matter_and_sections(slug, load):
     assert front["description"] == " ".join(module.description.split())
     gradio = next(item for item in map(Requirement, requires("capscore")) if item.name == "gradio")
     assert gradio.specifier.contains(Version(front["sdk_version"]))
-    asked = "CLIPScore" if slug in WITH_BACKBONE else front["title"]
+    asked = "CLIPScore" if slug in WITH_BACKBONE else {"judge": "VQAScore"}.get(slug, front["title"])
     expected = SECTIONS_WITH_WEIGHTS if slug in ("infometic", "pr_mcs") else SECTIONS
     assert re.findall(r"^## (.*)$", body, re.MULTILINE) == [title.format(asked) for title in expected]
     assert re.search(r"^# Metric: ([\w-]+)", body, re.MULTILINE)[1] == front["title"]
@@ -93,7 +95,7 @@ def test_outputs_and_options_in_the_card_are_those_of_the_module(slug, load):
     named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     assert named == set(load(slug).compute(**rows))
     # InfoMetIC's: two cosines, each times what the backbone's are multiplied by
-    highest = {"ref_clip_score": 2 * W / (W + 1), "cider": 10}.get(slug, W)
+    highest = {"ref_clip_score": 2 * W / (W + 1), "cider": 10, "judge": 1}.get(slug, W)
     span = "−2 · s to 2 · s" if slug == "infometic" else f"0 to {highest:.5g}"
     assert f"`{slug}` | `float`, {span} " in table
     expected = [
@@ -132,6 +134,7 @@ def test_agreement_in_the_card_is_that_of_the_registry(slug, n_compared):
 def backbones(embedded, embedded_free, monkeypatch):
     """The embedded backbones, loaded once; each example gets its own copy."""
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    monkeypatch.setattr("capscore.judges.model.load_judge", lambda name, **options: tiny_judge())
     for function, backbone in (("load_embedded", embedded), ("load_free", embedded_free)):
         monkeypatch.setattr(
             f"capscore.backbones.embedded.backbone.{function}",

@@ -21,7 +21,7 @@ from capscore.registry import METRICS as SCORERS
 
 from ..backbones.tiny_transformers import write_clip
 from ..toy import BLUE, GREEN, RED, plain
-from .conftest import METRICS, WITH_BACKBONE
+from .conftest import METRICS
 
 ROWS = {
     "predictions": ["red", "red blue", "green", "blue", "red"],
@@ -180,8 +180,9 @@ def test_features_and_descriptions(load, slug):
     parameters = set(inspect.signature(module.compute).parameters) - {"references", "extra"}
     for name in {*names, *parameters, *(column.name for column in kind.extra_columns)}:
         assert f"\n    {name} (" in module.inputs_description
-    assert ("references" in module.inputs_description) == kind.needs_references
-    assert ("not opened" in module.inputs_description) == (slug not in WITH_BACKBONE)
+    reads_references = kind.needs_references or kind.takes_references
+    assert ("references" in module.inputs_description) == reads_references
+    assert ("not opened" in module.inputs_description) == (not kind.needs_images)
     for key in module.compute(**rows(slug)):
         assert f'"{key}"' in module.inputs_description
     for text in (inspect.getdoc(type(module)), module.inputs_description):
