@@ -2,12 +2,13 @@
 
 INPUT is a folder with NAME.txt beside each NAME.jpg; JSONL, JSON, CSV, TSV, Parquet, WebDataset or a saved
 data set with columns caption, image, references, language; or JSON of captions by photo. [bold]Images[/]:
-mcs, pr_mcs, clip_score, infometic. [bold]Images and references[/]: ref_clip_score, clip_cider.
+mcs, pr_mcs, clip_score, infometic, judge. [bold]Images and references[/]: ref_clip_score, clip_cider.
 [bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice.
 
 [bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
-the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score, and
-ViT-B-32-quickgelu/openai for clip_score, ref_clip_score and clip_cider.
+the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,
+ViT-B-32-quickgelu/openai for clip_score, ref_clip_score and clip_cider, and Qwen/Qwen3-VL-4B-Instruct for
+judge.
 
 [bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
 130 interrupted.

@@ -51,7 +51,7 @@ class _Photo:
     Attributes:
         rows: Numbers of its rows.
         ids: Token ids of each row.
-        head: Number of ids that all of its rows share.
+        head: Number of ids that all of its rows share; 0 if the photo is not among them.
         tensors: The processor's tensors of the photo, on no device yet.
         marks: Name → one number per token of a row, up to the end of the photo: kinds of tokens, 0 for text.
     """
@@ -196,7 +196,10 @@ class JudgeModel:
                 marks[name] = [[0] * start + of_photo for start in starts]
             else:
                 tensors[name] = tensor
-        return _Photo([*range(first, first + len(prompts))], rows, _common(rows), tensors, marks)
+        head = _common(rows)
+        if head < max(starts) + len(photo.ids):
+            head = 0
+        return _Photo([*range(first, first + len(prompts))], rows, head, tensors, marks)
 
     def _answers(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
         import torch
@@ -204,7 +207,7 @@ class JudgeModel:
         shared: dict[Any, list[_Photo]] = defaultdict(list)
         whole: dict[Any, list[_Row]] = defaultdict(list)
         for photo in photos:
-            if len(photo.rows) > 1 and self.family in SHARING:
+            if len(photo.rows) > 1 and photo.head and self.family in SHARING:
                 sizes = tuple(len(tensor) for tensor in photo.tensors.values())
                 shared[photo.shapes, sizes, photo.head].append(photo)
             else:
@@ -335,7 +338,8 @@ def load_judge(
     """Load a vision–language model that `transformers` has a class for; code of repositories never runs.
 
     Args:
-        spec: Hub id, "org/name@revision", a folder, or a `JudgeModel`, returned as it is.
+        spec: Hub id, "org/name@revision", a folder, or what this function returned, with which only
+            `batch_size` goes.
         device: As in `capscore.load`.
         dtype: "float32", "bfloat16" or "float16"; None for float32 on a CPU, bfloat16 on a GPU.
         revision: Commit, branch or tag on the Hub.
@@ -345,6 +349,12 @@ def load_judge(
         BackboneUnavailable: there is no such model, or it is none of photos and text; says which it is.
     """
     if isinstance(spec, JudgeModel | Matcher):
+        for option, value in (("device", device), ("dtype", dtype), ("revision", revision)):
+            if value:
+                raise CapscoreError(Setting(option, value), f" does not go with {spec.name}, which is loaded")
+        if batch_size:
+            spec = copy.copy(spec)
+            spec.batch_size = batch_size
         return spec
     if not isinstance(spec, str | Path) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a Hub id or a folder")

@@ -68,8 +68,8 @@ class Judge(Scorer):
         reading: How a score is read. "yes" (default): log-odds of yes against no where the answer begins.
             "grade": expectation over the digits of a grade from 0.0 to 1.0. "match": the head of BLIP and
             BLIP-2 for image–text matching, or a reranker's yes and no under its own prompt.
-        formula: "ratio" (default) for yes against no; "p_yes" for the probability of yes among all tokens, as
-            VQAScore has it.
+        formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
+            probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, and {photo} where the photo goes if it does
             not come first. Default: one in plain English.
         instruction: Text of a system turn before it. Default: none.
