@@ -1,26 +1,16 @@
 r"""Perturb the captions of a file, as PR-MCS does, to see whether a metric notices.
 
-INPUT is JSONL, JSON, CSV, TSV, Parquet, or the folder of a saved data set, with a column [bold]caption[/],
-and [bold]language[/] if there are several.
-
-[bold]--kind paper[/] is all five kinds of PR-MCS: [bold]repetition[/] writes words twice, [bold]removal[/]
-keeps only some words, [bold]masking[/] writes \[MASK] for some, [bold]jumble[/] shuffles all words,
-[bold]substitution[/] swaps objects: those in the column critical_objects or objects (a list of texts or of
-\[start, end] positions; in CSV a JSON list) or, if a row has none, its nouns. Repetition, removal and
-masking draw the same words, each with probability --p. [bold]--kind unseen[/] is neighbours, typos, number,
-negation, foreign and truncation, and [bold]--kind all[/] is every kind. The result depends only on the
-caption, its language and the options.
-
-The result has the same rows and columns, with the perturbed text in the caption's column, and three new
-columns: [bold]original[/], [bold]perturbation[/] and [bold]unchanged[/]. With several kinds there is a row
-for each caption and kind. The suffix of --output chooses the file format; counts and settings are in
-OUTPUT.summary.json. Without --output, rows go to standard output as JSONL and everything else to standard
-error.
-
-[bold]Exit codes[/]: 0 done, unchanged captions included; 1 failed (row, package, or writing); 2 wrong usage,
-nothing done; 3 done, but rows were skipped (--on-error skip); 130 interrupted (Ctrl-C), 143 ended (SIGTERM).
-
 [bold]Example[/]: capscore perturb captions.jsonl --kind paper --language ja --output noisy.jsonl
+
+INPUT has a column [bold]caption[/], and [bold]language[/] if there are several. [bold]--kind paper[/] is the
+five kinds of PR-MCS, [bold]unseen[/] six others, [bold]all[/] both; docs/robustness.md describes each.
+Substitution swaps the objects in the column critical_objects or objects, or else the nouns. The result
+depends only on the caption, its language and the options.
+
+The result has the same columns, with the perturbed caption, and [bold]original[/], [bold]perturbation[/] and
+[bold]unchanged[/]; with several kinds, a row for each caption and kind. Counts are in OUTPUT.summary.json.
+
+[bold]Exit codes[/]: 0 done; 1 failed; 2 wrong usage; 3 done, but rows were skipped; 130 interrupted.
 """
 
 from __future__ import annotations

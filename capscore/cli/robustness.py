@@ -1,27 +1,16 @@
 r"""Measure how far the score of a true caption falls once the caption is perturbed.
 
-Captions come from a benchmark (--data, with --config for its languages), or from a file (--captions, with a
-caption, its photo and its language per row). Each metric scores them as they are and perturbed, as in Tables
-2 and 7 to 11 of Kim et al. 2023 (PR-MCS): repetition, removal, masking, jumble, substitution. [bold]--kind
-all[/] adds kinds that PR-MCS is not trained on, and averages them separately. The tables also show the mean
-score of the unchanged captions, and how often they retrieve their photo.
+[bold]Example[/]: capscore robustness -m mcs -m pr_mcs --data multi30k --config de --data-dir multi30k
 
-A metric may name its backbone: [bold]--metric mcs@embedded --metric pr_mcs@FOLDER[/].
+Captions come from a benchmark, or from a file with caption, photo and language. The tables are those of Kim
+et al. 2023 (PR-MCS), 2 and 7 to 11, with the mean score of the unchanged captions and how often they
+retrieve their photo. A metric may name its backbone: [bold]--metric pr_mcs@FOLDER[/].
 
-[bold]Without photos[/], --stand-in uses an English caption in place of each photo (from the benchmark's
-English configuration, or the column stand_in of the file), embedded by the backbone from which the metric's
-backbone was fine-tuned.
+[bold]--stand-in[/] uses an English caption in place of each photo, where there are none. [bold]--styles[/]
+counts right captions that lose half of their score in another style. [bold]--degrees[/] perturbs 10 to 80
+percent of the words.
 
-[bold]--styles[/] counts false alarms: right captions, written in other styles by rule (lower case, capitals,
-noun phrases, paragraphs, …), that score below half of their MCS on the backbone from which the metric's
-backbone was fine-tuned. [bold]--degrees[/] perturbs 10 to 80 percent of the words and shows how the score
-falls.
-
-[bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 a perturbation could not be measured, the rest
-was; 130 interrupted.
-
-[bold]Example[/]: capscore robustness --metric mcs --metric pr_mcs --data multi30k --config de --config fr
---data-dir multi30k --output drops.json
+[bold]Exit codes[/]: 0 measured; 1 failed; 2 wrong usage; 3 some could not be measured; 130 interrupted.
 """
 
 from __future__ import annotations
