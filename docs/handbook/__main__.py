@@ -31,7 +31,7 @@ GUIDES = {
     ],
     "Backbones and languages": ["docs/backbones", "docs/which-backbone", "docs/my-language"],
     "Going deeper": [
-        *("docs/robustness", "docs/infometic", "docs/translation", "docs/scale"),
+        *("docs/robustness", "docs/infometic", "docs/judge", "docs/translation", "docs/scale"),
         *("docs/integrations", "docs/limits", "docs/why-packages-disagree"),
     ],
     "Contribute": [

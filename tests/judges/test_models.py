@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from capscore.judges.model import known_models
 
@@ -18,3 +19,12 @@ def test_entries_are_complete_and_of_known_kinds():
         assert model["source"].startswith("https://"), model
         assert model["languages"] is None or all(len(code) == 2 for code in model["languages"]), model
     assert {model["kind"] for model in MODELS.values()} == {"generative", "matching", "reranker"}
+
+
+def test_the_guide_shows_every_model():
+    guide = (Path(__file__).parents[2] / "docs" / "judge.md").read_text(encoding="utf-8")
+    for name, model in MODELS.items():
+        languages = ", ".join(model["languages"] or ())
+        cells = [f"`{name}`", model["kind"], str(model["billions"]), languages]
+        cells += [f"[{model['licence']}]({model['source']})", "yes" if model["commercial"] else "no"]
+        assert " ".join(f"| {' | '.join([*cells, model.get('note', '')])} |".split()) in guide
