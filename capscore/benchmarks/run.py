@@ -387,6 +387,8 @@ def _measure(
         scores=measured.scores,
     )
     notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
+    if scorer.ranked_by and task.ranks and not component:
+        notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
     return _beside_published(run, task, result, known_as, backbone, notes)
 
 

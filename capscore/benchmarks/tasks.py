@@ -148,6 +148,8 @@ class Queries:
 class Task:
     """How a benchmark is scored; this one scores the caption of every row."""
 
+    #: whether its numbers depend on the order of scores alone
+    ranks: bool = True
     #: what it asks for, after the benchmark's name, where one score per query is not enough
     asks_for: ClassVar[str] = ""
 
@@ -167,8 +169,12 @@ class Task:
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
         """Score the rows, and make the numbers of the score (""), or of a component of it."""
         found = _score(scorer, self.queries(rows), slice(None))
-        scores = found.components[component] if component else found.scores
+        scores = self.numbers(found, component)
         return Measurement(self.outcome(rows, scores, options), found.signature, scores)
+
+    def numbers(self, found: Scores, component: str) -> np.ndarray:
+        """What the benchmark's numbers are made of: the component, if any, else what ranks the rows."""
+        return found.components[component] if component else found.ranking if self.ranks else found.scores
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
@@ -222,6 +228,7 @@ class RatingTask(Task):
 
     def __init__(self, *statistics: str):
         self.statistics = statistics
+        self.ranks = "pearson" not in statistics
 
     def measured_as_published(self, rows: KeyedRows, options: TaskOptions) -> bool:
         return options.raters == "flatten" or self._rated(rows, options)["raters"] is None
@@ -323,7 +330,7 @@ class HallucinationTask(Task):
         # a block at a time, and regions are forgotten: those of all captions would fill the memory
         for first in range(0, len(queries), _BLOCK):
             found = _score(scorer, queries, slice(first, first + _BLOCK))
-            parts.append(found.components[component] if component else found.scores)
+            parts.append(self.numbers(found, component))
             words += [detail["words"] if detail is not None else [] for detail in found.details or ()]
             signature = signature or found.signature
         scores = np.concatenate(parts)
@@ -394,6 +401,8 @@ class MarvlTask(Task):
 
 class ThumbTask(Task):
     """THumB 1.0: Pearson's r with precision, recall and total, with and without human captions."""
+
+    ranks = False
 
     def published_as(self, statistic: str, config: str) -> tuple[str, str, tuple[str, ...]]:
         _, rating, setting = statistic.split("_", maxsplit=2)
@@ -466,6 +475,12 @@ class RetrievalTask(Task):
         if hasattr(scorer, "score_matrix"):
             scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
             found = retrieval(parts[component] if component else scores, **right)
+        elif not hasattr(scorer, "embedder"):  # it is asked about every photo with every caption
+            each = [
+                _score(scorer, replace(queries, images=[photo] * len(queries)), slice(None))
+                for photo in photos
+            ]
+            found = retrieval(np.stack([self.numbers(row, component) for row in each]), **right)
         else:
             images = scorer.embedder.images(photos)
             texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)

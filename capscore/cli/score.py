@@ -8,7 +8,7 @@ mcs, pr_mcs, clip_score, infometic, judge. [bold]Images and references[/]: ref_c
 [bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
 the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,
 ViT-B-32-quickgelu/openai for clip_score, ref_clip_score and clip_cider, and Qwen/Qwen3-VL-4B-Instruct for
-judge.
+judge. The variables CAPSCORE_JUDGE, for judge, and CAPSCORE_BACKBONE, for the others, name other ones.
 
 [bold]Exit codes[/]: 0 all rows scored; 1 failed; 2 wrong usage; 3 done, but rows were skipped;
 130 interrupted.
@@ -254,7 +254,8 @@ def _order(column: str | None, columns: Mapping[str, tuple[str, str]]) -> list[t
     from ..metrics.calibration import RANKS
 
     metric = next(iter(columns))
-    order = [pair for pair in ((metric, RANKS[0]), (metric, "")) if pair in columns.values()]
+    parts = dict.fromkeys((RANKS[0], "", METRICS.get(metric).ranked_by))  # the last decides ties
+    order = [(metric, part) for part in parts if (metric, part) in columns.values()]
     if column is None:
         return order
     numbers = {

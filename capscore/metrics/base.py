@@ -44,6 +44,7 @@ class Scores:
         details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
             None for a metric without details, or a backbone that gives none.
         detail_names: Keys of the details.
+        ranked_by: Component on which rows are ranked; "" for the score.
     """
 
     metric: str
@@ -59,9 +60,15 @@ class Scores:
     corpus: dict[str, float] = field(default_factory=dict)
     details: list[dict[str, Any] | None] | None = None
     detail_names: tuple[str, ...] = ()
+    ranked_by: str = ""
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    @property
+    def ranking(self) -> np.ndarray:
+        """float64 (n,), what rows are ranked by: the scores, or a component that tells rows apart better."""
+        return self.components[self.ranked_by] if self.ranked_by else self.scores
 
     @property
     def mean(self) -> float:
@@ -529,6 +536,7 @@ class Scorer(ABC):
             corpus=corpus or {},
             details=rows.details,
             detail_names=self.detail_names,
+            ranked_by=self.ranked_by,
         )
 
 

@@ -121,6 +121,8 @@ class Judge(Scorer):
         self.instruction = instruction
         self.answers, self.max_pixels = answers, max_pixels
         self.needs_references = with_references  # type: ignore[misc]
+        if formula == "p_yes":  # the log-odds of yes against no are those of another score
+            self.ranked_by = ""  # type: ignore[misc]
         self.matches = isinstance(self.model, Matcher)
         if self.matches:  # it sees a photo and a caption, and says nothing
             self.takes_references, self.extra_columns = False, ()  # type: ignore[misc, assignment]
@@ -162,6 +164,11 @@ class Judge(Scorer):
         model: Any = load_judge(spec, **of_model)
         _LOG.info("loaded %s@%s on %s, %s", model.name, model.revision, model.device, model.dtype)
         return Asker(model, cache=resolve_cache(options.get("cache")), **others)
+
+    @property
+    def backbone(self) -> Any:
+        """The model, with its `name` and `revision`."""
+        return self.model
 
     @property
     def settings(self) -> dict[str, object]:

@@ -106,7 +106,8 @@ class RowFilter:
         else:
             count = math.ceil(self._share * n_scored) if self._count is None else self._count
             stays = np.zeros(len(numbers), dtype=bool)
-            stays[np.argsort(-numbers, kind="stable")[: min(count, n_scored)]] = True
+            ranking = np.where(unscored, np.nan, scores[self.metric].ranking)
+            stays[np.argsort(-ranking, kind="stable")[: min(count, n_scored)]] = True
         self.n_kept += int(stays.sum())
         self.n_scored += n_scored
         self.lowest = float(np.min(numbers[stays], initial=self.lowest))

@@ -14,9 +14,10 @@ from capscore import CapscoreError, InputError
 from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.data.load import benchmark_builder
 from capscore.benchmarks.run import benchmark_queries
-from capscore.benchmarks.tasks import TaskOptions, task_of
+from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
 
 from ..datasets_scripts.conftest import official
+from ..judges.tiny_models import tiny_judge
 from ..photos import encode, noise
 from ..toy import ColourBackbone
 
@@ -106,6 +107,34 @@ def test_published_values_are_shown(tmp_path):
     assert any("call the scores clip_score@BACKBONE" in note for note in unknown.outcome.notes)
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert not any(other.published.values())
+
+
+@pytest.mark.parametrize(("formula", "ranked"), [("ratio", True), ("p_yes", False)])
+def test_scores_that_round_to_one_are_ranked_by_their_margin(tmp_path, monkeypatch, formula, ranked):
+    _, ratings = rated(tmp_path)
+    write_photos(tmp_path, *range(4))
+    sure = 50 + np.mean(ratings, axis=1)  # the logistic function of each is 1.0
+    judge = capscore.load("judge", backbone=tiny_judge(), cache=False, formula=formula)
+    answers = np.stack([sure, np.ones(12)], axis=1), ["photo"] * 12, {}
+    monkeypatch.setattr(judge.asker, "ask", lambda *given, **more: answers)
+    (result,) = run(tmp_path, {"judge": lambda: judge}, TaskOptions(bootstrap=0, raters="mean")).results
+    expected = 1 if ranked else None
+    assert result.value("tau_b") == (None if expected is None else pytest.approx(expected))
+    assert ("rows are ranked by the margin of their score" in result.outcome.notes) == ranked
+    assert result.backbone == "tiny-qwen2_5_vl"
+
+
+def test_a_judge_is_asked_about_every_photo_with_every_caption(tmp_path):
+    rows = [
+        (str(n), {"image": noise(seed=n), "image_id": str(n), "references": [text], "language": "en"})
+        for n, text in enumerate(("a dog", "two cats", "a red house"))
+    ]
+    judge = capscore.load("judge", backbone=tiny_judge(), cache=False)
+    found = RetrievalTask().measure(rows, judge, "", quick).outcome
+    pairs = [(text, row["image"]) for _, row in rows for text in ("a dog", "two cats", "a red house")]
+    margins = judge.score(*map(list, zip(*pairs, strict=True))).components["margin"].reshape(3, 3)
+    best = np.mean(margins.argmax(axis=1) == range(3))
+    assert found.statistics[0] == ("image_to_text_r@1", pytest.approx(best), None, 3)
 
 
 def test_a_component_is_a_metric_of_its_own(tmp_path):
