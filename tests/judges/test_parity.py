@@ -1,0 +1,199 @@
+"""Scores are those of a plain loop that asks about each row alone by the library's template and forward."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import capscore
+from capscore.judges.model import BOTH_WAYS, SHARING
+from capscore.metrics.judge import QUESTIONS, RERANKER
+
+from .tiny_models import FAMILIES, MATCHERS
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
+)
+SIZES = ((64, 90), (128, 56), (90, 64), (64, 90), (33, 47))
+RANDOM = np.random.default_rng(0)
+PHOTOS = [RANDOM.integers(0, 256, (*size, 3), dtype=np.uint8) for size in SIZES]
+ROWS = [  # the first and the fourth photo are equally large, and have several captions each
+    (0, "A red cat sleeps on the mat."),
+    (3, "Two dogs run, 2.5 km!"),
+    (0, "海辺を走る二匹の犬と赤い猫。"),
+    (1, "قطة حمراء تنام على النافذة"),
+    (0, "no"),
+    (2, 'A "blue" bicycle\nand a bus {caption}'),
+    (3, "قطة حمراء"),
+    (4, "犬"),
+    (4, "A woman waits for the bus in front of the window, and two dogs bark at the waves of the beach."),
+]
+# what stands between a template that ends in a word and the first digit
+LEADS = {"llava": ["▁"], "smolvlm": ["Ġ"]}
+
+
+@pytest.fixture(scope="module")
+def plain(tiny_model):
+    """`plain(family)`: the library's own model and processor."""
+    found = {}
+
+    def load(family):
+        if family not in found:
+            name = transformers.AutoConfig.from_pretrained(tiny_model(family)).architectures[0]
+            model = getattr(transformers, name).from_pretrained(tiny_model(family)).eval()
+            found[family] = model, transformers.AutoProcessor.from_pretrained(tiny_model(family))
+        return found[family]
+
+    return load
+
+
+def asked(processor, question):
+    """The library's own tensors for each row."""
+    settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    for photo, caption in ROWS:
+        image, text = Image.fromarray(PHOTOS[photo]), question.replace("{caption}", caption, 1)
+        if not processor.chat_template:
+            yield processor(text=f"<image>answer en {text}", images=image, return_tensors="pt")
+        else:
+            parts = [{"type": "image", "image": image}, {"type": "text", "text": text}]
+            message = {"role": "user", "content": parts}
+            yield processor.apply_chat_template([[message]], add_generation_prompt=True, **settings)
+
+
+def spellings(tokenizer, word):
+    forms = {f"{blank}{form}" for blank in ("", " ") for form in (word, word.capitalize())}
+    return [number for number in range(len(tokenizer)) if tokenizer.decode([number]) in forms]
+
+
+@torch.inference_mode()
+def yes_or_no(model, processor, inputs):
+    """Margin and mass of one row."""
+    probabilities = model(**inputs).logits[0, -1].double().softmax(dim=0)
+    yes, no = (probabilities[spellings(processor.tokenizer, word)].sum() for word in ("yes", "no"))
+    return float((yes / no).log()), float(yes + no)
+
+
+@torch.inference_mode()
+def grade(model, processor, inputs, lead):
+    """Grade and mass of one row: every string of digits that could be generated, by its probability."""
+    tokenizer = processor.tokenizer
+    digits = tokenizer.convert_tokens_to_ids([*"0123456789"])
+    begun = tokenizer.convert_tokens_to_ids([*lead, "0", "."])
+    forced = [*([token] for token in begun), digits, digits]
+    length = inputs["input_ids"].shape[1]
+    made = model.generate(
+        **inputs,
+        max_new_tokens=len(forced),
+        min_new_tokens=len(forced),
+        do_sample=False,
+        prefix_allowed_tokens_fn=lambda _, ids: forced[len(ids) - length],
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
+    steps = [step[0].double().softmax(dim=0) for step in made.logits[len(lead) :]]
+    chosen = [steps[place][ids] for place, ids in ((0, digits[:2]), (2, digits), (3, digits))]
+    (zero, one), first, second = [(part / part.sum()).tolist() for part in chosen]
+    strings = itertools.product(range(10), range(10))
+    below = sum(first[d] * second[e] * float(f"0.{d}{e}") for d, e in strings)
+    return zero * below + one * 1.0, float(np.prod([part.sum() for part in chosen]))
+
+
+def scored(rows=ROWS, **options):
+    scorer = capscore.load("judge", cache=False, **options)
+    return scorer.score([caption for _, caption in rows], [PHOTOS[photo] for photo, _ in rows])
+
+
+def check_every_order_and_batch(expected, reading, **options):
+    """expected: (n, 2) of score and mass."""
+    model = capscore.load("judge", cache=False, reading=reading, **options).asker.model
+    for batch_size, order in ((1, range(9)), (3, range(8, -1, -1)), (64, [4, 2, 8, 0, 6, 1, 3, 5, 7])):
+        order = [*order]
+        found = scored([ROWS[row] for row in order], backbone=model, reading=reading, batch_size=batch_size)
+        assert_close(found.scores, expected[order, 0])
+        assert_close(found.components["mass"], expected[order, 1])
+        with np.errstate(divide="ignore"):
+            assert_close(np.exp(-found.components["margin"]), 1 / expected[order, 0] - 1)
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_yes_is_that_of_rows_alone(family, tiny_model, plain):
+    model, processor = plain(family)
+    inputs = asked(processor, QUESTIONS["yes"])
+    margin, mass = np.array([yes_or_no(model, processor, of_row) for of_row in inputs]).T
+    assert margin.std() > 0.02
+    expected = np.stack([1 / (1 + np.exp(-margin)), mass], axis=1)
+    check_every_order_and_batch(expected, "yes", backbone=str(tiny_model(family)))
+
+
+@pytest.mark.parametrize("family", [family for family in FAMILIES if family not in BOTH_WAYS])
+def test_a_grade_is_the_expectation_over_all_strings_of_digits(family, tiny_model, plain):
+    model, processor = plain(family)
+    inputs = asked(processor, QUESTIONS["grade"])
+    of_rows = np.array([grade(model, processor, of_row, LEADS.get(family, [])) for of_row in inputs])
+    check_every_order_and_batch(of_rows, "grade", backbone=str(tiny_model(family)))
+
+
+@pytest.mark.parametrize("family", MATCHERS)
+def test_a_match_is_the_softmax_of_the_head(family, tiny_model, plain):
+    model, processor = plain(family)
+    head = {"use_itm_head" if family == "blip" else "use_image_text_matching_head": True}
+    of_rows = []
+    with torch.inference_mode():
+        for photo, caption in ROWS:
+            inputs = processor(images=Image.fromarray(PHOTOS[photo]), text=caption, return_tensors="pt")
+            of_rows.append([float(model(**inputs, **head)[0].double().softmax(dim=1)[0, 1]), 1.0])
+    check_every_order_and_batch(np.array(of_rows), "match", backbone=str(tiny_model(family)))
+
+
+def test_a_reranker_is_asked_in_its_own_layout(tiny_model, plain):
+    model, processor = plain("qwen3_vl")
+    yes, no = processor.tokenizer.convert_tokens_to_ids(["yes", "no"])
+    photo_text = "<|vision_start|><|image_pad|><|vision_end|>"
+    of_rows = []
+    with torch.inference_mode():
+        for photo, caption in ROWS:
+            text = (
+                f"<|im_start|>system\n{RERANKER}<|im_end|>\n<|im_start|>user\n"
+                "<Instruct>: Given a caption, find the photo that it describes."
+                f"<Query>:{caption}\n<Document>:{photo_text}<|im_end|>\n<|im_start|>assistant\n"
+            )
+            inputs = processor(text=[text], images=[Image.fromarray(PHOTOS[photo])], return_tensors="pt")
+            probabilities = model(**inputs).logits[0, -1].double().softmax(dim=0)
+            chosen = probabilities[[yes, no]]
+            of_rows.append([float(chosen[0] / chosen.sum()), float(chosen.sum())])
+    check_every_order_and_batch(np.array(of_rows), "match", backbone=str(tiny_model("qwen3_vl")))
+
+
+def test_families_that_share_a_photo_are_those_compared_here(plain):
+    assert {plain(family)[0].config.model_type for family in FAMILIES} == SHARING | BOTH_WAYS
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_photo_of_several_captions_is_read_once(family, tiny_model):
+    judge = capscore.load("judge", backbone=str(tiny_model(family)), cache=False)
+    model, passes = judge.asker.model.model, []
+    forward = model.forward
+
+    def counted(**inputs):
+        passes.append((inputs["input_ids"].numel(), inputs.get("pixel_values") is not None))
+        return forward(**inputs)
+
+    model.forward = counted
+    captions = ["one", "two", "three", "four", "five"]
+    for caption in captions:
+        judge.score([caption], PHOTOS[:1])
+    alone = sum(n for n, _ in passes)
+    passes.clear()
+    judge.score(captions, [PHOTOS[0]] * 5)
+    shared = model.config.model_type in SHARING
+    assert [seen for _, seen in passes] == ([True, False] if shared else [True])
+    assert (sum(n for n, _ in passes) < 0.9 * alone) == shared
