@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..benchmarks.protocols.results import Statistic
+from ..benchmarks.published import find
 from ..benchmarks.run import COMPONENTS, BenchmarkRun, MetricResult, config_title
 from ..files.shipped import benchmark_folder, benchmark_slugs
 from ..registry import BENCHMARKS, METRICS
@@ -17,6 +18,14 @@ from .tables import Report, Table, fixed, level_text, signed
 if TYPE_CHECKING:
     from ..benchmarks.published import Published
 
+# Metrics of published.json that ask a vision–language model
+JUDGES = {
+    "fleur": "FLEUR",
+    "ref_fleur": "RefFLEUR",
+    "expert": "EXPERT",
+    "discode": "DISCODE",
+    "vc_inspector": "VC-Inspector",
+}
 NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 
 
@@ -131,10 +140,25 @@ def _benchmark_remarks(run: BenchmarkRun) -> Iterator[str]:
         yield f"  {result.signature}"
         for note in (*result.outcome.notes, *result.warnings):
             yield f"  note: {note}"
+        if result.metric.partition("@")[0] == "judge":
+            yield from _published_judges(run, result)
     for test in run.comparisons:
         yield _comparison(test)
     for metric, reason in run.skipped.items():
         yield f"{metric}: not run. {reason}"
+
+
+def _published_judges(run: BenchmarkRun, result: MetricResult) -> Iterator[str]:
+    """Published figures of judges, for a judge of any model: each names one model and one question."""
+    for name in result.statistics:
+        listed = [
+            f"{judge} {figure.value:g} ({figure.citation}{', quoted' * (figure.kind == 'quoted')})"
+            for key, judge in JUDGES.items()
+            for figure in find(run.benchmark, run.config, key)
+            if figure.statistic == name and figure.kind != "recomputed" and not figure.setting
+        ]
+        if listed:
+            yield f"published judges, {statistic_name(name)}: {'; '.join(listed)}"
 
 
 def _comparison(test: dict[str, Any]) -> str:

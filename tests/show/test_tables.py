@@ -159,3 +159,15 @@ def test_tables_in_a_terminal(table, width, blocks):
 def test_empty_columns_are_left_out_and_cells_are_escaped():
     table = Table(("system", "x", "n"), [["a|b", "", "1"]], title="T", bold=frozenset({(0, 2)}))
     assert table.markdown() == "### T\n\n| system | n |\n|---|---:|\n| a\\|b | **1** |\n"
+
+
+def test_published_judges_stand_below_a_judge_of_any_model():
+    result = of("flickr8k_human", "expert", Statistic("tau_c", 0.5, None, 3))
+
+    def printed(metric):
+        rows = [dataclasses.replace(result, metric=metric)]
+        run = BenchmarkRun("flickr8k_human", "expert", "test", "1", {}, 3, TaskOptions(), rows)
+        return "\n".join(part for part in benchmark_report(run).parts if isinstance(part, str))
+
+    line = "published judges, τ_c: FLEUR 53 (Lee et al. 2024, Table 1, quoted); RefFLEUR 51.9"
+    assert line in printed("judge") and "published judges" not in printed("mcs")
