@@ -60,6 +60,11 @@ _IDEAS: dict[str, list[tuple[str, ...]]] = {
             "text precision: words that no region shows",
         ),
     ],
+    "judge": [
+        ("photo", "question that quotes the caption"),
+        ("vision–language model",),
+        ("probability of yes against no",),
+    ],
     "cider": [
         ("caption", "references of the photo"),
         ("runs of 1 to 4 words", "runs of 1 to 4 words"),
