@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 import warnings
+from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from ..errors import InputError, LanguageWarning, OptionError, RowWarning, Setting, TruncationWarning
 from ..files.columns import FAMILIAR, ColumnNames, read_inputs
@@ -143,7 +145,7 @@ class ScoringRun:
         languages: Languages of the rows so far; each is warned about once.
         odd: Rows so far that look wrong.
         start: Number of the first row, for `odd`.
-        photos: Names of the photos of the rows so far; [] if nothing names them.
+        photos: Hashes of the names of the rows' photos so far; none if nothing names them.
     """
 
     def __init__(
@@ -164,7 +166,7 @@ class ScoringRun:
         self.failures: dict[int, tuple[int | None, str]] = {}
         self.languages: set[str] = set()
         self.odd, self.start = OddRows(), 0
-        self.photos: list[str] = []
+        self.photos = array("Q")
         self._prepared: dict[str, list[PreparedRows]] = {scorer.metric: [] for scorer in scorers}
         self._scores: dict[str, Scores] | None = None
 
@@ -213,7 +215,8 @@ class ScoringRun:
         waits = waits or (row_filter is not None and row_filter.top is not None)
         naming = self._photo_column()
         for chunk in self.source.chunks(CHUNK_ROWS):
-            self.photos += () if naming is None else map(str, chunk.values(naming))
+            names = () if naming is None else map(str, chunk.values(naming))
+            self.photos.extend(xxh3_64_intdigest(name.encode(errors="backslashreplace")) for name in names)
             prepared = self.prepare(chunk)
             for metric, part in prepared.items():
                 self._prepared[metric].append(part)
