@@ -42,7 +42,7 @@ from .terminal import UsageError, say
 
 Makers = dict[str, Callable[[], Any]]  # name in the table → function that makes its scorer
 
-Metrics = Annotated[list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable.")]
+Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
 Systems = Annotated[list[str] | None, option("Captions of systems; any number.", metavar="FILES")]
 Raters = Annotated[Literal["flatten", "mean"], statistics_option("flatten (row per rating) or mean.")]
@@ -147,8 +147,9 @@ def _makers(
         if not METRICS.get(slug).takes_backbone:
             makers[metric] = functools.partial(load, slug)
             continue
-        for name in backbones or [default_backbone(slug)]:
-            label = f"{metric}@{name}" if len(backbones or ()) > 1 else metric
+        own = metric.partition("@")[2]
+        for name in [own] if own else backbones or [default_backbone(slug)]:
+            label = f"{metric}@{name}" if len(backbones or ()) > 1 and not own else metric
             makers[label] = functools.partial(load, slug, name)
     return makers
 

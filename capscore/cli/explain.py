@@ -7,6 +7,8 @@ For each content word (noun, verb, adjective, adverb, number), InfoMetIC says "r
 [bold]text precision[/], how much of the caption is in the photo; [bold]vision recall[/], how much of the
 photo is in the caption; [bold]overall[/], their sum.
 
+With [bold]--metric judge[/], a vision–language model scores each caption, and says in words what is wrong.
+
 [bold]--output[/] NAME.html is a self-contained page; [bold]--json[/] prints every word, region and score.
 
 [bold]Exit codes[/]: 0 done; 1 failed (photo, weights, or writing); 2 wrong usage (options, language), nothing
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..errors import Setting, visible
 from ..files.console import make_console
@@ -32,17 +34,22 @@ if TYPE_CHECKING:
     from ..show.explained import ExplainedCaption
 
 BETA = 0.1
+_METRICS = ("infometic", "judge")
 
 
 def _options() -> dict[str, Option]:
-    left_out = ("allow_urls", "allow_private_urls", "empty", "progress")
-    return {name: entry for name, entry in all_options(["infometic"]).items() if name not in left_out}
+    left_out = ("allow_urls", "allow_private_urls", "empty", "progress", "explain", "with_references")
+    return {name: entry for name, entry in all_options([*_METRICS]).items() if name not in left_out}
 
 
 @options.with_metric_options(_options)
 def explain(
     photo: Annotated[Path, argument("PHOTO")],
     captions: Annotated[list[str], argument("CAPTION")],
+    metric: Annotated[
+        Literal["infometic", "judge"],
+        option("infometic (default) or judge.", "--metric", "-m", metavar="METRIC"),
+    ] = "infometic",
     output: Annotated[Path | None, option("File: .html.", "--output", "-o")] = None,
     language: Annotated[
         list[str] | None,
@@ -58,11 +65,12 @@ def explain(
     from ..images.load import load_image
     from ..metrics import load
     from ..show.explained import explained_captions
-    from ..show.pages import explain_page
+    from ..show.pages import explain_page, judge_page
     from ..text.languages import NAMES, is_plainly_other
     from ..text.word_classes import length_problem
 
-    options.check_metric_options(["infometic"], metric_options)
+    options.check_metric_options([metric], metric_options)
+    judges = metric == "judge"
     target = None if output is None else output.expanduser()
     terminal.check_result_file("output", target, (".html", ".htm"), force)
     if target is not None and target.resolve() == photo.resolve():
@@ -77,11 +85,12 @@ def explain(
     codes = [options.language_of(code) or "" for code in spoken] or ["en"] * len(captions)
     image = load_image(photo)
     with terminal.as_usage():
-        scorer: Any = load("infometic", **metric_options)
+        asked: dict[str, Any] = {"explain": True} if judges else {}
+        scorer: Any = load(metric, **metric_options, **asked)
         for given, code in zip(spoken, codes, strict=False):
             if refusal := scorer.language_problem(code):
                 raise terminal.UsageError(Setting("language", given), f": {refusal}")
-    for number, (caption, code) in enumerate(zip(captions, codes, strict=True), 1):
+    for number, (caption, code) in enumerate(() if judges else zip(captions, codes, strict=True), 1):
         if is_plainly_other(caption, code):
             read_as = f"it is read as {NAMES.get(code, (code, code))[1]}"
             terminal.say(f"note: caption {number} seems to be in another language; {read_as} (--language)")
@@ -89,13 +98,18 @@ def explain(
     learned = getattr(scorer, "mark_calibration", None) is not None
     beta = None if learned else metric_options.get("beta", BETA)
     explained = explained_captions(captions, scores)
-    document = {"image": str(photo), "beta": beta, **_document(explained, scores)}
+    marked = {} if judges else {"beta": beta}
+    document = {"image": str(photo), **marked, **_document(explained, scores)}
     if target is not None:
-        write_text(target, explain_page(image, explained, photo.name, scores.signature, beta), "page")
+        make = judge_page if judges else explain_page
+        write_text(target, make(image, explained, photo.name, scores.signature, **marked), "page")
     if as_json:
         terminal.print_json(document)
     elif not quiet:
-        _print(explained, scores.signature, beta)
+        if judges:
+            _print_judged(explained, scores.signature)
+        else:
+            _print(explained, scores.signature, beta)
         terminal.print_written(make_console(), target)
 
 
@@ -147,6 +161,20 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
     below = "" if beta is None else f", with a score of {beta:g} or below"
     legend = f"{no}[word]: likely wrong{below}. ?word: cannot tell. {cut}(word): cut off, not scored."
     console.print("", legend, style="dim", markup=False, sep="\n")
+    terminal.print_line(console, signature)
+
+
+def _print_judged(captions: Sequence[ExplainedCaption], signature: str) -> None:
+    from ..show.tables import fixed
+
+    console = make_console()
+    for caption in captions:
+        console.print()
+        terminal.print_line(console, _clean(caption.text))
+        for name, value in caption.scores.items():
+            terminal.print_line(console, f"{name:<8}{fixed(value, 4, 'no score')}")
+        terminal.print_line(console, f"{'reason':<8}{_clean(caption.explanation['reason']) or '–'}")
+    console.print()
     terminal.print_line(console, signature)
 
 

@@ -46,6 +46,23 @@ def split_metrics(given: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(filter(None, parts)))
 
 
+def own_backbones(metrics: Sequence[str]) -> dict[str, str]:
+    """Metrics as METRIC or METRIC@BACKBONE → metric and backbone, "" for none; a UsageError for two of one.
+
+    >>> own_backbones(["mcs", "judge@org/model@v1"])
+    {'mcs': '', 'judge': 'org/model@v1'}
+    """
+    found: dict[str, str] = {}
+    for name in metrics:
+        metric, sign, backbone = name.partition("@")
+        if metric in found:
+            raise UsageError(Setting("metric", name), f": {metric} is there twice")
+        if sign and metric in METRICS and not METRICS.get(metric).takes_backbone:
+            raise UsageError(Setting("metric", name), f": {metric} has no backbone")
+        found[metric] = backbone
+    return found
+
+
 def complete_metrics(incomplete: str) -> list[str]:
     """What a shell offers for metrics that are typed in part.
 

@@ -51,7 +51,8 @@ Preset = Annotated[
 ]
 Photos = Annotated[list[str] | None, option("Photo, instead of INPUT; repeatable.", metavar="PHOTO")]
 Metrics = Annotated[
-    list[str] | None, options.metrics_option("Metrics, such as mcs,cider; repeatable. Default: mcs.")
+    list[str] | None,
+    options.metrics_option("METRIC or METRIC@BACKBONE, as mcs,cider; repeatable. Default: mcs."),
 ]
 Output = Annotated[
     Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
@@ -126,10 +127,11 @@ def score(
         source = pair_captions(photo or (), caption or (), reference or ())
         if references is not None:
             source = with_references(source, read_references(references, split=split), language=language)
-    metrics = _metrics(metric or [], preset, source, columns)
+    backbones = options.own_backbones(metric or [])
+    metrics = _metrics([*backbones], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     row_filter = _row_filter(keep, metrics[0], min_score, top)
-    load, has_bar = loader(metric_options, source.n_rows, quiet=quiet)
+    load, has_bar = loader(metric_options, source.n_rows, backbones, quiet=quiet)
     how = {"images": images, "language": language, "on_error": on_error, "calibration": calibration}
     run, new, output, keep = prepare(source, metrics, load, columns, output, keep, force=force, **how)
     order = _order(sort, new)
@@ -187,12 +189,14 @@ def _metrics(
     return list(dict.fromkeys([*metrics, *named])) or ["mcs"]
 
 
-def loader(metric_options: Mapping[str, Any], n_rows: int, *, quiet: bool) -> tuple[ScorerLoader, bool]:
+def loader(
+    metric_options: Mapping[str, Any], n_rows: int, backbones: Mapping[str, str] = {}, *, quiet: bool
+) -> tuple[ScorerLoader, bool]:
     """What loads the metrics, and whether one bar is for all rows: scorers show theirs for each chunk."""
     from ..files.row_source import CHUNK_ROWS
 
     is_long = n_rows > CHUNK_ROWS
-    load = ScorerLoader({**metric_options, "progress": False if quiet or is_long else None})
+    load = ScorerLoader({**metric_options, "progress": False if quiet or is_long else None}, backbones)
     return load, is_long and not quiet
 
 
@@ -219,9 +223,12 @@ def prepare(
     from ..metrics.score_file import ScoringRun, result_columns
 
     folder = ImageFolder(images or source.folder, allow_urls=load.options.get("allow_urls", False))
+    kinds, asked = {name: METRICS.get(name) for name in metrics}, load.options.get("with_references")
     needs = {
-        what: [name for name in metrics if getattr(METRICS.get(name), f"needs_{what}")]
-        for what in ("images", "references")
+        "images": [name for name, kind in kinds.items() if kind.needs_images],
+        "references": [
+            name for name, kind in kinds.items() if kind.needs_references or (asked and kind.takes_references)
+        ],
     }
     read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
     try:
@@ -244,7 +251,7 @@ def prepare(
             raise UsageError(Setting("keep", keep), " is the file of ", Setting("output"), " too")
     scorers = _load(metrics, language, load)
     ranked = [scorer.metric for scorer in scorers if has_calibration(scorer, calibration)]
-    new = result_columns(metrics, inputs, on_error=on_error, ranked=ranked)
+    new = result_columns(scorers, inputs, on_error=on_error, ranked=ranked)
     scoring: dict[str, Any] = {"language": language, "on_error": on_error, "spell": terminal.spell}
     return ScoringRun(source, names, folder, scorers, **scoring), new, output, keep
 
@@ -387,7 +394,7 @@ def _print_rows(
 
     from ..files.row_source import CHUNK_ROWS
     from ..metrics.calibration import RANKS
-    from ..show.tables import noise_text, photo_name
+    from ..show.tables import noise_text, photo_name, reason_of
 
     image, scores = run.names.image, run.scores()
     metric, part = next(iter(scores.items()))
@@ -415,6 +422,10 @@ def _print_rows(
     for row, numbers in zip(rows, zip(*cells.values(), strict=True), strict=True):
         table.add_row(*(escape(visible(cell)) for cell in (*texts[row], *numbers)))
     console.print(table)
+    for row in rows:
+        reasons = (reason_of(item, row) for item in scores.values())
+        for reason in filter(None, reasons):
+            print_line(console, f"{texts[row][0]}: {reason}")
     if standing is not None and is_ranked:
         of = "" if len(scores) == 1 else f" in {metric}"
         print_line(console, f"rank{of}: percent of right captions ({standing.set_name}) that score lower")

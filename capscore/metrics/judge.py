@@ -93,6 +93,7 @@ class Judge(Scorer):
     needs_images = True
     takes_references = True
     detail_names = ("reason",)
+    detail_columns: ClassVar[Mapping[str, type]] = {"reason": str}
     value_names = ("number", "mass")
     extra_columns = (ExtraColumn("context", "texts", "string", "Text around the photo", from_files=True),)
 
@@ -121,6 +122,8 @@ class Judge(Scorer):
         self.instruction = instruction
         self.answers, self.max_pixels = answers, max_pixels
         self.needs_references = with_references  # type: ignore[misc]
+        if not explain:
+            self.detail_columns = {}  # type: ignore[misc]
         if formula == "p_yes":  # the log-odds of yes against no are those of another score
             self.ranked_by = ""  # type: ignore[misc]
         self.matches = isinstance(self.model, Matcher)

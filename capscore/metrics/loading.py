@@ -116,10 +116,11 @@ class ScorerLoader:
 
     Args:
         options: Options of `load`; each metric gets those that it takes.
+        backbones: Metric → backbone of its own, "" for none.
     """
 
-    def __init__(self, options: Mapping[str, Any]):
-        self.options = stated_options(options)
+    def __init__(self, options: Mapping[str, Any], backbones: Mapping[str, str] = {}):
+        self.options, self.backbones = stated_options(options), backbones
         self._opened: dict[Any, Any] = {}
 
     def __call__(self, metric: str, backbone: Any = None) -> Scorer:
@@ -128,7 +129,8 @@ class ScorerLoader:
         make.check(own)  # before the backbone is loaded, which takes seconds
         if not make.takes_backbone:
             return make(**own)
-        asked = backbone or self.options.get("backbone") or default_backbone(metric)
+        asked = backbone or self.backbones.get(metric) or self.options.get("backbone")
+        asked = asked or default_backbone(metric)
         chosen = _tuned_for(metric, asked)
         if chosen != asked:
             warn(RecipeWarning(f"{metric} uses {chosen!r}: {asked!r} with weights trained for it"))

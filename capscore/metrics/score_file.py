@@ -30,11 +30,12 @@ from .calibration import RANKS, ranks
 
 
 def result_columns(
-    metrics: Sequence[str], inputs: Sequence[str], *, on_error: str, ranked: Collection[str] = ()
+    metrics: Sequence[str | Scorer], inputs: Sequence[str], *, on_error: str, ranked: Collection[str] = ()
 ) -> dict[str, tuple[str, str]]:
     """The new columns: name → (metric, component), with "" as the component for the score itself.
 
-    Details that are numbers or words (`Scorer.detail_columns`) are components here. A component whose name
+    Details that are numbers or words (`Scorer.detail_columns`) are components here; of a metric that is given
+    by its name, those that it may have. A component whose name
     is taken gets its metric's name before it; so do `RANKS`, which the metrics `ranked` have. With
     on_error="skip" the last column is `capscore_error`, whether or not a row fails: the columns of a result
     are known beforehand.
@@ -43,11 +44,12 @@ def result_columns(
     ['clip_score', 'ref_clip_score', 'ref_clip_score_clip_score', 'text_score']
     """
     columns: dict[str, tuple[str, str]] = {}
-    for metric in metrics:
+    kinds = {item if isinstance(item, str) else item.metric: item for item in metrics}
+    for metric, item in kinds.items():
         columns[metric] = (metric, "")
-        kind = METRICS.get(metric)
+        kind = METRICS.get(item) if isinstance(item, str) else item
         for component in (*kind.component_names, *kind.detail_columns, *(RANKS if metric in ranked else ())):
-            taken = {*metrics, *inputs, *columns}
+            taken = {*kinds, *inputs, *columns}
             columns[f"{metric}_{component}" if component in taken else component] = (metric, component)
     if on_error == "skip":
         columns[ERROR_COLUMN] = ("", "")

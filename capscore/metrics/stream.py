@@ -170,8 +170,7 @@ class BatchScorer:
         Raises:
             InputError: Rows have a column of such a name.
         """
-        metrics = [scorer.metric for scorer in self.scorers]
-        columns = result_columns(metrics, given, on_error=self._on_error)
+        columns = result_columns(self.scorers, given, on_error=self._on_error)
         for name in columns:
             if name in given:
                 raise InputError(f"the result needs the column name {name!r}, which the rows already use")

@@ -33,7 +33,7 @@ from ..registry import METRICS
 from ..text.languages import NAMES, language_code
 from .explained import explained_captions
 from .pages import explain_page, render
-from .tables import fixed, noise_text
+from .tables import fixed, noise_text, reason_of
 
 if TYPE_CHECKING:
     import gradio
@@ -68,7 +68,7 @@ def build_app(
         import gradio as gr
     except ImportError:
         raise MissingExtraError("gradio", "app", "the app") from None
-    scorers = _Scorers(backbone, device)
+    scorers = _Scorers(backbone, device, metric or "mcs")
     title = "capscore" if metric is None else METRICS.get(metric).title
     with gr.Blocks(title=title, analytics_enabled=False, delete_cache=(600, 3600)) as app:
         # a style sheet is an argument of Blocks in gradio 5 and of launch in gradio 6; this works in both
@@ -99,10 +99,14 @@ def launch(app: Any, **options: Any) -> Any:
 
 
 class _Scorers:
-    """Scorers by name, each loaded at its first request; one thread at a time uses them."""
+    """Scorers by name, each loaded at its first request; one thread at a time uses them.
 
-    def __init__(self, backbone: str | Backbone | None, device: str | None):
+    Metrics whose backbones are of another kind than those of `metric` take their own.
+    """
+
+    def __init__(self, backbone: str | Backbone | None, device: str | None, metric: str):
         self._backbone, self._device = backbone, device
+        self._variable = METRICS.get(metric).backbone_variable
         self._lock = threading.Lock()
         self._scorers: dict[str, Any] = {}
 
@@ -117,7 +121,10 @@ class _Scorers:
             if metric not in self._scorers:
                 options: dict[str, Any] = {}
                 if METRICS.get(metric).takes_backbone:
-                    options = {"backbone": self._backbone, "device": self._device, "progress": False}
+                    backbone = self._backbone_of(metric)
+                    options = {"backbone": backbone, "device": self._device, "progress": False}
+                if metric == "judge":
+                    options["explain"] = True
                 self._scorers[metric] = load(metric, **options)
             scorer = self._scorers[metric]
             photos = None if photo is None else [photo] * len(captions)
@@ -130,13 +137,17 @@ class _Scorers:
             )
         return scorer, scores, notes
 
+    def _backbone_of(self, metric: str) -> Any:
+        return self._backbone if METRICS.get(metric).backbone_variable == self._variable else None
+
     def heading(self, metric: str) -> str:
         """Title, description and backbone of a metric's page."""
         scorer = METRICS.get(metric)
         about = (scorer.__doc__ or "").split("\n\n")[0]
         with suppress(CapscoreError):  # a metric without a module of its own
             about = SpaceCard.load(Path(module_folder(metric), "README.md")).data.to_dict()["description"]
-        name = self._backbone.name if isinstance(self._backbone, Backbone) else self._backbone
+        chosen = self._backbone_of(metric)
+        name = chosen if isinstance(chosen, str | None) else chosen.name
         backbone = f"\n\nBackbone: `{name or default_backbone(metric)}`" if scorer.takes_backbone else ""
         return f"# {scorer.title or metric}\n{about}{backbone}"
 
@@ -263,7 +274,7 @@ def scored(
         if not math.isnan(rank[index]):
             terms.append(f"rank: {rank[index]:.0f} % of right captions score lower")
         noise = noise_text(scores.details[index]) if scores.details else ""
-        terms += [noise] if noise else []
+        terms += filter(None, (noise, reason_of(scores, index)))
         share = max(float(score), 0.0) / top
         rows.append({"caption": caption, "score": float(score), "share": share, "terms": terms})
     return render("app_scores.html", rows=rows, best=best, top=top, notes=notes), scores.signature

@@ -31,7 +31,8 @@ class ExplainedCaption:
         text: The caption.
         language: BCP 47 tag; "" if none was stated.
         explanation: The row's entry in `Scores.details`.
-        scores: "precision", "recall" and "overall"; NaN where there is no score.
+        scores: "precision", "recall" and "overall", of a judge "score", "margin" and "mass"; NaN where there
+            is no score.
         rank: Percent of right captions that score lower; NaN where the scores are not calibrated.
     """
 
@@ -43,8 +44,11 @@ class ExplainedCaption:
 
 
 def explained_captions(captions: Sequence[str], scores: Scores) -> list[ExplainedCaption]:
-    """The n captions that were scored, with the results of `capscore.load("infometic").score`."""
-    columns = {name: scores.components[name] for name in ("precision", "recall")} | {"overall": scores.scores}
+    """The n captions that were scored, with the results of InfoMetIC, or of a judge with explain=True."""
+    columns = {"score": scores.scores, **scores.components}
+    if "reason" not in scores.detail_names:
+        columns = {name: scores.components[name] for name in ("precision", "recall")}
+        columns["overall"] = scores.scores
     details = [detail for detail in scores.details or () if detail is not None]
     rows = enumerate(zip(captions, scores.languages, details, strict=True))
     rank = ranks(scores)[RANKS[0]]

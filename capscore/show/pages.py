@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ..benchmarks.result_file import metric_order
 from ..errors import visible
+from ..metrics.judge import LOW_MASS
 from ..text.languages import NAMES
 from .benchmark_tables import benchmark_title, metric_title, statistic_name
 from .explained import (
@@ -153,6 +154,20 @@ def explain_page(
         beta=beta,
         end=end,
         explained=explained_cards(image, captions, end),
+    )
+
+
+def judge_page(
+    image: Image.Image, captions: Sequence[ExplainedCaption], title: str = "", signature: str = ""
+) -> str:
+    """A page about captions of a photo: their scores by a judge, and its reasons; arguments as before."""
+    return render(
+        "judge_page.html",
+        title=title or "A photo and its captions",
+        signature=signature,
+        photo=inline_jpeg(image, MAX_SIDE),
+        captions=captions,
+        low_mass=LOW_MASS,
     )
 
 

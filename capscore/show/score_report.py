@@ -16,7 +16,7 @@ from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
 from .pages import inline_jpeg, language_names, page_script, render
-from .tables import Table, fixed, noise_text, photo_name
+from .tables import Table, fixed, noise_text, photo_name, reason_of
 
 if TYPE_CHECKING:
     from ..metrics.base import Scores
@@ -165,6 +165,7 @@ def _found(run: ScoringRun, number: int) -> dict[str, Any]:
         "found": "; ".join(
             filter(None, (noise_text(part.details[number]) for part in parts if part.details))
         ),
+        "reason": " ".join(reason_of(part, number) for part in parts).strip(),
     }
 
 

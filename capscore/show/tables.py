@@ -15,6 +15,8 @@ from ..errors import address_name, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..metrics.base import Scores
+
 MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
 _MAX_HEADING_WIDTH = 12
@@ -63,6 +65,12 @@ def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
         return kept  # a suspicion that cost nothing
     kind = "no noise" if detail["kind"] == "none" else detail["kind"]
     return f"{kept}: {kind}" + (f" (p = {detail['p_kind']:.2f})" if with_p else "")
+
+
+def reason_of(scores: Scores, row: int) -> str:
+    """What a judge says is wrong with a row, on one line; "" where it was not asked."""
+    detail = scores.details[row] if scores.details else None
+    return " ".join((detail or {}).get("reason", "").split())
 
 
 def photo_name(value: Any) -> str:

@@ -14,6 +14,7 @@ from capscore.errors import BackboneUnavailable
 
 from ..benchmarks.test_run import rated
 from ..datasets_scripts.conftest import _own_cache, official
+from ..judges.tiny_models import tiny_judge
 from ..toy import ColourBackbone
 from ..toy_command import write_photos
 
@@ -87,6 +88,17 @@ def toys(monkeypatch):
 
     monkeypatch.setattr("capscore.backbones.loading.load_backbone", load)
     return made
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """Every name of a judge loads a tiny one, which always says the same; the list has the names."""
+    made, names = tiny_judge(), []
+    monkeypatch.setattr(
+        "capscore.judges.model.load_judge", lambda name, **options: names.append(name) or made
+    )
+    monkeypatch.setattr(type(made), "generate", lambda self, photos: ("too <b>\x1b</b>" for _ in photos))
+    return names
 
 
 @pytest.fixture

@@ -109,6 +109,23 @@ def test_a_page_holds_photo_and_captions(scorer, photo, tmp_path):
     assert page.count('class="tag missed"') == 6
 
 
+def test_a_judge_says_score_margin_mass_and_reason(judge, photo, tmp_path):
+    asked = ("explain", photo, "A cat", "猫", "-m", "judge", "--backbone", "b", "-o", tmp_path / "page.html")
+    shown = run(*asked).stdout
+    assert judge == ["b"] and "\x1b" not in shown
+    assert [line.split()[0] for line in shown.splitlines()[2:5]] == ["score", "margin", "mass"]
+    assert shown.count("reason  too <b>\\x1b</b>") == 2 and "|reading:yes|" in shown
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert page.count("too &lt;b&gt;\\x1b&lt;/b&gt;</p>") == 2 and page.count("<img") == 1
+    assert page.count("this score means nothing") == 2
+    printed = json.loads(run(*asked[:-2], "--reading", "grade", "--json").stdout)
+    assert "beta" not in printed and "|reading:grade|" in printed["signature"]
+    keys = ["caption", "language", "judge", "margin", "mass", "reason"]
+    assert [list(row) for row in printed["captions"]] == [keys] * 2
+    assert_refused(run(*asked[:-2], "--beta", "0.1"), "--beta 0.1: an option of infometic, not of judge")
+    assert_refused(run("explain", photo, "A cat", "--reading", "grade"), "an option of judge")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

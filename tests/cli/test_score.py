@@ -586,6 +586,25 @@ def test_coco_results_find_photos_and_references(coco, colours):
     assert done.exit_code == 0 and "Scored 5 of 5 rows" in done.stdout
 
 
+def test_reasons_of_a_judge_are_a_column_where_they_are_asked_for(preds, photos, judge, tmp_path):
+    out, page = tmp_path / "out.jsonl", tmp_path / "page.html"
+    plain = score(preds, "-m", "judge", "-o", out, "--force")
+    assert plain.exit_code == 0 and [*read_jsonl(out)[0]] == [*ROWS[0], "judge", "margin", "mass"]
+    done = score(preds, "-m", "judge", "--explain", "-o", out, "--force", "--report", page)
+    assert column(out, "reason") == ["too <b>\x1b</b>"] * 3
+    assert "red.png: too <b>\\x1b</b>" in done.stdout.splitlines()
+    assert page.read_text(encoding="utf-8").count("too &lt;b&gt;\\x1b&lt;/b&gt;</p>") == 3
+    done = score(preds, "-m", "judge", "--with-references", "--json")
+    assert "|refs:var|" in json.loads(done.stdout)["metrics"]["judge"]["signature"]
+
+
+def test_a_metric_may_name_its_own_backbone(preds, photos, colours, judge):
+    done = score(preds, "-m", "mcs,judge@org/model@v1", "--backbone", "toy", "--no-cache")
+    assert done.exit_code == 0 and judge == ["org/model@v1"] and [name for name, _ in colours] == ["toy"]
+    assert_refused(score(preds, "-m", "cider@toy"), "--metric cider@toy: cider has no backbone")
+    assert_refused(score(preds, "-m", "judge@a,judge@b"), "--metric judge@b: judge is there twice")
+
+
 def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, colours, tmp_path):
     done = score(preds, "--preset", "multilingual", "-m", "cider_d,mcs", "--language", "en", "--json")
     assert list(json.loads(done.stdout)["metrics"]) == ["mcs", "cider", "rouge_l", "cider_d"]

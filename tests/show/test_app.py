@@ -18,6 +18,7 @@ from capscore.registry import METRICS
 from capscore.show import app as app_module
 from capscore.show.app import build_app, launch
 
+from ..judges.tiny_models import tiny_judge
 from ..photos import encode
 from ..toy import RED, ColourBackbone
 
@@ -65,6 +66,20 @@ def test_scores_and_signature_are_the_librarys(photo):
     assert re.findall(r"width:([\d.]+)%", bars) == ["100.0", "70.7", "0.0"]
     direct = capscore.load("mcs", backbone=ColourBackbone(), cache=False)
     assert signature == direct.score(["red"], [photo], language="de").signature
+
+
+def test_a_judge_gives_its_reasons_and_takes_no_backbone_of_other_metrics(photo, monkeypatch):
+    judge = tiny_judge()
+    asked = []
+    monkeypatch.setattr(
+        "capscore.judges.model.load_judge", lambda name, **options: asked.append(name) or judge
+    )
+    monkeypatch.setattr(type(judge), "generate", lambda self, photos: ("nothing is red" for _ in photos))
+    bars, _ = answer("judge", photo, "red", "", "", backbone="own")
+    assert "nothing is red" in bars and "margin: " in bars and 0 <= shown(bars)[0] <= 1
+    tabs = build_app(None, backbone=ColourBackbone()).fns.values()
+    next(tab.fn for tab in tabs if tab.api_name == "score")(photo, "red", "", "", "judge")
+    assert asked == ["own", METRICS.get("judge").default_backbone]
 
 
 def test_references_of_one_photo_and_of_texts(photo):
