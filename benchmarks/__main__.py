@@ -26,6 +26,7 @@ PARTS = {
     "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
     "infometic": "InfoMetIC beside MCS, on the embedded backbone",
+    "judge": "A judge beside the bare passes of its model",
     "cached": "Rows from the cache",
     "training": "A training step",
     "bootstrap": "Agreement with people, bootstrapped",

@@ -59,15 +59,17 @@ class Timing:
         return {"noise": statistics.median(self.runs) / self.best - 1, "disturbed": self.disturbed}
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Wall-clock time of a call."""
-    start = time.perf_counter()
+def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Time of a call, by default on the wall."""
+    start = clock()
     work()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, Timing]:
-    """Each work timed `times` times.
+def repeat(
+    works: dict[str, Callable[[], object]], times: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Timing]:
+    """Each work timed `times` times by `clock`.
 
     The works take turns, so that whatever else the machine does falls on all of them. A run in which other
     programs had more than a twentieth of the cores is done again, for as many rounds as were asked for;
@@ -79,9 +81,10 @@ def repeat(works: dict[str, Callable[[], object]], times: int) -> dict[str, Timi
         for name, work in works.items():
             if len(calm[name]) < times:
                 others = _others_seconds()
-                took = seconds(work)
+                took = seconds(work, clock)
                 # the kernel counts in hundredths of a second, too coarse for a short run
-                disturbance = (_others_seconds() - others) / (took * cores()) if took > 0.2 else 0.0
+                is_counted = took > 0.2 and clock is time.perf_counter
+                disturbance = (_others_seconds() - others) / (took * cores()) if is_counted else 0.0
                 (calm if disturbance < 0.05 else disturbed)[name].append(took)
         if all(len(some) == times for some in calm.values()):
             break

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -223,8 +224,9 @@ class JudgeModel:
     def _batches(self, rows: list[_Row]) -> Iterator[list[_Row]]:
         """Rows of like length together, so that there is little padding."""
         rows = sorted(rows, key=lambda row: len(row[0].ids[row[1]]))
-        for start in range(0, len(rows), self.batch_size):
-            yield rows[start : start + self.batch_size]
+        size = math.ceil(len(rows) / math.ceil(len(rows) / self.batch_size))
+        for start in range(0, len(rows), size):
+            yield rows[start : start + size]
 
     def _whole_answers(self, rows: Sequence[_Row], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
         """The answers to rows, each of which is read from its first token on."""
@@ -248,7 +250,7 @@ class JudgeModel:
         cache = DynamicCache(config=self.model.config.get_text_config())
         inputs = self._inputs(photos, [photo.ids[0][:head] for photo in photos], [0] * len(photos))
         inputs.pop("attention_mask")  # nothing is padded
-        self._run({**inputs, self._cache_name: cache, "use_cache": True}, torch.tensor([head - 1]))
+        self._run({**inputs, self._cache_name: cache, "use_cache": True}, [[head - 1]] * len(photos))
         base: Any = getattr(self.model, "model", None)
         deltas = getattr(base, "rope_deltas", None)  # of families that count the places of a photo otherwise
         owner = {id(photo): number for number, photo in enumerate(photos)}
@@ -257,8 +259,9 @@ class JudgeModel:
             ends = [photo.ids[index][head:] for photo, index in part]
 
             def run(begun: Sequence[Sequence[int]], owners: Any = owners, ends: Any = ends) -> torch.Tensor:
-                own = copy.deepcopy(cache)
-                own.batch_select_indices(owners)
+                own = copy.copy(cache)
+                own.layers = [copy.copy(layer) for layer in cache.layers]
+                own.batch_select_indices(owners)  # which copies keys and values
                 if deltas is not None:
                     base.rope_deltas = deltas[owners]
                 ids = self._padded([[*end, *tokens] for end, tokens in zip(ends, begun, strict=True)])
@@ -269,19 +272,22 @@ class JudgeModel:
 
     def _logits(self, inputs: dict[str, Any], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
         """float32 logits (b, 1 + n_begun, vocabulary): after the prompt, and after each begun token."""
+        return self._run(inputs, [range(length - 1, length + n_begun) for length in lengths]).float()
+
+    def _run(self, inputs: dict[str, Any], places: Sequence[Sequence[int]]) -> torch.Tensor:
+        """The model's logits at k places of each of b rows; the vocabulary is read at no others."""
         import torch
 
-        wanted = torch.tensor([[length - 1 + step for step in range(n_begun + 1)] for length in lengths])
-        places, index = torch.unique(wanted, return_inverse=True)
-        logits = self._run(inputs, places)
-        rows = torch.arange(len(lengths), device=logits.device)[:, None]
-        return logits[rows, index.to(logits.device)].float()
-
-    def _run(self, inputs: dict[str, Any], places: torch.Tensor) -> torch.Tensor:
-        """The model's logits at places of the sequence."""
-        if "logits_to_keep" in self._takes:
-            return self.model(**inputs, logits_to_keep=places.to(self.model.device)).logits
-        return self.model(**inputs).logits[:, places]
+        columns = torch.tensor(places, device=self.model.device)
+        rows = torch.arange(len(places), device=self.model.device)[:, None]
+        head = self.model.get_output_embeddings()
+        if head is None:
+            return self.model(**inputs).logits[rows, columns]
+        hook = head.register_forward_pre_hook(lambda _, given: (given[0][rows, columns],))
+        try:
+            return self.model(**inputs).logits
+        finally:
+            hook.remove()
 
     def _inputs(
         self, photos: Sequence[_Photo], ids: Sequence[Sequence[int]], indices: Sequence[int]

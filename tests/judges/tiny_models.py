@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -341,9 +341,16 @@ MATCHERS: tuple[str, ...] = ("blip", "blip_2")
 FAMILIES: tuple[str, ...] = tuple(family for family in _WRITERS if family not in MATCHERS)
 
 
-def write_model(folder: Path, family: str, *, seed: int = 0) -> Path:
-    """Write a tiny checkpoint of one of `FAMILIES` or `MATCHERS`; `seed` draws its weights. → The folder."""
+def write_model(
+    folder: Path, family: str, *, seed: int = 0, change: Callable[[Any, Any], None] | None = None
+) -> Path:
+    """Write a tiny checkpoint of one of `FAMILIES` or `MATCHERS`. → The folder.
+
+    `seed` draws its weights; `change` may set other sizes in the configuration and in the processor.
+    """
     config, processor = _WRITERS[family]()
+    if change:
+        change(config, processor)
     build = transformers.AutoModelForImageTextToText.from_config
     if family in MATCHERS:
         build = getattr(transformers, config.architectures[0])
