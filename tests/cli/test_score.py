@@ -185,6 +185,9 @@ def test_rows_that_score_high_stay_with_all_columns(
     monkeypatch.setattr("capscore.metrics.score_file.CHUNK_ROWS", size)
     rows = [{**ROWS[0], "id": f"row {number}", "caption": text} for number, text in enumerate(CAPTIONS)]
     source, whole, kept = write_jsonl(tmp_path / "p.jsonl", rows), tmp_path / "o.jsonl", tmp_path / file
+    if file == "k.parquet":
+        source = tmp_path / "p.parquet"
+        pq.write_table(pa.Table.from_pylist(rows), source)
     given = ("-m", metrics, "--on-error", "skip", *choice.split())
     done = score(source, *given, "-o", whole, "--keep", kept)
     if file == "k.parquet":
