@@ -52,10 +52,10 @@ def plain(tiny_model):
     return load
 
 
-def asked(processor, question):
-    """The library's own tensors for each row."""
+def asked(processor, question, rows=ROWS):
+    """The library's own tensors for each row of photo and caption."""
     settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
-    for photo, caption in ROWS:
+    for photo, caption in rows:
         image, text = Image.fromarray(PHOTOS[photo]), question.replace("{caption}", caption, 1)
         if not processor.chat_template:
             yield processor(text=f"<image>answer en {text}", images=image, return_tensors="pt")
