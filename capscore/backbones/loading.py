@@ -26,7 +26,7 @@ LOADERS = {
     "multilingual_clip": ("text_towers", "load_multilingual_clip"),
     "transformers": ("transformers_clip", "load_folder"),
 }
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def load_backbone(
@@ -135,7 +135,7 @@ def _source(name: str) -> Known | str:
 
         if model in open_clip.list_models():
             return "pair"
-    if _HUB_ID.fullmatch(name):
+    if HUB_ID.fullmatch(name):
         return "hub"
     raise UnknownBackbone("it is not a known name, a local folder or a Hub id")
 
@@ -152,7 +152,7 @@ def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:
         return load(device=options.device, dtype=options.dtype)
     if known.kind == "tuned":
         return _load_folder(weights_folder(known.weights), options)
-    another = _HUB_ID.fullmatch(plain) and plain not in (known.name, repository_of(known))
+    another = HUB_ID.fullmatch(plain) and plain not in (known.name, repository_of(known))
     if known.kind == "open_clip" and options.revision and another:
         # The alias is a repository of its own, and the revision is one of that repository.
         return _load_from_hub(plain, replace(options, name=plain))

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Ask = Callable[[Iterable[tuple["Image.Image", Sequence[Prompt]]]], Iterator[Sequence[np.ndarray]]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
 WORKERS = 4
+MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
 
 
@@ -197,6 +198,8 @@ def _sized(image: Image.Image, max_pixels: int) -> Image.Image:
     from PIL import Image as Pillow
 
     width, height = image.size
+    if max(width, height) > MAX_RATIO * min(width, height):
+        raise ImageError(f"{width} × {height} pixels; a judge looks at photos of at most {MAX_RATIO} to 1")
     if not max_pixels or width * height <= max_pixels:
         return image
     share = (max_pixels / (width * height)) ** 0.5

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xxhash
 
+from ..backbones import find
 from ..backbones.base import resolve_device, resolve_dtype
 from ..backbones.checkpoint import fetch, load_config, needed_files, refuse_misfit, refusing, weight_files
+from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from .matching import MATCHERS, Matcher
 from .prompts import PhotoTokens, Prompt, Prompter
@@ -129,9 +131,8 @@ class JudgeModel:
             if len(ids) > limit:
                 longest = max(prompts[row].data, key=lambda name: len(prompts[row].data[name]))
                 given = f"its question has {len(ids):,} tokens; {self.name} reads at most {limit:,} here"
-                problems[row] = InputError(
-                    given, field={"caption": "candidate"}.get(longest, longest.partition("_")[0])
-                )
+                fields = {"caption": "candidate", "context": "context"}
+                problems[row] = InputError(given, field=fields.get(longest, "references"))
         return problems
 
     def read(
@@ -383,6 +384,14 @@ def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
             raise CapscoreError(Setting("revision", revision), " does not go with a folder")
         return folder.resolve().name, folder, f"w{_weights_digest(folder)[:8]}"
     name, _, at = spec.partition("@")
+    if find(name) is not None:
+        raise BackboneUnavailable(
+            Setting("backbone", spec), " makes embeddings; a judge answers questions about photos"
+        )
+    if not HUB_ID.fullmatch(name):
+        raise BackboneUnavailable(
+            Setting("backbone", spec), ": there is no such folder, and it is no Hub id, such as org/name"
+        )
     folder, commit = fetch(name, revision or at, lambda names: [*needed_files(names), *_templates(names)])
     return name, folder, commit
 

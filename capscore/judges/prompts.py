@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
+from ..backbones.checkpoint import in_one_line
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 
 Turn = tuple[str, str]  # role, and text with names of data in braces
@@ -124,7 +125,12 @@ class Prompter:
         """What the processor makes of a photo and a `harmless` prompt: token ids, and all its tensors."""
         text = self.text(prompt)
         more = {} if self._adds_special(text) else {"add_special_tokens": False}
-        made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
+        try:
+            made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
+        except ValueError as error:  # such as a template without the place of a photo
+            raise BackboneUnavailable(
+                f"the processor of {self.name} refuses the photo and its question: {in_one_line(error)}"
+            ) from error
         return made["input_ids"][0].tolist(), dict(made)
 
     def harmless(self, prompt: Prompt) -> Prompt:

@@ -29,8 +29,8 @@ class YesOrNo:
     """
 
     def __init__(self, prompter: Prompter, answers: str, exact: bool = False):
-        self.spellings = [prompter.spellings(word, exact) for word in _two_words(answers)]
-        for word, ids in zip(_two_words(answers), self.spellings, strict=True):
+        self.spellings = [prompter.spellings(word, exact) for word in two_words(answers)]
+        for word, ids in zip(two_words(answers), self.spellings, strict=True):
             if not ids:
                 raise BackboneUnavailable(
                     f"{prompter.name} has no token for {word!r}; try other ", Setting("answers")
@@ -100,7 +100,8 @@ def _among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.nda
     return chosen.double().softmax(dim=1).cpu().numpy(), together.double().cpu().numpy()
 
 
-def _two_words(answers: str) -> list[str]:
+def two_words(answers: str) -> list[str]:
+    """The words of `answers`, yes first; InputError unless there are two."""
     words = [word.strip() for word in str(answers).split("/")]
     if len(words) != 2 or not all(words):
         raise InputError(Setting("answers", answers), ": expected two words, yes first, such as 'yes/no'")

@@ -112,7 +112,8 @@ class Judge(Scorer):
         **common: Any,
     ):
         super().__init__(**common)
-        self.check({"reading": reading, "formula": formula, "question": question, "max_pixels": max_pixels})
+        checked = {"reading": reading, "formula": formula, "question": question, "answers": answers}
+        self.check({**checked, "max_pixels": max_pixels})
         from ..judges.matching import Matcher
         from ..judges.model import BOTH_WAYS
 
@@ -137,17 +138,22 @@ class Judge(Scorer):
                     raise OptionError(
                         Setting(name, stated), only, Setting("reading", "match"), " and no words"
                     )
-        elif self.model.family in BOTH_WAYS and (reading == "grade" or explain):
-            refused = Setting("reading", reading) if reading == "grade" else Setting("explain", True)
-            raise OptionError(refused, f": {self.model.family} reads a prompt both ways, and has no turns")
+        elif self.model.family in BOTH_WAYS:
+            why = f": {self.model.family} reads a prompt both ways, and has no turns"
+            begun = reading if reading == "grade" else ""
+            for name, asked in {"reading": begun, "instruction": instruction, "explain": explain}.items():
+                if asked:
+                    raise OptionError(Setting(name, asked), why)
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
         from ..judges.prompts import check_question
+        from ..judges.readings import two_words
 
         if options.get("question") is not None:
             check_question("question", options["question"])
+        two_words(options.get("answers", "yes/no"))
         if options.get("formula", "ratio") != "ratio" and options.get("reading", "yes") != "yes":
             raise OptionError(
                 Setting("formula", options["formula"]), " goes with ", Setting("reading", "yes")

@@ -16,6 +16,7 @@ from capscore.backbones import Known, find, loading
 from capscore.backbones.checkpoint import fetch, needed_files, offline_variable
 from capscore.backbones.loading import check_spec, load_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, MissingWeightsError
+from capscore.judges.model import known_models
 from capscore.metrics.loading import default_backbone
 from capscore.registry import METRICS
 
@@ -23,7 +24,7 @@ from .tiny_open_clip import MODELS, VISION, write_open_clip
 
 TEXTS = ["A dog.", "Zwei Katzen spielen."]
 ARCHITECTURE = {"embed_dim": 16, "vision_cfg": VISION, **MODELS["clip"]}
-WITH_BACKBONE = [name for name in METRICS.builtin if METRICS.get(name).takes_backbone]
+WITH_BACKBONE = [name for name in METRICS.builtin if METRICS.get(name).takes_backbone and name != "judge"]
 
 
 @pytest.fixture(scope="session")
@@ -287,7 +288,10 @@ def test_defaults_and_the_variable_that_overrides_them(monkeypatch):
     assert all(find(default_backbone(metric)) for metric in WITH_BACKBONE)
     with pytest.raises(CapscoreError, match="bleu"):
         default_backbone("bleu")
+    assert default_backbone("judge") in known_models()
     monkeypatch.setenv("CAPSCORE_BACKBONE", "embedded")
+    monkeypatch.setenv("CAPSCORE_JUDGE", "org/judge")
+    assert default_backbone("judge") == "org/judge"
     assert {default_backbone(metric) for metric in {*WITH_BACKBONE, "bleu"} - {"pr_mcs"}} == {"embedded"}
 
 

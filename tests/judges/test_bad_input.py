@@ -1,0 +1,202 @@
+"""What a judge cannot do is one clear error that names the model, the option, or the row and its field."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+import capscore
+from capscore.errors import BackboneUnavailable, CapscoreError, ImageError, InputError, RowWarning
+
+from ..backbones.tiny_transformers import write_clip
+from .test_parity import PHOTOS
+from .tiny_models import tiny_judge
+
+LONG = "word " * 20_000
+TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
+PHOTOLESS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}"
+
+
+def load(family="qwen2_5_vl", **options):
+    return capscore.load("judge", **{"backbone": tiny_judge(family), "cache": False} | options)
+
+
+def score(scorer, **columns):
+    """Two rows; the second photo has a size of its own."""
+    return scorer.score(**{"candidates": ["a cat", "a dog"], "images": PHOTOS[:2]} | columns)
+
+
+def remove(*names):
+    def change(folder):
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+
+    return change
+
+
+def template(text):
+    return lambda folder: (folder / "chat_template.jinja").write_text(text)
+
+
+def without_a_tensor(folder):
+    tensors = load_file(folder / "model.safetensors")
+    tensors.pop(min(name for name in tensors if "mlp" in name))
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def two_digits_in_one_token(folder):
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    processor.tokenizer.add_tokens(["55"])
+    processor.save_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (template(""), {}, "has no chat template, so nothing says how a question is put to it"),
+        (template("{{ raise_exception('only users') }}"), {}, "refuses the question: only users$"),
+        (
+            template("{{ raise_exception('no system') }}"),
+            {"instruction": "Be strict."},
+            "no system; without instruction",
+        ),
+        (template(TEXTLESS), {}, r"leaves out the text of a turn \(caption\)"),
+        (
+            template(PHOTOLESS),
+            {},
+            "refuses the photo and its question: .* 0 <|image_pad|> tokens and 1 image",
+        ),
+        (remove("processor_config.json"), {}, "^backbone=.*image processor"),
+        (remove("model.safetensors"), {}, "has no weights"),
+        (without_a_tensor, {}, "^backbone=.*do not fit its config: 1 missing, such as .*mlp"),
+        (
+            two_digits_in_one_token,
+            {"reading": "grade"},
+            "Tokenizer of judge has no single token for each digit",
+        ),
+    ],
+)
+def test_a_checkpoint_that_is_no_judge_says_what_it_lacks(change, options, message, tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model("qwen2_5_vl"), tmp_path / "judge")
+    change(folder)
+    with pytest.raises(CapscoreError, match=message):
+        score(load(backbone=folder, **options))
+
+
+def test_other_kinds_of_models_are_named(tmp_path):
+    text = transformers.LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=8, num_hidden_layers=1)
+    transformers.LlamaForCausalLM(text).save_pretrained(tmp_path / "text")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/config.json").write_text(json.dumps({"model_type": "florence2"}))
+    save_file({"a": torch.zeros(1)}, tmp_path / "two/model.safetensors")
+    clip = write_clip(tmp_path / "clip")
+    for backbone, message in (
+        (tmp_path / "text", "a model of the kind 'llama' does not answer questions about photos"),
+        (clip, "a model of the kind 'clip' does not answer questions about photos"),
+        (tmp_path / "two", "it has an encoder and a decoder"),
+        ("embedded", "^backbone='embedded' makes embeddings"),
+        ("./nowhere", "^backbone='./nowhere': there is no such folder"),
+        ("Qwen/Qwen3-VL-4B-Instruct", "HF_HUB_OFFLINE is set.*no copy of 'Qwen/Qwen3-VL-4B-Instruct'"),
+    ):
+        with pytest.raises(BackboneUnavailable, match=message):
+            load(backbone=backbone)
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "message"),
+    [
+        (
+            "qwen2_5_vl",
+            {"question": "Is it right?"},
+            r"question='Is it right\?': expected text with {caption}",
+        ),
+        ("qwen2_5_vl", {"answers": "yes"}, "answers='yes': expected two words"),
+        ("qwen2_5_vl", {"answers": "no/No"}, "answers='no/No': .* one token for both words"),
+        ("qwen2_5_vl", {"answers": "indubitably/no"}, "no token for 'indubitably'; try other answers"),
+        *(("qwen2_5_vl", {"max_pixels": n}, f"max_pixels={n}: expected a whole") for n in (-1, 2.5, True)),
+        ("qwen2_5_vl", {"reading": "grade", "formula": "p_yes"}, "formula='p_yes' goes with reading='yes'"),
+        ("qwen2_5_vl", {"image_tower": "embedded"}, "image_tower='embedded': an option of mcs"),
+        ("qwen2_5_vl", {"dtype": "float16"}, "dtype='float16' does not go with .*, which is loaded"),
+        *(
+            ("paligemma", {name: value}, f"{name}={value!r}: paligemma reads a prompt both ways")
+            for name, value in (("reading", "grade"), ("explain", True), ("instruction", "Be strict."))
+        ),
+        ("blip", {}, "reading='yes': .* has only a head for matching, which takes reading='match'"),
+        *(
+            ("blip", {"reading": "match", name: value}, f"{name}=.*: .* has only a head for matching")
+            for name, value in (("explain", True), ("question", "{caption}?"), ("answers", "ja/nein"))
+        ),
+    ],
+)
+def test_an_option_that_does_not_fit_is_named(family, options, message):
+    with pytest.raises(CapscoreError, match=message):
+        score(load(family, **options))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"candidates": ["a cat", ""]}, "row 1, candidate: expected a caption, got an empty string"),
+        ({"candidates": ["a cat", None]}, "row 1, candidate: expected a caption, got None"),
+        ({"candidates": ["a cat", LONG]}, "row 1, candidate: .* [0-9,]+ tokens; .* reads at most 2,048 here"),
+        ({"context": [None, LONG]}, "row 1, context: .* tokens"),
+        ({"context": ["", 3]}, "row 1, context: expected text, got 3"),
+        ({"references": [["a"], ["b", LONG]]}, "row 1, references: .* tokens"),
+        (
+            {"images": [PHOTOS[0], np.zeros((2, 800, 3), np.uint8)]},
+            "row 1, image: 800 × 2 pixels; .* 150 to 1",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_asked_is_named_and_can_be_skipped(columns, message):
+    scorer = load()
+    with pytest.raises(InputError, match=f"^{message}") as caught:
+        score(scorer, **columns)
+    assert isinstance(caught.value, ImageError) == ("images" in columns)
+    if "" not in columns.get("candidates", ()):
+        found = score(scorer, **columns, on_error="skip")
+        assert [*found.failures] == [1] and np.isfinite(found.scores).tolist() == [True, False]
+        first = {name: values[:1] for name, values in columns.items()}
+        alone = scorer.score(**{"candidates": ["a cat"], "images": PHOTOS[:1]} | first)
+        assert alone.scores == pytest.approx(found.scores[:1], abs=1e-6)
+
+
+def test_a_matcher_takes_no_other_text():
+    scorer = load("blip_2", reading="match")
+    for name, values in (("references", [["a"], ["b"]]), ("context", ["a", "b"])):
+        with pytest.raises(InputError, match=f"judge takes no {name}"):
+            score(scorer, **{name: values})
+
+
+@pytest.mark.parametrize("texts", [["a cat"] * 3, ["a cat", "a dog", "an owl"]])
+def test_too_little_memory_names_the_options_that_need_less(texts, tiny_model):
+    scorer = load(backbone=tiny_model("qwen2_5_vl"), batch_size=6)
+
+    def forward(**inputs):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    scorer.asker.model.model.forward = forward
+    message = "needs more memory than cpu has: try batch_size=3, a lower max_pixels or dtype='bfloat16'$"
+    with pytest.raises(CapscoreError, match=message):
+        scorer.score(texts, [PHOTOS[0]] * 3)
+
+
+def test_answers_that_are_no_numbers_are_an_error(tiny_model):
+    scorer = load(backbone=tiny_model("qwen2_5_vl"))
+    scorer.asker.model.model.lm_head.weight.data.fill_(torch.nan)
+    with pytest.raises(CapscoreError, match="answered with NaN in float32"):
+        score(scorer)
+
+
+def test_answers_to_another_question_are_one_warning_that_names_the_first_row():
+    with pytest.warns(
+        RowWarning, match=r"2 got an answer other than .* \(first: row 0, counted from 0\)"
+    ) as warned:
+        score(load())
+    assert len(warned) == 1
