@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .matching import Matcher
     from .model import JudgeModel
 
-# Photos, each with its prompts → for each photo, the numbers of its prompts
-Ask = Callable[[Iterable[tuple["Image.Image", Sequence[Prompt]]]], Iterator[Sequence[np.ndarray]]]
+# What `prepare` of a model made of photos and their prompts → for each photo, the numbers of its prompts
+Ask = Callable[[Iterable[Any]], Iterator[Sequence[np.ndarray]]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
 WORKERS = 4
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
@@ -99,35 +99,36 @@ class Asker:
             known = dict(self.cache.get(fingerprint, width, [*named.values()])) if self.cache else {}
             photos = _by_photo(keys, named, known)
 
-            def decode(key: str) -> tuple[str, Image.Image | ImageError]:
-                row = photos[key][0]
+            def prepare(key: str) -> tuple[str, Any]:
+                source = rows[photos[key][0]]
                 try:
-                    return key, _sized(load_image(downloads.local(rows[row]), expected_key=key), max_pixels)
+                    image = _sized(load_image(downloads.local(source), expected_key=key), max_pixels)
                 except ImageError as error:
                     return key, error
+                return key, self.model.prepare(image, [prompts[row] for row in photos[key]])
 
             asked: list[str] = []  # photos in the order in which they are asked about
 
-            def opened(decoded: Iterable[tuple[str, Any]]) -> Iterator[tuple[Image.Image, list[Prompt]]]:
-                for key, image in decoded:
-                    if isinstance(image, ImageError):
+            def readable(prepared: Iterable[tuple[str, Any]]) -> Iterator[Any]:
+                for key, photo in prepared:
+                    if isinstance(photo, ImageError):
                         for row in named:
                             if keys[row] == key:
-                                fail(row, image)
+                                fail(row, photo)
                         continue
                     asked.append(key)
-                    yield image, [prompts[row] for row in photos[key]]
+                    yield photo
 
             n_asked = sum(map(len, photos.values()))
             with (
-                closing(bounded_map(pool, decode, photos, 2 * WORKERS)) as decoded,
+                closing(bounded_map(pool, prepare, photos, 2 * WORKERS)) as prepared,
                 progress_bar(
                     "Asking the judge", n_asked, shown=self.progress if n_asked else False
                 ) as advance,
                 closing(self._kept(fingerprint, known)) as keep,
             ):
                 next(keep)
-                for number, answers in enumerate(ask(opened(decoded))):
+                for number, answers in enumerate(ask(readable(prepared))):
                     owners = photos[asked[number]]
                     keep.send({named[row]: answer for row, answer in zip(owners, answers, strict=True)})
                     advance(len(owners))

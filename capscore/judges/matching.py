@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -14,6 +13,9 @@ from ..errors import BackboneUnavailable
 if TYPE_CHECKING:
     from PIL import Image
 
+    from .prompts import Prompt
+
+Photo = TypeVar("Photo")
 # Class of transformers → argument that asks for the head, and output that has it: (rows, 2), match last
 MATCHERS = {
     "BlipForImageTextRetrieval": ("use_itm_head", "itm_score"),
@@ -57,20 +59,43 @@ class Matcher:
         text = getattr(self.model.config, "text_config", None) or self.model.config
         return int(getattr(text, "max_position_embeddings", 512))
 
-    def match(self, photos: Iterable[tuple[Image.Image, str]]) -> Iterator[np.ndarray]:
-        """Photos with one text each → the logits of "no match" and "match", float32 (2,)."""
+    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> tuple[Image.Image, list[str]]:
+        """A photo and its captions, for `read`."""
+        return image, [prompt.data["caption"] for prompt in prompts]
+
+    def read(
+        self, photos: Iterable[tuple[Image.Image, list[str]]], reading: None = None
+    ) -> Iterator[list[np.ndarray]]:
+        """For each photo, and each of its captions, float32 (2,): the log-odds of a match, and 1."""
+        for batch in batched_photos(photos, self.batch_size, lambda photo: len(photo[1])):
+            rows = [(number, text) for number, (_, texts) in enumerate(batch) for text in texts]
+            found: list[list[np.ndarray]] = [[] for _ in batch]
+            for start in range(0, len(rows), self.batch_size):
+                owners, texts = zip(*rows[start : start + self.batch_size], strict=True)
+                images = [image for image, _ in batch[owners[0] : owners[-1] + 1]]
+                logits = self._logits(images, texts, [owner - owners[0] for owner in owners])
+                for owner, (other, match) in zip(owners, logits, strict=True):
+                    found[owner].append(np.array([match - other, 1.0], np.float32))
+            yield from found
+
+    def _logits(self, images: list[Any], texts: Sequence[str], owners: Sequence[int]) -> np.ndarray:
+        """float32 logits (rows, 2) of "no match" and "match"; each photo is encoded once."""
         import torch
 
-        rows = iter(photos)
-        while batch := list(islice(rows, self.batch_size)):
-            inputs = self._inputs(batch).to(self.model.device)
-            inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
-            with torch.inference_mode():
-                logits = getattr(self.model(**inputs, **{self.head: True}), self.output)
-            yield from logits.float().cpu().numpy()
+        def repeat(_: Any, __: Any, output: Any) -> Any:
+            output.last_hidden_state = output.last_hidden_state[owners]
+            return output
 
-    def _inputs(self, batch: Sequence[tuple[Image.Image, str]]) -> Any:
-        images, texts = zip(*batch, strict=True)
+        inputs = self._inputs(images, texts).to(self.model.device)
+        inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
+        hook = self.model.vision_model.register_forward_hook(repeat)
+        try:
+            with torch.inference_mode():
+                return getattr(self.model(**inputs, **{self.head: True}), self.output).float().cpu().numpy()
+        finally:
+            hook.remove()
+
+    def _inputs(self, images: list[Any], texts: Sequence[str]) -> Any:
         # a special token in a caption is text: a blank inside it keeps it so
         plain = [self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) for text in texts]
         options = {
@@ -79,4 +104,18 @@ class Matcher:
             "truncation": True,
             "max_length": self.max_tokens,
         }
-        return self.processor(images=[*images], text=plain, return_tensors="pt", **options)
+        return self.processor(images=images, text=plain, return_tensors="pt", **options)
+
+
+def batched_photos(
+    photos: Iterable[Photo], batch_size: int, n_rows: Callable[[Photo], int]
+) -> Iterator[list[Photo]]:
+    """Photos in turn that have `batch_size` rows together, or a few more."""
+    waiting: list[Photo] = []
+    for photo in photos:
+        waiting.append(photo)
+        if sum(map(n_rows, waiting)) >= batch_size:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting

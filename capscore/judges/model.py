@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import xxhash
@@ -27,7 +27,7 @@ from ..backbones.base import resolve_device, resolve_dtype
 from ..backbones.checkpoint import fetch, load_config, needed_files, refuse_misfit, refusing, weight_files
 from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from .matching import MATCHERS, Matcher
+from .matching import MATCHERS, Matcher, batched_photos
 from .prompts import PhotoTokens, Prompt, Prompter
 
 if TYPE_CHECKING:
@@ -48,19 +48,19 @@ def known_models() -> dict[str, dict[str, Any]]:
 
 
 @dataclass(eq=False)
-class _Photo:
+class PhotoRows:
     """A photo and its rows, ready for the model.
 
     Attributes:
-        rows: Numbers of its rows.
         ids: Token ids of each row.
+        end: Number of ids up to the end of the photo.
         head: Number of ids that all of its rows share; 0 if the photo is not among them.
         tensors: The processor's tensors of the photo, on no device yet.
         marks: Name → one number per token of a row, up to the end of the photo: kinds of tokens, 0 for text.
     """
 
-    rows: list[int]
     ids: list[list[int]]
+    end: int
     head: int
     tensors: dict[str, torch.Tensor]
     marks: dict[str, list[list[int]]] = field(default_factory=dict)
@@ -72,9 +72,15 @@ class _Photo:
 
 # The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)
 Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
-# b, and what gives the logits of b answers → numbers (b, k)
-Reading = Callable[[int, Run], np.ndarray]
-_Row = tuple[_Photo, int]  # a photo, and the index of one of its rows
+_Row = tuple[PhotoRows, int]  # a photo, and the index of one of its rows
+
+
+class Reading(Protocol):
+    """b, and what gives the logits of b answers → numbers (b, k); it asks for logits `passes` times."""
+
+    passes: int
+
+    def __call__(self, n: int, run: Run) -> np.ndarray: ...
 
 
 class JudgeModel:
@@ -135,29 +141,17 @@ class JudgeModel:
                 problems[row] = InputError(given, field=fields.get(longest, "references"))
         return problems
 
-    def read(
-        self, photos: Iterable[tuple[Image.Image, Sequence[Prompt]]], reading: Reading
-    ) -> Iterator[list[np.ndarray]]:
+    def read(self, photos: Iterable[PhotoRows], reading: Reading) -> Iterator[list[np.ndarray]]:
         """Read what the model would answer; yields, for each photo, the numbers of its prompts, in order.
 
         Args:
-            photos: Photos, each with its prompts.
-            reading: Function from the logits of b answers to numbers (b, k), such as one of `readings`.
+            photos: What `prepare` made of photos.
+            reading: What makes numbers of logits, such as one of `readings`.
         """
-        waiting: list[_Photo] = []
-        n_rows = 0
-        for image, prompts in photos:
-            waiting.append(self._prepared(image, prompts, n_rows))
-            n_rows += len(prompts)
-            if n_rows >= self.batch_size:
-                yield from self._finished(waiting, reading)
-                waiting, n_rows = [], 0
-        yield from self._finished(waiting, reading)
-
-    def _finished(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[list[np.ndarray]]:
-        answers = dict(self._answers(photos, reading))
-        for photo in photos:
-            yield [answers[row] for row in photo.rows]
+        for batch in batched_photos(photos, self.batch_size, lambda photo: len(photo.ids)):
+            answers = dict(self._answers(batch, reading))
+            for photo in batch:
+                yield [answers[photo, index] for index in range(len(photo.ids))]
 
     def generate(
         self, photos: Iterable[tuple[Image.Image, Prompt]], max_new_tokens: int = 160
@@ -166,14 +160,15 @@ class JudgeModel:
         import torch
 
         for image, prompt in photos:
-            photo = self._prepared(image, [prompt], 0)
+            photo = self.prepare(image, [prompt])
             inputs = self._inputs([photo], photo.ids, [0])
             with torch.inference_mode(), self._memory_errors():
                 made = self.model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
             new = made[0, len(photo.ids[0]) :]
             yield self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
 
-    def _prepared(self, image: Image.Image, prompts: Sequence[Prompt], first: int) -> _Photo:
+    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> PhotoRows:
+        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
         import torch
 
         harmless = self.prompter.harmless(prompts[0])
@@ -197,23 +192,21 @@ class JudgeModel:
                 of_photo = tensor[0, photo.start : photo.start + len(photo.ids)].tolist()
                 marks[name] = [[0] * start + of_photo for start in starts]
             else:
-                tensors[name] = tensor
-        head = _common(rows)
-        if head < max(starts) + len(photo.ids):
-            head = 0
-        return _Photo([*range(first, first + len(prompts))], rows, head, tensors, marks)
+                is_float = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
+                tensors[name] = tensor.to(self.model.dtype) if is_float else tensor
+        head, end = _common(rows), max(starts) + len(photo.ids)
+        return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
 
-    def _answers(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+    def _answers(self, photos: Sequence[PhotoRows], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         import torch
 
-        shared: dict[Any, list[_Photo]] = defaultdict(list)
+        shared: dict[Any, list[PhotoRows]] = defaultdict(list)
         whole: dict[Any, list[_Row]] = defaultdict(list)
         for photo in photos:
-            if len(photo.rows) > 1 and photo.head and self.family in SHARING:
-                sizes = tuple(len(tensor) for tensor in photo.tensors.values())
-                shared[photo.shapes, sizes, photo.head].append(photo)
+            if len(photo.ids) * reading.passes > 1 and photo.head and self.family in SHARING:
+                shared[photo.shapes, photo.end].append(photo)
             else:
-                whole[photo.shapes] += [(photo, index) for index in range(len(photo.rows))]
+                whole[photo.shapes] += [(photo, index) for index in range(len(photo.ids))]
         with torch.inference_mode(), self._memory_errors():
             for rows in whole.values():
                 for part in self._batches(rows):
@@ -229,7 +222,7 @@ class JudgeModel:
         for start in range(0, len(rows), size):
             yield rows[start : start + size]
 
-    def _whole_answers(self, rows: Sequence[_Row], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
+    def _whole_answers(self, rows: Sequence[_Row], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         """The answers to rows, each of which is read from its first token on."""
         photos, indices = zip(*rows, strict=True)
         ids = [photo.ids[index] for photo, index in rows]
@@ -240,14 +233,16 @@ class JudgeModel:
             )
             return self._logits(inputs, [*map(len, ids)], len(begun[0]))
 
-        return zip((photo.rows[index] for photo, index in rows), reading(len(rows), run), strict=True)
+        return zip(rows, reading(len(rows), run), strict=True)
 
-    def _shared_answers(self, photos: Sequence[_Photo], reading: Reading) -> Iterator[tuple[int, np.ndarray]]:
-        """The answers about photos whose shared parts are equally long, each of which is read once."""
+    def _shared_answers(
+        self, photos: Sequence[PhotoRows], reading: Reading
+    ) -> Iterator[tuple[_Row, np.ndarray]]:
+        """The answers about photos that end at the same place; what the rows of each share is read once."""
         import torch
         from transformers import DynamicCache
 
-        head = photos[0].head
+        head = min(photo.head for photo in photos)
         cache = DynamicCache(config=self.model.config.get_text_config())
         inputs = self._inputs(photos, [photo.ids[0][:head] for photo in photos], [0] * len(photos))
         inputs.pop("attention_mask")  # nothing is padded
@@ -255,7 +250,7 @@ class JudgeModel:
         base: Any = getattr(self.model, "model", None)
         deltas = getattr(base, "rope_deltas", None)  # of families that count the places of a photo otherwise
         owner = {id(photo): number for number, photo in enumerate(photos)}
-        for part in self._batches([(photo, index) for photo in photos for index in range(len(photo.rows))]):
+        for part in self._batches([(photo, index) for photo in photos for index in range(len(photo.ids))]):
             owners = torch.tensor([owner[id(photo)] for photo, _ in part], device=self.model.device)
             ends = [photo.ids[index][head:] for photo, index in part]
 
@@ -269,7 +264,7 @@ class JudgeModel:
                 inputs = {"input_ids": ids, self._cache_name: own, "use_cache": True}
                 return self._logits(inputs, [*map(len, ends)], len(begun[0]))
 
-            yield from zip((photo.rows[index] for photo, index in part), reading(len(part), run), strict=True)
+            yield from zip(part, reading(len(part), run), strict=True)
 
     def _logits(self, inputs: dict[str, Any], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
         """float32 logits (b, 1 + n_begun, vocabulary): after the prompt, and after each begun token."""
@@ -291,7 +286,7 @@ class JudgeModel:
             hook.remove()
 
     def _inputs(
-        self, photos: Sequence[_Photo], ids: Sequence[Sequence[int]], indices: Sequence[int]
+        self, photos: Sequence[PhotoRows], ids: Sequence[Sequence[int]], indices: Sequence[int]
     ) -> dict[str, Any]:
         """Tensors for rows of photos, padded on the right."""
         import torch
@@ -308,7 +303,7 @@ class JudgeModel:
             tensors = [photo.tensors[name] for photo in photos]
             joined = torch.cat(tensors) if isinstance(tensors[0], torch.Tensor) else tensors[0]
             if isinstance(joined, torch.Tensor):
-                joined = joined.to(device, self.model.dtype if joined.is_floating_point() else None)
+                joined = joined.to(device)
             inputs[name] = joined
         return inputs
 

@@ -28,6 +28,8 @@ class YesOrNo:
     z is the logsumexp over all single-token spellings of a word, and the mass, the probability of both words.
     """
 
+    passes = 1
+
     def __init__(self, prompter: Prompter, answers: str, exact: bool = False):
         self.spellings = [prompter.spellings(word, exact) for word in two_words(answers)]
         for word, ids in zip(two_words(answers), self.spellings, strict=True):
@@ -62,6 +64,8 @@ class Grade:
     Raises:
         BackboneUnavailable: the tokenizer has no single token for some digit.
     """
+
+    passes = 2
 
     def __init__(self, prompter: Prompter, prompt: Prompt):
         spelled = [prompter.natural_ids(prompt, f"0.{digit}{digit}") for digit in range(10)]

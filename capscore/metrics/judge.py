@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -263,18 +263,12 @@ class Judge(Scorer):
         from ..judges.readings import Grade, YesOrNo
 
         if self.matches:
-            return self._matched
-        prompter = self.model.prompter
-        if self.reading == "grade":
-            reading: Any = Grade(prompter, next(iter(prompts.values()))) if prompts else None
+            reading: Any = None
+        elif self.reading == "grade":
+            reading = Grade(self.model.prompter, next(iter(prompts.values()))) if prompts else None
         else:
-            reading = YesOrNo(prompter, self.answers, exact=self.reading == "match")
+            reading = YesOrNo(self.model.prompter, self.answers, exact=self.reading == "match")
         return lambda photos: self.model.read(photos, reading)
-
-    def _matched(self, photos: Any) -> Iterator[list[np.ndarray]]:
-        for image, prompts in photos:
-            pairs = [(image, prompt.data["caption"]) for prompt in prompts]
-            yield [np.array([match - other, 1.0], np.float32) for other, match in self.model.match(pairs)]
 
     def _reasons(
         self, rows: InputRows, kept: np.ndarray, prompts: Mapping[int, Prompt], numbers: np.ndarray

@@ -1,0 +1,61 @@
+"""The judge does no work that no score needs."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import capscore
+
+from ..backbones.tiny_transformers import random_photos
+from .tiny_models import MATCHERS
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::capscore.errors.CapscoreWarning", "ignore::DeprecationWarning"
+)
+PHOTOS = random_photos()
+ROWS = [(photo, caption) for caption in ("a cat", "two dogs run on the beach", "no") for photo in PHOTOS[:3]]
+
+
+def scored(judge):
+    return judge.score([caption for _, caption in ROWS], [photo for photo, _ in ROWS])
+
+
+def shapes_from(module):
+    """Filled with the shapes of what the module gives, while it runs."""
+    shapes = []
+    module.register_forward_hook(
+        lambda _, given, output: shapes.append(getattr(output, "last_hidden_state", output).shape)
+    )
+    return shapes
+
+
+def test_the_vocabulary_is_read_only_where_an_answer_begins(tiny_model):
+    judge = capscore.load("judge", backbone=str(tiny_model("qwen2_5_vl")), cache=False)
+    shapes = shapes_from(judge.model.model.lm_head)
+    scored(judge)
+    assert (
+        sum(photos * places for photos, places, _ in shapes) == len(ROWS) + 3
+    )  # and the end of the shared part of each photo
+
+
+@pytest.mark.parametrize("family", MATCHERS)
+def test_a_head_for_matching_sees_each_photo_once(family, tiny_model):
+    judge = capscore.load(
+        "judge", backbone=str(tiny_model(family)), reading="match", cache=False, batch_size=9
+    )
+    shapes = shapes_from(judge.model.model.vision_model)
+    scored(judge)
+    assert [shape[0] for shape in shapes] == [3]
+
+
+def test_photos_are_prepared_beside_the_model(tiny_model, monkeypatch):
+    judge = capscore.load("judge", backbone=str(tiny_model("smolvlm")), cache=False)
+    threads = []
+    prepare = judge.model.prepare
+    monkeypatch.setattr(
+        judge.model, "prepare", lambda *photo: (threads.append(threading.get_ident()), prepare(*photo))[1]
+    )
+    scored(judge)
+    assert len(threads) == 3 and threading.get_ident() not in threads
