@@ -17,13 +17,15 @@ licence: that of the weights; where there is –, see their page on the Hub.
 
 
 def backbones(as_json: AsJson = False) -> None:
-    """List the backbones that are known by name."""
+    """List the backbones that are known by name, and models for `judge`."""
     from ..backbones import registry
+    from ..judges.model import known_models
     from ..registry import BACKBONES
 
     found = [_described(known) for known in registry().values()]
+    judges = [_judge(name, known, [*found[0]]) for name, known in known_models().items()]
     if as_json:
-        return print_json(found)
+        return print_json(found + judges)
     table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "licence"))
     for entry in found:
         agreement = entry["flickr8k_expert_tau_c"]
@@ -40,6 +42,12 @@ def backbones(as_json: AsJson = False) -> None:
     console.print(table)
     for line in _LEGEND.strip().splitlines():
         print_line(console, line)
+    table = make_table("model for judge", numbers=("lang", "size", "licence"))
+    for entry in judges:
+        spoken, size = str(len(entry["languages"]) or "?"), size_text(entry["parameters"])
+        table.add_row(entry["name"], spoken, size, entry["licence"])
+    console.print(table)
+    print_line(console, "judge takes any vision–language model; docs/judge.md says more of these.")
     if others := BACKBONES.names():
         print_line(console, f"from other packages: {', '.join(others)}")
 
@@ -59,6 +67,20 @@ def _described(known: Any) -> dict[str, Any]:
         "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
         "licence": known.licence or None,
         "note": known.note,
+    }
+
+
+def _judge(name: str, known: dict[str, Any], keys: list[str]) -> dict[str, Any]:
+    """A model for `judge`, ready for JSON, with the keys of a backbone."""
+    return {
+        **dict.fromkeys(keys),
+        "name": name,
+        "aliases": [],
+        "kind": f"judge ({known['kind']})",
+        "languages": list(known["languages"] or ()),
+        "parameters": round(known["billions"] * 10**9),
+        "licence": known["licence"],
+        "note": known.get("note", ""),
     }
 
 

@@ -89,7 +89,7 @@ class CaptionCallback(TrainerCallback):
             self._log(means)
         else:
             state.log_history.append({**means, "step": state.global_step})
-        first = next(iter(found.values())).scores
+        first = next(iter(found.values())).ranking
         rows = [
             {
                 "row": row,

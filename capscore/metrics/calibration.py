@@ -384,7 +384,7 @@ def calibrate(
     if scorer.needs_references and not has_references:
         rows = with_references(_distinct(rows), n_references)
     backbone = getattr(scorer, "backbone", None)
-    rows = usable_rows(rows, backbone and backbone.languages)
+    rows = usable_rows(rows, getattr(backbone, "languages", None))
     owners, others = other_captions(rows, shuffled, seed)
     if not owners:
         and_references = " and references" if scorer.needs_references else ""

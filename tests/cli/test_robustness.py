@@ -54,6 +54,13 @@ def test_drops_are_in_tables_per_language(file):
     assert "en: 2 captions of 2 photos" in lines and "images:photos" in done.stdout.replace("\n", "")
 
 
+def test_a_judge_has_drops_and_no_retrieval(file, judge):
+    done = robustness("-m", "judge@b", "-k", "jumble", "--captions", file, "--json")
+    (result,) = json.loads(done.stdout)["runs"][0]["results"]
+    found = {each["name"]: each["measured"] for each in result["statistics"]}
+    assert judge == ["b"] and found["drop_jumble"] is not None and found["text_to_image_r@1"] is None
+
+
 def test_all_that_can_be_written(file, tmp_path, backbones):
     files = {name: tmp_path / f"r.{name}" for name in ("json", "md")}
     options = ("--output", files["json"], "--markdown", files["md"])

@@ -317,12 +317,14 @@ def _means_and_drops(
 
 
 def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder | None) -> list[Statistic]:
-    """How often an original caption finds its photo among all photos of the set; None of a single photo."""
+    """How often an original caption finds its photo among all photos of the set; None of a single photo, and
+    of a metric without embeddings.
+    """
     first: dict[str, int] = {}
     for row, name in enumerate(captions.image_ids):
         first.setdefault(name, row)
     found: Mapping[int, float | None] = dict.fromkeys(KS)
-    if len(first) > 1:
+    if len(first) > 1 and hasattr(scorer, "embedder"):
         if captions.stand_ins is None:
             photos = scorer.embedder.images([captions.images[row] for row in first.values()])
         else:
