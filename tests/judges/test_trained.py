@@ -1,0 +1,81 @@
+"""A tiny model that learns to say yes where a caption names the colour of a photo is a judge of colours."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+import capscore
+from capscore.metrics.judge import QUESTIONS
+
+from .tiny_models import FAMILIES
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+CAPTIONS = {"red": ["a red photo", "red"], "blue": ["a blue photo", "blue"]}
+FAST = ("qwen3_vl",)
+SLOW = tuple(family for family in FAMILIES if family not in FAST)
+
+
+def photo(colour, random):
+    """A square of one shade of a colour, with noise."""
+    pixels = np.full((42, 42, 3), random.integers(0, 90, 3), dtype=float)
+    pixels[..., 0 if colour == "red" else 2] = random.integers(170, 256)
+    return np.clip(pixels + random.normal(0, 8, pixels.shape), 0, 255).astype(np.uint8)
+
+
+def rows_of(seed):
+    """Photos of four shades of each colour with every caption, and whether it is right."""
+    random = np.random.default_rng(seed)
+    photos = [(colour, photo(colour, random)) for colour in CAPTIONS for _ in range(4)]
+    return [
+        (pixels, caption, colour == named)
+        for colour, pixels in photos
+        for named, captions in CAPTIONS.items()
+        for caption in captions
+    ]
+
+
+def taught(folder):
+    """The library's model after some steps of gradient descent on the question of the judge."""
+    model = transformers.AutoModelForImageTextToText.from_pretrained(folder)
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    tokenizer, rows = processor.tokenizer, rows_of(seed=0)
+    tokenizer.padding_side = "left"
+    texts = [QUESTIONS["yes"].replace("{caption}", caption) for _, caption, _ in rows]
+    images = [Image.fromarray(pixels) for pixels, _, _ in rows]
+    if processor.chat_template:
+        parts = [[{"type": "image"}, {"type": "text", "text": text}] for text in texts]
+        messages = [[{"role": "user", "content": content}] for content in parts]
+        texts = processor.apply_chat_template(messages, add_generation_prompt=True)
+    else:
+        texts = [f"<image>answer en {text}" for text in texts]
+    inputs = processor(text=texts, images=[[image] for image in images], padding=True, return_tensors="pt")
+    yes, no = tokenizer.convert_tokens_to_ids(["Yes", "No"])
+    answers = torch.tensor([yes if is_right else no for _, _, is_right in rows])
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    inputs.pop("labels", None)  # of PaliGemma's processor
+    for _ in range(80):
+        loss = torch.nn.functional.cross_entropy(model(**inputs).logits[:, -1], answers)
+        if loss < 0.1:
+            break
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    return model
+
+
+@pytest.mark.parametrize(
+    "family", [*FAST, *(pytest.param(family, marks=pytest.mark.slow) for family in SLOW)]
+)
+def test_a_judge_that_learned_colours_ranks_captions_of_unseen_photos(family, tiny_model, tmp_path):
+    transformers.AutoProcessor.from_pretrained(tiny_model(family)).save_pretrained(tmp_path)
+    taught(tiny_model(family)).save_pretrained(tmp_path)
+    photos, captions, right = zip(*rows_of(seed=1), strict=True)
+    found = capscore.load("judge", backbone=tmp_path, cache=False).score(captions, photos)
+    margin, right = found.components["margin"], np.array(right)
+    assert margin[right].min() > margin[~right].max()
+    assert ((found.scores > 0.5) == right).all() and found.components["mass"].min() > 0.5
