@@ -52,8 +52,9 @@ $(COMPAT)/.installed: tests/requirements-datasets-3.6.txt $(VENV)/.installed
 		--requirement tests/requirements-datasets-3.6.txt
 	@touch $@
 
-demo: $(VENV)/.installed ## score photos in eight languages: demo.html
+demo: $(VENV)/.installed ## score photos in eight languages: demo.html; with a tiny judge: judge.html
 	$(OFFLINE) CAPSCORE_BACKBONE=embedded $(BIN)/python docs/demo.py
+	$(OFFLINE) $(BIN)/python docs/judge_demo.py
 
 picture: $(VENV)/.installed ## draw the picture at the top of the README
 	$(OFFLINE) $(BIN)/python docs/picture.py
@@ -255,4 +256,4 @@ release-check: $(VENV)/.installed ## check archives, clean installations, licenc
 		$(if $(PYTHONS),--oldest $(firstword $(PYTHONS)))
 
 clean: ## remove what make made, with the environment
-	rm -rf $(VENV) build dist *.egg-info demo.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info demo.html judge.html .coverage .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -39,8 +39,8 @@ SCRIPTS = {
 }
 
 
-def load_demo() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("capscore_demo", DOCS / "demo.py")
+def load_demo(name: str = "demo") -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"capscore_{name}", DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -92,6 +92,21 @@ def test_a_problem_is_one_line(monkeypatch, capsys, tmp_path, embedded):
     assert demo.main(["--output", str(tmp_path / "demo.html")], loaded=[embedded]) == 1
     assert capsys.readouterr().err.startswith("demo: the demo needs the package 'scikit-image'")
     assert os.listdir(tmp_path) == []
+
+
+def test_one_command_judges_the_photos_with_a_tiny_model(monkeypatch, capfd, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [])
+    with pytest.raises(SystemExit) as ended:
+        load_demo("judge_demo").main()
+    told, page = capfd.readouterr().out, html.unescape((tmp_path / "judge.html").read_text(encoding="utf-8"))
+    assert ended.value.code == 0 and "Scored 6 of 6 rows" in told
+    assert "A tiny untrained model judges" in told and "<h1>Untrained judge, its numbers mean nothing" in page
+    reasons = dict(
+        re.findall(r'<p class="text"[^>]*>(.*?)</p>.*?<p class="reason"[^>]*>(.+?)</p>', page, re.S)
+    )
+    assert reasons.keys() == {entry["captions"]["en"]["right"] for entry in PHOTOS.values()}
+    assert all(f": {reason}" in told for reason in reasons.values())
 
 
 # ---- the run, with --all ----
