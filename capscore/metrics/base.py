@@ -350,6 +350,7 @@ class Scorer(ABC):
         needs_references: Whether the metric compares with references.
         takes_references: Whether it uses references if they are given; other metrics refuse them.
         ranked_by: Component on which rows are ranked, "" for the score.
+        signed_values: Names of values on which a signature depends.
         splits_texts: Whether the metric splits texts into words, by their language.
         waits: Whether all rows must be finished together; other metrics can finish them in parts.
         detail_names: Keys of `Scores.details`; () for a metric without details.
@@ -371,6 +372,7 @@ class Scorer(ABC):
     needs_references: ClassVar[bool] = False
     takes_references: ClassVar[bool] = False
     ranked_by: ClassVar[str] = ""
+    signed_values: ClassVar[tuple[str, ...]] = ()
     splits_texts: ClassVar[bool] = False
     waits: ClassVar[bool] = False
     detail_names: ClassVar[tuple[str, ...]] = ()

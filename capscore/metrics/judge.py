@@ -94,7 +94,8 @@ class Judge(Scorer):
     takes_references = True
     detail_names = ("reason",)
     detail_columns: ClassVar[Mapping[str, type]] = {"reason": str}
-    value_names = ("number", "mass")
+    value_names = ("number", "mass", "context")
+    signed_values = ("context",)
     extra_columns = (ExtraColumn("context", "texts", "string", "Text around the photo", from_files=True),)
 
     def __init__(
@@ -223,10 +224,12 @@ class Judge(Scorer):
         kept = np.flatnonzero(rows.kept())
         number, mass = numbers[kept].astype(np.float64).T
         details = self._reasons(rows, kept, prompts, number) if self.explain else None
-        return Measured({"number": number, "mass": mass}, keys, np.zeros(len(rows), dtype=bool), details)
+        context = np.array([bool(prompts[row].data["context"]) for row in kept.tolist()], dtype=np.float64)
+        values = {"number": number, "mass": mass, "context": context}
+        return Measured(values, keys, np.zeros(len(rows), dtype=bool), details)
 
     def finish(self, rows: PreparedRows) -> Scores:
-        number, mass = (rows.values[name][rows.kept] for name in self.value_names)
+        number, mass, context = (rows.values[name][rows.kept] for name in self.value_names)
         if self.reading == "grade":
             scores = number
             with np.errstate(divide="ignore"):
@@ -236,7 +239,8 @@ class Judge(Scorer):
             scores, margin = 1 / (1 + np.exp(-number)), number
             if self.formula == "p_yes":
                 scores = scores * mass
-        settings = {**self.settings, **row_settings(rows)}
+        around = {"context": "yes" if context.all() else "var"} if context.any() else {}
+        settings = {**self.settings, **around, **row_settings(rows)}
         settings["version"] = settings.pop("version")
         return self.make_scores(rows, scores, {"margin": margin, "mass": mass}, settings)
 

@@ -264,7 +264,9 @@ class RunningSummary:
         self._counts.update({name: getattr(scores, name) for name in COUNTS})
         self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
-        kinds = zip(rows.kept.tolist(), rows.n_references.tolist(), rows.languages, rows.empty, strict=True)
+        signed = (np.nan_to_num(rows.values[name]).tolist() for name in self._scorer.signed_values)
+        counts = rows.n_references.tolist()
+        kinds = zip(rows.kept.tolist(), counts, rows.languages, rows.empty, *signed, strict=True)
         for index, kind in enumerate(kinds):
             if kind not in self._examples:
                 self._examples[kind] = rows.row(index)

@@ -12,6 +12,7 @@ import capscore
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import load_together
 
+from ..judges.tiny_models import tiny_judge
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone
 
@@ -52,6 +53,23 @@ def test_a_stream_has_its_rows_in_order_with_the_scores_of_each_metric(rows):
     assert "|refs:var|lang:de+en|" in summary["signature"]
     empty = stream([])
     assert list(empty) == [] and empty.summary() == {"mcs": {}}
+
+
+@pytest.mark.filterwarnings("ignore:rows that look wrong")
+def test_a_text_around_some_photos_is_in_the_signature_of_a_judge(rows):
+    judge = capscore.load("judge", backbone=tiny_judge(), cache=False)
+    texts = [None, "On a farm.", ""]
+    some = [{**row, "context": text} for row, text in zip(rows, texts, strict=False)]
+    scored = capscore.score_stream(some, judge, batch_rows=1)
+    assert len(list(scored)) == 3 and "|context:var|" in scored.summary()["judge"]["signature"]
+    columns = [row["caption"] for row in some], [row["image"] for row in some]
+    for given, expected in (
+        (texts, "|context:var|"),
+        (["a"] * 3, "|context:yes|"),
+        (None, "|pixels:602112|"),
+    ):
+        signature = judge.score(*columns, context=given).signature
+        assert expected in signature and ("context" in signature) == (given is not None)
 
 
 class Row(dict):
