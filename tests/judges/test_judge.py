@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import capscore
-from capscore.metrics.judge import QUESTIONS
+from capscore.metrics.judge import QUESTIONS, WHY
 from capscore.metrics.signature import parse_signature
 
 from .test_parity import PHOTOS, assert_close
@@ -60,7 +61,7 @@ QUESTION = QUESTIONS["yes"].replace("{caption}", "a cat")
 
 
 @pytest.mark.parametrize(
-    ("options", "columns", "text"),
+    ("options", "columns", "expected"),
     [
         ({}, {}, f"{BEFORE}{PHOTO}{QUESTION}{AFTER}"),
         (
@@ -81,9 +82,9 @@ QUESTION = QUESTIONS["yes"].replace("{caption}", "a cat")
         ),
     ],
 )
-def test_texts_stand_in_the_question_where_they_belong(options, columns, text):
+def test_texts_stand_in_the_question_where_they_belong(options, columns, expected):
     texts, found = asked(load(**options), **columns)
-    assert text in texts and len(set(found.scores.round(4))) > 1
+    assert expected in texts and len(set(found.scores.round(4))) > 1
     plain = load().score(**ROWS)
     same = not options and not columns
     assert (np.abs(found.scores - plain.scores).max() < 1e-6) == same
@@ -125,19 +126,32 @@ def test_larger_photos_are_made_smaller(passes):
 
 
 @pytest.mark.parametrize("family", TALKING)
-def test_reasons_are_given_for_every_scored_row_and_change_no_score(family):
+def test_reasons_are_what_the_model_says_next_and_change_no_score(family, monkeypatch):
     rows = ROWS | {"candidates": ["a cat", None, "a red cat", "Zwei Hunde."]}
-    plain, explained = load(family), load(family, explain=True)
-    made = explained.asker.model.generate
-    explained.asker.model.generate = lambda photos: made(photos, max_new_tokens=5)
-    try:
-        expected, found = plain.score(**rows, on_error="skip"), explained.score(**rows, on_error="skip")
-    finally:
-        del explained.asker.model.generate
-    assert found.details[1] is None and expected.details is None
-    assert all(isinstance(found.details[row]["reason"], str) for row in (0, 2, 3))
+    judge = load(family, explain=True)
+    model, processor = judge.asker.model, judge.asker.model.processor
+    made = model.generate
+    monkeypatch.setattr(model, "generate", lambda photos: made(photos, max_new_tokens=8))
+    expected, found = load(family).score(**rows, on_error="skip"), judge.score(**rows, on_error="skip")
     np.testing.assert_array_equal(found.scores, expected.scores)
-    assert found.signature == expected.signature
+    assert found.signature == expected.signature and expected.details is None and found.details[1] is None
+    settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    for row in (0, 2, 3):
+        question = QUESTIONS["yes"].replace("{caption}", rows["candidates"][row])
+        photo = {"type": "image", "image": Image.fromarray(rows["images"][row])}
+        said = "yes" if found.components["margin"][row] > 0 else "no"
+        turns = [[photo, text(question)], [text(said)], [text(WHY)]]
+        roles = ("user", "assistant", "user")
+        messages = [{"role": role, "content": parts} for role, parts in zip(roles, turns, strict=True)]
+        inputs = processor.apply_chat_template([messages], add_generation_prompt=True, **settings)
+        ids = model.model.generate(**inputs, max_new_tokens=8, do_sample=False)
+        new = ids[0, inputs["input_ids"].shape[1] :]
+        reason = processor.tokenizer.decode(new, skip_special_tokens=True).strip()
+        assert found.details[row] == {"reason": reason}
+
+
+def text(given):
+    return {"type": "text", "text": given}
 
 
 # ----------------------------------------------------------------- cache
