@@ -216,8 +216,11 @@ def read_inputs(
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell is empty: None, "" or NaN."""
-    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+    """Whether a cell is empty: None, "", NaN or pandas' NA."""
+    # pandas may not be installed, so its NA is known by the name of its type
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return math.isnan(value) if isinstance(value, float) else isinstance(value, str) and not value
 
 
 def number_in(cell: Any) -> float:

@@ -40,10 +40,17 @@ class Prompt:
     data: Mapping[str, str]
 
 
-def check_question(name: str, question: str) -> None:
-    """Raise InputError unless a question is text with the place of the caption."""
-    if not isinstance(question, str) or "{caption}" not in question:
-        raise InputError(Setting(name, question), ": expected text with {caption} where the caption goes")
+def check_turn(name: str, text: str, *, needs_caption: bool) -> None:
+    """Raise InputError unless a turn is text, with places for the caption alone, at least one if need be."""
+    if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
+        raise InputError(Setting(name, text), ": expected text")
+    names = {*_NAME.findall(text)}
+    if needs_caption and "caption" not in names:
+        raise InputError(Setting(name, text), ": expected text with {caption} where the caption goes")
+    if others := sorted(names - {"caption"}):
+        raise InputError(
+            Setting(name, text), f": {{{others[0]}}} has no place of its own, only {{caption}} has"
+        )
 
 
 def named_turns(

@@ -107,6 +107,6 @@ def _among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.nda
 def two_words(answers: str) -> list[str]:
     """The words of `answers`, yes first; InputError unless there are two."""
     words = [word.strip() for word in str(answers).split("/")]
-    if len(words) != 2 or not all(words):
+    if len(words) != 2 or not all(word and word.isprintable() for word in words):
         raise InputError(Setting("answers", answers), ": expected two words, yes first, such as 'yes/no'")
     return words

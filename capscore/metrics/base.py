@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..errors import InputError, OptionError, Setting
+from ..files.columns import is_missing
 from ..text.languages import language_code
 from ..text.suspicious import OddRows
 from .signature import format_signature
@@ -634,7 +635,7 @@ def _check_captions(captions: list[Any], how: str, fail: Callable[[int, InputErr
     """Which captions are empty, bool (n,); they become "" where `how` is not "raise"."""
     empty = np.zeros(len(captions), dtype=bool)
     for row, caption in enumerate(captions):
-        problem = _text_problem(caption)
+        problem = text_problem(caption)
         if problem and not is_empty(caption):
             fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
         elif problem and how == "raise":
@@ -698,7 +699,7 @@ def is_empty(text: Any) -> bool:
 def empty_caption(text: str) -> InputError:
     """The error about an empty caption where nothing says what to do with it; without its row."""
     return InputError(
-        f"expected a caption, got {_text_problem(text)}; ",
+        f"expected a caption, got {text_problem(text)}; ",
         Setting("empty", "score"),
         " scores it as text without words, ",
         Setting("empty", "skip"),
@@ -729,7 +730,7 @@ def _same_length(name: str, values: Any, n_rows: int) -> None:
         raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
 
 
-def _text_problem(text: Any) -> str:
+def text_problem(text: Any) -> str:
     """What is wrong with a caption; "" for nothing."""
     if not isinstance(text, str):
         return _shown(text)
@@ -756,7 +757,7 @@ def _check_references(texts: Any, may_be_empty: bool) -> list[str]:
     if not texts:
         raise InputError("expected at least one reference, got an empty list", field="references")
     for position, text in enumerate(texts):
-        problem = _text_problem(text)
+        problem = text_problem(text)
         if problem and may_be_empty and is_empty(text):
             texts[position] = ""
         elif problem:
@@ -770,10 +771,8 @@ def _languages(language: Any, n_rows: int, fail: Callable[[int, InputError], Non
         return ["" if language is None else language_code(language)] * n_rows
     codes = _as_list(language, "language", "language codes", n_rows)
     for row, tag in enumerate(codes):
-        # pandas may not be installed, so its NA is known by the name of its type
-        is_missing = tag is None or type(tag).__name__ == "NAType" or (isinstance(tag, float) and tag != tag)
         try:
-            codes[row] = "" if is_missing or (isinstance(tag, str) and not tag) else language_code(tag)
+            codes[row] = "" if is_missing(tag) else language_code(tag)
         except InputError as error:
             fail(row, error)
             codes[row] = ""

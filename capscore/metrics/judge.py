@@ -18,8 +18,19 @@ import numpy as np
 from .. import __version__
 from ..backbones.base import DTYPES, fingerprint_of
 from ..errors import InputError, OptionError, Setting
+from ..files.columns import is_missing
 from ..images.load import DECODING
-from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
+from .base import (
+    ExtraColumn,
+    InputRows,
+    Measured,
+    PreparedRows,
+    Scorer,
+    Scores,
+    is_empty,
+    row_settings,
+    text_problem,
+)
 
 if TYPE_CHECKING:
     from ..judges.asker import Asker
@@ -149,11 +160,12 @@ class Judge(Scorer):
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        from ..judges.prompts import check_question
+        from ..judges.prompts import check_turn
         from ..judges.readings import two_words
 
         if options.get("question") is not None:
-            check_question("question", options["question"])
+            check_turn("question", options["question"], needs_caption=True)
+        check_turn("instruction", options.get("instruction", ""), needs_caption=False)
         two_words(options.get("answers", "yes/no"))
         if options.get("formula", "ratio") != "ratio" and options.get("reading", "yes") != "yes":
             raise OptionError(
@@ -248,18 +260,18 @@ class Judge(Scorer):
         """What is asked about the photo of each row."""
         from ..judges.prompts import Prompt, named_turns, row_data
 
-        contexts, found = rows.extra.get("context"), {}
+        n_rows, found = len(rows), {}
+        contexts, references = rows.extra.get("context") or [""] * n_rows, rows.references or [[]] * n_rows
         instruction = self.instruction or (RERANKER if self.reading == "match" else "")
         for row in np.flatnonzero(rows.kept()).tolist():
-            references = (rows.references or [[]] * len(rows))[row]
-            context = (contexts[row] if contexts else None) or ""
-            if not isinstance(context, str):
-                rows.failures[row] = InputError(f"expected text, got {context!r:.60}", field="context").at(
-                    row
-                )
+            context = contexts[row]
+            if is_missing(context) or is_empty(context):
+                context = ""
+            elif problem := text_problem(context):
+                rows.failures[row] = InputError(f"expected text, got {problem}", field="context").at(row)
                 continue
-            turns = named_turns(self.question, len(references), bool(context), instruction)
-            found[row] = Prompt(turns, row_data(rows.candidates[row], references, context))
+            turns = named_turns(self.question, len(references[row]), bool(context), instruction)
+            found[row] = Prompt(turns, row_data(rows.candidates[row], references[row], context))
         return found
 
     def _ask(self, prompts: Mapping[int, Prompt]) -> Any:

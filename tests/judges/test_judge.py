@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
 import pytest
 from PIL import Image
 
@@ -93,8 +94,9 @@ def test_texts_stand_in_the_question_where_they_belong(options, columns, expecte
 
 
 def test_a_context_may_be_of_any_kind_and_missing_in_some_rows():
-    scorer, texts = load(), ["A farm.", None, "", "A town."]
+    scorer, texts = load(), ["A farm.", None, float("nan"), "A town."]
     expected = scorer.score(**ROWS, context=texts).scores
+    assert scorer.score(**ROWS, context=pandas.array(texts)).scores.tolist() == expected.tolist()
     for make in (tuple, iter, lambda given: np.array(given, dtype=object)):
         assert scorer.score(**ROWS, context=make(texts)).scores.tolist() == expected.tolist()
     plain = scorer.score(**ROWS)
