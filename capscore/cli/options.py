@@ -207,7 +207,7 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
         none = option("Keep no embeddings on disk.", "--no-cache", panel=panel)
         return [parameter("cache", Path, folder), parameter("no_cache", bool, none)]
     help = entry.summary
-    if entry.default not in (None, False) and "default" not in help:
+    if entry.default not in (None, False, "") and "default" not in help:
         help += f" Default: {entry.shown_default}."
     info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel)
     return [parameter(entry.name, entry.type, info)]

@@ -76,9 +76,9 @@ class Judge(Scorer):
 
     Args:
         asker: What asks the model.
-        reading: How a score is read. "yes" (default): log-odds of yes against no where the answer begins.
-            "grade": expectation over the digits of a grade from 0.0 to 1.0. "match": the head of BLIP and
-            BLIP-2 for image–text matching, or a reranker's yes and no under its own prompt.
+        reading: What is read: "yes" (default), "grade" or "match". "yes": log-odds of yes against no where
+            the answer begins. "grade": expectation over the digits of a grade from 0.0 to 1.0. "match": the
+            head of BLIP and BLIP-2 for image–text matching, or a reranker's yes and no under its own prompt.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, and {photo} where the photo goes if it does

@@ -69,7 +69,8 @@ def load(
         backbone: Name, Hub id (org/name@revision) or folder of the backbone, or a `Backbone`. Default: the
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
         device: Torch device, such as cpu, cuda:1, or 1 for that GPU. Default: auto, a GPU if there is one.
-        dtype: Number format of the towers: float32 (default), bfloat16 or float16.
+        dtype: Number format of the model: float32 (default, of a judge on a GPU bfloat16), bfloat16 or
+            float16.
         batch_size: Number of images or texts per batch. Default: one that suits the device.
         cache: Folder that keeps embeddings; False keeps none. Default: the user's cache folder.
         revision: Commit, branch or tag of the backbone on the Hub. Default: the pinned one, else main.
@@ -212,7 +213,7 @@ class Option:
     @property
     def shown_default(self) -> str:
         """The default, as `--help` and cards print it; "none" where it is not a value."""
-        return {None: "none", False: "no", True: "yes"}.get(self.default, str(self.default))
+        return {None: "none", "": "none", False: "no", True: "yes"}.get(self.default, str(self.default))
 
 
 def options_of(metric: str) -> dict[str, Option]:
