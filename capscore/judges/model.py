@@ -133,7 +133,8 @@ class JudgeModel:
         """Rows whose text is too long to be read → the error."""
         limit = min(MAX_TOKENS, self.max_tokens)
         problems = {}
-        for row, ids in zip(prompts, self.prompter.ids([*prompts.values()]), strict=True):
+        long = [row for row, prompt in prompts.items() if self.prompter.most_tokens(prompt) > limit]
+        for row, ids in zip(long, self.prompter.ids([prompts[row] for row in long]), strict=True):
             if len(ids) > limit:
                 longest = max(prompts[row].data, key=lambda name: len(prompts[row].data[name]))
                 given = f"its question has {len(ids):,} tokens; {self.name} reads at most {limit:,} here"

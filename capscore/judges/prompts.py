@@ -115,6 +115,10 @@ class Prompter:
         """The whole prompt as text, before its photo is put in."""
         return "".join(self._parts(prompt))
 
+    def most_tokens(self, prompt: Prompt) -> int:
+        """An upper limit of the number of tokens: a byte each, of which NFKC makes at most eleven of one."""
+        return 11 * len(self.text(prompt).encode("utf-8", "surrogatepass"))
+
     def ids(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of prompts, with one mark where each photo goes, as the tokenizer gives them."""
         parts = [self._parts(prompt) for prompt in prompts]
