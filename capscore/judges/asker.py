@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # What `prepare` of a model made of photos and their prompts → for each photo, the numbers of its prompts
 Ask = Callable[[Iterable[Any]], Iterator[Sequence[np.ndarray]]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
-WORKERS = 4
+WORKERS = min(8, os.cpu_count() or 1)
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
 
@@ -120,8 +121,9 @@ class Asker:
                     yield photo
 
             n_asked = sum(map(len, photos.values()))
+            ahead = max(WORKERS, self.model.batch_size)  # the next batch is ready when the model is
             with (
-                closing(bounded_map(pool, prepare, photos, 2 * WORKERS)) as prepared,
+                closing(bounded_map(pool, prepare, photos, ahead)) as prepared,
                 progress_bar(
                     "Asking the judge", n_asked, shown=self.progress if n_asked else False
                 ) as advance,
