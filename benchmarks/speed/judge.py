@@ -58,8 +58,8 @@ MODELS: dict[str, Callable[[Any, Any], None]] = {"qwen2_5_vl": _like_qwen, "smol
 
 
 def measure(quick: bool) -> list[Figure]:
-    """40 rows for time, 8 and 64 for memory; `quick`: 10 rows, one repetition."""
-    count, repeats = (10, 1) if quick else (40, 3)
+    """20 rows for time, 8 and 64 for memory; `quick`: 10 rows, one repetition, 8 and 16."""
+    count, repeats = (10, 1) if quick else (20, 3)
     torch.set_num_threads(1)
     figures = []
     with tempfile.TemporaryDirectory() as folder:

@@ -55,7 +55,7 @@ class PhotoRows:
         ids: Token ids of each row.
         end: Number of ids up to the end of the photo.
         head: Number of ids that all of its rows share; 0 if the photo is not among them.
-        tensors: The processor's tensors of the photo, on no device yet.
+        tensors: The processor's tensors of the photo, on the device of the model.
         marks: Name → one number per token of a row, up to the end of the photo: kinds of tokens, 0 for text.
     """
 
@@ -193,8 +193,11 @@ class JudgeModel:
                 of_photo = tensor[0, photo.start : photo.start + len(photo.ids)].tolist()
                 marks[name] = [[0] * start + of_photo for start in starts]
             else:
-                is_float = isinstance(tensor, torch.Tensor) and tensor.is_floating_point()
-                tensors[name] = tensor.to(self.model.dtype) if is_float else tensor
+                if isinstance(tensor, torch.Tensor):
+                    dtype = self.model.dtype if tensor.is_floating_point() else None
+                    with self._memory_errors():
+                        tensor = tensor.to(self.model.device, dtype)
+                tensors[name] = tensor
         head, end = _common(rows), max(starts) + len(photo.ids)
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
 
@@ -232,7 +235,7 @@ class JudgeModel:
             inputs = self._inputs(
                 photos, [[*row, *tokens] for row, tokens in zip(ids, begun, strict=True)], indices
             )
-            return self._logits(inputs, [*map(len, ids)], len(begun[0]))
+            return self._logits({**inputs, "use_cache": False}, [*map(len, ids)], len(begun[0]))
 
         return zip(rows, reading(len(rows), run), strict=True)
 
@@ -302,10 +305,7 @@ class JudgeModel:
             inputs[name] = torch.tensor([[*row, *[0] * length][:length] for row in rows], device=device)
         for name in photos[0].tensors:
             tensors = [photo.tensors[name] for photo in photos]
-            joined = torch.cat(tensors) if isinstance(tensors[0], torch.Tensor) else tensors[0]
-            if isinstance(joined, torch.Tensor):
-                joined = joined.to(device)
-            inputs[name] = joined
+            inputs[name] = torch.cat(tensors) if isinstance(tensors[0], torch.Tensor) else tensors[0]
         return inputs
 
     def _padded(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -322,7 +322,7 @@ class JudgeModel:
 
         try:
             yield
-        except torch.OutOfMemoryError as error:
+        except torch.cuda.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             smaller = Setting("batch_size", max(1, self.batch_size // 2))
             tried = f"{self.name} needs more memory than {self.device} has: try "
