@@ -46,7 +46,8 @@ MAX_UPLOAD_BYTES = 20 * 2**20  # of a photo
 
 READING = (
     "Compare scores only under the same signature. A score alone is neither a grade nor a percentage: CLIP "
-    "models give small cosines, so even an excellent caption stays far below the maximum."
+    "models give small cosines, so even an excellent caption stays far below the maximum, and a judge is "
+    "surer than it should be."
 )
 
 
