@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -96,7 +97,7 @@ class Asker:
             reading_pool(WORKERS, downloads) as pool,
         ):
             keys = image_keys(rows, skip, downloads, pool, fail)
-            named = {row: _key(keys[row], prompt) for row, prompt in prompts.items() if keys[row]}
+            named = {row: answer_key(keys[row], prompt) for row, prompt in prompts.items() if keys[row]}
             known = dict(self.cache.get(fingerprint, width, [*named.values()])) if self.cache else {}
             photos = _by_photo(keys, named, known)
 
@@ -190,10 +191,9 @@ def _by_photo(keys: Sequence[str], named: Mapping[int, str], known: Collection[s
     return {key: [*rows.values()] for key, rows in photos.items()}
 
 
-def _key(image_key: str, prompt: Prompt) -> str:
+def answer_key(image_key: str, prompt: Prompt) -> str:
     """The key of an answer: of the photo, and of all text."""
-    text = "\x1f".join(part for turn in (*prompt.turns, *prompt.data.items()) for part in turn)
-    return f"{image_key}:{xxhash.xxh3_128_hexdigest(text.encode('utf-8', 'surrogatepass'))}"
+    return f"{image_key}:{xxhash.xxh3_128_hexdigest(json.dumps([prompt.turns, prompt.data]).encode())}"
 
 
 def _sized(image: Image.Image, max_pixels: int) -> Image.Image:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import BackboneUnavailable
+from ..errors import BackboneUnavailable, InputError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -56,8 +56,18 @@ class Matcher:
     @property
     def max_tokens(self) -> int:
         """Number of tokens of a caption that the model reads."""
-        text = getattr(self.model.config, "text_config", None) or self.model.config
-        return int(getattr(text, "max_position_embeddings", 512))
+        config = self.model.config
+        return int(getattr(config, "qformer_config", config.text_config).max_position_embeddings)
+
+    def check_lengths(self, prompts: Mapping[int, Prompt]) -> dict[int, InputError]:
+        """Rows whose caption is too long to be read → the error."""
+        problems = {}
+        for row, prompt in prompts.items():
+            n = len(self.processor.tokenizer(self._plain(prompt.data["caption"]))["input_ids"])
+            if n > self.max_tokens:
+                given = f"it has {n:,} tokens; {self.name} reads at most {self.max_tokens:,}"
+                problems[row] = InputError(given, field="candidate")
+        return problems
 
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> tuple[Image.Image, list[str]]:
         """A photo and its captions, for `read`."""
@@ -96,15 +106,12 @@ class Matcher:
             hook.remove()
 
     def _inputs(self, images: list[Any], texts: Sequence[str]) -> Any:
-        # a special token in a caption is text: a blank inside it keeps it so
-        plain = [self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text) for text in texts]
-        options = {
-            "padding": True,
-            "padding_side": "right",
-            "truncation": True,
-            "max_length": self.max_tokens,
-        }
-        return self.processor(images=images, text=plain, return_tensors="pt", **options)
+        options = {"padding": True, "padding_side": "right", "return_tensors": "pt"}
+        return self.processor(images=images, text=[*map(self._plain, texts)], **options)
+
+    def _plain(self, text: str) -> str:
+        """A text in which special tokens are text: a blank inside each keeps it so."""
+        return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
 
 def batched_photos(

@@ -23,8 +23,16 @@ import numpy as np
 import xxhash
 
 from ..backbones import find
-from ..backbones.base import resolve_device, resolve_dtype
-from ..backbones.checkpoint import fetch, load_config, needed_files, refuse_misfit, refusing, weight_files
+from ..backbones.base import fingerprint_of, resolve_device, resolve_dtype, settings_digest
+from ..backbones.checkpoint import (
+    fetch,
+    load_config,
+    needed_files,
+    refuse_misfit,
+    refuse_oversized,
+    refusing,
+    weight_files,
+)
 from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from .matching import MATCHERS, Matcher, batched_photos
@@ -322,6 +330,10 @@ class JudgeModel:
 
         try:
             yield
+        except IndexError as error:
+            raise BackboneUnavailable(
+                f"the tokenizer of {self.name} has tokens that the model lacks"
+            ) from error
         except torch.cuda.OutOfMemoryError as error:
             torch.cuda.empty_cache()
             smaller = Setting("batch_size", max(1, self.batch_size // 2))
@@ -378,7 +390,8 @@ def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
     if folder.is_dir():
         if revision:
             raise CapscoreError(Setting("revision", revision), " does not go with a folder")
-        return folder.resolve().name, folder, f"w{_weights_digest(folder)[:8]}"
+        digest = fingerprint_of(_weights_digest(folder), settings_digest(folder))
+        return folder.resolve().name, folder, f"w{digest[:8]}"
     name, _, at = spec.partition("@")
     if find(name) is not None:
         raise BackboneUnavailable(
@@ -421,14 +434,16 @@ def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
         raise BackboneUnavailable(
             "it has an encoder and a decoder; a judge is one sequence of photo, text and answer"
         )
-    given = {"dtype": getattr(torch, dtype), "local_files_only": True, "output_loading_info": True}
+    refuse_oversized(folder, config.to_dict(), sum(path.stat().st_size for path in weight_files(folder)))
+    # Always set: otherwise transformers asks on the terminal whether it may run code.
+    where = {"local_files_only": True, "trust_remote_code": False}
     with refusing(f"the model in {folder}"):
         model, report = getattr(transformers, matcher or "AutoModelForImageTextToText").from_pretrained(
-            folder, **given
+            folder, dtype=getattr(torch, dtype), output_loading_info=True, **where
         )
     refuse_misfit(folder, report["missing_keys"], (), report["mismatched_keys"])
     with refusing(f"the processor in {folder}"):
-        processor = transformers.AutoProcessor.from_pretrained(folder, local_files_only=True)
+        processor = transformers.AutoProcessor.from_pretrained(folder, **where)
     return model.eval(), processor
 
 

@@ -42,7 +42,7 @@ class Prompt:
 
 def check_turn(name: str, text: str, *, needs_caption: bool) -> None:
     """Raise InputError unless a turn is text, with places for the caption alone, at least one if need be."""
-    if not isinstance(text, str) or re.search("[\ud800-\udfff]", text):
+    if not isinstance(text, str) or re.search("[\ud800-\udfff\ue000\ue001]", text):
         raise InputError(Setting(name, text), ": expected text")
     names = {*_NAME.findall(text)}
     if needs_caption and "caption" not in names:
@@ -138,7 +138,7 @@ class Prompter:
         more = {} if self._adds_special(text) else {"add_special_tokens": False}
         try:
             made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
-        except ValueError as error:  # such as a template without the place of a photo
+        except Exception as error:  # such as ValueError, for a template without the place of a photo
             raise BackboneUnavailable(
                 f"the processor of {self.name} refuses the photo and its question: {in_one_line(error)}"
             ) from error

@@ -44,7 +44,7 @@ class YesOrNo:
         logits = run([()] * n)[:, 0]
         whole = logits.logsumexp(dim=1)
         yes, no = (logits[:, ids].logsumexp(dim=1) for ids in self.spellings)
-        mass = (yes - whole).exp() + (no - whole).exp()
+        mass = ((yes - whole).exp() + (no - whole).exp()).clamp(max=1)
         return np.stack([(yes - no).cpu().numpy(), mass.cpu().numpy()], axis=1)
 
 

@@ -124,16 +124,17 @@ class Judge(Scorer):
         **common: Any,
     ):
         super().__init__(**common)
-        checked = {"reading": reading, "formula": formula, "question": question, "answers": answers}
-        self.check({**checked, "max_pixels": max_pixels})
+        words = {"question": question, "instruction": instruction, "answers": answers}
+        self.check({**words, "reading": reading, "formula": formula, "max_pixels": max_pixels})
         from ..judges.matching import Matcher
         from ..judges.model import BOTH_WAYS
+        from ..judges.readings import two_words
 
         self.asker, self.model = asker, cast(Any, asker.model)
         self.reading, self.formula, self.explain = reading, formula, explain
         self.question = QUESTIONS[reading] if question is None else question
         self.instruction = instruction
-        self.answers, self.max_pixels = answers, max_pixels
+        self.answers, self.max_pixels = "/".join(two_words(answers)), max_pixels
         self.needs_references = with_references  # type: ignore[misc]
         if not explain:
             self.detail_columns = {}  # type: ignore[misc]
@@ -166,7 +167,9 @@ class Judge(Scorer):
         if options.get("question") is not None:
             check_turn("question", options["question"], needs_caption=True)
         check_turn("instruction", options.get("instruction", ""), needs_caption=False)
-        two_words(options.get("answers", "yes/no"))
+        words = two_words(options.get("answers", "yes/no"))
+        if options.get("reading") == "grade" and words != ["yes", "no"]:
+            raise OptionError(Setting("answers", options["answers"]), " does not go with a grade")
         if options.get("formula", "ratio") != "ratio" and options.get("reading", "yes") != "yes":
             raise OptionError(
                 Setting("formula", options["formula"]), " goes with ", Setting("reading", "yes")
@@ -217,8 +220,7 @@ class Judge(Scorer):
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         prompts = self._prompts(rows)
-        too_long = {} if self.matches else self.model.check_lengths(prompts)
-        for row, error in too_long.items():
+        for row, error in self.model.check_lengths(prompts).items():
             rows.failures[row] = error.at(row)
             del prompts[row]
         if rows.failures and on_error == "raise":
@@ -248,7 +250,7 @@ class Judge(Scorer):
                 margin = np.log(number) - np.log1p(-number)
             margin = np.nan_to_num(margin, posinf=_BOUND, neginf=-_BOUND)
         else:
-            scores, margin = 1 / (1 + np.exp(-number)), number
+            scores, margin = np.exp(-np.logaddexp(0, -number)), number
             if self.formula == "p_yes":
                 scores = scores * mass
         around = {"context": "yes" if context.all() else "var"} if context.any() else {}
@@ -292,7 +294,7 @@ class Judge(Scorer):
         """What the model says is wrong with each kept row, in a second turn."""
         from ..judges.prompts import Prompt
 
-        yes, no = (word.strip() for word in self.answers.split("/"))
+        yes, no = self.answers.split("/")
         asked = {}
         for row, number in zip(kept.tolist(), numbers, strict=True):
             answer = f"{number:.2f}" if self.reading == "grade" else (yes if number > 0 else no)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 
@@ -16,7 +17,7 @@ from capscore.errors import BackboneUnavailable, CapscoreError, ImageError, Inpu
 
 from ..backbones.tiny_transformers import write_clip
 from .test_parity import PHOTOS
-from .tiny_models import tiny_judge
+from .tiny_models import MATCHERS, tiny_judge
 
 LONG = "word " * 20_000
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
@@ -38,6 +39,31 @@ def remove(*names):
             (folder / name).unlink(missing_ok=True)
 
     return change
+
+
+def setting(name, value):
+    """A change of `name`, such as "config.vision_config.depth", in config.json or processor_config.json."""
+    file, *path, last = name.split(".")
+
+    def change(folder):
+        config = json.loads((folder / f"{file}.json").read_text())
+        functools.reduce(dict.__getitem__, path, config)[last] = value
+        (folder / f"{file}.json").write_text(json.dumps(config))
+
+    return change
+
+
+def code_of_its_own(folder):
+    """A processor of a class that only code in the folder has."""
+    (folder / "own.py").write_text("open('ran', 'w')")
+    setting("processor_config.auto_map", {"AutoProcessor": "own.Own"})(folder)
+    setting("processor_config.processor_class", "Own")(folder)
+
+
+def more_tokens(folder):
+    processor = transformers.AutoProcessor.from_pretrained(folder)
+    processor.tokenizer.add_tokens(["dog"])
+    processor.save_pretrained(folder)
 
 
 def template(text):
@@ -75,6 +101,14 @@ def two_digits_in_one_token(folder):
         (remove("processor_config.json"), {}, "^backbone=.*image processor"),
         (remove("model.safetensors"), {}, "has no weights"),
         (without_a_tensor, {}, "^backbone=.*do not fit its config: 1 missing, such as .*mlp"),
+        (code_of_its_own, {}, "^backbone=.*the processor in .* contains custom code"),
+        (setting("config.text_config.intermediate_size", 10**8), {}, "^backbone=.*too few for"),
+        (
+            setting("processor_config.image_processor.patch_size", 0),
+            {},
+            "refuses the photo and its question: division by zero",
+        ),
+        (more_tokens, {}, "the tokenizer of judge has tokens that the model lacks"),
         (
             two_digits_in_one_token,
             {"reading": "grade"},
@@ -82,9 +116,12 @@ def two_digits_in_one_token(folder):
         ),
     ],
 )
-def test_a_checkpoint_that_is_no_judge_says_what_it_lacks(change, options, message, tiny_model, tmp_path):
+def test_a_checkpoint_that_is_no_judge_says_what_it_lacks(
+    change, options, message, tiny_model, tmp_path, monkeypatch
+):
     folder = shutil.copytree(tiny_model("qwen2_5_vl"), tmp_path / "judge")
     change(folder)
+    monkeypatch.setattr("builtins.input", lambda *_: "y")  # to a question that must not be asked
     with pytest.raises(CapscoreError, match=message):
         score(load(backbone=folder, **options))
 
@@ -120,6 +157,8 @@ def test_other_kinds_of_models_are_named(tmp_path):
         ("qwen2_5_vl", {"question": "\udcff{caption}"}, "question='.*': expected text$"),
         ("qwen2_5_vl", {"instruction": 3}, "instruction=3: expected text$"),
         ("qwen2_5_vl", {"instruction": "{answer}"}, "{answer} has no place of its own"),
+        ("qwen2_5_vl", {"question": "{caption}\ue000caption\ue001"}, "question=.*: expected text$"),
+        ("qwen2_5_vl", {"reading": "grade", "answers": "ja/nein"}, "answers='ja/nein' does not go with a"),
         ("qwen2_5_vl", {"answers": "yes"}, "answers='yes': expected two words"),
         ("qwen2_5_vl", {"answers": "\udcff/no"}, "expected two words"),
         ("qwen2_5_vl", {"answers": "no/No"}, "answers='no/No': .* one token for both words"),
@@ -171,6 +210,12 @@ def test_a_row_that_cannot_be_asked_is_named_and_can_be_skipped(columns, message
         first = {name: values[:1] for name, values in columns.items()}
         alone = scorer.score(**{"candidates": ["a cat"], "images": PHOTOS[:1]} | first)
         assert alone.scores == pytest.approx(found.scores[:1], abs=1e-6)
+
+
+@pytest.mark.parametrize("family", MATCHERS)
+def test_a_matcher_names_a_caption_that_is_too_long(family):
+    with pytest.raises(InputError, match=r"^row 1, candidate: it has 20,002 tokens; .* reads at most \d"):
+        score(load(family, reading="match"), candidates=["a cat", "a " * 20_000])
 
 
 def test_a_matcher_takes_no_other_text():
