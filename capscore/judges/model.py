@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 
 # Families that read a text from left to right after its photo, so that rows of a photo can share its part.
 # tests/judges compares each of them with rows alone.
-SHARING = frozenset(("gemma3", "idefics3", "internvl", "llava", "llava_onevision", "qwen2_5_vl", "qwen3_vl"))
+SHARING = frozenset(
+    ("gemma3", "idefics3", "internvl", "llava", "llava_onevision", "qwen2_5_vl", "qwen3_vl", "smolvlm")
+)
 # Families whose attention sees a whole prompt at once: an answer cannot be begun for them
 BOTH_WAYS = frozenset(("paligemma",))
 MAX_TOKENS = 8192  # of a row's text

@@ -35,7 +35,7 @@ ROWS = [  # the first and the fourth photo are equally large, and have several c
 ]
 LONG_LEAD = "Look at the whole photo, from left to right. " * 12  # longer than Gemma's window
 # what stands between a template that ends in a word and the first digit
-LEADS = {"llava": ["▁"], "smolvlm": ["Ġ"]}
+LEADS = {"llava": ["▁"], "smolvlm": ["Ġ"], "smolvlm2": ["Ġ"]}
 
 
 @pytest.fixture(scope="module")

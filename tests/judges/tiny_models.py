@@ -185,6 +185,15 @@ def _smolvlm() -> tuple[Any, Any]:
     return config, processor
 
 
+def _smolvlm2() -> tuple[Any, Any]:
+    """SmolVLM2's own classes; its processor does the same with photos, and needs num2words for videos."""
+    config, processor = _smolvlm()
+    parts = {name: config.to_dict()[name] for name in ("text_config", "vision_config")}
+    parts["vision_config"].pop("model_type")
+    names = ("scale_factor", "image_token_id", "pad_token_id")
+    return transformers.SmolVLMConfig(**parts, **{name: getattr(config, name) for name in names}), processor
+
+
 def _llava() -> tuple[Any, Any]:
     """LLaVA-1.5: a template in plain text; nine tokens per photo, of CLIP's last layer but one."""
     kind = transformers.LlamaTokenizer
@@ -334,7 +343,17 @@ def _blip_2() -> tuple[Any, Any]:
     return config, processor
 
 
-_ANSWERING = (_qwen2_5_vl, _smolvlm, _llava, _gemma3, _internvl, _qwen3_vl, _llava_onevision, _paligemma)
+_ANSWERING = (
+    _qwen2_5_vl,
+    _smolvlm,
+    _smolvlm2,
+    _llava,
+    _gemma3,
+    _internvl,
+    _qwen3_vl,
+    _llava_onevision,
+    _paligemma,
+)
 _WRITERS = {writer.__name__[1:]: writer for writer in (*_ANSWERING, _blip, _blip_2)}
 # Families with a head for image–text matching, and those that answer: all but PaliGemma by a chat template.
 MATCHERS: tuple[str, ...] = ("blip", "blip_2")
