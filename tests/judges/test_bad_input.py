@@ -19,7 +19,7 @@ from ..backbones.tiny_transformers import write_clip
 from .test_parity import PHOTOS
 from .tiny_models import MATCHERS, tiny_judge
 
-LONG = "word " * 20_000
+LONG, NARROW = "word " * 20_000, np.zeros((2, 800, 3), np.uint8)
 TEXTLESS = "{% for m in messages %}{% for c in m.content %}<|image_pad|>{% endfor %}{% endfor %}"
 PHOTOLESS = "{% for m in messages %}{% for c in m.content %}{{ c.text }}{% endfor %}{% endfor %}"
 
@@ -87,17 +87,9 @@ def two_digits_in_one_token(folder):
     [
         (template(""), {}, "has no chat template, so nothing says how a question is put to it"),
         (template("{{ raise_exception('only users') }}"), {}, "refuses the question: only users$"),
-        (
-            template("{{ raise_exception('no system') }}"),
-            {"instruction": "Be strict."},
-            "no system; without instruction",
-        ),
+        (template("{{ raise_exception('one') }}"), {"instruction": "Strict."}, "one; without instruction"),
         (template(TEXTLESS), {}, r"leaves out the text of a turn \(caption\)"),
-        (
-            template(PHOTOLESS),
-            {},
-            "refuses the photo and its question: .* 0 <|image_pad|> tokens and 1 image",
-        ),
+        (template(PHOTOLESS), {}, "refuses the photo and its question: .* 0 .* tokens and 1 image"),
         (remove("processor_config.json"), {}, "^backbone=.*image processor"),
         (remove("model.safetensors"), {}, "has no weights"),
         (without_a_tensor, {}, "^backbone=.*do not fit its config: 1 missing, such as .*mlp"),
@@ -109,11 +101,7 @@ def two_digits_in_one_token(folder):
             "refuses the photo and its question: division by zero",
         ),
         (more_tokens, {}, "the tokenizer of judge has tokens that the model lacks"),
-        (
-            two_digits_in_one_token,
-            {"reading": "grade"},
-            "Tokenizer of judge has no single token for each digit",
-        ),
+        (two_digits_in_one_token, {"reading": "grade"}, "izer of judge has no single token for each digit"),
     ],
 )
 def test_a_checkpoint_that_is_no_judge_says_what_it_lacks(
@@ -148,11 +136,7 @@ def test_other_kinds_of_models_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("family", "options", "message"),
     [
-        (
-            "qwen2_5_vl",
-            {"question": "Is it right?"},
-            r"question='Is it right\?': expected text with {caption}",
-        ),
+        ("qwen2_5_vl", {"question": "Is it?"}, r"question='Is it\?': expected text with {caption}"),
         ("qwen2_5_vl", {"question": "{caption} {context}"}, "{context} has no place of its own"),
         ("qwen2_5_vl", {"question": "\udcff{caption}"}, "question='.*': expected text$"),
         ("qwen2_5_vl", {"instruction": 3}, "instruction=3: expected text$"),
@@ -193,10 +177,7 @@ def test_an_option_that_does_not_fit_is_named(family, options, message):
         ({"context": ["", 3]}, "row 1, context: expected text, got 3"),
         ({"context": [" ", "\ud800"]}, "row 1, context: expected text, got .* half a surrogate pair"),
         ({"references": [["a"], ["b", LONG]]}, "row 1, references: .* tokens"),
-        (
-            {"images": [PHOTOS[0], np.zeros((2, 800, 3), np.uint8)]},
-            "row 1, image: 800 × 2 pixels; .* 150 to 1",
-        ),
+        ({"images": [PHOTOS[0], NARROW]}, "row 1, image: 800 × 2 pixels; .* at most 150 to 1"),
     ],
 )
 def test_a_row_that_cannot_be_asked_is_named_and_can_be_skipped(columns, message):
@@ -246,8 +227,6 @@ def test_answers_that_are_no_numbers_are_an_error(tiny_model):
 
 
 def test_answers_to_another_question_are_one_warning_that_names_the_first_row():
-    with pytest.warns(
-        RowWarning, match=r"2 got an answer other than .* \(first: row 0, counted from 0\)"
-    ) as warned:
+    with pytest.warns(RowWarning, match=r"2 got an answer other than .* \(first: row 0,") as warned:
         score(load())
     assert len(warned) == 1

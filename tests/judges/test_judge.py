@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas
 import pytest
-from PIL import Image
 
 import capscore
 from capscore.metrics.judge import QUESTIONS, WHY
 from capscore.metrics.signature import parse_signature
 
-from .test_parity import PHOTOS, assert_close
+from .test_parity import PHOTOS, asked, assert_close
 from .tiny_models import FAMILIES, tiny_judge
 
 pytestmark = pytest.mark.filterwarnings(
@@ -27,35 +28,20 @@ def load(family="qwen2_5_vl", **options):
 
 @pytest.fixture
 def passes(monkeypatch):
-    """The number of tokens in each forward pass of the tiny Qwen2.5-VL."""
+    """The token ids of each forward pass of the tiny Qwen2.5-VL."""
     model = tiny_judge("qwen2_5_vl").model
     forward, found = model.forward, []
 
-    def counted(**inputs):
-        found.append(inputs["input_ids"].numel())
+    def noted(**inputs):
+        found.append(inputs["input_ids"])
         return forward(**inputs)
 
-    monkeypatch.setattr(model, "forward", counted)
+    monkeypatch.setattr(model, "forward", noted)
     return found
 
 
-def asked(scorer, **columns):
-    """The texts of the questions."""
-    texts = []
-    prompter = scorer.asker.model.prompter
-    ids = prompter.ids
-
-    def noted(prompts):
-        texts.extend(map(prompter.text, prompts))
-        return ids(prompts)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prompter, "ids", noted)
-        scores = scorer.score(**ROWS | columns)
-    return list(dict.fromkeys(texts)), scores
-
-
-BEFORE = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+SYSTEM = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n"
+BEFORE = SYSTEM.format("You are a helpful assistant.")
 PHOTO = "<|vision_start|><|image_pad|><|vision_end|>"
 AFTER = "<|im_end|>\n<|im_start|>assistant\n"
 QUESTION = QUESTIONS["yes"].replace("{caption}", "a cat")
@@ -65,32 +51,23 @@ QUESTION = QUESTIONS["yes"].replace("{caption}", "a cat")
     ("options", "columns", "expected"),
     [
         ({}, {}, f"{BEFORE}{PHOTO}{QUESTION}{AFTER}"),
-        (
-            {"instruction": "Be strict."},
-            {},
-            f"<|im_start|>system\nBe strict.<|im_end|>\n<|im_start|>user\n{PHOTO}{QUESTION}{AFTER}",
-        ),
-        (
-            {"question": "Passt {caption} zu {photo}?"},
-            {},
-            f"{BEFORE}Passt a cat zu {PHOTO}?{AFTER}",
-        ),
+        ({"instruction": "Be strict."}, {}, f"{SYSTEM.format('Be strict.')}{PHOTO}{QUESTION}{AFTER}"),
+        ({"question": "Passt {caption} zu {photo}?"}, {}, f"{BEFORE}Passt a cat zu {PHOTO}?{AFTER}"),
         (
             {},
-            {"context": ["A farm."] * 4, "references": [["one", "two"]] * 4},
+            {"context": ["A farm."], "references": [["one", "two"]]},
             f'{BEFORE}{PHOTO}The photo stands in this text: "A farm."\n\n'
             f'People described this photo like this: "one", "two"\n\n{QUESTION}{AFTER}',
         ),
     ],
 )
-def test_texts_stand_in_the_question_where_they_belong(options, columns, expected):
-    texts, found = asked(load(**options), **columns)
-    assert expected in texts and len(set(found.scores.round(4))) > 1
-    plain = load().score(**ROWS)
-    same = not options and not columns
-    assert (np.abs(found.scores - plain.scores).max() < 1e-6) == same
-    if options:
-        assert found.signature != plain.signature
+def test_texts_stand_in_the_question_where_they_belong(options, columns, expected, passes):
+    found = load(**options).score(["a cat"], PHOTOS[:1], **columns)
+    ((ids,),) = passes
+    text = tiny_judge("qwen2_5_vl").processor.tokenizer.decode(ids)
+    assert re.sub(r"(<\|image_pad\|>)+", "<|image_pad|>", text) == expected
+    plain = load().score(["a cat"], PHOTOS[:1])
+    assert (found.signature == plain.signature) == (not options and not columns)
 
 
 def test_a_context_may_be_of_any_kind_and_missing_in_some_rows():
@@ -120,10 +97,11 @@ def test_p_yes_is_the_score_times_the_mass():
 
 def test_larger_photos_are_made_smaller(passes):
     whole = load(max_pixels=0).score(**ROWS)
-    n_tokens = sum(passes)
+    n_tokens = sum(ids.numel() for ids in passes)
     passes.clear()
     small = load(max_pixels=28 * 28).score(**ROWS)
-    assert sum(passes) < n_tokens and np.abs(whole.scores - small.scores).max() > 1e-4
+    assert sum(ids.numel() for ids in passes) < n_tokens
+    assert np.abs(whole.scores - small.scores).max() > 1e-4
     assert "|pixels:all|" in whole.signature and "|pixels:784|" in small.signature
 
 
@@ -137,23 +115,14 @@ def test_reasons_are_what_the_model_says_next_and_change_no_score(family, monkey
     expected, found = load(family).score(**rows, on_error="skip"), judge.score(**rows, on_error="skip")
     np.testing.assert_array_equal(found.scores, expected.scores)
     assert found.signature == expected.signature and expected.details is None and found.details[1] is None
-    settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
     for row in (0, 2, 3):
-        question = QUESTIONS["yes"].replace("{caption}", rows["candidates"][row])
-        photo = {"type": "image", "image": Image.fromarray(rows["images"][row])}
         said = "yes" if found.components["margin"][row] > 0 else "no"
-        turns = [[photo, text(question)], [text(said)], [text(WHY)]]
-        roles = ("user", "assistant", "user")
-        messages = [{"role": role, "content": parts} for role, parts in zip(roles, turns, strict=True)]
-        inputs = processor.apply_chat_template([messages], add_generation_prompt=True, **settings)
+        turns = ("assistant", said), ("user", WHY)
+        (inputs,) = asked(processor, QUESTIONS["yes"], [(row % 2, rows["candidates"][row])], turns)
         ids = model.model.generate(**inputs, max_new_tokens=8, do_sample=False)
         new = ids[0, inputs["input_ids"].shape[1] :]
         reason = processor.tokenizer.decode(new, skip_special_tokens=True).strip()
         assert found.details[row] == {"reason": reason}
-
-
-def text(given):
-    return {"type": "text", "text": given}
 
 
 # ----------------------------------------------------------------- cache
@@ -164,30 +133,25 @@ def test_a_second_run_asks_nothing(tmp_path, passes):
     passes.clear()
     again = load(cache=tmp_path).score(**ROWS)
     assert not passes and again.to_dict() == first.to_dict()
-    for options in (
-        {"question": "Is it {caption}?"},
-        {"reading": "grade"},
-        {"reading": "match"},
-        {"answers": "no/yes"},
-        {"max_pixels": 1000},
-        {"instruction": "Be strict."},
-    ):
-        passes.clear()
-        load(cache=tmp_path, **options).score(**ROWS)
-        assert passes, options
-    passes.clear()
-    for columns in ({"context": ["A farm."] * 4}, {"references": [["one"]] * 4}):
-        load(cache=tmp_path).score(**ROWS, **columns)
-        assert passes
+    texts = {"question": "Is it {caption}?", "instruction": "Be strict.", "answers": "no/yes"}
+    others = [*texts.items(), ("reading", "grade"), ("reading", "match"), ("max_pixels", 1000)]
+    for name, value in (*others, ("context", ["A farm."] * 4), ("references", [["one"]] * 4)):
+        is_column = isinstance(value, list)
+        scorer = load(cache=tmp_path, **({} if is_column else {name: value}))
+        scorer.score(**ROWS, **({name: value} if is_column else {}))
+        assert passes, name
         passes.clear()
 
 
-def test_another_number_format_or_model_asks_again(tmp_path, tiny_model):
-    found = {}
-    for options in ({}, {"dtype": "bfloat16"}):
-        scorer = load(backbone=tiny_model("qwen2_5_vl"), cache=tmp_path, **options)
-        found[scorer.score(**ROWS).signature] = scorer
-    assert len(found) == 2 and len({f.asker.model.dtype for f in found.values()}) == 2
+def test_another_number_format_asks_again(tmp_path, tiny_model):
+    options = {"backbone": tiny_model("qwen2_5_vl"), "cache": tmp_path}
+    first = load(**options).score(**ROWS)
+    again, other = load(**options), load(**options, dtype="bfloat16")
+    for scorer in (again, other):
+        scorer.asker.model.model.forward = None  # it cannot be asked
+    assert again.score(**ROWS).to_dict() == first.to_dict()
+    with pytest.raises(TypeError):
+        other.score(**ROWS)
 
 
 def test_an_interrupted_run_keeps_its_answers(tmp_path, passes, monkeypatch):

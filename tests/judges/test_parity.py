@@ -53,8 +53,8 @@ def plain(tiny_model):
     return load
 
 
-def asked(processor, question, rows=ROWS):
-    """The library's own tensors for each row of photo and caption."""
+def asked(processor, question, rows=ROWS, more=()):
+    """The library's own tensors for each row of photo and caption, with more turns after the question."""
     settings = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
     for photo, caption in rows:
         image, text = Image.fromarray(PHOTOS[photo]), question.replace("{caption}", caption, 1)
@@ -62,8 +62,9 @@ def asked(processor, question, rows=ROWS):
             yield processor(text=f"<image>answer en {text}", images=image, return_tensors="pt")
         else:
             parts = [{"type": "image", "image": image}, {"type": "text", "text": text}]
-            message = {"role": "user", "content": parts}
-            yield processor.apply_chat_template([[message]], add_generation_prompt=True, **settings)
+            messages = [{"role": "user", "content": parts}]
+            messages += [{"role": role, "content": [{"type": "text", "text": said}]} for role, said in more]
+            yield processor.apply_chat_template([messages], add_generation_prompt=True, **settings)
 
 
 def spellings(tokenizer, word):
