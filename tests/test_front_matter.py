@@ -77,11 +77,11 @@ def test_figures_of_the_readme_are_those_of_the_files():
         (one.config, one.metric, one.backbone): one for one in read_results([ROOT / "results"]) if one.main
     }
     rows = re.findall(r"^\| Flickr8k-(Expert|CF), (\w+), τ_[bc] \| ([^|]*) \| ([^|]*) \|", readme, re.M)
-    assert len(rows) == 4
+    assert len(rows) == 5
     checked = 0
     for name, metric, embedded, free in rows:
         config = {"Expert": "expert", "CF": "crowdflower"}[name]
-        slug = {"MCS": "mcs", "RefCLIPScore": "ref_clip_score"}[metric]
+        slug = {"MCS": "mcs", "InfoMetIC": "infometic", "RefCLIPScore": "ref_clip_score"}[metric]
         one = numbers[config, slug, "embedded"]
         low, high = one.interval
         assert embedded == f"{100 * one.value:.1f} [{100 * low:.1f}–{100 * high:.1f}]"
