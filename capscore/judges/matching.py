@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..errors import BackboneUnavailable, InputError
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -100,7 +101,8 @@ class Matcher:
         inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
         hook = self.model.vision_model.register_forward_hook(repeat)
         try:
-            with torch.inference_mode():
+            # BLIP makes a mask on the default device
+            with torch.inference_mode(), self.model.device, clear_errors(self):
                 return getattr(self.model(**inputs, **{self.head: True}), self.output).float().cpu().numpy()
         finally:
             hook.remove()
@@ -112,6 +114,23 @@ class Matcher:
     def _plain(self, text: str) -> str:
         """A text in which special tokens are text: a blank inside each keeps it so."""
         return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
+@contextmanager
+def clear_errors(judge: Any) -> Iterator[None]:
+    """Make an error about memory one that names the options that need less, and one about tokens clear."""
+    import torch
+
+    try:
+        yield
+    except IndexError as error:
+        raise BackboneUnavailable(f"the tokenizer of {judge.name} has tokens that the model lacks") from error
+    except torch.cuda.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        smaller = Setting("batch_size", max(1, judge.batch_size // 2))
+        tried = f"{judge.name} needs more memory than {judge.device} has: try "
+        more = (" or ", Setting("dtype", "bfloat16")) if judge.dtype == "float32" else ()
+        raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
 
 
 def batched_photos(

@@ -12,7 +12,6 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -35,7 +34,7 @@ from ..backbones.checkpoint import (
 )
 from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from .matching import MATCHERS, Matcher, batched_photos
+from .matching import MATCHERS, Matcher, batched_photos, clear_errors
 from .prompts import PhotoTokens, Prompt, Prompter
 
 if TYPE_CHECKING:
@@ -173,7 +172,7 @@ class JudgeModel:
         for image, prompt in photos:
             photo = self.prepare(image, [prompt])
             inputs = self._inputs([photo], photo.ids, [0])
-            with torch.inference_mode(), self._memory_errors():
+            with torch.inference_mode(), clear_errors(self):
                 made = self.model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
             new = made[0, len(photo.ids[0]) :]
             yield self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
@@ -205,7 +204,7 @@ class JudgeModel:
             else:
                 if isinstance(tensor, torch.Tensor):
                     dtype = self.model.dtype if tensor.is_floating_point() else None
-                    with self._memory_errors():
+                    with clear_errors(self):
                         tensor = tensor.to(self.model.device, dtype)
                 tensors[name] = tensor
         head, end = _common(rows), max(starts) + len(photo.ids)
@@ -221,7 +220,7 @@ class JudgeModel:
                 shared[photo.shapes, photo.end].append(photo)
             else:
                 whole[photo.shapes] += [(photo, index) for index in range(len(photo.ids))]
-        with torch.inference_mode(), self._memory_errors():
+        with torch.inference_mode(), clear_errors(self):
             for rows in whole.values():
                 for part in self._batches(rows):
                     yield from self._whole_answers(part, reading)
@@ -324,24 +323,6 @@ class JudgeModel:
         longest, fill = max(map(len, ids)), self.prompter.tokenizer.pad_token_id or 0
         rows = [[*row, *[fill] * (longest - len(row))] for row in ids]
         return torch.tensor(rows, device=self.model.device)
-
-    @contextmanager
-    def _memory_errors(self) -> Iterator[None]:
-        """Make an error about memory one that names the options that need less."""
-        import torch
-
-        try:
-            yield
-        except IndexError as error:
-            raise BackboneUnavailable(
-                f"the tokenizer of {self.name} has tokens that the model lacks"
-            ) from error
-        except torch.cuda.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
-            smaller = Setting("batch_size", max(1, self.batch_size // 2))
-            tried = f"{self.name} needs more memory than {self.device} has: try "
-            more = (" or ", Setting("dtype", "bfloat16")) if self.dtype == "float32" else ()
-            raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
 
 
 def load_judge(

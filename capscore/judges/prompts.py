@@ -105,11 +105,12 @@ class Prompter:
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits of the chat template and of the processor's settings."""
+        """Eight hexadecimal digits of the chat template, what it says (some state the day), and settings."""
+        said = self._render((("user", "{caption}"),))
         image_settings = self.processor.image_processor.to_dict()
         unstable = ("image_processor_type", "processor_class", "_processor_class", "device", "return_tensors")
         stated = sorted((key, str(value)) for key, value in image_settings.items() if key not in unstable)
-        return hashlib.sha256(f"{self.template}{stated}".encode()).hexdigest()[:8]
+        return hashlib.sha256(f"{self.template}{said}{stated}".encode()).hexdigest()[:8]
 
     def text(self, prompt: Prompt) -> str:
         """The whole prompt as text, before its photo is put in."""

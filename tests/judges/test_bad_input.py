@@ -206,9 +206,16 @@ def test_a_matcher_takes_no_other_text():
             score(scorer, **{name: values})
 
 
-@pytest.mark.parametrize("texts", [["a cat"] * 3, ["a cat", "a dog", "an owl"]])
-def test_too_little_memory_names_the_options_that_need_less(texts, tiny_model):
-    scorer = load(backbone=tiny_model("qwen2_5_vl"), batch_size=6)
+@pytest.mark.parametrize(
+    ("family", "reading", "texts"),
+    [
+        ("qwen2_5_vl", "yes", ["a cat"] * 3),
+        ("qwen2_5_vl", "yes", ["a cat", "a dog", "an owl"]),
+        ("blip", "match", ["a cat"] * 3),
+    ],
+)
+def test_too_little_memory_names_the_options_that_need_less(family, reading, texts, tiny_model):
+    scorer = load(backbone=tiny_model(family), reading=reading, batch_size=6)
 
     def forward(**inputs):
         raise torch.OutOfMemoryError("CUDA out of memory.")

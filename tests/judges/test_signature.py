@@ -38,6 +38,13 @@ def another_config(folder):
     (folder / "config.json").write_text(json.dumps(config))
 
 
+def test_a_template_that_states_the_day_has_another_digest_every_day(tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model("qwen2_5_vl"), tmp_path / "judge")
+    template = folder / "chat_template.jinja"
+    template.write_text("{{ strftime_now('%S.%f') }}" + template.read_text())
+    assert signature(folder) != signature(folder)
+
+
 @pytest.mark.parametrize("change", [another_tokenizer, another_config])
 def test_a_folder_whose_settings_change_is_another_model(change, tiny_model, tmp_path):
     folder = shutil.copytree(tiny_model("qwen2_5_vl"), tmp_path / "judge")
