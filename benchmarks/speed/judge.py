@@ -132,7 +132,7 @@ def _times(model: Path, paths: list[str], repeats: int) -> list[Figure]:
 def _formula(network: Any, batch: Any, tokens: float, took: float) -> Figure:
     """Seconds of 2 × parameters × places at the speed of a large matrix product, beside those measured.
 
-    The image encoder reads patches, the rest tokens.
+    The image encoder reads patches, the rest tokens, and the vocabulary one place.
     """
     square = torch.randn(1024, 1024)
     product = repeat({"product": lambda: [square @ square for _ in range(20)]}, 3, clock=time.process_time)
@@ -142,7 +142,7 @@ def _formula(network: Any, batch: Any, tokens: float, took: float) -> Figure:
     patches = batch["pixel_values"].numel() / patch / len(batch["input_ids"])
     operations = 0.0
     for name, weight in network.named_parameters():
-        if "embed_tokens" not in name:
+        if "embed_tokens" not in name and "lm_head" not in name:
             operations += 2 * weight.numel() * (patches if "vis" in name else tokens)
     label = f"  bare passes ÷ ({operations / 1e9:.0f} GFLOP ÷ {speed / 1e9:.0f} GFLOP/s)"
     return Figure(label, took * speed / operations, "{:.1f}×")
