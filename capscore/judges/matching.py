@@ -108,7 +108,7 @@ class Matcher:
             hook.remove()
 
     def _inputs(self, images: list[Any], texts: Sequence[str]) -> Any:
-        options = {"padding": True, "padding_side": "right", "return_tensors": "pt"}
+        options = {"padding": True, "padding_side": "right", "truncation": False, "return_tensors": "pt"}
         return self.processor(images=images, text=[*map(self._plain, texts)], **options)
 
     def _plain(self, text: str) -> str:

@@ -136,7 +136,7 @@ class Prompter:
     def photo_inputs(self, image: Any, prompt: Prompt) -> tuple[list[int], dict[str, Any]]:
         """What the processor makes of a photo and a `harmless` prompt: token ids, and all its tensors."""
         text = self.text(prompt)
-        more = {} if self._adds_special(text) else {"add_special_tokens": False}
+        more = {"padding": False, "truncation": False, "add_special_tokens": self._adds_special(text)}
         try:
             made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
         except Exception as error:  # such as ValueError, for a template without the place of a photo

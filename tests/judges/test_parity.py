@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
 
 import numpy as np
 import pytest
@@ -202,3 +204,17 @@ def test_a_photo_of_several_captions_is_read_once(family, tiny_model):
     shared = model.config.model_type in SHARING
     assert [seen for _, seen in passes] == ([True, False] if shared else [True])
     assert (sum(n for n, _ in passes) < 0.9 * alone) == shared
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "llava"])
+def test_a_tokenizer_that_was_saved_cutting_texts_reads_whole_ones(family, tiny_model, tmp_path):
+    folder = shutil.copytree(tiny_model(family), tmp_path / "judge")
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    saved["truncation"] = {"direction": "Right", "max_length": 20, "strategy": "LongestFirst", "stride": 0}
+    (folder / "tokenizer.json").write_text(json.dumps(saved))
+    rows = {"candidates": ["two dogs run on the beach"], "images": PHOTOS[:1]}
+    whole, found = (
+        capscore.load("judge", backbone=path, cache=False).score(**rows).components["margin"]
+        for path in (tiny_model(family), folder)
+    )
+    np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-5)
