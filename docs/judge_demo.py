@@ -55,6 +55,7 @@ def write_model(folder: Path, text: str) -> None:
 
 def main() -> None:
     """Write model and photos, and run the command."""
+    transformers.utils.logging.disable_progress_bar()
     photos = json.loads(files("capscore.show").joinpath("examples.json").read_text("utf-8")).values()
     shutil.rmtree(PHOTOS, ignore_errors=True)
     PHOTOS.mkdir(parents=True)
