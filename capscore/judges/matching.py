@@ -125,7 +125,9 @@ def clear_errors(judge: Any) -> Iterator[None]:
         yield
     except IndexError as error:
         raise BackboneUnavailable(f"the tokenizer of {judge.name} has tokens that the model lacks") from error
-    except torch.cuda.OutOfMemoryError as error:
+    except RuntimeError as error:
+        if not isinstance(error, torch.cuda.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
         torch.cuda.empty_cache()
         smaller = Setting("batch_size", max(1, judge.batch_size // 2))
         tried = f"{judge.name} needs more memory than {judge.device} has: try "

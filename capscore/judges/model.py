@@ -406,6 +406,8 @@ def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES
 
+    if (folder / "adapter_config.json").is_file():  # transformers would load the model that it names
+        raise BackboneUnavailable("it is an adapter; merge it into its model, and name the folder of both")
     config = load_config(folder)
     matcher = next((name for name in config.architectures or () if name in MATCHERS), None)
     if config.model_type not in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES:

@@ -92,6 +92,11 @@ def two_digits_in_one_token(folder):
         (template(PHOTOLESS), {}, "refuses the photo and its question: .* 0 .* tokens and 1 image"),
         (remove("processor_config.json"), {}, "^backbone=.*image processor"),
         (remove("model.safetensors"), {}, "has no weights"),
+        (
+            lambda folder: (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}'),
+            {},
+            "^backbone=.*: it is an adapter; merge it",
+        ),
         (without_a_tensor, {}, "^backbone=.*do not fit its config: 1 missing, such as .*mlp"),
         (code_of_its_own, {}, "^backbone=.*the processor in .* contains custom code"),
         (setting("config.text_config.intermediate_size", 10**8), {}, "^backbone=.*too few for"),
@@ -207,18 +212,18 @@ def test_a_matcher_takes_no_other_text():
 
 
 @pytest.mark.parametrize(
-    ("family", "reading", "texts"),
+    ("family", "reading", "texts", "error"),
     [
-        ("qwen2_5_vl", "yes", ["a cat"] * 3),
-        ("qwen2_5_vl", "yes", ["a cat", "a dog", "an owl"]),
-        ("blip", "match", ["a cat"] * 3),
+        ("qwen2_5_vl", "yes", ["a cat"] * 3, torch.OutOfMemoryError("CUDA out of memory.")),
+        ("qwen2_5_vl", "yes", ["a cat", "a dog", "an owl"], RuntimeError("can't allocate memory")),
+        ("blip", "match", ["a cat"] * 3, torch.OutOfMemoryError("CUDA out of memory.")),
     ],
 )
-def test_too_little_memory_names_the_options_that_need_less(family, reading, texts, tiny_model):
+def test_too_little_memory_names_the_options_that_need_less(family, reading, texts, error, tiny_model):
     scorer = load(backbone=tiny_model(family), reading=reading, batch_size=6)
 
     def forward(**inputs):
-        raise torch.OutOfMemoryError("CUDA out of memory.")
+        raise error
 
     scorer.asker.model.model.forward = forward
     message = "needs more memory than cpu has: try batch_size=3, a lower max_pixels or dtype='bfloat16'$"
