@@ -138,7 +138,8 @@ class Prompter:
         text = self.text(prompt)
         more = {"padding": False, "truncation": False, "add_special_tokens": self._adds_special(text)}
         try:
-            made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
+            # threads share the tokenizer, where padding is a state: Gemma 4's processor would turn it on
+            made = self.processor(text=[text], images=[[image]], return_tensors="pt", padding=False, **more)
         except Exception as error:  # such as ValueError, for a template without the place of a photo
             raise BackboneUnavailable(
                 f"the processor of {self.name} refuses the photo and its question: {in_one_line(error)}"

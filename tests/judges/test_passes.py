@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+import transformers
 
 import capscore
 
@@ -59,3 +60,18 @@ def test_photos_are_prepared_beside_the_model(tiny_model, monkeypatch):
     )
     scored(judge)
     assert len(threads) == 3 and threading.get_ident() not in threads
+
+
+def test_threads_share_a_tokenizer_that_never_pads(tiny_model, monkeypatch):
+    defaults = transformers.Idefics3Processor.valid_processor_kwargs._defaults
+    monkeypatch.setitem(defaults, "text_kwargs", {"padding": True})  # as Gemma 4's
+    judge = capscore.load("judge", backbone=str(tiny_model("smolvlm")), cache=False)
+    padding = []
+    tokenizer, photo_inputs = judge.model.processor.tokenizer, judge.model.prompter.photo_inputs
+    monkeypatch.setattr(
+        judge.model.prompter,
+        "photo_inputs",
+        lambda *photo: (photo_inputs(*photo), padding.append(tokenizer._tokenizer.padding))[0],
+    )
+    scored(judge)
+    assert padding == [None] * 3
