@@ -136,10 +136,10 @@ class Prompter:
     def photo_inputs(self, image: Any, prompt: Prompt) -> tuple[list[int], dict[str, Any]]:
         """What the processor makes of a photo and a `harmless` prompt: token ids, and all its tensors."""
         text = self.text(prompt)
+        # threads share the tokenizer, where padding is a state: Gemma 4's processor would turn it on
         more = {"padding": False, "truncation": False, "add_special_tokens": self._adds_special(text)}
         try:
-            # threads share the tokenizer, where padding is a state: Gemma 4's processor would turn it on
-            made = self.processor(text=[text], images=[[image]], return_tensors="pt", padding=False, **more)
+            made = self.processor(text=[text], images=[[image]], return_tensors="pt", **more)
         except Exception as error:  # such as ValueError, for a template without the place of a photo
             raise BackboneUnavailable(
                 f"the processor of {self.name} refuses the photo and its question: {in_one_line(error)}"
