@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 from ..backbones.checkpoint import in_one_line
@@ -123,14 +125,15 @@ class Prompter:
     def ids(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of prompts, with one mark where each photo goes, as the tokenizer gives them."""
         parts = [self._parts(prompt) for prompt in prompts]
-        plain = [row for row, pieces in enumerate(parts) if not any(map(self.markers.search, pieces[1::2]))]
+        pieces = [self._pieces(row) for row in parts]
+        plain = [row for row, cut in enumerate(pieces) if len(cut) == 1]
         found: list[list[int]] = [[] for _ in prompts]
         if plain:
-            texts = ["".join(parts[row]) for row in plain]
+            texts = [pieces[row][0] for row in plain]
             for row, ids in zip(plain, self._tokenized(texts, self._adds_special(texts[0])), strict=True):
                 found[row] = ids
         for row in sorted({*range(len(prompts))} - {*plain}):
-            found[row] = self._cut_ids(parts[row])
+            found[row] = self._joined_ids(pieces[row])
         return found
 
     def photo_inputs(self, image: Any, prompt: Prompt) -> tuple[list[int], dict[str, Any]]:
@@ -147,8 +150,12 @@ class Prompter:
         return made["input_ids"][0].tolist(), dict(made)
 
     def harmless(self, prompt: Prompt) -> Prompt:
-        """The same prompt with markers in its data left out, for measures of the photo alone."""
-        return Prompt(prompt.turns, {name: self.markers.sub("", text) for name, text in prompt.data.items()})
+        """The same prompt without markers in its data, for measures of the photo alone."""
+        data = {name: self.markers.sub("", text) for name, text in prompt.data.items()}
+        made = Prompt(prompt.turns, data)
+        if len(self._pieces(self._parts(made))) == 1:
+            return made
+        return Prompt(prompt.turns, dict.fromkeys(data, ""))  # what was left makes markers again
 
     def natural_ids(self, prompt: Prompt, answer: str) -> list[int]:
         """The token ids of an answer where the model begins to speak.
@@ -233,20 +240,24 @@ class Prompter:
         added = getattr(self.tokenizer, "added_tokens_decoder", {}).values()
         return any(text.endswith(str(token)) for token in added)
 
-    def _cut_ids(self, parts: Sequence[str]) -> list[int]:
-        """Token ids of a prompt whose data hold markers: each is cut after its first character."""
-        pieces = [""]
-        for number, part in enumerate(parts):
-            while number % 2 and (found := self.markers.search(part)):
-                end = found.start() + 1
-                pieces[-1] += part[:end]
-                pieces.append("")
-                part = part[end:]
-            pieces[-1] += part
+    def _pieces(self, parts: Sequence[str]) -> list[str]:
+        """A prompt, cut after the first character of each marker that data hold or complete."""
+        text, ends = "".join(parts), [*accumulate(map(len, parts))]
+        cuts, at = [0], 0
+        while found := self.markers.search(text, at):
+            part = bisect_right(ends, found.start())
+            literal = part % 2 == 0 and found.end() <= ends[part]
+            at = found.end() if literal else found.start() + 1
+            if not literal:
+                cuts.append(at)
+        return [text[start:end] for start, end in pairwise([*cuts, len(text)])]
+
+    def _joined_ids(self, pieces: Sequence[str]) -> list[int]:
+        """Token ids of a prompt in pieces."""
         ids = [token for piece in self._tokenized(pieces, False) for token in piece]
         bare, whole = (
             self._tokenized(["a"], False)[0],
-            self._tokenized(["a"], self._adds_special("".join(parts)))[0],
+            self._tokenized(["a"], self._adds_special(pieces[0]))[0],
         )
         before = len(whole) - len(bare) if whole[-len(bare) :] == bare else whole.index(bare[0])
         return [*whole[:before], *ids, *whole[before + len(bare) :]]
