@@ -324,6 +324,8 @@ def read_systems(
     )
     numbers = _same_rows(systems, matched_by, common_rows)
     rows = numbers[first.name]
+    signatures = {column: first.signature(column) for column in columns if first.signature(column)}
+    notes += _style_notes(systems, signatures.values())
     scores = {
         column: {s.name: np.array([s.cells[column][row] for row in numbers[s.name]]) for s in systems}
         for column in columns
@@ -336,7 +338,7 @@ def read_systems(
         languages=[first.cells["language"][row] for row in rows] if "language" in shared else None,
         matched_by=matched_by,
         n_left={system.name: len(system.keys) - len(rows) for system in systems},
-        signatures={column: first.signature(column) for column in columns if first.signature(column)},
+        signatures=signatures,
         notes=notes,
     )
 
@@ -369,6 +371,37 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
                 f"{column}: no summary states how {silent} was scored; whether settings agree is not checked"
             )
     return notes
+
+
+_STOPS = (".", "!", "?", "。")
+
+
+def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[str]:
+    """A note where scores of an embedded backbone compare systems whose captions differ in style."""
+    backbones = (parse_signature(signature)[1].get("backbone", "") for signature in signatures)
+    if not any(name.startswith("embedded") for name in backbones):
+        return []
+    styles = []
+    for system in systems:
+        names = (*FAMILIAR["candidate"], *OTHER_NAMES["candidate"])
+        column = next((name for name in names if name in system.source.columns), None)
+        chunks = system.source.chunks(4096, [column]) if column else ()
+        captions = [text for chunk in chunks for text in chunk.values(column or "") if isinstance(text, str)]
+        if not captions:
+            return []
+        seen = [(len(text), text[:1].isupper(), text.rstrip().endswith(_STOPS)) for text in captions]
+        styles.append(np.mean(seen, axis=0))
+    low, high = np.min(styles, axis=0), np.max(styles, axis=0)
+    if high[0] <= 1.3 * low[0] and (high - low)[1:].max() <= 0.2:
+        return []
+    shown = "; ".join(
+        f"{system.name}: {length:.0f} characters, {capital:.0%} with a capital, {stop:.0%} with a stop"
+        for system, (length, capital, stop) in zip(systems, styles, strict=True)
+    )
+    return [
+        f"captions differ in style ({shown}), which moves scores on `embedded`: to rank captioners, use a "
+        "backbone from the Hub, or judge"
+    ]
 
 
 def _without_photo(value: Any) -> Any:

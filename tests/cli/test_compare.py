@@ -281,3 +281,18 @@ def test_wrong_usage_says_what_to_give(arguments, message, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     systems_of(tmp_path, rows([0.1, 0.2]), rows([0.1, 0.2]))
     assert_refused(run("compare", *arguments.split()), message)
+
+
+@pytest.mark.parametrize("backbone, noted", [("embedded", 1), ("embedded-pr-mcs", 1), ("ViT", 0)])
+def test_style_is_noted_where_an_embedded_backbone_compares_captioners(tmp_path, backbone, noted):
+    files = systems_of(tmp_path, rows([0.1, 0.2]), rows([0.3, 0.1]))
+    stated = {"metrics": {"mcs": {"signature": f"mcs|backbone:{backbone}@w1"}}}
+    for path in files.values():
+        path.with_suffix(".summary.json").write_text(json.dumps(stated))
+    assert read_systems(files).notes == []  # both are alike
+    styled = [{**row, "caption": f"A long caption of {row['caption']}."} for row in rows([0.3, 0.1])]
+    write_jsonl(files["b"], styled)
+    notes = read_systems(files).notes
+    assert len(notes) == noted
+    shown = "a: 1 characters, 0% with a capital, 0% with a stop; b: 20 characters, 100% with"
+    assert all(shown in note for note in notes)
