@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -211,6 +211,32 @@ class EmbeddingCache:
             warn(CacheWarning(message, advice, "CAPSCORE_CACHE or ", *options))
         self._can_read = self._can_read and how != "read"
         self._can_write = False
+
+
+@contextmanager
+def stored_in_groups(
+    cache: EmbeddingCache | None, fingerprint: str, size: int, *, name: str
+) -> Iterator[Callable[[Mapping[str, np.ndarray]], None]]:
+    """Gives a function that takes rows (d,) by key, and stores them as soon as there are `size` of them.
+
+    The rest is stored at the end, also if the work is interrupted. Without a cache, nothing is stored.
+    """
+    waiting: dict[str, np.ndarray] = {}
+
+    def flush() -> None:
+        if waiting and cache is not None:
+            cache.put(fingerprint, [*waiting], np.stack([*waiting.values()]), name=name)
+        waiting.clear()
+
+    def store(rows: Mapping[str, np.ndarray]) -> None:
+        waiting.update(rows)
+        if len(waiting) >= size:
+            flush()
+
+    try:
+        yield store
+    finally:
+        flush()
 
 
 def resolve_cache(cache: bool | str | Path | EmbeddingCache | None) -> EmbeddingCache | None:

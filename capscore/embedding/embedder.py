@@ -30,12 +30,12 @@ from ..images.boxes import crops, normalised
 from ..images.fetch import Downloads
 from ..images.load import DECODING, check_images, content_key, load_image, shows_nothing
 from ..images.many import bounded_map, image_keys, reading_pool
+from .cache import EmbeddingCache, stored_in_groups
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
 
-    from .cache import EmbeddingCache
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -414,13 +414,6 @@ class Embedder:
     @contextmanager
     def _writer(self, records: _Records) -> Iterator[Callable[..., None]]:
         """Takes fresh embeddings batch by batch. They reach the disk even if the work is interrupted."""
-        waiting: dict[str, np.ndarray] = {}
-
-        def flush() -> None:
-            if waiting and self.cache is not None:
-                name = f"{self.backbone.name}@{self.backbone.revision}"
-                self.cache.put(self.fingerprint, list(waiting), np.stack(list(waiting.values())), name=name)
-            waiting.clear()
 
         def write(keys: Sequence[str], rows: np.ndarray, truncated: Any = 0, verdicts: Any = 0) -> None:
             fresh = np.zeros((len(keys), records.width), np.float32)
@@ -432,15 +425,12 @@ class Embedder:
             # copies, because a view would keep its whole batch in memory
             batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
             records.fill(batch)
-            waiting.update(batch)
             self._remember(batch)
-            if len(waiting) >= WRITE_EVERY:
-                flush()
+            store(batch)
 
-        try:
+        name = f"{self.backbone.name}@{self.backbone.revision}"
+        with stored_in_groups(self.cache, self.fingerprint, WRITE_EVERY, name=name) as store:
             yield write
-        finally:
-            flush()
 
     def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
         return progress_bar(label, total, shown=self.progress if total else False)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xxhash
 
-from ..embedding.cache import EmbeddingCache
+from ..embedding.cache import EmbeddingCache, stored_in_groups
 from ..errors import CapscoreError, ImageError, Setting
 from ..files.console import progress_bar
 from ..images.fetch import Downloads
@@ -123,17 +123,23 @@ class Asker:
 
             n_asked = sum(map(len, photos.values()))
             ahead = max(WORKERS, self.model.batch_size)  # the next batch is ready when the model is
+            shown = self.progress if n_asked else False
+            name = f"{self.model.name}@{self.model.revision}"
             with (
                 closing(bounded_map(pool, prepare, photos, ahead)) as prepared,
-                progress_bar(
-                    "Asking the judge", n_asked, shown=self.progress if n_asked else False
-                ) as advance,
-                closing(self._kept(fingerprint, known)) as keep,
+                progress_bar("Asking the judge", n_asked, shown=shown) as advance,
+                stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=name) as store,
             ):
-                next(keep)
                 for number, answers in enumerate(ask(readable(prepared))):
                     owners = photos[asked[number]]
-                    keep.send({named[row]: answer for row, answer in zip(owners, answers, strict=True)})
+                    fresh = {named[row]: answer for row, answer in zip(owners, answers, strict=True)}
+                    if not np.isfinite([*fresh.values()]).all():
+                        raise CapscoreError(
+                            f"{self.model.name} answered with NaN in {self.model.dtype}: try ",
+                            Setting("dtype", "float32"),
+                        )
+                    known.update(fresh)
+                    store(fresh)
                     advance(len(owners))
         for row, name in named.items():
             if name in known:
@@ -154,32 +160,6 @@ class Asker:
                     found[row] = text
                     advance(1)
         return found
-
-    def _kept(self, fingerprint: str, known: dict[str, np.ndarray]) -> Any:
-        """Takes answers, which reach the disk even if the work is interrupted."""
-        waiting: dict[str, np.ndarray] = {}
-
-        def flush() -> None:
-            if waiting and self.cache is not None:
-                name = f"{self.model.name}@{self.model.revision}"
-                self.cache.put(fingerprint, [*waiting], np.stack([*waiting.values()]), name=name)
-            waiting.clear()
-
-        try:
-            while True:
-                fresh = yield
-                for answer in fresh.values():
-                    if not np.isfinite(answer).all():
-                        raise CapscoreError(
-                            f"{self.model.name} answered with NaN in {self.model.dtype}: try ",
-                            Setting("dtype", "float32"),
-                        )
-                known.update(fresh)
-                waiting.update(fresh)
-                if len(waiting) >= WRITE_EVERY:
-                    flush()
-        finally:
-            flush()
 
 
 def _by_photo(keys: Sequence[str], named: Mapping[int, str], known: Collection[str]) -> dict[str, list[int]]:
