@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..errors import InputError
+from .base import PhotoModel, batched_photos, clear_errors
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from .prompts import Prompt
 
-Photo = TypeVar("Photo")
 # Class of transformers → argument that asks for the head, and output that has it: (rows, 2), match last
 MATCHERS = {
     "BlipForImageTextRetrieval": ("use_itm_head", "itm_score"),
@@ -24,35 +23,24 @@ MATCHERS = {
 }
 
 
-class Matcher:
+class Matcher(PhotoModel):
     """A model whose head says whether photo and text belong together.
 
     Args:
         model: A model of one of the classes in `MATCHERS`, in eval mode.
         processor: Its processor.
-        name, revision, batch_size: As in `JudgeModel`.
+        name, revision, batch_size: As in `PhotoModel`.
     """
+
+    gpu_batch = 64
 
     def __init__(
         self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
     ):
-        self.model, self.processor, self.name, self.revision = model, processor, name, revision
-        self.batch_size = batch_size or (8 if model.device.type == "cpu" else 64)
+        super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.head, self.output = MATCHERS[type(model).__name__]
-        if getattr(processor, "image_processor", None) is None:
-            raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
         special = sorted(processor.tokenizer.all_special_tokens, key=len, reverse=True)
         self._special = re.compile("|".join(map(re.escape, special)))
-
-    @property
-    def dtype(self) -> str:
-        """Number format of the weights."""
-        return str(self.model.dtype).removeprefix("torch.")
-
-    @property
-    def device(self) -> str:
-        """Device of the weights."""
-        return str(self.model.device)
 
     @property
     def max_tokens(self) -> int:
@@ -114,36 +102,3 @@ class Matcher:
     def _plain(self, text: str) -> str:
         """A text in which special tokens are text: a blank inside each keeps it so."""
         return self._special.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
-
-
-@contextmanager
-def clear_errors(judge: Any) -> Iterator[None]:
-    """Make an error about memory one that names the options that need less, and one about tokens clear."""
-    import torch
-
-    try:
-        yield
-    except IndexError as error:
-        raise BackboneUnavailable(f"the tokenizer of {judge.name} has tokens that the model lacks") from error
-    except RuntimeError as error:
-        if not isinstance(error, torch.cuda.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise
-        torch.cuda.empty_cache()
-        smaller = Setting("batch_size", max(1, judge.batch_size // 2))
-        tried = f"{judge.name} needs more memory than {judge.device} has: try "
-        more = (" or ", Setting("dtype", "bfloat16")) if judge.dtype == "float32" else ()
-        raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
-
-
-def batched_photos(
-    photos: Iterable[Photo], batch_size: int, n_rows: Callable[[Photo], int]
-) -> Iterator[list[Photo]]:
-    """Photos in turn that have `batch_size` rows together, or a few more."""
-    waiting: list[Photo] = []
-    for photo in photos:
-        waiting.append(photo)
-        if sum(map(n_rows, waiting)) >= batch_size:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting

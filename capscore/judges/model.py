@@ -34,7 +34,8 @@ from ..backbones.checkpoint import (
 )
 from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from .matching import MATCHERS, Matcher, batched_photos, clear_errors
+from .base import PhotoModel, batched_photos, clear_errors
+from .matching import MATCHERS, Matcher
 from .prompts import PhotoTokens, Prompt, Prompter
 
 if TYPE_CHECKING:
@@ -92,46 +93,26 @@ class Reading(Protocol):
     def __call__(self, n: int, run: Run) -> np.ndarray: ...
 
 
-class JudgeModel:
-    """A vision–language model and its processor.
+class JudgeModel(PhotoModel):
+    """A vision–language model that answers questions about photos.
 
     Args:
-        model: A model of transformers that answers about photos, in eval mode.
-        processor: Its processor.
-        name, revision: As in `Backbone`.
-        batch_size: Number of rows per batch; None takes 8 on a CPU and 32 on a GPU.
+        model, processor, name, revision, batch_size: As in `PhotoModel`.
 
     Raises:
         BackboneUnavailable: the model cannot be asked about photos; says why.
     """
 
     def __init__(
-        self,
-        model: Any,
-        processor: Any,
-        name: str,
-        revision: str,
-        *,
-        batch_size: int | None = None,
+        self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
     ):
-        self.model, self.processor, self.name, self.revision = model, processor, name, revision
+        super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.family = model.config.model_type
-        self.batch_size = batch_size or (8 if model.device.type == "cpu" else 32)
         self.prompter = Prompter(processor, name, self.family)
         parameters = inspect.signature(model.forward).parameters
         self._takes = frozenset(parameters)
         # renamed in transformers 5
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
-
-    @property
-    def dtype(self) -> str:
-        """Number format of the weights."""
-        return str(self.model.dtype).removeprefix("torch.")
-
-    @property
-    def device(self) -> str:
-        """Device of the weights."""
-        return str(self.model.device)
 
     @cached_property
     def max_tokens(self) -> int:
@@ -341,7 +322,7 @@ def load_judge(
         device: As in `capscore.load`.
         dtype: "float32", "bfloat16" or "float16"; None for float32 on a CPU, bfloat16 on a GPU.
         revision: Commit, branch or tag on the Hub.
-        batch_size: As in `JudgeModel`.
+        batch_size: As in `PhotoModel`.
 
     Raises:
         BackboneUnavailable: there is no such model, or it is none of photos and text; says which it is.
@@ -384,12 +365,13 @@ def _found(spec: str, revision: str | None) -> tuple[str, Path, str]:
         raise BackboneUnavailable(
             Setting("backbone", spec), ": there is no such folder, and it is no Hub id, such as org/name"
         )
-    folder, commit = fetch(name, revision or at, lambda names: [*needed_files(names), *_templates(names)])
+    folder, commit = fetch(name, revision or at, _files_of)
     return name, folder, commit
 
 
-def _templates(names: Sequence[str]) -> list[str]:
-    return [name for name in names if name.endswith(".jinja")]
+def _files_of(names: Sequence[str]) -> list[str]:
+    """The files of a repository that a judge reads, chat templates among them."""
+    return [*needed_files(names), *(name for name in names if name.endswith(".jinja"))]
 
 
 def _weights_digest(folder: Path) -> str:

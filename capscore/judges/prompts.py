@@ -81,19 +81,17 @@ class Prompter:
     """Turns prompts into token ids, as the model's own processor does.
 
     Args:
-        processor: Processor of a vision–language model.
+        processor: Processor of a vision–language model, with a tokenizer and an image processor.
         name: Name of the model, for errors.
         model_type: Its family.
 
     Raises:
-        BackboneUnavailable: the processor reads no images, or has no chat template.
+        BackboneUnavailable: the processor has no chat template.
     """
 
     def __init__(self, processor: Any, name: str, model_type: str):
         self.processor, self.name = processor, name
-        self.tokenizer: Any = getattr(processor, "tokenizer", None)
-        if getattr(processor, "image_processor", None) is None or self.tokenizer is None:
-            raise BackboneUnavailable(f"{name} has no image processor: a judge looks at photos")
+        self.tokenizer: Any = processor.tokenizer
         template = getattr(processor, "chat_template", None) or getattr(self.tokenizer, "chat_template", None)
         if isinstance(template, Mapping):
             template = template.get("default")
@@ -105,7 +103,7 @@ class Prompter:
             )
         self._render = lru_cache(256)(self._rendered)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Eight hexadecimal digits of the chat template, what it says (some state the day), and settings."""
         said = self._render((("user", "{caption}"),))
@@ -124,16 +122,16 @@ class Prompter:
 
     def ids(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         """Token ids of prompts, with one mark where each photo goes, as the tokenizer gives them."""
-        parts = [self._parts(prompt) for prompt in prompts]
-        pieces = [self._pieces(row) for row in parts]
+        pieces = [self._pieces(self._parts(prompt)) for prompt in prompts]
         plain = [row for row, cut in enumerate(pieces) if len(cut) == 1]
         found: list[list[int]] = [[] for _ in prompts]
         if plain:
             texts = [pieces[row][0] for row in plain]
             for row, ids in zip(plain, self._tokenized(texts, self._adds_special(texts[0])), strict=True):
                 found[row] = ids
-        for row in sorted({*range(len(prompts))} - {*plain}):
-            found[row] = self._joined_ids(pieces[row])
+        for row, cut in enumerate(pieces):
+            if len(cut) > 1:
+                found[row] = self._joined_ids(cut)
         return found
 
     def photo_inputs(self, image: Any, prompt: Prompt) -> tuple[list[int], dict[str, Any]]:
@@ -175,9 +173,8 @@ class Prompter:
             form for text in (word, word.lower(), word.capitalize()) for form in (text, f" {text}")
         )
         ids = [ids[0] for ids in self._tokenized([*written], False) if len(ids) == 1]
-        vocabulary = (
-            self.tokenizer.get_vocab()
-        )  # where a blank is put before every text, its form without one
+        # where a blank is put before every text, the forms without one
+        vocabulary = self.tokenizer.get_vocab()
         ids += [vocabulary[form] for form in written if form in vocabulary]
         return sorted({*ids} - {self.tokenizer.unk_token_id})
 
@@ -185,31 +182,30 @@ class Prompter:
     def markers(self) -> re.Pattern[str]:
         """What data must not hold in one piece: special tokens, those of the template, the end of a turn."""
         added = getattr(self.tokenizer, "added_tokens_decoder", {})
-        render = self._render((("user", "{caption}"),))
-        own = {*self._tokenized(["".join(render)], False)[0]}
+        rendered = self._render((("user", "{caption}"),))
+        own = {*self._tokenized([rendered], False)[0]}
         texts = {str(token) for number, token in added.items() if token.special or number in own}
         texts |= {str(getattr(self.processor, name, "") or "") for name in ("image_token", "boi_token")}
-        texts.add(_MARK.split("".join(render))[-1].strip())  # such as "ASSISTANT:"
+        texts.add(_MARK.split(rendered)[-1].strip())  # such as "ASSISTANT:"
         listed = sorted((text for text in texts if len(text.strip()) > 1), key=len, reverse=True)
         return re.compile("|".join(map(re.escape, listed)) or r"(?!)")
 
     def _parts(self, prompt: Prompt) -> list[str]:
         """Literal text and data by turns, literal text first and last."""
-        parts = _MARK.split("".join(self._render(prompt.turns)))
+        parts = _MARK.split(self._render(prompt.turns))
         return [prompt.data[part] if number % 2 else part for number, part in enumerate(parts)]
 
-    def _rendered(self, turns: tuple[Turn, ...]) -> tuple[str, ...]:
+    def _rendered(self, turns: tuple[Turn, ...]) -> str:
+        """Turns as text, with marks where data go; the photo is in the first turn of the user."""
         messages: list[dict[str, Any]] = []
         for role, text in turns:
-            parts = [_NAME.sub("\ue000\\1\ue001", text)]
+            before, after, content = "", _NAME.sub("\ue000\\1\ue001", text), []
             if role == "user" and all(message["role"] != "user" for message in messages):
-                parts = parts[0].split("{photo}", 1) if "{photo}" in text else ["", *parts]
-                parts.insert(1, "")
-            content = [{"type": "text", "text": part} for part in parts]
-            if len(parts) > 1:
-                content[1] = {"type": "image"}
-            kept = [part for part in content if part.get("text", "image")]
-            messages.append({"role": role, "content": kept})
+                if "{photo}" in after:
+                    before, _, after = after.partition("{photo}")
+                content = [{"type": "image"}]
+            texts = [[{"type": "text", "text": part}] if part else [] for part in (before, after)]
+            messages.append({"role": role, "content": [*texts[0], *content, *texts[1]]})
         try:
             text = self.processor.apply_chat_template(
                 messages, chat_template=self.template, tokenize=False, add_generation_prompt=True
@@ -226,7 +222,7 @@ class Prompter:
             raise BackboneUnavailable(
                 f"the chat template of {self.name} leaves out the text of a turn ({names})"
             )
-        return (text,)
+        return text
 
     def _adds_special(self, text: str) -> bool:
         """Whether the tokenizer puts its own first token before a text: not where the template did."""

@@ -31,8 +31,9 @@ class YesOrNo:
     passes = 1
 
     def __init__(self, prompter: Prompter, answers: str, exact: bool = False):
-        self.spellings = [prompter.spellings(word, exact) for word in two_words(answers)]
-        for word, ids in zip(two_words(answers), self.spellings, strict=True):
+        words = two_words(answers)
+        self.spellings = [prompter.spellings(word, exact) for word in words]
+        for word, ids in zip(words, self.spellings, strict=True):
             if not ids:
                 raise BackboneUnavailable(
                     f"{prompter.name} has no token for {word!r}; try other ", Setting("answers")

@@ -143,13 +143,13 @@ class Judge(Scorer):
         self.matches = isinstance(self.model, Matcher)
         if self.matches:  # it sees a photo and a caption, and says nothing
             self.takes_references, self.extra_columns = False, ()  # type: ignore[misc, assignment]
-            given = (reading, question, instruction, answers, explain)
-            names = ("reading", "question", "instruction", "answers", "explain")
-            for name, stated, value in zip(names, given, ("match", None, "", "yes/no", False), strict=True):
-                if stated != value:
+            needed = {"reading": "match", "question": None, "instruction": "", "answers": "yes/no"}
+            stated = {**words, "reading": reading, "explain": explain}
+            for name, value in {**needed, "explain": False}.items():
+                if stated[name] != value:
                     only = f": {self.model.name} has only a head for matching, which takes "
                     raise OptionError(
-                        Setting(name, stated), only, Setting("reading", "match"), " and no words"
+                        Setting(name, stated[name]), only, Setting("reading", "match"), " and no words"
                     )
         elif self.model.family in BOTH_WAYS:
             why = f": {self.model.family} reads a prompt both ways, and has no turns"
