@@ -34,10 +34,10 @@ def caption_reward(
 
     Args:
         metric: Metric whose scores depend on the row alone; CIDEr needs `document_frequencies`.
-        image_column, references_column, language_column: Names of columns that are called something
-            unfamiliar, as in `capscore score`.
-        images: Folder that names of images start from.
-        language: Language code of all captions; None where rows name theirs, or none is stated.
+        image_column, references_column, language_column: Names of columns with unfamiliar names, as in
+            `capscore score`.
+        images: Folder to which names of images are relative.
+        language: Language code of all captions; None if rows name theirs, or none is stated.
         on_error: "raise" ends training at a row that cannot be scored; "skip" gives it None, with which TRL
             leaves the completion out.
         **options: Options of `capscore.load`; empty="score" has the metric score empty captions.
