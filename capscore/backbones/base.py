@@ -102,6 +102,8 @@ class Backbone(ABC):
         unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
         has_feature_map: Whether the image tower embeds a photo and all of its regions in one pass.
         text_batch: Number of texts that suits the text tower on a CPU.
+        by_sentence: Whether a text of several sentences is scored by its sentences if nothing else is asked
+            for.
         kinds_of_noise: What a noise gate in the text tower can find, "none" among it; () without a gate.
 
     Revision and fingerprint describe the towers when the backbone was made; after training, use `remade`.
@@ -123,6 +125,7 @@ class Backbone(ABC):
     unit_rows: bool = True
     has_feature_map: bool = False
     text_batch: int = 64
+    by_sentence: bool = False
     kinds_of_noise: tuple[str, ...] = ()
 
     @property

@@ -7,10 +7,11 @@ their mean. CLIPScore, RefCLIPScore and the text score are of Hessel et al. (202
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -18,12 +19,13 @@ from .. import __version__
 from ..backbones.base import DTYPES, PUBLISHED_W
 from ..errors import InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
+from ..text.sentences import SHORT, sentences
 from ..text.suspicious import OddRows
 from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
-    from ..embedding.embedder import Embedder
+    from ..embedding.embedder import EmbeddedRows, Embedder
 
 _LOG = logging.getLogger(__name__)
 # options of `load` for the backbone, and for its embedder
@@ -38,17 +40,28 @@ class BackboneScorer(Scorer):
     Args:
         embedder: Embedder of images and texts; holds the backbone.
         prefix: Text before each candidate and reference; None takes the backbone's own.
+        long: Way to read a text beyond the backbone's context: "cut" reads its beginning, as published, and
+            "sentences" all of it, sentence by sentence, weighted by length. Default: "cut"; for `embedded`
+            and its relatives "sentences", which there splits every text of several sentences.
         common: Options of `Scorer`; with empty="score", the text without words is the prefix alone.
     """
 
     takes_backbone: ClassVar[bool] = True
     needs_images: ClassVar[bool] = True
 
-    def __init__(self, embedder: Embedder, *, prefix: str | None = None, **common: Any):
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        prefix: str | None = None,
+        long: Literal["cut", "sentences"] | None = None,
+        **common: Any,
+    ):
         super().__init__(**common)
         self.embedder = embedder
-        self.check({"prefix": prefix})
+        self.check({"prefix": prefix, "long": long})
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
+        self.long = long or ("sentences" if embedder.backbone.by_sentence else "cut")
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
@@ -72,6 +85,8 @@ class BackboneScorer(Scorer):
         problem = None if prefix is None else text_problem(prefix)
         if problem:
             raise InputError(Setting("prefix", prefix), f": {problem}")
+        if options.get("long") not in (None, "cut", "sentences"):
+            raise InputError(Setting("long", options["long"]), ": expected 'cut' or 'sentences'")
 
     @property
     def backbone(self) -> Backbone:
@@ -81,7 +96,12 @@ class BackboneScorer(Scorer):
     @property
     def value_names(self) -> tuple[str, ...]:
         names = {"image_cosine": self.needs_images, "text_cosine": self.compares_texts}
+        names["has_long"] = self.long == "sentences"
         return tuple(name for name, is_measured in names.items() if is_measured)
+
+    @property
+    def signed_values(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("has_long",) if "has_long" in self.value_names else ()
 
     @property
     def compares_texts(self) -> bool:
@@ -112,7 +132,10 @@ class BackboneScorer(Scorer):
         """`finish`, with numbers that are known only now, and the settings they depend on."""
         cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
         scores, components = self.combine({**cosines, **values})
-        stated = {**self.first_settings, **settings, **row_settings(rows), **self.last_settings}
+        # named where there are long texts: only then does it change a number
+        is_long = any(rows.values[name][rows.kept].any() for name in self.signed_values)
+        settings = {**({"long": self.long} if is_long else {}), **settings, **row_settings(rows)}
+        stated = {**self.first_settings, **settings, **self.last_settings}
         return self.make_scores(rows, scores, components, stated)
 
     @property
@@ -151,17 +174,21 @@ class BackboneScorer(Scorer):
         references = [text for row in kept for text in lists[row]]
         sizes = np.array([len(lists[row]) for row in kept], dtype=np.int64)
         owners = np.repeat(np.arange(len(kept)), sizes)  # which kept row a reference belongs to
-        embedded = self.embedder.texts(
-            [*(rows.candidates[row] for row in kept), *references], prefix=self.prefix
-        )
+        embedded, is_long = self.texts([*(rows.candidates[row] for row in kept), *references])
         candidates, compared = np.split(embedded.index, [len(kept)])
         values = self.text_values(embedded.verdicts[candidates])
+        if self.long == "sentences":
+            values["has_long"] = is_long[: len(kept)].astype(np.float64)
+            np.maximum.at(values["has_long"], owners, is_long[len(kept) :])
         if self.needs_images:
             values["image_cosine"] = row_cosines(
                 images.matrix, images.index[kept], embedded.matrix, candidates
             )
         if self.compares_texts:
+            lengths = np.ones(len(is_long))
+            lengths[is_long] = np.linalg.norm(embedded.matrix[embedded.index[is_long]], axis=1)
             pairs = row_cosines(embedded.matrix, candidates[owners], embedded.matrix, compared)
+            pairs /= np.maximum(lengths[owners] * lengths[len(kept) :], 1e-9)
             values["text_cosine"] = np.full(len(kept), -np.inf)
             np.maximum.at(values["text_cosine"], owners, pairs)
         truncated = np.zeros(len(rows), dtype=bool)
@@ -169,6 +196,58 @@ class BackboneScorer(Scorer):
         truncated[kept[owners[embedded.truncated[compared]]]] = True
         self.warn_about_truncation(truncated)
         return Measured(values, image_keys, truncated)
+
+    def texts(self, texts: Sequence[str]) -> tuple[EmbeddedRows, np.ndarray]:
+        """Embed one text per row, as `Embedder.texts`; a long one, where it is split, by its sentences.
+
+        Returns:
+            The rows, and bool (n,), which texts were split. The row of such a text is the mean of those of
+            its sentences, weighted by length. It is not of unit length: its product with a photo's row is the
+            mean of the sentences' cosines. Its verdict is the mean of theirs.
+        """
+        parts = self._split_texts(texts)
+        listed = [part for text in texts for part, _ in parts.get(text, [(text, 1)])]
+        embedded = self.embedder.texts(listed, prefix=self.prefix)
+        is_split = np.array([text in parts for text in texts], dtype=bool)
+        if not parts:
+            return embedded, is_split
+        sizes = np.array([len(parts.get(text, "1")) for text in texts])
+        starts = np.cumsum(sizes) - sizes
+        index, n_rows = embedded.index[starts], len(embedded.matrix)
+        places: dict[str, int] = {}
+        means = []
+        for row in np.flatnonzero(is_split).tolist():
+            text = texts[row]
+            if text not in places:
+                places[text] = n_rows + len(places)
+                own = embedded.index[starts[row] : starts[row] + sizes[row]]
+                shares = np.array([length for _, length in parts[text]], np.float32)
+                shares /= shares.sum()
+                verdict = joined_verdicts(embedded.verdicts[own], shares)
+                means.append((shares @ embedded.matrix[own], embedded.truncated[own].any(), verdict))
+            index[row] = places[text]
+        rows, cut, verdicts = zip(*means, strict=True)
+        joined = dataclasses.replace(
+            embedded,
+            matrix=np.vstack([embedded.matrix, *rows]),
+            index=index,
+            keys=["".join(embedded.keys[a : a + k]) for a, k in zip(starts, sizes, strict=True)],
+            truncated=np.append(embedded.truncated, cut),
+            verdicts=np.vstack([embedded.verdicts, *verdicts]),
+        )
+        return joined, is_split
+
+    def _split_texts(self, texts: Sequence[str]) -> dict[str, list[tuple[str, int]]]:
+        """The texts that are scored by their sentences → these, with their lengths."""
+        if self.long == "cut":
+            return {}
+        short = SHORT if self.backbone.kinds_of_noise else 0
+        parts = {text: sentences(text, short) for text in dict.fromkeys(texts)}
+        parts = {text: found for text, found in parts.items() if len(found) > 1}
+        if parts and not self.backbone.by_sentence:
+            cut = self.backbone.tokenize([self.prefix + text for text in parts]).truncated
+            parts = dict(itertools.compress(parts.items(), cut))
+        return parts
 
     def warn_about_languages(self, languages: Iterable[str]) -> None:
         """Warn about languages that the backbone was not trained on; one code per row."""
@@ -209,6 +288,18 @@ def row_cosines(
             "nd,nd->n", _taken(left, left_rows[part]), _taken(right, right_rows[part]), optimize=False
         )
     return out
+
+
+def joined_verdicts(verdicts: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Verdicts (m, 1 + k) on a text's sentences, and their shares of its length (m,) → that on the text.
+
+    The text keeps the mean of what they keep. Its noise is that of the sentences that lose something.
+    """
+    if not verdicts.shape[1]:
+        return verdicts[0]
+    lost = shares * (1 - verdicts[:, 0])
+    weights = lost + 1e-6 * shares
+    return np.append(1 - lost.sum(), weights / weights.sum() @ verdicts[:, 1:]).astype(np.float32)
 
 
 def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:

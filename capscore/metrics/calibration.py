@@ -35,8 +35,8 @@ PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 # photos that a language needs to be calibrated
 MIN_PHOTOS = 20
 # the settings that may differ: each row is looked up in its own language, and what is done with empty
-# captions moves the score of no other caption
-_FREE = ("lang", "empty")
+# or long captions moves the score of no other caption
+_FREE = ("lang", "empty", "long")
 # settings that name one program per language: the calibration may know more languages than the rows have
 _PER_LANGUAGE = ("words", "segmenter")
 

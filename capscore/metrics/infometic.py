@@ -131,6 +131,7 @@ class InfoMetIC(BackboneScorer):
     title = "InfoMetIC"
     citation = ("hu-etal-2023-infometic",)
     default_backbone = "embedded"
+    refused_options = ("long",)  # its words and regions are those of the whole caption
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
     detail_names = ("fits", "p_fits", "words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
     splits_texts: ClassVar[bool] = True

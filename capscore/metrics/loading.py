@@ -222,7 +222,7 @@ def options_of(metric: str) -> dict[str, Option]:
     found = {
         name: option
         for name, option in (_backbone_options() if scorer.takes_backbone else {}).items()
-        if (scorer.needs_images or name not in _WITH_IMAGES) and name not in scorer.refused_options
+        if scorer.needs_images or name not in _WITH_IMAGES
     }
     texts: dict[str, str] = {}
     for base in reversed(scorer.__mro__):
@@ -235,7 +235,7 @@ def options_of(metric: str) -> dict[str, Option]:
                 own.setdefault(name, replace(option, own=True))
             if not inspect.getfullargspec(base.__init__).varkw:  # else it passes the others on
                 break
-    return found | own
+    return {name: option for name, option in (found | own).items() if name not in scorer.refused_options}
 
 
 def all_options(metrics: Sequence[str] | None = None) -> dict[str, Option]:

@@ -70,6 +70,7 @@ class SentenceEncoderBackbone(Backbone):
     max_tokens = MAX_TOKENS
     logit_scale = 1.0  # nothing was trained with a temperature
     languages = LANGUAGES
+    by_sentence = True  # the encoder was made for sentences
     text_batch = 256  # texts in a batch share what they have in common
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder

@@ -17,6 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from ...errors import CapscoreError
+from ...text.sentences import BLANK, sentence_ends
 from . import END, START, WINDOWS
 from .text_encoder import CHANNELS, DIM, UniversalSentenceEncoder
 
@@ -157,17 +158,8 @@ def _positions(length: int, width: int) -> torch.Tensor:
     return table
 
 
-# Noise moves full stops, too: in a text of up to so many pieces a sentence ends only before a capital.
-SHORT = 40
 # Largest number of pieces of a part; a longer sentence is cut where a word begins.
 LONGEST = 96
-# Smallest number of pieces of a part: what follows an abbreviation is no sentence of its own.
-SHORTEST = 4
-_BLANK = "\u2581"  # SentencePiece's sign for the blank before a word
-_ENDS = frozenset(".!?…؟。！？．｡")
-_CLOSING = frozenset("\"'”’»)]」』）")
-# Signs after which a sentence ends even if no blank follows.
-_FULL_WIDTH = frozenset("。！？．｡")
 # Weight of a part in the verdict on the kind besides what it loses, so that a text that loses nothing has
 # kinds too.
 _MIN_WEIGHT = 1e-6
@@ -179,43 +171,16 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
     [4, 8]
     """
-    cuts, start = [], 0
-    for index in range(len(pieces) - SHORTEST):
-        if len(pieces) <= SHORT and not pieces[index + 1].lstrip(_BLANK)[:1].isupper():
-            continue
-        if index + 1 - start >= SHORTEST and _ends_sentence(pieces, index):
-            cuts.append(index + 1)
-            start = index + 1
     out, start = [], 0
-    for stop in (*cuts, len(pieces)):
+    for stop in sentence_ends(pieces):
         parts = -(-(stop - start) // LONGEST)
         for number in range(1, parts):
             wanted = start + (stop - start) * number // parts
-            beginnings = [k for k in range(wanted - 8, wanted + 9) if pieces[k].startswith(_BLANK)]
+            beginnings = [k for k in range(wanted - 8, wanted + 9) if pieces[k].startswith(BLANK)]
             out.append(min(beginnings, key=lambda k: abs(k - wanted), default=wanted))
         out.append(stop)
         start = stop
     return out
-
-
-def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
-    signs = set(pieces[index].lstrip(_BLANK))
-    if not signs or not signs <= _ENDS | _CLOSING:
-        return False
-    if not signs & _ENDS:  # a closing quote: the full stop stands before it
-        index, following = index - 1, index + 1
-        if index < 0 or not set(pieces[index]) & _ENDS:
-            return False
-    else:
-        following = index + 1
-    if set(pieces[index]) & _FULL_WIDTH:
-        return not set(pieces[following].lstrip(_BLANK)[:1]) & _CLOSING
-    if not pieces[following].startswith(_BLANK):
-        return False
-    # "St.", "Mr.", an initial: a short word with a capital
-    word = pieces[index - 1].lstrip(_BLANK) if index else ""
-    abbreviated = pieces[index - 1].startswith(_BLANK) and len(word) <= 3 and word[:1].isupper()
-    return "." not in pieces[index] or not abbreviated
 
 
 def split_sentences(

@@ -386,7 +386,7 @@ def _against_stand_ins(
 ) -> tuple[np.ndarray, dict[str, object]]:
     """A metric's scores (n,) with cosines to n texts in place of those to the photos; the settings."""
     scorer.warn_about_languages([language])
-    embedded = scorer.embedder.texts(texts, prefix=scorer.prefix)
+    embedded, is_long = scorer.texts(texts)
     scorer.warn_about_truncation(embedded.truncated[embedded.index])
     tower = embedder.backbone
     photos = embedder.texts(stand_ins, prefix=tower.prefix)
@@ -397,7 +397,8 @@ def _against_stand_ins(
         )
     cosines = row_cosines(embedded.matrix, embedded.index, photos.matrix, photos.index)
     scores, _ = scorer.combine({"image_cosine": cosines})
-    first = {**scorer.first_settings, "refs": 0, "lang": language}
+    long = {"long": scorer.long} if is_long.any() else {}
+    first = {**scorer.first_settings, **long, "refs": 0, "lang": language}
     last = {key: value for key, value in scorer.last_settings.items() if key != "exif"}
     return scores, {**first, **last, "images": f"stand-in,{tower.name}@{tower.revision}"}
 

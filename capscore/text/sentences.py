@@ -1,0 +1,81 @@
+"""Texts of any language → their sentences, by the signs that end one; needs no language and no package.
+
+In: a text, or its pieces. Out: sentences, or where they end. Abbreviations ("St.", an initial) end none. Thai
+separates sentences by blanks, and is not split.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# Noise moves full stops, too: in a text of up to so many pieces a sentence ends only before a capital.
+SHORT = 40
+# Smallest number of pieces of a part: what follows an abbreviation is no sentence of its own.
+SHORTEST = 4
+BLANK = "\u2581"  # stands before a piece that follows a blank, as in SentencePiece
+_ENDS = frozenset(".!?…؟۔।。！？．｡")
+_CLOSING = frozenset("\"'”’»)]」』）")
+# Signs after which a sentence ends even if no blank follows.
+_FULL_WIDTH = frozenset("。！？．｡")
+# A word, a character of Chinese, Japanese or Korean, or a sign.
+_PIECE = re.compile(r"[\u2e80-\ud7ff\uff00-\uffef]|[^\W\u2e80-\ud7ff\uff00-\uffef]+|\S")
+_MAY_SPLIT = re.compile(rf"[{''.join(_ENDS)}]\D").search
+
+
+def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
+    """The sentences of a text, each with its length in words and signs (in zh, ja and ko characters).
+
+    Args:
+        text: Text; its white space is kept within a sentence, and dropped between two.
+        short: Length up to which a sentence of the text ends only before a capital letter.
+
+    >>> sentences("A man in St. Ives waves. He is old!")
+    [('A man in St. Ives waves.', 7), ('He is old!', 4)]
+    >>> [sentence for sentence, _ in sentences("一只狗在跑。它是棕色的。")]
+    ['一只狗在跑。', '它是棕色的。']
+    """
+    if not _MAY_SPLIT(text):
+        return [(text, 1)]
+    spans = [found.span() for found in _PIECE.finditer(text)]
+    ends = [0, *(end for _, end in spans)]
+    pieces = [BLANK * (a > b or not b) + text[a:c] for (a, c), b in zip(spans, ends, strict=False)]
+    cuts = sentence_ends(pieces, short)
+    bounds = zip([0, *cuts], cuts, strict=False)
+    return [(text[spans[a][0] : ends[b]], b - a) for a, b in bounds] if len(cuts) > 1 else [(text, 1)]
+
+
+def sentence_ends(pieces: Sequence[str], short: int = SHORT) -> list[int]:
+    """Pieces of a text, `BLANK` before those that follow a blank → the indices at which its sentences end.
+
+    >>> sentence_ends(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
+    [4, 8]
+    """
+    cuts, start = [], 0
+    for index in range(len(pieces) - SHORTEST):
+        if len(pieces) <= short and not pieces[index + 1].lstrip(BLANK)[:1].isupper():
+            continue
+        if index + 1 - start >= SHORTEST and _ends_sentence(pieces, index):
+            cuts.append(index + 1)
+            start = index + 1
+    return [*cuts, len(pieces)]
+
+
+def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
+    signs = set(pieces[index].lstrip(BLANK))
+    if not signs or not signs <= _ENDS | _CLOSING:
+        return False
+    if not signs & _ENDS:  # a closing quote: the full stop stands before it
+        index, following = index - 1, index + 1
+        if index < 0 or not set(pieces[index]) & _ENDS:
+            return False
+    else:
+        following = index + 1
+    if set(pieces[index]) & _FULL_WIDTH:
+        return not set(pieces[following].lstrip(BLANK)[:1]) & _CLOSING
+    if not pieces[following].startswith(BLANK):
+        return False
+    # "St.", "Mr.", an initial; words of three letters may be nouns in German ("Bus", "See")
+    word = pieces[index - 1].lstrip(BLANK) if index else ""
+    abbreviated = pieces[index - 1].startswith(BLANK) and len(word) <= 2 and word[:1].isupper()
+    return "." not in pieces[index] or not abbreviated

@@ -1,0 +1,108 @@
+"""Texts of several sentences: what `long` reads of them, as means worked out by hand."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import capscore
+from capscore.errors import InputError, OptionError, TruncationWarning
+from capscore.images.load import load_image
+from capscore.metrics.stream import RunningSummary
+
+from ..photos import noise
+from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
+
+# 5 and 4 words and signs; 11 tokens with start and end, 7 and 6 by themselves
+LONG = "red red red red . green green green ."
+RED_PART, GREEN_PART = 5 / 9, 4 / 9
+
+
+def scorer_of(metric="mcs", backbone=ColourBackbone, context=8, by_sentence=False, **options):
+    towers = backbone()
+    towers.max_tokens, towers.by_sentence = context, by_sentence
+    return capscore.load(metric, backbone=towers, cache=False, **options)
+
+
+def test_a_text_beyond_the_context_is_cut_or_scored_by_its_sentences():
+    rows = [LONG] * 3 + ["blue"], [RED, GREEN, BLUE, BLUE]
+    with pytest.warns(TruncationWarning, match="3 of 4 rows"):
+        cut = scorer_of().score(*rows)
+    np.testing.assert_allclose(cut.scores[:2] / 2.5, np.array([4, 1]) / np.sqrt(17), atol=1e-6)
+    assert "long" not in cut.settings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TruncationWarning)
+        found = scorer_of(long="sentences").score(*rows)
+    np.testing.assert_allclose(found.scores / 2.5, [RED_PART, GREEN_PART, 0, 1], atol=1e-6)
+    assert found.n_truncated == 0 and "|prefix:none|long:sentences|refs:0|" in found.signature
+
+
+def test_texts_within_the_context_score_as_ever_under_the_same_signature():
+    for text in ("red green", LONG):
+        split, plain = (scorer_of(context=20, long=long).score([text], [RED]) for long in ("sentences", None))
+        assert (split.scores, split.signature) == (plain.scores, plain.signature)
+    run_on = "red " * 9
+    for long in ("sentences", "cut"):
+        with pytest.warns(TruncationWarning, match="1 of 1 rows"):  # one sentence, which is cut
+            assert scorer_of(long=long).score([run_on], [RED]).scores == [2.5]
+
+
+def test_some_backbones_read_every_text_of_several_sentences_by_sentence():
+    scorer = scorer_of(context=20, by_sentence=True)
+    other = "green green green . red red red red ."
+    found = scorer.score([LONG, LONG, other], [RED, GREEN, RED])
+    np.testing.assert_allclose(found.scores / 2.5, [RED_PART, GREEN_PART, RED_PART], atol=1e-6)
+    assert scorer.backbone.encoded_texts == 2, "each distinct sentence once"
+    whole = scorer_of(context=20, by_sentence=True, long="cut").score([LONG], [RED])
+    np.testing.assert_allclose(whole.scores / 2.5, [0.8], atol=1e-6)
+
+
+def test_long_references_are_the_directions_of_their_means():
+    lists = [[LONG], ["red"], [LONG, "blue"], ["blue"]]
+    found = scorer_of("text_score", long="sentences").score([LONG, LONG, "red", "red"], references=lists)
+    to_red = 5 / np.sqrt(41)
+    np.testing.assert_allclose(found.scores, [1, to_red, to_red, 0], atol=1e-6)
+    both = scorer_of("ref_clip_score", long="sentences").score([LONG], [RED], [[LONG]])
+    np.testing.assert_allclose(both.components["clip_score"], [2.5 * RED_PART], atol=1e-6)
+    np.testing.assert_allclose(both.components["text_score"], [1], atol=1e-6)
+
+
+def test_a_gate_judges_each_sentence_and_the_text_keeps_their_mean():
+    """The share of tokens that differ, with start and end: 4 of 7, and 4 of 6; the second loses less."""
+    (detail,) = (
+        scorer_of("pr_mcs", JudgingColours, 20, True).score([LONG.replace("g", "G", 1)], [RED]).details
+    )
+    lost = RED_PART * 3 / 7 + GREEN_PART * 2 / 6
+    assert detail["kept"] == pytest.approx(1 - lost) and detail["kind"] == "none"
+    expected = (RED_PART * 3 / 7 * 4 / 7 + GREEN_PART * 2 / 6 * 4 / 6) / lost
+    assert detail["p_kind"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_rows_that_come_in_batches_have_the_signature_of_all():
+    scorer = scorer_of(long="sentences")
+    summary = RunningSummary(scorer)
+    for text in ("red", LONG, "green"):
+        rows = scorer.prepare([text], [RED], language="en")
+        summary.add(rows, scorer.finish(rows))
+    expected = scorer.score(["red", LONG, "green"], [RED] * 3, language="en").signature
+    assert summary.summary()["signature"] == expected and "|long:sentences|" in expected
+
+
+def test_other_values_are_refused_and_infometic_does_not_take_it():
+    with pytest.raises(InputError, match="long='words': expected 'cut' or 'sentences'"):
+        scorer_of(long="words")
+    with pytest.raises(OptionError, match=r"long='cut': an option of .*mcs.*, not of infometic"):
+        capscore.load("infometic", long="cut")
+
+
+def test_the_embedded_backbones_read_sentence_by_sentence(backbones):
+    towers = backbones("image tower")
+    scorer = capscore.load("mcs", backbone=towers, cache=False)
+    parts = ["A dog runs on the beach.", "Two cats sleep on a sofa today."]
+    texts = [*parts, " ".join(parts)]
+    photo = noise(seed=1)
+    first, second, _ = towers.encode_texts(texts) @ towers.encode_images([load_image(photo)])[0]
+    found = scorer.prepare(texts, [photo] * 3).values["image_cosine"]
+    np.testing.assert_allclose(found, [first, second, (first * 7 + second * 8) / 15], atol=1e-6)

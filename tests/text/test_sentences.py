@@ -1,0 +1,49 @@
+"""Where sentences end, in the languages of the embedded backbones."""
+
+from __future__ import annotations
+
+import pytest
+
+from capscore.text.sentences import sentences
+
+PARAGRAPHS = {
+    "ar": ["كلب يجري على الشاطئ.", "هل هو سعيد جدا؟", "البحر أزرق اليوم."],
+    "de": ["Ein Hund rennt am Strand.", "Er wartet auf den Bus.", "Sein Halsband ist rot!"],
+    "en": ["A dog runs on the beach.", "Its ball, 3.5 cm wide, is red."],
+    "es": ["Un perro corre por la playa.", "¿Lleva un collar rojo?"],
+    "fr": ["Un chien court sur la plage.", "Il porte un collier rouge !"],
+    "it": ["Un cane corre sulla spiaggia.", "Porta un collare rosso."],
+    "ja": ["犬が海辺を走っている。", "「元気だね。」", "首輪は赤いです。"],
+    "ko": ["개가 해변을 달린다.", "목줄은 빨간색이다."],
+    "nl": ["Een hond rent op het strand.", "Hij draagt een rode halsband."],
+    "pl": ["Pies biegnie po plaży.", "Ma czerwoną obrożę."],
+    "pt": ["Um cão corre na praia.", "Ele usa uma coleira vermelha."],
+    "ru": ["Собака бежит по пляжу.", "На ней красный ошейник…"],
+    "tr": ["Bir köpek sahilde koşuyor.", "Kırmızı bir tasması var."],
+    "zh": ["一只狗在沙滩上跑。", "它戴着红色的项圈！", "天空很蓝"],
+    "hi": ["एक कुत्ता दौड़ रहा है।", "वह बहुत खुश है।"],
+    "tokenised": ["a dog runs home .", "it is very brown ."],
+    "abbreviations": ["A man in St. Ives meets J. Hay.", "“They look happy.”", "He waves (a lot)."],
+    "a fragment": ["A dog runs. Fast."],
+    "none": ["a dog runs on the beach"],
+}
+
+
+@pytest.mark.parametrize("language", PARAGRAPHS)
+def test_a_paragraph_is_split_into_its_sentences(language):
+    expected = PARAGRAPHS[language]
+    text = ("" if language in ("ja", "zh") else " ").join(expected)
+    assert [sentence for sentence, _ in sentences(text)] == expected
+    assert [sentence for sentence, _ in sentences(f" {text}\n")][1:-1] == expected[1:-1]
+
+
+def test_lengths_count_words_signs_and_characters():
+    assert sentences("A dog's ball is red. It is big!") == [("A dog's ball is red.", 8), ("It is big!", 4)]
+    assert sentences("狗在沙滩上跑。它很快乐！") == [("狗在沙滩上跑。", 7), ("它很快乐！", 5)]
+    assert sentences("") == [("", 1)]
+
+
+def test_in_a_short_text_a_sentence_may_be_asked_to_end_before_a_capital_only():
+    noisy, fine = "on beach the. dog a runs fast", "A dog runs home. It is brown."
+    assert len(sentences(noisy)) == 2 and len(sentences(noisy, short=40)) == 1
+    assert len(sentences(fine, short=40)) == 2 and len(sentences(" ".join([noisy] * 9), short=40)) == 10
