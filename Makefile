@@ -210,7 +210,7 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 		$(BIN)/python -m weights.making.mark_calibration.rows --data $(DATA) --texts $(TRAINING)/texts \
 			--photos $(PHOTOS) --out $(TRAINING)/mark_rows.jsonl; }
 	$(OFFLINE) $(BIN)/python -m weights.measuring.believable_marks --rows $(TRAINING)/mark_rows.jsonl --data $(DATA) \
-		--weights $(INFOMETIC) --photos $(PHOTOS) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
+		--weights $(INFOMETIC) $(if $(COCO),--boxes $(COCO)) --output $(TRAINING)/marks.json
 	$(OFFLINE) $(BIN)/capscore benchmark --metric infometic --backbone $(INFOMETIC_BASE) --data flickr8k_human \
 		--config expert --data-dir $(DATA)/flickr8k --image-dir $(PHOTOS) --output $(TRAINING)/infometic-expert.json --force
 
@@ -218,14 +218,16 @@ measure-embedded-infometic: $(VENV)/.installed ## measure InfoMetIC's weights: D
 EYE_TEXTS := $(TRAINING)/image_tower_texts
 measure-embedded-image-tower: $(VENV)/.installed ## measure the image tower: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
-		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, pascal50s, vicr>" \
-			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014>" \
-			"[PACKAGES=<folder of packages>] [BACKBONE=<name or folder>]"; exit 2; }
+		echo "make measure-embedded-image-tower DATA=<folder with flickr8k, multi30k, xflickrco, pascal50s, composite, vicr>" \
+			"PHOTOS=<folder with flickr8k, voc_animals, coco_val2014> [PACKAGES=<folder of packages>]" \
+			"[XTD10=<folder of test_1kcaptions_en.txt and others>] [SYSTEMS=<folder of captioners' NAME.json>]" \
+			"[BACKBONE=<name or folder>]"; exit 2; }
 	@mkdir -p $(EYE_TEXTS)/packages
 	$(if $(PACKAGES),,-$(BIN)/python -m weights.making.package_texts --out $(EYE_TEXTS) \
 		--sources flickr8k-cn$(comma)flickr8k-cn-test$(comma)arabic-flickr8k --languages zh$(comma)ar)
 	$(OFFLINE) $(BIN)/python -m weights.measuring.image_tower --data $(DATA) --photos $(PHOTOS) \
 		--packages $(or $(PACKAGES),$(EYE_TEXTS)/packages) $(if $(BACKBONE),--backbone $(BACKBONE)) \
+		$(if $(XTD10),--xtd10 $(XTD10)) $(if $(SYSTEMS),--systems $(SYSTEMS)) \
 		--output $(TRAINING)/image_tower.json --markdown $(TRAINING)/image_tower.md
 
 # Backbones of PR-MCS that measure-embedded measures: folders or names

@@ -53,6 +53,7 @@ _RATED_SETS = {
     "expert": ("flickr8k_human", "expert"),
     "crowdflower": ("flickr8k_human", "crowdflower"),
     "pascal50s": ("pascal50s", "animals only"),
+    "composite": ("composite", "flickr8k"),
     "vicr": ("vicr", "public sample"),
 }
 _NOT_SEEN = "Other languages of the text encoder, and photos of other kinds than Flickr's and COCO's."

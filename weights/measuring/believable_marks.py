@@ -1,10 +1,10 @@
 """Measures whether InfoMetIC's marks can be believed, on photos that no training and no calibration has seen.
 
-    python -m weights.measuring.believable_marks --rows mark_rows.jsonl --data DATA --photos PHOTOS \
+    python -m weights.measuring.believable_marks --rows mark_rows.jsonl --data DATA \
         [--boxes COCO] [--output FILE]
 
 In: rows of `weights.making.mark_calibration.rows`, of which those of the split "measure" are used; for
-Spanish, a folder with `xflickrco` and one of Flickr8k's photos; for regions, a folder in COCO's layout
+Spanish, a folder with `xflickrco`; for regions, a folder in COCO's layout
 (`annotations/instances_NAME.json`, `annotations/captions_NAME.json` and photos). Out, for each language: of
 planted words how many are the least likely of their caption, marked, or undecided; captions of another photo
 that are marked as not fitting; false alarms in right captions; the calibration error of p_correct, of right
@@ -29,6 +29,7 @@ from training.engine.config import main as run_as_command
 from weights.making.mark_calibration.rows import read_mark_rows
 
 from .figures import mean, percent, study_parser, write_results
+from .held_out import translated
 from .planted_words import LANGUAGES
 from .planting import KINDS, drop_clause, plant, shuffled
 
@@ -59,13 +60,6 @@ def read_measured(rows: Path) -> dict[str, dict[str, list[str]]]:
     if not found:
         raise InputError(f"{rows} has no photo of the split 'measure'", field="rows")
     return found
-
-
-def spanish_captions(xflickrco: Path, photos: Path) -> dict[str, list[str]]:
-    """Name of each of Flickr8k's photos in XFlickrCO's test split, matched by number → Spanish captions."""
-    lines = (xflickrco / "es" / "test.jsonl").read_text(encoding="utf-8").splitlines()
-    files = {file.name.partition("_")[0]: file.name for file in sorted(photos.glob("*_*.jpg"))}
-    return {files[row["id"]]: row["sentences"] for row in map(json.loads, lines) if row["id"] in files}
 
 
 class Row(NamedTuple):
@@ -381,18 +375,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     parser = study_parser("believable_marks", __doc__, data_required=False)
     parser.add_argument("--rows", type=Path, required=True, help="file of mark_calibration.rows")
-    parser.add_argument("--photos", type=Path, help="folder of Flickr8k's photos, for Spanish")
     parser.add_argument("--boxes", type=Path, help="folder in COCO's layout, for regions")
     parser.add_argument("--backbone", default=default_backbone("infometic"))
     parser.add_argument("--weights")
     given = parser.parse_args(argv)
     scorer = capscore.load("infometic", backbone=given.backbone, weights=given.weights, false_alarms=0.05)
     photos = read_measured(given.rows)
-    if given.data and given.photos:
+    if given.data:
         measured = {Path(file).name: file for file in photos}
-        for name, captions in spanish_captions(given.data / "xflickrco", given.photos).items():
-            if name in measured and captions:
-                photos[measured[name]]["es"] = captions
+        for name, text in translated(given.data / "xflickrco", "xflickrco", "es", measured, ("test",)):
+            photos[measured[name]]["es"] = [text]
     result: dict[str, Any] = {"marks": scorer.marks, "languages": measure(scorer, photos)}
     if given.boxes:
         result["regions"] = region_accuracy(scorer, given.boxes)

@@ -1,16 +1,21 @@
-"""What the studies share: means, percentages, options of their commands, files that they write."""
+"""What the studies share: means, percentages, figures with intervals, options of their commands, files."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from capscore.benchmarks.tasks import TaskOptions
+from capscore.errors import CapscoreError
 from capscore.files.write import write_text
+from capscore.statistics.bootstrap import bootstrap_intervals
 
 
 def mean(values: Sequence[float]) -> float | None:
@@ -25,6 +30,61 @@ def percent(value: float | None, sign: str = "") -> str:
     ('−50.0', '1.5', '')
     """
     return "" if value is None else f"{100 * value:{sign}.1f}".replace("-", "−")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured number in percent, or what could not be measured and why."""
+
+    key: str  # unique, such as "retrieval/flickr8k_test/en/r@5"; it begins with that of its table
+    title: str
+    value: float | None = None  # None if it is missing or undefined
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    signature: str = ""  # everything that the scores depend on
+    note: str = ""
+    missing: str = ""  # why it is not measured
+
+
+@contextmanager
+def noting(figures: list[Figure], key: str, title: str) -> Iterator[None]:
+    """Where the block cannot be measured, a figure says why, and the next block goes on."""
+    try:
+        yield
+    except (CapscoreError, OSError) as error:
+        figures.append(Figure(key, title, missing=str(error)))
+
+
+def ratio(
+    columns: Sequence[np.ndarray], options: TaskOptions
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Of columns a and b, one number per photo, Σa / Σb; of a, b, c and d, (Σa / Σb) / (Σc / Σd).
+
+    In percent, with the interval of a bootstrap that draws photos; None where it is undefined.
+
+    >>> ratio([np.array([1.0, 3.0]), np.array([2.0, 6.0])], TaskOptions())
+    (50.0, (50.0, 50.0))
+    """
+    matrix = np.stack(columns).astype(float)
+
+    def divided(over: np.ndarray, under: np.ndarray) -> np.ndarray:
+        return np.divide(over, under, out=np.full(over.shape, np.nan), where=under != 0)
+
+    def percent(drawn: np.ndarray) -> np.ndarray:
+        sums = matrix @ drawn
+        shares = divided(sums[::2], sums[1::2])
+        return 100 * (shares if len(shares) == 1 else divided(shares[:1], shares[1:]))
+
+    n_photos = matrix.shape[1]
+    value = float(percent(np.ones((n_photos, 1)))[0, 0])
+    if np.isnan(value):
+        return None, None
+    sampling = options.bootstrap, options.confidence, options.seed
+    intervals, _ = bootstrap_intervals(
+        percent, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=sampling
+    )
+    interval = intervals.get("ratio")
+    return value, interval and (interval.low, interval.high)
 
 
 def study_parser(name: str, doc: str | None, *, data_required: bool = True) -> argparse.ArgumentParser:

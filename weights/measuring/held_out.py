@@ -21,11 +21,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
+from capscore.benchmarks.data.load import benchmark_builder
 from training.engine.config import main as run_as_command
 from weights.making.held_out import Photo, photo_of
 from weights.making.jsonl import write_lines
@@ -73,9 +74,9 @@ def dutch_rows(folder: Path, multi30k: Path) -> Rows:
     ]
 
 
-def xtd10_rows(folder: Path, trained: Path) -> Rows:
+def xtd10_rows(folder: Path, trained: Path | None = None) -> Rows:
     """One caption per photo and language, of photos that no caption in the file `trained` describes."""
-    known = {described_photo(json.loads(line)["id"]) for line in _lines(trained)}
+    known = {described_photo(json.loads(line)["id"]) for line in (_lines(trained) if trained else ())}
     photos, english = _lines(folder / "test_image_names.txt"), _lines(folder / "test_1kcaptions_en.txt")
     return [
         _row(photo, stand_in, caption, language)
@@ -97,6 +98,24 @@ def described_photo(name: str) -> Photo | None:
     """
     _, _, rest = name.partition("/")
     return photo_of(photo_name(rest) if "/" in rest else rest)
+
+
+def translated(
+    folder: Path, slug: str, language: str, photos: Iterable[str], splits: Sequence[str] = ()
+) -> list[tuple[str, str]]:
+    """(name of a photo, caption) of those of the photos that a benchmark shares, known by their numbers.
+
+    `folder` has the files of the benchmark `slug`, Multi30k or XFlickr&CO; `splits` are all unless named.
+    """
+    names = {photo_of(photo): photo for photo in photos}
+    builder = benchmark_builder(slug, language, data_dir=folder, images=False)
+    return [
+        (names[photo], text)
+        for split in splits or builder.splits()
+        for _, row in builder.checked_rows(split)
+        if (photo := photo_of(row["image_id"])) in names
+        for text in row["references"]
+    ]
 
 
 def _row(photo: str, stand_in: str, caption: str, language: str) -> dict[str, str]:

@@ -1,20 +1,20 @@
-"""Measures how well a backbone sees: search in several languages, and agreement with people.
+"""Measures how well a backbone sees: search in several languages, agreement with people, wrong words, style.
 
     python -m weights.measuring.image_tower --data DATA --photos PHOTOS --packages PACKAGES \
-        --output figures.json --markdown figures.md
+        --xtd10 XTD10 --systems SYSTEMS --output figures.json --markdown figures.md
 
-In: the official files (folders flickr8k, multi30k, pascal50s, vicr), photos (folders flickr8k, voc_animals,
-coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as `weights.making.package_texts`
-fetches them, and any number of backbones. Out: every number with its 95 % bootstrap interval over photos, as
-tables in Markdown and as JSON. What cannot be measured is listed with the reason.
+In: the official files (folders flickr8k, multi30k, xflickrco, pascal50s, composite, vicr), photos (folders
+flickr8k, voc_animals, coco_val2014), packages with Flickr8k's captions in Chinese and Arabic as
+`weights.making.package_texts` fetches them, XTD10's captions, captioners' captions of COCO's photos, and any
+number of backbones. Out: every number with its 95 % bootstrap interval over photos, as tables in Markdown and
+as JSON. What cannot be measured is listed with the reason.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,22 +24,23 @@ import numpy as np
 import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
-from capscore.benchmarks.data.load import benchmark_builder
 from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.benchmarks.run import run_benchmark
-from capscore.benchmarks.tasks import TaskOptions
+from capscore.benchmarks.tasks import TaskOptions, task_of
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, InputError
+from capscore.errors import InputError
 from capscore.metrics.backbone_scorer import MCS
 from capscore.metrics.signature import format_signature
 from capscore.registry import METRICS
 from capscore.show.tables import Report, Table, fixed
-from capscore.statistics.bootstrap import bootstrap_intervals
 from training.engine.config import main as run_as_command
 from weights.making.package_texts import source_named, source_texts
 
-from .figures import study_parser, write_results
+from .changed_captions import OPENERS, ChangedCaptions, system_captions
+from .figures import Figure, noting, ratio, study_parser, write_results
+from .held_out import photo_rows, translated, xtd10_rows
+from .planted_words import LANGUAGES
 
 KS = (1, 5, 10)
 BACKBONES = ("embedded", "embedded-free")
@@ -49,7 +50,12 @@ GROUPS = {
     "expert": "Flickr8k-Expert",
     "crowdflower": "Flickr8k-CF",
     "pascal50s": "Pascal-50S",
+    "composite": "Composite, photos of Flickr8k",
     "vicr": "VICR",
+    "style": "Style: change of mean MCS, and of which of two captions of a photo wins",
+    "near_right": "Captions with one wrong word: the right one scores higher",
+    "paragraphs": "Sentences of another photo at the end of a right paragraph: MCS goes down",
+    "systems": "Mean MCS of captioners",
 }
 LABELS = {"mcs": "MCS", "ref_clip_score": "RefCLIPScore", "text_score": "references alone"}
 # Language, with what sets two packages in it apart → the package that has Flickr8k's captions in it, and its
@@ -62,25 +68,13 @@ PACKAGED = {
 # Languages of Multi30k's translations.
 TRANSLATED = ("de", "fr", "cs")
 _RETRIEVAL = "retrieval/flickr8k_test"
+# Captions whose style is changed, in each language, and photos of which paragraphs are made.
+_STYLED, _PARAGRAPHS = 500, 300
 # Captions whose cosines with all photos are in memory at once.
 _CAPTIONS = 1024
 
 Captions = list[tuple[str, str]]  # (photo's name, caption)
 Counts = dict[Any, np.ndarray]  # of each photo: k → captions that find it among the first k; "all" → captions
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A measured number in percent, or what could not be measured and why."""
-
-    key: str  # unique, such as "retrieval/flickr8k_test/en/r@5"; it begins with a key of `GROUPS`
-    title: str
-    value: float | None = None  # None if it is missing or undefined
-    interval: tuple[float, float] | None = None
-    n: int = 0
-    signature: str = ""  # everything that the scores depend on
-    note: str = ""
-    missing: str = ""  # why it is not measured
 
 
 class RatedSet(NamedTuple):
@@ -94,6 +88,7 @@ class RatedSet(NamedTuple):
     statistics: Mapping[str, Mapping[str, str]]
     metrics: tuple[str, ...]
     split: str | None = None
+    human: str = ""  # what the column `system` calls people, whose captions a further figure leaves out
 
 
 _PAIRS = {f"accuracy_{name}": name.upper() for name in ("hc", "hi", "hm", "mm")}
@@ -113,6 +108,15 @@ RATED = {
         {"flatten": {**_PAIRS, "accuracy_mean": "mean"}},
         ("mcs", "ref_clip_score"),
     ),
+    "composite": RatedSet(
+        "composite",
+        "flickr8k",
+        "composite",
+        "flickr8k",
+        {"flatten": {"tau_c": "τ_c"}},
+        tuple(LABELS),
+        human="Human",
+    ),
     "vicr": RatedSet(
         "vicr",
         "default",
@@ -126,42 +130,38 @@ RATED = {
 
 
 def measure(
-    embedder: Embedder, data: Path, photos: Path, packages: Path | None, options: TaskOptions
+    embedder: Embedder,
+    data: Path,
+    photos: Path,
+    packages: Path | None,
+    options: TaskOptions,
+    *,
+    xtd10: Path | None = None,
+    systems: Path | None = None,
 ) -> list[Figure]:
     """Measure a backbone; each photo and each text is embedded once.
 
-    `data`, `photos` and `packages` are folders; without packages, Chinese and Arabic are not measured.
-    `options` say how many draws the intervals take.
+    `data`, `photos`, `packages`, `xtd10` and `systems` are folders; what one of them that is None would serve
+    is not measured. `options` say how many draws the intervals take.
     """
     figures: list[Figure] = []
-    with _noting(figures, _RETRIEVAL, "1,000 test photos"):
+    with noting(figures, _RETRIEVAL, "1,000 test photos"):
         search = Search(embedder, data, photos, options, figures)
         search.packaged(search.english(), packages)
         search.translated(data / "multi30k")
     for group in RATED:
         measure_ratings(figures, embedder, group, data, photos, options)
+    changed = ChangedCaptions(embedder, options, figures)
+    with noting(figures, "style", "changes of Flickr8k's captions"):
+        measure_changes(changed, data, photos, xtd10)
+    with noting(figures, "systems", "captioners"):
+        if systems is None:
+            raise InputError("no folder of captions is given; name it with --systems")
+        changed.systems(system_captions(systems, photos / "coco_val2014"))
     return figures
 
 
-@contextmanager
-def _noting(figures: list[Figure], key: str, title: str) -> Iterator[None]:
-    """Where the block cannot be measured, a figure says why, and the next block goes on."""
-    try:
-        yield
-    except CapscoreError as error:
-        figures.append(Figure(key, title, missing=str(error)))
-
-
 # ------------------------------------------------------------------ search
-
-
-def number(photo: str) -> str:
-    """The Flickr number of a photo, by which it is known in every set.
-
-    >>> number("1000268201_693b08cb0e.jpg"), number("1000268201.jpg")
-    ('1000268201', '1000268201')
-    """
-    return photo.partition("_")[0].removesuffix(".jpg")
 
 
 def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -181,38 +181,6 @@ def ranks(texts: np.ndarray, photos: np.ndarray, own: np.ndarray) -> np.ndarray:
         right = cosines[np.arange(len(cosines)), own[part]]
         rank[part] = (cosines >= right[:, None] - COSINE_TIE).sum(axis=1)
     return rank
-
-
-def ratio(
-    columns: Sequence[np.ndarray], options: TaskOptions
-) -> tuple[float | None, tuple[float, float] | None]:
-    """Of columns a and b, one number per photo, Σa / Σb; of a, b, c and d, (Σa / Σb) / (Σc / Σd).
-
-    In percent, with the interval of a bootstrap that draws photos; None where it is undefined.
-
-    >>> ratio([np.array([1.0, 3.0]), np.array([2.0, 6.0])], TaskOptions())
-    (50.0, (50.0, 50.0))
-    """
-    matrix = np.stack(columns).astype(float)
-
-    def divided(over: np.ndarray, under: np.ndarray) -> np.ndarray:
-        return np.divide(over, under, out=np.full(over.shape, np.nan), where=under != 0)
-
-    def percent(drawn: np.ndarray) -> np.ndarray:
-        sums = matrix @ drawn
-        shares = divided(sums[::2], sums[1::2])
-        return 100 * (shares if len(shares) == 1 else divided(shares[:1], shares[1:]))
-
-    n_photos = matrix.shape[1]
-    value = float(percent(np.ones((n_photos, 1)))[0, 0])
-    if np.isnan(value):
-        return None, None
-    sampling = options.bootstrap, options.confidence, options.seed
-    intervals, _ = bootstrap_intervals(
-        percent, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=sampling
-    )
-    interval = intervals.get("ratio")
-    return value, interval and (interval.low, interval.high)
 
 
 class Search:
@@ -240,7 +208,7 @@ class Search:
     def english(self) -> Counts | None:
         """Search for Flickr8k's own captions."""
         title = f"en, {len(self.index):,} test photos"
-        with _noting(self.figures, f"{_RETRIEVAL}/en", title):
+        with noting(self.figures, f"{_RETRIEVAL}/en", title):
             lines = token_captions(AnnotationSource(self.flickr8k / "Flickr8k.token.txt"))
             captions = [(line.photo, line.text) for line in lines if line.photo in self.index]
             return self._measured("en", title, captions)
@@ -249,7 +217,7 @@ class Search:
     def packaged(self, english: Counts | None, packages: Path | None) -> None:
         """Search in languages that have several captions of each photo, compared with English."""
         for code, (_, title) in PACKAGED.items():
-            with _noting(self.figures, f"{_RETRIEVAL}/{code}", title):
+            with noting(self.figures, f"{_RETRIEVAL}/{code}", title):
                 counts = self._measured(code, title, packaged(packages, code, self.index))
                 if english is not None:
                     self._compared(code, title, counts, english)
@@ -258,12 +226,12 @@ class Search:
         """Search for translations of Multi30k's English sentences, compared with these on the same photos."""
         originals: dict[frozenset[str], Counts] = {}
         for language in TRANSLATED:
-            with _noting(self.figures, f"{_RETRIEVAL}/{language}", f"{language}, Multi30k"):
-                captions = translated(multi30k, language, self.index)
+            with noting(self.figures, f"{_RETRIEVAL}/{language}", f"{language}, Multi30k"):
+                captions = translated(multi30k, "multi30k", language, self.index)
                 shared = frozenset(photo for photo, _ in captions)
                 title = f"Multi30k, {len(shared):,} photos"
                 if captions and shared not in originals:
-                    same = translated(multi30k, "en", shared)
+                    same = translated(multi30k, "multi30k", "en", shared)
                     originals[shared] = self._measured(f"en_of_{language}", f"en, {title}", same)
                 counts = self._measured(language, f"{language}, {title}", captions)
                 self._compared(language, f"{language}, {title}", counts, originals[shared])
@@ -305,19 +273,6 @@ def packaged(packages: Path | None, code: str, photos: Collection[str]) -> Capti
     ]
 
 
-def translated(multi30k: Path, language: str, photos: Collection[str]) -> Captions:
-    """Multi30k's captions (task 1) of those of the photos that it shares, under their names in Flickr8k."""
-    names = {number(photo): photo for photo in photos}
-    builder = benchmark_builder("multi30k", language, data_dir=multi30k, images=False)
-    return [
-        (names[number(row["image_id"])], text)
-        for split in builder.splits()
-        for _, row in builder.checked_rows(split)
-        if number(row["image_id"]) in names
-        for text in row["references"]
-    ]
-
-
 # ------------------------------------------------------------------ agreement with people
 
 
@@ -328,8 +283,8 @@ def measure_ratings(
     rated = RATED[group]
     for metric in rated.metrics:
         for raters, titles in rated.statistics.items():
-            said = f"{LABELS[metric]} {', '.join(titles.values())}"
-            with _noting(figures, f"{group}/{metric}/{raters}", said):
+            all_titles = f"{LABELS[metric]} {', '.join(titles.values())}"
+            with noting(figures, f"{group}/{metric}/{raters}", all_titles):
                 run = run_benchmark(
                     rated.slug,
                     rated.config,
@@ -342,21 +297,75 @@ def measure_ratings(
                 )
                 (result,) = run.results
                 notes = [f"{result.n_rows:,} of {run.n_rows:,} rows"] if result.n_rows < run.n_rows else []
-                note = "; ".join([*notes, *result.outcome.notes])
                 end = "/mean_ratings" if raters == "mean" else ""
-                for name, value, ends, n in result.outcome.statistics:
-                    if name in titles:
-                        figures.append(
-                            Figure(
-                                f"{group}/{metric}/{name}{end}",
-                                f"{LABELS[metric]} {titles[name]}",
-                                None if value is None else 100 * value,
-                                None if ends is None else (100 * ends[0], 100 * ends[1]),
-                                n,
-                                result.signature,
-                                note,
-                            )
-                        )
+                outcomes = {("", ""): result.outcome}
+                if rated.human and result.scores is not None:
+                    kept = [n for n, (_, row) in enumerate(result.rows) if row["system"] != rated.human]
+                    outcomes["/machines", ", captions of machines alone"] = task_of(
+                        rated.slug, rated.config
+                    ).outcome([result.rows[n] for n in kept], result.scores[kept], options)
+                figures += [
+                    Figure(
+                        f"{group}/{metric}/{name}{end}{part}",
+                        f"{LABELS[metric]} {titles[name]}{said}",
+                        None if value is None else 100 * value,
+                        None if ends is None else (100 * ends[0], 100 * ends[1]),
+                        n,
+                        result.signature,
+                        "; ".join([*notes, *outcome.notes]),
+                    )
+                    for (part, said), outcome in outcomes.items()
+                    for name, value, ends, n in outcome.statistics
+                    if name in titles
+                ]
+
+
+# ------------------------------------------------------------------ changed captions
+
+
+def measure_changes(changed: ChangedCaptions, data: Path, photos: Path, xtd10: Path | None) -> None:
+    """Style, wrong words and paragraphs, on photos of Flickr8k that no weights learned from.
+
+    Of languages that have no captions of such photos, XTD10's are measured, beside their English captions.
+    """
+    flickr8k, folder = data / "flickr8k", photos / "flickr8k"
+    english: dict[str, list[str]] = {}
+    for line in token_captions(AnnotationSource(flickr8k / "Flickr8k.token.txt")):
+        english.setdefault(line.photo, []).append(line.text)
+    tests = listed_photos(AnnotationSource(flickr8k / "Flickr_8k.testImages.txt"))
+
+    def read(language: str) -> tuple[str, list[tuple[Path | str, str]]]:
+        """Where the captions come from, and each beside its photo, or beside what stands for it."""
+        if language == "en":
+            return "Flickr8k", [(folder / name, text) for name in tests for text in english[name]]
+        if language in ("de", "fr"):
+            shared = translated(data / "multi30k", "multi30k", language, tests)
+            return "Multi30k", [(folder / name, text) for name, text in shared]
+        if language in ("es", "ja", "ru", "tr"):
+            shared = translated(data / "xflickrco", "xflickrco", language, english, ("test",))
+            return "XFlickr&CO", [(folder / name, text) for name, text in shared]
+        if language in ("it", "ko", "pl"):
+            rows = [row for row in (xtd10_rows(xtd10) if xtd10 else []) if row["language"] == language]
+            return "XTD10, beside English captions", [(row["stand_in"], row["caption"]) for row in rows]
+        rows = [row for row in photo_rows(flickr8k) if row["language"] == language]
+        return "83 photos of Flickr8k", [(Path(row["image"]), row["caption"]) for row in rows]
+
+    for language in OPENERS:
+        with noting(changed.figures, f"style/{language}", language):
+            source, rows = read(language)
+            if not rows:
+                raise InputError("no captions are at hand")
+            title = f"{language}, {source}"
+            changed.style(language, title, rows[:_STYLED])
+            if language in LANGUAGES:
+                by_photo: dict[Path, dict[str, list[str]]] = {}
+                for photo, text in rows:
+                    by_photo.setdefault(Path(photo), {}).setdefault(language, []).append(text)
+                all_of = {
+                    photo: {"en": english.get(photo.name, []), **own} for photo, own in by_photo.items()
+                }
+                changed.near_right(language, title, all_of)
+    changed.paragraphs("captions of Flickr8k", {folder / name: english[name] for name in tests[:_PARAGRAPHS]})
 
 
 # ------------------------------------------------------------------ the command
@@ -372,19 +381,20 @@ def markdown(measured: Mapping[str, Sequence[Figure]]) -> str:
         for key in (key for key in keys if key.partition("/")[0] == group):
             cells = [figures.get(key) for figures in by_key]
             known = [figure for figure in cells if figure is not None]
-            rows.append([known[0].title, f"{max(f.n for f in known):,}", *map(_cell, cells)])
+            values = [_cell(figure, 2 if group == "style" else 1) for figure in cells]
+            rows.append([known[0].title, f"{max(f.n for f in known):,}", *values])
         if rows:
             parts.append(Table(["measure", "n", *(f"`{name}`" for name in measured)], rows, heading))
     parts.append(
-        "τ, ρ, R@k and accuracies are times 100. In brackets: 95 % bootstrap intervals, which draw photos "
-        "with all their captions; in retrieval the ranked photos stay the same."
+        "τ, ρ, R@k, accuracies, MCS and its changes are times 100. In brackets: 95 % bootstrap "
+        "intervals, which draw photos with all their captions; in retrieval the ranked photos stay the same."
     )
     for name, figures in measured.items():
         parts += [f"{name}, {f.title}: not measured: {f.missing}" for f in figures if f.missing]
     return Report("", parts).markdown()
 
 
-def _cell(figure: Figure | None) -> str:
+def _cell(figure: Figure | None, digits: int = 1) -> str:
     """The value and its interval.
 
     >>> _cell(Figure("expert/mcs/tau_c", "MCS", 40.13, (38.7, 41.54)))
@@ -392,8 +402,8 @@ def _cell(figure: Figure | None) -> str:
     """
     if figure is None or figure.value is None:
         return "–"
-    ends = "" if figure.interval is None else f" [{'–'.join(fixed(end, 1) for end in figure.interval)}]"
-    return f"{fixed(figure.value, 1)}{ends}"
+    ends = "" if figure.interval is None else f" [{'–'.join(fixed(end, digits) for end in figure.interval)}]"
+    return f"{fixed(figure.value, digits)}{ends}"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -401,6 +411,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = study_parser("image_tower", __doc__)
     parser.add_argument("--photos", type=Path, required=True, help="folder of the photos")
     parser.add_argument("--packages", type=Path, help="folder of packages with Chinese and Arabic captions")
+    parser.add_argument("--xtd10", type=Path, help="folder of XTD10's captions, for it, ko and pl")
+    parser.add_argument("--systems", type=Path, help="folder of NAME.json: photo's number in COCO → caption")
     parser.add_argument(
         "--backbone", action="append", help=f"name or folder; repeatable (default: {', '.join(BACKBONES)})"
     )
@@ -408,7 +420,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     cache, folders = resolve_cache(None), (given.data, given.photos, given.packages)
     backbones = {name: capscore.load_backbone(name) for name in given.backbone or BACKBONES}
     measured = {
-        name: measure(Embedder(backbone, cache=cache), *folders, TaskOptions())
+        name: measure(
+            Embedder(backbone, cache=cache),
+            *folders,
+            TaskOptions(),
+            xtd10=given.xtd10,
+            systems=given.systems,
+        )
         for name, backbone in backbones.items()
     }
     reports = [

@@ -49,7 +49,7 @@ from capscore.show.tables import Report, Table, fixed, signed
 from training.engine.config import main as run_as_command
 
 from . import image_tower
-from .figures import percent, study_parser, write_results
+from .figures import Figure, percent, study_parser, write_results
 
 LEAST = 50  # a language with fewer captions is not measured
 SAMPLE, BY_DEGREE, OF_MODELS = 500, 100, 1000  # captions of a set, of a curve, of models per data set
@@ -195,7 +195,7 @@ class Study:
 
     def _seen(self, embedder: Embedder, data: Path, photos: Path) -> dict[str, float]:
         """Figures of the study of image towers in percent, by their titles."""
-        figures: list[image_tower.Figure] = []
+        figures: list[Figure] = []
         options = TaskOptions(bootstrap=0)
         image_tower.measure_ratings(figures, embedder, "expert", data, photos, options)
         with self.noting("search among Flickr8k's test photos"):

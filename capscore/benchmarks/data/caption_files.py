@@ -27,7 +27,12 @@ def _coco(name: str) -> AnnotationFile:
 
 FLICKR8K = {
     "flickr8k_captions": AnnotationFile(
-        ("Flickr8k.token.txt", "Flickr8k_text/Flickr8k.token.txt", "Flickr8k_text.zip::Flickr8k.token.txt"),
+        (
+            "Flickr8k.token.txt",
+            "Flickr8k_text/Flickr8k.token.txt",
+            "Flickr8k_text.zip::Flickr8k.token.txt",
+            "../flickr8k/Flickr8k.token.txt",  # beside the folder of another benchmark of its photos
+        ),
         "Flickr8k_text.zip",
     ),
     "flickr8k_karpathy": _karpathy("dataset_flickr8k"),

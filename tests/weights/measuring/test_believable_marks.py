@@ -182,10 +182,3 @@ def test_the_command_measures_languages_and_regions(tmp_path, monkeypatch):
     write_jsonl(tmp_path / "rows.jsonl", rows[:1])
     with pytest.raises(InputError, match="no photo of the split 'measure'"):
         study.main(given)
-
-
-def test_spanish_captions_are_found_by_the_photo_s_number(tmp_path):
-    lines = [{"id": "12", "sentences": ["Un perro."]}, {"id": "13", "sentences": ["Un gato."]}]
-    write_jsonl(tmp_path / "es" / "test.jsonl", lines)
-    (tmp_path / "12_ab.jpg").touch()
-    assert study.spanish_captions(tmp_path, tmp_path) == {"12_ab.jpg": ["Un perro."]}

@@ -14,10 +14,12 @@ from capscore.benchmarks.protocols.recall import retrieval
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from tests.datasets_scripts.official import write_lines
+from tests.datasets_scripts.official import write_json, write_lines
 from tests.toy import WORDS, ColourBackbone
 from weights.measuring import image_tower as study
-from weights.measuring.image_tower import ranks, ratio
+from weights.measuring.changed_captions import OPENERS, ChangedCaptions, system_captions
+from weights.measuring.figures import ratio
+from weights.measuring.image_tower import ranks
 
 # photo → its colour; no two are alike but for the order of their parts, whose cosines would be tied
 COLOURS = {
@@ -46,6 +48,9 @@ RATED = [
     ("COCO_val2014_000000000002.jpg", "red", "train", [2, 1]),
     ("COCO_val2014_000000000002.jpg", "blue and green", "val", [5, 3]),
 ]
+
+# captions of two machines, with their ratings
+COMPOSITE = [("red and blue", 2), ("green", 4)]
 
 
 def expert_rows():
@@ -78,6 +83,12 @@ def write_files(data, photos):
     for photo, caption, subset, (first, second) in RATED:
         lines.append(f"http://x/val2014/{photo},{caption},{subset},2,{first},{second},")
     write_lines(vicr / "VICR_Sample250.csv", lines)
+    composite = [
+        {"img": f"flickr8k_{photo[:-4]}.npz", "caption": caption, "score": score}
+        for photo, texts in ENGLISH.items()
+        for caption, score in ((texts[0], 5), *COMPOSITE)
+    ]
+    write_json(data / "composite" / "umic_composite_8k_decoded.json", composite)
     for folder, shown in (("flickr8k", COLOURS), ("coco_val2014", COCO)):
         (photos / folder).mkdir(parents=True)
         for name, colour in shown.items():
@@ -114,8 +125,9 @@ def photo_rows(photos):
 
 
 def text_rows(texts):
-    """The toy reads four words of a text."""
-    return photo_rows([[text.split()[:4].count(word) for word in WORDS] for text in texts])
+    """The toy reads four words of a text; one without a colour is as near to each."""
+    counts = ([text.split()[:4].count(word) for word in WORDS] for text in texts)
+    return photo_rows([row if any(row) else [1, 1, 1] for row in counts])
 
 
 def expected_recall(captions, k):
@@ -197,6 +209,63 @@ def test_vicr_s_splits_are_measured_together(measured):
         assert found[f"vicr/mcs/{key}"]["value"] == pytest.approx(100 * value, abs=1e-6), key
 
 
+def test_composite_is_also_measured_without_the_captions_of_people(measured):
+    found, _ = measured
+    photos = dict(zip(COLOURS, photo_rows(COLOURS.values()), strict=True))
+    rows = [(photo, *row) for photo, texts in ENGLISH.items() for row in ((texts[0], 5), *COMPOSITE)]
+    scores = np.round([photos[photo] @ text_rows([text])[0] for photo, text, _ in rows], 6)
+    ratings = np.array([rating for *_, rating in rows])
+    for end, kept in (("", ratings > 0), ("/machines", ratings < 5)):
+        expected = kendalltau(scores[kept], ratings[kept], variant="c").statistic
+        assert found[f"composite/mcs/tau_c{end}"]["value"] == pytest.approx(100 * expected, abs=1e-6)
+
+
+def test_style_changes_the_mean_and_which_of_two_captions_of_a_photo_wins(measured):
+    found, table = measured
+    photos = dict(zip(COLOURS, photo_rows(COLOURS.values()), strict=True))
+
+    def scores(change):
+        texts = [change(text) for own in ENGLISH.values() for text in own]
+        sides = [photos[photo] for photo, own in ENGLISH.items() for _ in own]
+        return 2.5 * (np.array(sides) * text_rows(texts)).sum(axis=1).reshape(-1, 2)
+
+    # the toy sees its words in lower case alone, and four words of a caption
+    opener = OPENERS["en"][1]
+    assert opener == "The image features "
+    before, after = scores(str), scores(lambda text: opener + text)
+    won = before[:, 0] - before[:, 1]
+    changed = np.stack([after[:, 0] - before[:, 1], before[:, 0] - after[:, 1]])
+    flips = (won * changed <= 0)[:, np.abs(won) > 1e-6].mean()
+    key = f"style/en, Flickr8k/“{opener}…”"
+    assert found[f"{key}/change"]["value"] == pytest.approx(100 * (after - before).mean(), abs=1e-4)
+    assert 0 < found[f"{key}/flipped"]["value"] == pytest.approx(100 * flips)
+    assert found["style/en, Flickr8k/doubled blanks/change"]["value"] == 0
+    assert found["style/en, Flickr8k/ALL CAPS/change"]["value"] < 0
+    assert found["style/it"]["missing"] == "no captions are at hand"
+    assert "en, Flickr8k: ALL CAPS, change" in table
+
+
+def test_wrong_words_wrong_sentences_and_captioners(tmp_path):
+    write_files(tmp_path / "data", tmp_path / "photos")
+    figures = []
+    changed = ChangedCaptions(Embedder(ColourBackbone(), cache=None), TaskOptions(), figures)
+    photos = {name: tmp_path / "photos" / "coco_val2014" / name for name in COCO}
+    first, second = photos.values()
+    changed.near_right("en", "en", {first: {"en": ["red wall"]}, second: {"en": ["red wall"]}})
+    changed.paragraphs("p", {first: ["red sky ."], second: ["green sea"]})
+    values = {figure.key: figure.value for figure in figures}
+    # a red wall is right of the red photo alone, whatever colour is planted in its place
+    assert values["near_right/en/colour"] == 50
+    assert values["near_right/en/number"] is None
+    assert values["paragraphs/p/1"] == 100
+    for name, (one, other) in {"a": ("red", "green"), "b": (["blue", "red"], "blue")}.items():
+        write_json(tmp_path / "systems" / f"{name}.json", [{"1": one, "9": "x"}, {"2": other}])
+    changed.systems(system_captions(tmp_path / "systems", tmp_path / "photos" / "coco_val2014"))
+    values = {figure.key: figure.value for figure in figures}
+    assert values["systems/a"] > values["systems/b"] > 0
+    assert "style/en, captioners/final stop/change" in values
+
+
 @pytest.mark.parametrize(
     ("gone", "key"),
     [
@@ -204,6 +273,7 @@ def test_vicr_s_splits_are_measured_together(measured):
         ("data/flickr8k/Flickr8k.token.txt", "retrieval/flickr8k_test/en"),
         ("data/flickr8k/ExpertAnnotations.txt", "expert/mcs/flatten"),
         ("photos/coco_val2014", "vicr/mcs/flatten"),
+        ("data/composite", "composite/mcs/flatten"),
     ],
 )
 def test_a_missing_file_is_named_for_each_skipped_measurement(tmp_path, gone, key):
