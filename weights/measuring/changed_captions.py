@@ -20,7 +20,7 @@ from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import InputError
-from capscore.metrics.backbone_scorer import MCS, clip_score, row_cosines
+from capscore.metrics.backbone_scorer import MCS, row_cosines
 from capscore.metrics.signature import format_signature
 
 from .figures import Figure, noting, ratio
@@ -62,8 +62,8 @@ class ChangedCaptions:
     """What changes of captions do to a backbone's MCS; what is measured goes into `figures`."""
 
     def __init__(self, embedder: Embedder, options: TaskOptions, figures: list[Figure]) -> None:
-        self.embedder, self.options, self.figures = embedder, options, figures
-        self.signature = format_signature("mcs", MCS(embedder).settings)
+        self.scorer, self.options, self.figures = MCS(embedder), options, figures
+        self.signature = format_signature("mcs", self.scorer.settings)
 
     def style(self, language: str, title: str, rows: Sequence[tuple[Path | str, str]]) -> None:
         """Change of the mean, and of the order of two captions of a photo of which one is changed.
@@ -144,13 +144,13 @@ class ChangedCaptions:
         if not sides:
             raise InputError("there is no photo with such captions")
         if isinstance(sides[0], Path):
-            return self.embedder.images(sides)
-        return self.embedder.texts(list(map(str, sides)), prefix=self.embedder.backbone.prefix)
+            return self.scorer.embedder.images(sides)
+        return self.scorer.texts([str(side) for side in sides])[0]
 
     def _scores(self, texts: Sequence[str], sides: EmbeddedRows) -> np.ndarray:
-        rows = self.embedder.texts(list(texts), prefix=self.embedder.backbone.prefix)
+        rows, _ = self.scorer.texts(texts)
         cosines = row_cosines(rows.matrix, rows.index, sides.matrix, sides.index)
-        return clip_score(cosines, self.embedder.backbone.w)
+        return self.scorer.combine({"image_cosine": cosines})[0]
 
     def _add(self, key: str, title: str, photos: np.ndarray, values: np.ndarray) -> None:
         """The mean of n values; `photos` (n,) are the numbers of their photos, which intervals draw."""

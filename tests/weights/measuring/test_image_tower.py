@@ -262,7 +262,11 @@ def test_wrong_words_wrong_sentences_and_captioners(tmp_path):
         write_json(tmp_path / "systems" / f"{name}.json", [{"1": one, "9": "x"}, {"2": other}])
     changed.systems(system_captions(tmp_path / "systems", tmp_path / "photos" / "coco_val2014"))
     values = {figure.key: figure.value for figure in figures}
-    assert values["systems/a"] > values["systems/b"] > 0
+    cosines = photo_rows(COCO.values()) @ np.eye(3)  # of either photo with red, green, blue
+    assert values["systems/a"] == pytest.approx(250 * (cosines[0, 0] + cosines[1, 1]) / 2, abs=1e-3)
+    assert values["systems/b"] == pytest.approx(
+        250 * (cosines[0, [0, 2]].sum() + cosines[1, 2]) / 3, abs=1e-3
+    )
     assert "style/en, captioners/final stop/change" in values
 
 
