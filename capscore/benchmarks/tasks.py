@@ -219,7 +219,7 @@ class RatingTask(Task):
 
     - Flickr8k-Expert: τ_c, three ratings per item, "flatten"; 5,664 items, 16,992 ratings.
     - Flickr8k-CF: τ_b with the share of yes, one number per item; 47,830 items.
-    - Composite: τ_c with correctness. Polaris, Nebula: τ_c. CapEval1k: τ_c and Pearson's r.
+    - Composite: τ_c with correctness. Polaris, Nebula, LongCap-Arena: τ_c. CapEval1k: τ_c and Pearson's r.
     - VICR: τ_b, τ_c and ρ; the source does not say whether ratings are flattened or averaged.
 
     Args:
@@ -512,6 +512,7 @@ _TASKS: dict[str, Task] = {
     "vicr": RatingTask("tau_c", "tau_b", "spearman"),
     "polaris": RatingTask("tau_c", "tau_b"),
     "nebula": RatingTask("tau_c", "tau_b"),
+    "longcap_arena": RatingTask("tau_c", "tau_b"),
     "capeval1k": RatingTask("tau_c", "pearson"),
     "m_capeval1k": RatingTask("tau_c", "pearson"),
     "valse": FoilTask(),

@@ -31,7 +31,7 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
         short: Length up to which a sentence of the text ends only before a capital letter.
 
     >>> sentences("A man in St. Ives waves. He is old!")
-    [('A man in St. Ives waves.', 7), ('He is old!', 4)]
+    [('A man in St. Ives waves.', 8), ('He is old!', 4)]
     >>> [sentence for sentence, _ in sentences("一只狗在跑。它是棕色的。")]
     ['一只狗在跑。', '它是棕色的。']
     """

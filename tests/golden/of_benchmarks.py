@@ -20,6 +20,7 @@ MEASURED = {
     "flickr8k_human": ("expert", "crowdflower"),
     "foil": ("default",),
     "hat": ("default",),
+    "longcap_arena": ("test_a_descriptiveness",),
     "m_capeval1k": ("de",),
     "m_finecap3k": ("ja",),
     "marvl": ("sw", "id"),

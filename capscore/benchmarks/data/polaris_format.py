@@ -1,4 +1,4 @@
-"""Polaris and Nebula, which one group publishes in one format: their CSV, Parquet and JSON files → rows.
+"""Polaris, Nebula and LongCap-Arena, which one group publishes in one format: CSV, Parquet and JSON → rows.
 
 The configuration "default" has the official rows; "explained" has those of Kim et al. (2025, EXPERT), a score
 and an explanation in three parts for each caption.
@@ -55,10 +55,10 @@ def rated_files(
 
 
 class RatedCaptions(CaptionBenchmark):
-    """Base of the loading scripts of Polaris and Nebula.
+    """Base of the loading scripts of Polaris, Nebula and LongCap-Arena.
 
-    FILES has, for a split, some of "<split>_parquet" (patterns, see `shards`), "<split>_csv", "<split>_json"
-    and "<split>_explained".
+    FILES has, of each split (see `file_key`), some of "<split>_parquet" (see `shards`), "<split>_csv",
+    "<split>_json" and "<split>_explained".
 
     Attributes:
         N_RATINGS: whether the explained rows say how many people a score is of.
@@ -80,7 +80,11 @@ class RatedCaptions(CaptionBenchmark):
 
     def split_files(self, split: str) -> list[str]:
         kinds = ("explained",) if self.config.name == "explained" else ("parquet", "csv", "json")
-        return [name for kind in kinds if (name := f"{split}_{kind}") in self.FILES]
+        return [name for kind in kinds if (name := f"{self.file_key(split)}_{kind}") in self.FILES]
+
+    def file_key(self, split: str) -> str:
+        """What the names in FILES of a split begin with."""
+        return split
 
     def rows(self, split: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if self.config.name == "explained":
@@ -96,13 +100,14 @@ class RatedCaptions(CaptionBenchmark):
 
     def _rated(self, split: str) -> Iterator[Row]:
         """The official rows of a split, from the best of its files that there are."""
-        shards = self.shards(f"{split}_parquet")
+        shards = self.shards(f"{self.file_key(split)}_parquet")
         for file in shards:
             yield from file.parquet()
         if shards:
             return
         names = self.split_files(split)[1:]
         name = next((name for name in names if self.find(name)), None)
+        names = names or self.split_files(split)
         file = self.file(name or next((name for name in names if self.FILES[name].url), names[0]))
         if (name or "").endswith("_csv"):
             for row in file.csv():
