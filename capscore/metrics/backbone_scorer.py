@@ -274,7 +274,8 @@ class BackboneScorer(Scorer):
                 f"{self.backbone.max_tokens} tokens of {self.backbone.name!r}; the rest of it was not seen "
                 f"(first such row: {truncated.argmax()}, counted from 0)"
             )
-            warn(TruncationWarning(message))
+            hint = ("; ", Setting("long", "sentences"), " reads all of it") if self.long == "cut" else ()
+            warn(TruncationWarning(message, *hint))
 
 
 def row_cosines(
