@@ -96,7 +96,7 @@ def test_a_folder_is_scored_as_shown_with_rows_and_report(here):
 def test_the_examples_in_python_score_in_one_line_and_as_an_evaluate_module(here):
     examples = [block for block in blocks("python") if "cat.jpg" in block]
     printed = run_examples(examples, "README.md")
-    assert len(examples) == 2 and "Scores(mcs: mean 0.6" in printed
+    assert len(examples) == 2 and "Scores(mcs: mean 0.5" in printed
     assert "'n_items': 1" in printed and "'scores'" not in printed
 
 

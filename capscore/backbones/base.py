@@ -101,6 +101,7 @@ class Backbone(ABC):
             none.
         unit_rows: Whether its rows have unit length, as all have except some of `as_read`.
         has_feature_map: Whether the image tower embeds a photo and all of its regions in one pass.
+        text_rule: What is done to texts before they become tokens, as signatures name it; "" for nothing.
         text_batch: Number of texts that suits the text tower on a CPU.
         by_sentence: Whether a text of several sentences is scored by its sentences if nothing else is asked
             for.
@@ -124,6 +125,7 @@ class Backbone(ABC):
     rated_from: str = ""
     unit_rows: bool = True
     has_feature_map: bool = False
+    text_rule: str = ""
     text_batch: int = 64
     by_sentence: bool = False
     kinds_of_noise: tuple[str, ...] = ()

@@ -124,7 +124,7 @@ def offered_weights() -> list[str]:
 
 
 def _installed_weights() -> dict[str, Path]:
-    """Folders of weights by name; their package is found, not imported: weights run no code."""
+    """Folders of weights by name, the first on sys.path; their package is found, not imported."""
     spec = find_spec(DISTRIBUTION.replace("-", "_"))
-    parents = map(Path, (spec and spec.submodule_search_locations) or ())
-    return {file.parent.name: file.parent for parent in parents for file in parent.glob("*/*.safetensors")}
+    places = reversed(list((spec and spec.submodule_search_locations) or ()))
+    return {file.parent.name: file.parent for place in places for file in Path(place).glob("*/*.safetensors")}

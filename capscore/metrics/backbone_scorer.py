@@ -151,6 +151,7 @@ class BackboneScorer(Scorer):
             **({"rated": self.backbone.rated_from} if self.backbone.rated_from else {}),
             **self.constants(),
             "prefix": self.prefix,
+            **({"text": self.backbone.text_rule} if self.backbone.text_rule else {}),
         }
 
     @property

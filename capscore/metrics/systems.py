@@ -378,8 +378,9 @@ _STOPS = (".", "!", "?", "。")
 
 def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[str]:
     """A note where scores of an embedded backbone compare systems whose captions differ in style."""
-    backbones = (parse_signature(signature)[1].get("backbone", "") for signature in signatures)
-    if not any(name.startswith("embedded") for name in backbones):
+    stated = [parse_signature(signature)[1] for signature in signatures]
+    embedded = [part for part in stated if part.get("backbone", "").startswith("embedded")]
+    if not embedded:
         return []
     styles = []
     for system in systems:
@@ -391,11 +392,13 @@ def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[
             return []
         seen = [(len(text), text[:1].isupper(), text.rstrip().endswith(_STOPS)) for text in captions]
         styles.append(np.mean(seen, axis=0))
+    folded = all(part.get("text") == "folded" for part in embedded)  # neither capital nor stop moves a score
     low, high = np.min(styles, axis=0), np.max(styles, axis=0)
-    if high[0] <= 1.3 * low[0] and (high - low)[1:].max() <= 0.2:
+    if high[0] <= 1.3 * low[0] and (folded or (high - low)[1:].max() <= 0.2):
         return []
     shown = "; ".join(
-        f"{system.name}: {length:.0f} characters, {capital:.0%} with a capital, {stop:.0%} with a stop"
+        f"{system.name}: {length:.0f} characters"
+        + ("" if folded else f", {capital:.0%} with a capital, {stop:.0%} with a stop")
         for system, (length, capital, stop) in zip(systems, styles, strict=True)
     )
     return [

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-# Noise moves full stops, too: in a text of up to so many pieces a sentence ends only before a capital.
-SHORT = 40
+# Noise moves full stops, too: in a text of up to so many pieces, a sentence has at least LEAST_IN_SHORT.
+SHORT, LEAST_IN_SHORT = 40, 8
 # Smallest number of pieces of a part: what follows an abbreviation is no sentence of its own.
 SHORTEST = 4
 BLANK = "\u2581"  # stands before a piece that follows a blank, as in SentencePiece
@@ -28,7 +28,7 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
 
     Args:
         text: Text; its white space is kept within a sentence, and dropped between two.
-        short: Length up to which a sentence of the text ends only before a capital letter.
+        short: Length up to which each sentence of a text has at least `LEAST_IN_SHORT` words and signs.
 
     >>> sentences("A man in St. Ives waves. He is old!")
     [('A man in St. Ives waves.', 8), ('He is old!', 4)]
@@ -48,14 +48,13 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
 def sentence_ends(pieces: Sequence[str], short: int = SHORT) -> list[int]:
     """Pieces of a text, `BLANK` before those that follow a blank → the indices at which its sentences end.
 
-    >>> sentence_ends(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
+    >>> sentence_ends(["▁a", "▁dog", "▁runs", ".", "▁it", "▁is", "▁brown", "."], short=0)
     [4, 8]
     """
     cuts, start = [], 0
-    for index in range(len(pieces) - SHORTEST):
-        if len(pieces) <= short and not pieces[index + 1].lstrip(BLANK)[:1].isupper():
-            continue
-        if index + 1 - start >= SHORTEST and _ends_sentence(pieces, index):
+    least = LEAST_IN_SHORT if len(pieces) <= short else SHORTEST
+    for index in range(len(pieces) - least):
+        if index + 1 - start >= least and _ends_sentence(pieces, index):
             cuts.append(index + 1)
             start = index + 1
     return [*cuts, len(pieces)]
@@ -75,7 +74,7 @@ def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
         return not set(pieces[following].lstrip(BLANK)[:1]) & _CLOSING
     if not pieces[following].startswith(BLANK):
         return False
-    # "St.", "Mr.", an initial; words of three letters may be nouns in German ("Bus", "See")
+    # "St.", "mr.", an initial, in any case; words of three letters may be nouns in German ("Bus", "See")
     word = pieces[index - 1].lstrip(BLANK) if index else ""
-    abbreviated = pieces[index - 1].startswith(BLANK) and len(word) <= 2 and word[:1].isupper()
+    abbreviated = pieces[index - 1].startswith(BLANK) and len(word) <= 2 and word[:1].isalpha()
     return "." not in pieces[index] or not abbreviated

@@ -106,6 +106,32 @@ def test_texts_are_centred_and_carried_by_the_adapter(eye, folder, embedded_free
     np.testing.assert_allclose(embedded_free.encode_texts(TEXTS), unit(published - mean), atol=1e-5)
 
 
+def test_case_and_final_stop_move_no_score_and_the_signature_says_so(embedded, embedded_free, photos):
+    texts = ["A dog runs. It is brown.", "A DOG RUNS. IT IS BROWN", "a dog  runs. it is brown !", "ÉTÉ İKİ"]
+    folded = ["a dog runs. it is brown"] * 3 + ["été iki"]
+    for backbone in (embedded, embedded_free):
+        assert np.array_equal(backbone.encode_texts(texts), backbone.encode_texts(folded))
+        signature = load("mcs", backbone=backbone, cache=False).score(texts[:1], photos[:1]).signature
+        assert "|prefix:none|text:folded|" in signature
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Irmakta İKİ KIRMIZI kayık.", "ırmakta iki kırmızı kayık"),
+        ("I\u0307ki", "iki"),
+        ("It is a DIN A4 sheet…", "it is a din a4 sheet"),
+        ("犬が走る。", "犬が走る"),
+        ("لماذا؟", "لماذا؟"),
+        ("A dog .\u200f ", "a dog"),
+        ("a [MASK] Dog", "a [MASK] dog"),
+        ("!", "!"),
+    ],
+)
+def test_folding(text, expected):
+    assert embedded_package.folded(text) == expected == embedded_package.folded(expected)
+
+
 def test_the_free_image_tower_by_its_formula(embedded_free, photos):
     """ConSE once more, by hand: probabilities at temperature 2 weigh centred class embeddings."""
     classes = load_file(backbone_module.CLASSES_FILE)["classes"].double().numpy()
@@ -190,7 +216,7 @@ def test_embedded_is_the_installed_image_tower_and_the_free_one_another(embedded
     for backbone in (embedded, embedded_free):
         known = registry()[backbone.name]
         tensors = [*backbone.text.state_dict().values(), *backbone.image.state_dict().values()]
-        assert (backbone.languages, known.text_case) == (set(known.languages), "kept")
+        assert (backbone.languages, known.text_case) == (set(known.languages), "lower")
         assert sum(tensor.numel() for tensor in tensors) == known.parameters
 
 

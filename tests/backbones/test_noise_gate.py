@@ -17,7 +17,11 @@ from capscore.backbones.embedded.noise_gate import (
     turned_away,
 )
 
-SENTENCES = ["A dog runs on the beach.", "Two cats sleep on a sofa.", "Ein Hund bellt laut."]
+SENTENCES = [
+    "A dog runs on the beach with a ball.",
+    "Two black cats sleep on a big sofa.",
+    "Ein Hund bellt laut auf der kleinen Wiese.",
+]
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。", " ".join(SENTENCES), "dog dog dog"]
 
 
@@ -49,12 +53,13 @@ def pieces_of(text: str) -> list[str]:
     "parts",
     [
         ["two dogs"],
-        ["A dog runs home.", "It is brown."],
-        # noise moves full stops: in a short text a sentence ends only where a capital follows
-        ["runs home. a dog brown the"],
-        ["A man reads “the news.”", "He is old now."],
-        ["A man in St. Petersburg Square waits today."],
-        ["Is it a cat?", "A dog is here!"],
+        ["a dog runs home with a ball.", "it is brown and has a red collar"],
+        # noise moves full stops: in a short text a part has at least eight pieces
+        ["runs home. a dog brown the ball with"],
+        ["a dog runs home. it is brown"],
+        ["an old man reads “the news today.”", "he is old now and wears a hat"],
+        ["is it a cat that sits there?", "a dog is here on the sofa!"],
+        ["mr. smith reads on a bench."] * 12,
         ["a man reads on a bench."] * 12,
     ],
 )
@@ -107,18 +112,22 @@ def test_the_verdict_on_a_text_is_that_on_each_sentence(gated, plain):
     # a second computation: the network's parts alone, one text at a time
     network = gated.text
 
-    def alone(text):
-        ids = torch.tensor(gated.tokenize([text]).ids)
+    def alone(pieces):
+        ids = torch.tensor([pieces])
         with torch.no_grad():
             found = network.read(ids, torch.ones_like(ids))
             return network.kept(found.noise)[0].item(), found.kinds.softmax(dim=-1)[0].numpy()
 
+    tokens = gated.tokenize(TEXTS).ids
     for number in (0, 1, 2, 4):
-        kept, kinds = alone(TEXTS[number])
+        kept, kinds = alone(tokens[number])
         assert abs(kept - verdicts[number, 0]) < 1e-6
         np.testing.assert_allclose(kinds, verdicts[number, 1:], atol=1e-6)
-    lengths = np.array([len(gated.tokenize([text]).ids[0]) - 2 for text in SENTENCES])
-    kept, kinds = (np.array(values) for values in zip(*map(alone, SENTENCES), strict=True))
+    stop = gated.tokenize(["a. b"]).ids[0][2]
+    parts = [[*ids[:-1], stop, ids[-1]] for ids in gated.tokenize(SENTENCES).ids]
+    parts[-1].remove(stop)  # the one at the end of the text is not read
+    lengths = np.array(list(map(len, parts))) - 2
+    kept, kinds = (np.array(values) for values in zip(*map(alone, parts), strict=True))
     assert abs(verdicts[3, 0] - (kept * lengths).sum() / lengths.sum()) < 1e-6
     # its noise is that of the sentences that lose something, by how much they lose
     weights = lengths * (1 - kept) + 1e-6 * lengths
@@ -132,7 +141,7 @@ def test_the_verdict_on_a_text_is_that_on_each_sentence(gated, plain):
 def test_a_gated_text_is_read_far_beyond_the_context(gated):
     tokens = gated.tokenize(["dog " * 505, "dog. " * 900, "dog " * 5000])
     assert tokens.truncated.tolist() == [False, True, True]
-    assert list(map(len, tokens.ids)) == [507, 1802, 4096] and tokens.ids[2][-1] == 2
+    assert list(map(len, tokens.ids)) == [507, 1801, 4096] and tokens.ids[2][-1] == 2
 
 
 def test_the_encoder_keeps_its_weights_and_only_the_gate_is_new(gated, plain):

@@ -296,3 +296,17 @@ def test_style_is_noted_where_an_embedded_backbone_compares_captioners(tmp_path,
     assert len(notes) == noted
     shown = "a: 1 characters, 0% with a capital, 0% with a stop; b: 20 characters, 100% with"
     assert all(shown in note for note in notes)
+
+
+def test_capitals_and_stops_are_no_difference_where_the_backbone_folds_them(tmp_path):
+    files = systems_of(tmp_path, rows([0.1, 0.2]), rows([0.3, 0.1]))
+    stated = {"metrics": {"mcs": {"signature": "mcs|backbone:embedded@w1|text:folded"}}}
+    for path, caption in zip(files.values(), ("a dog runs on grass", "A dog runs on grass."), strict=True):
+        path.with_suffix(".summary.json").write_text(json.dumps(stated))
+        write_jsonl(path, [{**row, "caption": caption} for row in rows([0.3, 0.1])])
+    assert read_systems(files).notes == []
+    write_jsonl(
+        files["b"], [{**row, "caption": "A dog runs on the green grass."} for row in rows([0.3, 0.1])]
+    )
+    (note,) = read_systems(files).notes
+    assert "(a: 19 characters; b: 30 characters)" in note

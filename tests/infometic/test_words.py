@@ -211,7 +211,7 @@ KINDS = [
     *("open_clip clip", "open_clip worldwide", "open_clip siglip", "open_clip clipa", "clip", "metaclip 2"),
     *("chinese clip", "siglip", "siglip 2", "m-clip", "sentence-transformers", "student", "embedded"),
 ]
-DROP_PUNCTUATION = ("open_clip siglip", "siglip")
+DROP_PUNCTUATION = ("open_clip siglip", "siglip", "embedded")  # the last at the end of a text
 
 # Letters with case and accents, composed and not; scripts without case or blanks; what NFKC makes longer or
 # shorter; marks out of order; quotation marks; emoji of one sign and of several; blanks of several kinds.

@@ -43,7 +43,17 @@ def test_lengths_count_words_signs_and_characters():
     assert sentences("") == [("", 1)]
 
 
-def test_in_a_short_text_a_sentence_may_be_asked_to_end_before_a_capital_only():
-    noisy, fine = "on beach the. dog a runs fast", "A dog runs home. It is brown."
+def test_in_a_short_text_a_sentence_may_be_asked_to_have_eight_words():
+    noisy, fine = (
+        "on beach the. dog a runs fast with ball the",
+        "a dog runs home with a ball. it is brown with a red collar",
+    )
     assert len(sentences(noisy)) == 2 and len(sentences(noisy, short=40)) == 1
-    assert len(sentences(fine, short=40)) == 2 and len(sentences(" ".join([noisy] * 9), short=40)) == 10
+    assert len(sentences(fine, short=40)) == 2 and len(sentences(". ".join([noisy] * 9), short=40)) == 18
+
+
+def test_case_moves_no_end():
+    for text in (" ".join(PARAGRAPHS["en"]), " ".join(PARAGRAPHS["abbreviations"])):
+        lengths = [length for _, length in sentences(text)]
+        assert lengths == [length for _, length in sentences(text.lower())]
+        assert lengths == [length for _, length in sentences(text.upper())]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import zipfile
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -48,7 +49,27 @@ _VECTORS = {
     "token_norm.bias": "ln_b",
     "pool.bias": "cnn_b",
 }
+# What texts go through before they become tokens, as signatures name it: `folded`.
+TEXT_RULE = "folded"
+# Blanks, full stops, exclamation marks and ellipses, and signs without width among them.
+_FINAL_STOP = re.compile(r"[\s.!…۔।。！．｡\u200b-\u200f\ufeff]+\Z")
 _being_read: list[Future[tuple[dict[str, np.ndarray], float, PieceTokenizer]]] = []
+
+
+def folded(text: str) -> str:
+    """A text as the embedded backbones read it: in lower case, without the full stop at its end.
+
+    A text with İ is taken for Turkish, where the lower case of I is ı. "[MASK]", which hides a word, keeps
+    its capitals, and a text of full stops alone keeps them.
+
+    >>> folded("A Dog runs. It is brown !"), folded("İKİ KÖPEK IRMAKTA"), folded("...")
+    ('a dog runs. it is brown', 'iki köpek ırmakta', '...')
+    """
+    text = text.replace("I\u0307", "İ")
+    if "İ" in text:
+        text = text.replace("I", "ı").replace("İ", "i")
+    text = text.lower().replace("[mask]", "[MASK]")
+    return _FINAL_STOP.sub("", text) or text
 
 
 def start_reading() -> None:
@@ -133,7 +154,7 @@ def _network_arrays(content: bytes) -> tuple[dict[str, np.ndarray], float]:
 
 
 class PieceTokenizer:
-    """Text → piece ids with start and end pieces, the same as those of the PyPI package.
+    """Text, `folded` → piece ids with start and end pieces, the same as those of the PyPI package.
 
     The sentencepiece library merges a run of unknown characters into one unknown piece; the package has one
     per character. All other ids are the same.
@@ -147,7 +168,7 @@ class PieceTokenizer:
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
-        batch = self._processor.encode(list(texts), add_bos=True, add_eos=True)
+        batch = self._processor.encode(list(map(folded, texts)), add_bos=True, add_eos=True)
         for row, ids in enumerate(batch):
             if len(ids) == 2:
                 batch[row] = [START, UNKNOWN, END]
@@ -170,7 +191,7 @@ class PieceTokenizer:
 
     def _written(self, text: str) -> list[tuple[int, str]]:
         """Ids and pieces of a text, one per unknown character."""
-        pieces = self._processor.encode(text, out_type=str)
+        pieces = self._processor.encode(folded(text), out_type=str)
         ids = self._processor.piece_to_id(pieces)
         return [
             (id_, part)

@@ -29,7 +29,7 @@ from ...text.languages import language_code
 from .. import base, checkpoint, registry
 from ..base import PUBLISHED_W, Backbone, LoadOptions, Tokens
 from ..tokens import Piece
-from . import END, PACKAGE, SHA256, PieceTokenizer, package_file
+from . import END, PACKAGE, SHA256, TEXT_RULE, PieceTokenizer, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
 from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdicts, split_sentences, turned_away
 from .text_encoder import DIM, LANGUAGES, UniversalSentenceEncoder, text_encoder
@@ -71,6 +71,7 @@ class SentenceEncoderBackbone(Backbone):
     logit_scale = 1.0  # nothing was trained with a temperature
     languages = LANGUAGES
     by_sentence = True  # the encoder was made for sentences
+    text_rule = TEXT_RULE
     text_batch = 256  # texts in a batch share what they have in common
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
@@ -202,7 +203,13 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         weights = base.weights_digest(self.text, self.image)
         self.revision = revision or f"w{weights[:8]}"
         self.fingerprint = base.fingerprint_of(
-            "eye", FORMAT, weights, base.architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
+            "eye",
+            FORMAT,
+            weights,
+            base.architecture_digest(self.text, self.image),
+            self.dtype,
+            MAX_TOKENS,
+            TEXT_RULE,
         )
 
     @property
@@ -375,7 +382,12 @@ class FreeBackbone(SentenceEncoderBackbone):
         )
         self.revision = revision or f"w{weights[:8]}"
         self.fingerprint = base.fingerprint_of(
-            type(self).name, weights, base.architecture_digest(self.text, self.image), self.dtype, MAX_TOKENS
+            type(self).name,
+            weights,
+            base.architecture_digest(self.text, self.image),
+            self.dtype,
+            MAX_TOKENS,
+            TEXT_RULE,
         )
 
     @property

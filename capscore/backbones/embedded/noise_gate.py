@@ -168,8 +168,8 @@ _MIN_WEIGHT = 1e-6
 def sentence_cuts(pieces: Sequence[str]) -> list[int]:
     """Pieces of a text → the indices at which its parts end, the last of them len(pieces).
 
-    >>> sentence_cuts(["▁A", "▁dog", "▁runs", ".", "▁It", "▁is", "▁brown", "."])
-    [4, 8]
+    >>> sentence_cuts([*["▁dog"] * 9, ".", *["▁cat"] * 9])
+    [10, 19]
     """
     out, start = [], 0
     for stop in sentence_ends(pieces):

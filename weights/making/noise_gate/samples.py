@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from capscore.backbones.embedded import PieceTokenizer
+from capscore.backbones.embedded import PieceTokenizer, folded
 from capscore.backbones.embedded.noise_gate import FOUND, LONGEST
 from capscore.errors import InputError
 from capscore.perturbations import MASK, P
@@ -287,6 +287,7 @@ def _marks(pieces: Sequence[str], text: str, spans: Sequence[Span]) -> list[int]
     inside = bytearray(len(text) + 1)
     for start, end in spans:
         inside[start:end] = b"\1" * (min(end, len(text)) - start)
+    text = folded(text)
     marks, place = [], 0
     n = len(text)
     for piece in pieces:
