@@ -70,13 +70,12 @@ def test_long_references_are_the_directions_of_their_means():
 
 
 def test_a_gate_judges_each_sentence_and_the_text_keeps_their_mean():
-    """The share of tokens that differ, with start and end: 4 of 7, and 4 of 6; the second loses less."""
-    (detail,) = (
-        scorer_of("pr_mcs", JudgingColours, 20, True).score([LONG.replace("g", "G", 1)], [RED]).details
-    )
-    lost = RED_PART * 3 / 7 + GREEN_PART * 2 / 6
-    assert detail["kept"] == pytest.approx(1 - lost) and detail["kind"] == "none"
-    expected = (RED_PART * 3 / 7 * 4 / 7 + GREEN_PART * 2 / 6 * 4 / 6) / lost
+    """The share of tokens that differ, with start and end: 4 of 11, and 4 of 12; the first loses less."""
+    text = f"{'red ' * 8}. {'green ' * 9}."
+    (detail,) = scorer_of("pr_mcs", JudgingColours, 20, True).score([text], [RED]).details
+    lost = 9 / 19 * 7 / 11 + 10 / 19 * 8 / 12
+    assert detail["kept"] == pytest.approx(1 - lost) and detail["kind"] == "repetition"
+    expected = (9 / 19 * (7 / 11) ** 2 + 10 / 19 * (8 / 12) ** 2) / lost
     assert detail["p_kind"] == pytest.approx(expected, abs=1e-5)
 
 

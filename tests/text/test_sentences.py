@@ -46,7 +46,7 @@ def test_lengths_count_words_signs_and_characters():
 def test_in_a_short_text_a_sentence_may_be_asked_to_have_eight_words():
     noisy, fine = (
         "on beach the. dog a runs fast with ball the",
-        "a dog runs home with a ball. it is brown with a red collar",
+        "a dog runs home with a ball. it is brown with a bright red collar",
     )
     assert len(sentences(noisy)) == 2 and len(sentences(noisy, short=40)) == 1
     assert len(sentences(fine, short=40)) == 2 and len(sentences(". ".join([noisy] * 9), short=40)) == 18
