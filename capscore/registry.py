@@ -111,7 +111,7 @@ METRICS: Registry[Any] = Registry(
         "cider_d": "capscore.metrics.cider:CIDErD",
         "bleu": "capscore.metrics.reference_scorer:BLEU",
         "rouge_l": "capscore.metrics.reference_scorer:ROUGEL",
-        "meteor": "capscore.metrics.java_metrics:METEOR",
+        "meteor": "capscore.metrics.meteor:METEOR",
         "spice": "capscore.metrics.java_metrics:SPICE",
     },
 )

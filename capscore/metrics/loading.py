@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # Sets of metrics under one name, for `--preset`
 PRESETS = {
-    # the numbers of papers on COCO, without those that need Java (meteor and spice)
+    # the numbers of papers on COCO, without meteor (its extra) and spice (Java)
     "coco": ("bleu", "rouge_l", "cider", "ref_clip_score"),
     # what clipscore's own script prints
     "clipscore": ("bleu", "meteor", "rouge_l", "cider", "spice", "clip_score", "ref_clip_score"),

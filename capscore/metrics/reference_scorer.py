@@ -72,6 +72,14 @@ class Texts:
         """The same, but an English word that contains a blank ("2 1/2") is one token."""
         return self._tokens(whole=True)
 
+    def distinct_rows(self) -> tuple[list[str], list[list[str]], np.ndarray]:
+        """Each distinct row's candidate and references, as tokens joined by spaces, and each row's number."""
+        pairs = self.tokens.pairs
+        words = [" ".join(tokens) for tokens in self.tokens.tokens]
+        lists = np.split(pairs.references, np.cumsum(pairs.sizes)[:-1])
+        references = [[words[text] for text in listed] for listed in lists]
+        return [words[text] for text in pairs.candidates], references, pairs.of_row
+
     def _tokens(self, *, whole: bool) -> TokenRows:
         from ..text.segmentation import tokenize
         from .formulas.ngrams import TokenRows

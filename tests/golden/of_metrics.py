@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,11 @@ OF_PHOTOS = ("mcs", "clip_score", "ref_clip_score", "clip_cider", "text_score")
 MARKS = ("right", "half", "wrong")
 
 
-def has_java() -> bool:
+def has_meteor() -> bool:
     """Whether METEOR can be run."""
-    return find_spec("pycocoevalcap") is not None and shutil.which("java") is not None
+    from capscore.metrics.meteor import METEOR
+
+    return not METEOR.what_is_missing()
 
 
 def all_of(scores: Any) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("metrics/meteor", needs=has_java)
+@case("metrics/meteor", needs=has_meteor)
 def _(place: Place) -> Any:
     import capscore
 

@@ -215,23 +215,35 @@ def test_references_that_do_not_identify_rows_give_a_warning(captions, reference
     assert len(caught) == 1 and caught[0].filename == __file__
 
 
-# ------------------------------------------------------------------- the Java programs
+# -------------------------------------------------------------------- METEOR and SPICE
 
 
-@pytest.mark.parametrize(("metric", "version"), [("meteor", "1.5"), ("spice", "1.0")])
-def test_java_programs_get_distinct_rows_of_english_words(monkeypatch, metric, version):
+@pytest.mark.parametrize("metric", ["meteor", "spice"])
+def test_meteor_and_spice_get_distinct_rows_of_words(monkeypatch, metric):
     calls = []
 
-    def program(candidates, references, of_row):
-        calls.append((candidates, references, [*of_row]))
-        return np.arange(len(candidates)) / 4, [0.7] if metric == "meteor" else []
+    def program(candidates, references, *more):
+        calls.append((candidates, references, *more))
+        scores = np.arange(len(candidates)) / 4
+        return (scores, 0.7) if metric == "meteor" else scores
 
-    monkeypatch.setattr(f"capscore.metrics.java_metrics.{metric.upper()}.program", staticmethod(program))
+    if metric == "meteor":
+        monkeypatch.setattr("capscore.metrics.meteor.Knowledge", str)
+        monkeypatch.setattr("capscore.metrics.meteor.meteor_of_rows", program)
+    else:
+        monkeypatch.setattr("capscore.metrics.java_metrics.SPICE.program", staticmethod(program))
     captions, references = ["A red kite!", "The dog."], [["the kite", "A kite."], ["A dog runs"]]
     scores = score(metric, [*captions, captions[0]], [*references, references[0]])
-    once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]], [0, 1, 0])
-    assert calls == [([], [], []), once] and scores.scores.tolist() == [0, 1 / 4, 0]
-    assert scores.corpus == ({"corpus_meteor": 0.7} if metric == "meteor" else {})
-    assert scores.signature.startswith(f"{metric}|program:{version}|segmenter:ptb2|refs:var|lang:en|")
-    with pytest.raises(InputError, match=f"^row 1, language: {metric} scores English captions only.*'de'"):
-        score(metric, language=["en", "de", "en"])
+    once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]])
+    assert calls == ([(*once, [0, 1, 0], "en")] if metric == "meteor" else [([], []), once])
+    assert scores.scores.tolist() == [0, 1 / 4, 0]
+    assert scores.corpus == ({"corpus_meteor": pytest.approx(0.7)} if metric == "meteor" else {})
+    modules = "modules:exact+stem+synonym+paraphrase|"
+    program = f"1.5|implementation:python|{modules}" if metric == "meteor" else "1.0|"
+    assert scores.signature.startswith(f"{metric}|program:{program}segmenter:ptb2|refs:var|lang:en|")
+    scored = {
+        "meteor": "cs, da, de, .*, tr, but the given language is 'ja'",
+        "spice": "English captions only.*'ja'",
+    }
+    with pytest.raises(InputError, match=f"^row 1, language: {metric} scores.*{scored[metric]}"):
+        score(metric, language=["en", "ja", "en"])

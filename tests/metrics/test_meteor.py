@@ -1,0 +1,144 @@
+"""METEOR against what the authors' Java program, METEOR 1.5, gave for the same texts."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import types
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capscore.errors import CapscoreError, InputError, MissingExtraError
+from capscore.metrics.meteor import METEOR, meteor, meteor_of_rows
+from capscore.metrics.meteor_words import Knowledge
+
+pytestmark = pytest.mark.skipif(
+    bool(METEOR.what_is_missing()), reason="METEOR's data or stems are not installed"
+)
+
+# with "-l en -norm", as coco-caption calls it
+ENGLISH = [
+    ("a red kite", ["a red kite flies", "one kite"], 0.3799461194352912),
+    ("", ["a cat"], 0.0),
+    ("a", [""], 0.0),
+    ("the dog runs fast", ["a dog is running quickly"], 0.16416332059955815),
+    ("café", ["café"], 1.0),
+    (
+        "The U.S. flag, isn't it? A t-shirt's \"logo\" – 3/4 of 1,000.5",
+        ["the us flag is not it ; a t shirt 's logo - 3 / 4 of 1,000.5 !"],
+        0.39123573532851535,
+    ),
+    ("children and boys ride horses", ["boys and children riding a horse", "kids ride"], 0.3252218975471152),
+    (
+        "an old man in a straw hat sits on a park bench",
+        ["a elderly man in a straw hat is sitting on a bench"],
+        0.4408852975501156,
+    ),
+    (
+        "a man in front of a shop next to a man with a dog and a cat and a bird",
+        ["a dog and a man with a cat next to a man and a bird in front of a store", "a shop"],
+        0.5050716143049534,
+    ),
+    ("the geese ate better", ["a goose eats well", "a best goose eating"], 0.37321564531958046),
+]
+# with '-l … -lower -m "exact stem"', Czech with "exact"
+OTHERS = [
+    (
+        "de",
+        "ein alter mann reitet auf einem pferd",
+        "ein mann auf pferden reitet und die alten",
+        0.3169811320754716,
+    ),
+    ("fr", "deux chiens courent dans la neige", "un chien court dans les neiges", 0.09333333333333332),
+    ("es", "dos perros corren por la nieve blanca", "un perro corre en la nieve", 0.451806746973132),
+    ("cs", "muž v modré bundě jde po chodníku", "muž v modré bundě jede po chodníku", 0.4443043396661671),
+    ("ru", "ребёнок бежит по зелёной траве", "дети бегут по зелёным травам", 0.33985655860212294),
+    ("it", "due cani corrono nella neve", "un cane corre sulla neve", 0.24128050658879052),
+    ("tr", "iki köpek karda koşuyor", "bir köpek karların içinde koşuyorlar", 0.2539794806197795),
+]
+
+
+def test_english_scores_are_those_of_the_java_program():
+    captions, references, expected = zip(*ENGLISH, strict=True)
+    scores, corpus = meteor_of_rows(captions, references, range(len(captions)))
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+    assert corpus == pytest.approx(0.3998131700641668, abs=1e-12)
+
+
+@pytest.mark.parametrize(("language", "caption", "reference", "expected"), OTHERS)
+def test_other_languages_take_their_parameters_and_stems(language, caption, reference, expected):
+    assert meteor([caption], [[reference]], language) == pytest.approx([expected], abs=1e-12)
+
+
+def test_no_rows_and_a_language_without_parameters():
+    assert meteor([], []).shape == (0,) and np.isnan(meteor_of_rows([], [], [])[1])
+    with pytest.raises(InputError, match="no parameters for the language 'ja', only for cs, da,"):
+        meteor(["a"], [["b"]], "ja")
+
+
+def test_corpus_of_several_languages_is_weighted_by_rows():
+    rows = {"de": ("ein Mann", "ein alter Mann"), "fr": ("un homme", "un vieil homme")}
+    languages = ["de", "fr", "de"]
+    captions, references = zip(*(rows[code] for code in languages), strict=True)
+    scores = METEOR().score(captions, references=[[text] for text in references], language=languages)
+    alone = [METEOR().score([a], references=[[b]], language=code) for code, (a, b) in rows.items()]
+    expected = np.dot([found.corpus["corpus_meteor"] for found in alone], [2 / 3, 1 / 3])
+    assert scores.corpus["corpus_meteor"] == pytest.approx(expected)
+    assert "|implementation:python|modules:exact+stem|" in scores.signature
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    empty = types.ModuleType("pycocoevalcap")
+    empty.__path__ = ["nowhere"]
+    monkeypatch.setitem(sys.modules, "pycocoevalcap", empty)
+    with pytest.raises(MissingExtraError, match=r"^METEOR needs .*'pycocoevalcap'.*\[meteor\]"):
+        METEOR()
+    monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")
+    with pytest.raises(CapscoreError, match=r"^METEOR needs snowballstemmer 2, and 3.0.1 is installed"):
+        METEOR()
+
+    def absent(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr("capscore.metrics.meteor_words.version", absent)
+    with pytest.raises(MissingExtraError, match=r"^METEOR needs .*'snowballstemmer'.*\[meteor\]"):
+        METEOR()
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),  # as the program's normaliser gives them
+    [
+        ("don't 's 90's rock'n'roll `x` ''y''", "don 't ' s 90 's rock 'n'roll ' x ' \" y \""),
+        ("a-b-c 5-5 -- x- e--f a–b", "a b-c 5 5 - x- e f a - b"),
+        ("Mr. X No. 5 no. 5 i.e. u.s. ab. cd ab. CD 1.a.", "mr. x no. 5 no . 5 ie us ab. cd ab . cd 1a"),
+        ("a,b 1,2 a,,b ... a...b", "a , b 1,2 a , ,b ... a ... b"),
+        ("$5% 東京 ελ Ж é <x>", "$ 5 % 東 京 ε λ ж é < x >"),
+    ],
+)
+def test_english_texts_are_split_as_by_the_java_program(text, tokens):
+    assert " ".join(Knowledge("english").tokens(text)) == tokens
+
+
+@pytest.mark.slow  # the program takes some five seconds to start
+@pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
+def test_the_java_program_gives_these_scores():
+    import pycocoevalcap
+
+    folder = Path(next(iter(pycocoevalcap.__path__))) / "meteor"
+    command = ["java", "-Dfile.encoding=UTF-8", "-Xmx2G", "-jar", "meteor-1.5.jar", "-", "-", "-stdio"]
+
+    def ask(lines, *options):
+        done = subprocess.run(
+            [*command, *options], cwd=folder, input="\n".join(lines), capture_output=True, encoding="utf-8"
+        )
+        return done.stdout.split("\n")[:-1]
+
+    lines = [" ||| ".join(["SCORE", *references, caption]) for caption, references, _ in ENGLISH]
+    counts = ask(lines, "-l", "en", "-norm")
+    *scores, corpus = map(float, ask([" ||| ".join(["EVAL", *counts])], "-l", "en", "-norm"))
+    assert scores == pytest.approx([expected for *_, expected in ENGLISH], abs=1e-12)
+    assert corpus == pytest.approx(0.3998131700641668, abs=1e-12)
