@@ -169,6 +169,19 @@ def test_the_place_of_a_text_by_hand():
     np.testing.assert_allclose(place(rows).detach(), expected, atol=1e-6)
 
 
+def test_the_hidden_layer_of_a_place_by_hand():
+    place = TextPlace(2, hidden=1)
+    assert place.inner is not None and place.outer is not None
+    with torch.no_grad():
+        place.inner.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        place.inner.bias.fill_(0.4)
+        place.outer.weight.copy_(torch.tensor([[0.0], [2.0]]))
+    # x = (0.6, 0.8), gelu(0.6 + 0.4) = Φ(1) = 0.841345, so x + (0, 2 · 0.841345)
+    place_of_row = np.array([0.6, 0.8 + 2 * 0.8413447])
+    found = place(torch.tensor([[3.0, 4.0]])).detach()[0]
+    np.testing.assert_allclose(found, place_of_row / np.linalg.norm(place_of_row), atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -176,6 +189,7 @@ def test_the_place_of_a_text_by_hand():
         {"side": 0},
         {"features": True},
         {"dim": 10**9},
+        {"text_hidden": -1},
         {"stages": ()},
         {"stages": ((1, 3, 1, 1),)},
         {"stages": ((4000, 3, 1, 1, 8),)},

@@ -223,7 +223,8 @@ class ImageTowerConfig:
 
     The trunk reads photos of `side` pixels (see `FoldedTrunk`). `width` is the number of channels of the
     values and a multiple of the attention `heads`, `hidden` the width of the hidden layer, `classes` the
-    number of classes with names; `grid` and `samples` are those of `align_weights`.
+    number of classes with names; `grid` and `samples` are those of `align_weights`; `text_hidden` is the width
+    of the hidden layer of `TextPlace`, 0 for none.
 
     Raises:
         CapscoreError: sizes that no network has.
@@ -240,16 +241,19 @@ class ImageTowerConfig:
     classes: int = CLASSES
     grid: int = 8
     samples: int = 1
+    text_hidden: int = 0
 
     def __post_init__(self) -> None:
         stages = tuple(map(tuple, self.stages))
         object.__setattr__(self, "stages", stages)
-        sizes = [value for name, value in vars(self).items() if name != "stages"]
+        sizes = [value for name, value in vars(self).items() if name not in ("stages", "text_hidden")]
         if (
             not all(type(size) is int and 1 <= size <= _MAX_SIZE for size in (*sizes, *sum(stages, ())))
             or {len(stage) for stage in stages} != {5}
             or sum(blocks for blocks, *_ in stages) > _MAX_BLOCKS
             or self.width % self.heads
+            or type(self.text_hidden) is not int
+            or not 0 <= self.text_hidden <= _MAX_SIZE
         ):
             raise CapscoreError(f"no image tower has the sizes {self!r:.300}")
 
@@ -270,7 +274,7 @@ class ImageTower(nn.Module):
         self.config = config or ImageTowerConfig()
         self.trunk = FoldedTrunk(self.config.stem, self.config.stages, self.config.features)
         self.head = RegionHead(self.config)
-        self.text = TextPlace(self.config.dim)
+        self.text = TextPlace(self.config.dim, self.config.text_hidden)
 
     def _get_name(self) -> str:
         return "Eye"  # a network's printed form is part of its backbone's fingerprint
@@ -368,20 +372,27 @@ class TextPlace(nn.Module):
     """Rows of the text encoder (n, dim) → their places among the photos (n, dim), rows of unit length.
 
     x = normalize(row − centre), what all texts have in common; the place is normalize(x + A x), A zero at
-    first.
+    first, or with a hidden layer normalize(x + A x + C gelu(B x)), C zero at first.
     """
 
     centre: torch.Tensor
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, hidden: int = 0) -> None:
         super().__init__()
         self.register_buffer("centre", torch.zeros(dim))
         self.adapter = nn.Linear(dim, dim, bias=False)
         nn.init.zeros_(self.adapter.weight)
+        self.inner = nn.Linear(dim, hidden) if hidden else None
+        self.outer = nn.Linear(hidden, dim, bias=False) if hidden else None
+        if self.outer is not None:
+            nn.init.zeros_(self.outer.weight)
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
         return self.adapted(F.normalize(rows.float() - self.centre, dim=-1))
 
     def adapted(self, centred: torch.Tensor) -> torch.Tensor:
         """Centred unit rows (…, dim) → their places among the photos."""
-        return F.normalize(centred + self.adapter(centred), dim=-1)
+        moved = self.adapter(centred)
+        if self.inner is not None and self.outer is not None:
+            moved = moved + self.outer(F.gelu(self.inner(centred)))
+        return F.normalize(centred + moved, dim=-1)
