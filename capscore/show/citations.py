@@ -73,14 +73,14 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         InputError: it is no signature, or of an unknown metric.
         CapscoreError: there is no such benchmark.
 
-    >>> cite("rouge_l|segmenter:ptb2|version:0.8.0")[0][1].splitlines()[0]
+    >>> cite("rouge_l|segmenter:ptb2|version:0.9.0")[0][1].splitlines()[0]
     '@inproceedings{lin-2004-rouge,'
     """
     try:
         metric, settings = parse_signature(signature.strip())
     except ValueError as error:
         raise InputError(
-            f"{error}; expected a signature, such as mcs|backbone:embedded@w4e728dcc|…"
+            f"{error}; expected a signature, such as mcs|backbone:embedded@w5ffb627b|…"
         ) from None
     metric = {"infoclip": "infometic"}.get(metric, metric)
     if metric not in METRICS:
