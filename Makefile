@@ -30,7 +30,7 @@ HARNESSES := lm_eval lmms_eval lighteval trl
 KERNELS := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 CAPSCORE_TEST_THREADS=1 CAPSCORE_TEST_THREADS=3
 
 .PHONY: help demo picture test test-datasets-3.6 test-kernels test-harnesses test-all coverage lint format bench export handbook publish release-check train-embedded train-embedded-published measure-embedded \
-	train-embedded-image-tower train-embedded-image-tower-small train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
+	train-embedded-image-tower train-embedded-image-tower-small train-embedded-image-tower-second train-embedded-infometic train-embedded-mark-calibration measure-embedded-infometic measure-embedded-image-tower \
 	calibrate wheel clean
 
 help: ## list the targets
@@ -132,6 +132,8 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
+# The folder of an image tower, for the second stage
+START ?= $(TRAINING)/image_tower
 define train_image_tower
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \
@@ -139,7 +141,7 @@ define train_image_tower
 			"[PACKAGES=<folder>]"; exit 2; }
 	$(BIN)/python -m weights.making.package_texts --out $(TRAINING)/image_tower_texts --languages ar,ja,zh \
 		--sources flickr8k-cn,arabic-flickr8k,jsts,coco-cn-extension $(if $(PACKAGES),--from $(PACKAGES))
-	$(BIN)/python -m weights.making.image_tower --config weights/making/configs/$(1).yaml --data $(DATA) \
+	$(BIN)/python -m weights.making.image_tower$(3) --config weights/making/configs/$(1).yaml --data $(DATA) \
 		--photos $(PHOTOS) --texts $(TRAINING)/image_tower_texts $(if $(COCO),--coco $(COCO)) \
 		$(if $(LABELLED),--labelled $(LABELLED)) --out $(TRAINING)/$(2)
 endef
@@ -148,6 +150,9 @@ train-embedded-image-tower: $(VENV)/.installed ## train the image tower, an hour
 
 train-embedded-image-tower-small: $(VENV)/.installed ## a small version, to try things out: DATA= PHOTOS=
 	$(call train_image_tower,image_tower_small,image_tower_small)
+
+train-embedded-image-tower-second: $(VENV)/.installed ## its second stage, for a GPU: [START=folder] DATA= PHOTOS=
+	$(call train_image_tower,image_tower_second,image_tower_second,.second --start $(START))
 
 train-embedded-infometic: $(VENV)/.installed ## train InfoMetIC's: DATA=folder PHOTOS=folder
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \

@@ -27,7 +27,7 @@ from training.engine.recipe import SETTINGS
 from weights.making.captions import describe
 from weights.making.held_out import HeldOut
 from weights.making.image_tower.rows import COCO, FLICKR8K, SOURCES, TrainingRows
-from weights.making.image_tower.settings import ImageTowerSettings
+from weights.making.image_tower.settings import TowerSettings
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 from weights.making.noise_gate.settings import NoiseGateSettings
 
@@ -89,7 +89,7 @@ def _origins(files: Sequence[str], held_out: str) -> dict[str, Any]:
 
 
 def image_tower_card(
-    settings: ImageTowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
+    settings: TowerSettings, rows: TrainingRows, held: HeldOut, *, w: float, compute: str
 ) -> ModelCard:
     """The card of an image tower that these rows taught."""
     trained_with = f"{len(rows.photos):,} photos and the captions of {len(rows.texts):,} more"
@@ -106,7 +106,7 @@ def image_tower_card(
     )
 
 
-def image_tower_data(settings: ImageTowerSettings, rows: TrainingRows) -> list[DataSource]:
+def image_tower_data(settings: TowerSettings, rows: TrainingRows) -> list[DataSource]:
     """The photos and captions of the rows by their sources, with licences and counts."""
     photos = Counter(row.source for row in rows.photos)
     found = [

@@ -39,23 +39,16 @@ from weights.making.cards import image_tower_card
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.features import folded
 from weights.making.image_tower.fit import fit
-from weights.making.image_tower.settings import ImageTowerSettings
+from weights.making.image_tower.rows import TrainingRows
+from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
 
 
 def train(settings: ImageTowerSettings) -> RunResult:
     """Run the recipe: read rows, compute features, train, save."""
     out = Path(settings.out).expanduser()
     rows, held = rows_of(settings)
-    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
-    for source in sorted({*rows.left_out, *(source for source, _ in rows.counts)}):
-        n = sum(n for (item, _), n in rows.counts.items() if item == source)
-        say(f"  {source}: {n:,} captions, {rows.left_out[source]:,} left out")
-    encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
-    if not isinstance(encoder, SentenceEncoderBackbone):
-        raise CapscoreError(
-            Setting("text_encoder", settings.text_encoder),
-            ": expected embedded-free, whose centre the image tower has",
-        )
+    say_counts(rows)
+    encoder = sentence_encoder(settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         tower = ImageTower()
@@ -78,6 +71,25 @@ def train(settings: ImageTowerSettings) -> RunResult:
         compute = f"{compute_of(result, 0)}, features not counted"
         write_card(out, image_tower_card(settings, rows, held, w=w, compute=compute))
     return result
+
+
+def say_counts(rows: TrainingRows) -> None:
+    """Say how many photos and captions there are, and how many are left out."""
+    say(f"{len(rows.photos):,} photos, and captions of {len(rows.texts):,} without pixels")
+    for source in sorted({*rows.left_out, *(source for source, _ in rows.counts)}):
+        n = sum(n for (item, _), n in rows.counts.items() if item == source)
+        say(f"  {source}: {n:,} captions, {rows.left_out[source]:,} left out")
+
+
+def sentence_encoder(settings: TowerSettings) -> SentenceEncoderBackbone:
+    """The backbone whose text encoder embeds the captions; CapscoreError if it has none."""
+    encoder = load_backbone(settings.text_encoder, device=device(), dtype="float32")
+    if not isinstance(encoder, SentenceEncoderBackbone):
+        raise CapscoreError(
+            Setting("text_encoder", settings.text_encoder),
+            ": expected embedded-free, whose centre the image tower has",
+        )
+    return encoder
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import SentenceEncoderBackbone
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.embedding.cache import EmbeddingCache
@@ -37,7 +38,7 @@ from weights.making.image_tower.rows import (
     read_captions,
     training_rows,
 )
-from weights.making.image_tower.settings import ImageTowerSettings
+from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
 
 _STEPS, _BATCH = 500, 768
 _SCALE, _DROPOUT, _RATE, _PENALTY = 20.0, 0.1, 3e-4, 5e-4
@@ -60,6 +61,16 @@ def stored(path: Path, computed: Callable[[], np.ndarray]) -> np.ndarray:
         with whole_file(path, path.stem, make_folders=True) as stream:
             np.save(stream, found)
     return np.load(path, mmap_mode="r")
+
+
+def encoding(encoder: Backbone) -> Encode:
+    """Texts → the rows that a backbone gives them."""
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
+        return found.matrix[found.index]
+
+    return encode
 
 
 @dataclass(frozen=True)
@@ -214,7 +225,7 @@ class TrainingData:
     digest: str  # of features and embeddings, for the identity of a run
 
 
-def rows_of(settings: ImageTowerSettings) -> tuple[TrainingRows, HeldOut]:
+def rows_of(settings: TowerSettings) -> tuple[TrainingRows, HeldOut]:
     """The rows to train on, and what is held out."""
     data, texts = Path(settings.data).expanduser(), Path(settings.texts).expanduser()
     folder = Path(settings.photos).expanduser()
@@ -263,17 +274,12 @@ def prepare(
     blocks = blocks_of_stages(tower.config.stages, settings.frozen_stages)
     frozen = FrozenHalf(tower.trunk, blocks)
     tower.text.centre.copy_(encoder.centre)
-
-    def encode(texts: Sequence[str]) -> np.ndarray:
-        found = Embedder(encoder, cache=EmbeddingCache(None)).texts(texts)
-        return found.matrix[found.index]
-
     with main_process_first():  # the others find the files
         say(f"features of {len(rows.photos):,} photos, {settings.views} views each, in {folder}")
         half = settings.half_precision
         files = photo_features(rows.photos, frozen, folder, settings.views, half_precision=half)
         captions, texts = (
-            caption_embeddings(part, encode, encoder.fingerprint, folder)
+            caption_embeddings(part, encoding(encoder), encoder.fingerprint, folder)
             for part in (rows.photos, rows.texts)
         )
     names = [*(path.name for path in files), captions.digest, texts.digest]

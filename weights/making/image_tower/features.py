@@ -118,7 +118,9 @@ def _pixels(rows: Sequence[PhotoRow], start: int, view: int, side: int) -> torch
     return torch.from_numpy(np.stack(views)).contiguous(memory_format=torch.channels_last)
 
 
-def view_pixels(image: Image.Image, photo: Photo, view: int, side: int) -> np.ndarray:
+def view_pixels(
+    image: Image.Image, photo: Photo, view: int, side: int, *, least_area: float = LEAST_AREA
+) -> np.ndarray:
     """The pixels of a view, as the network reads them, float32 (3, side, side) in [−1, 1].
 
     View 0 is the whole photo, resized as the backbone does; others are random, drawn by the photo's number.
@@ -132,7 +134,7 @@ def view_pixels(image: Image.Image, photo: Photo, view: int, side: int) -> np.nd
         return photo_pixels(image, side).numpy()
     # a digest that is the same in every process, unlike Python's hash
     chance = np.random.default_rng([0, view, zlib.crc32(photo.collection.encode()), photo.number])
-    box = _crop(image.width, image.height, chance)
+    box = _crop(image.width, image.height, chance, least_area)
     pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR, box=box), dtype=np.float32)
     if chance.random() < 0.5:
         pixels = pixels[:, ::-1]
@@ -144,9 +146,11 @@ def view_pixels(image: Image.Image, photo: Photo, view: int, side: int) -> np.nd
     return np.ascontiguousarray(scaled, dtype=np.float32)
 
 
-def _crop(width: int, height: int, chance: np.random.Generator) -> tuple[float, float, float, float]:
+def _crop(
+    width: int, height: int, chance: np.random.Generator, least_area: float
+) -> tuple[float, float, float, float]:
     """Left, top, right and bottom of a random part of the photo, in pixels."""
-    area = chance.uniform(LEAST_AREA, 1.0)
+    area = chance.uniform(least_area, 1.0)
     stretch = math.exp(chance.uniform(-STRETCH, STRETCH))
     # a crop that would be wider or higher than the photo keeps its area
     across = min(1.0, max(area, math.sqrt(area * stretch)))

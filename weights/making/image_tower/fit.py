@@ -12,7 +12,7 @@ photo away from captions that fit it as well, and agrees less with people.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,10 +33,10 @@ from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
 from weights.making.image_tower.data import CaptionDraws, TrainingData, learned_adapter, stored
 from weights.making.image_tower.features import TrainedHalf
-from weights.making.image_tower.settings import ImageTowerSettings
+from weights.making.image_tower.settings import ImageTowerSettings, TowerSettings
 
 # Settings that do not change the weights, or that the digest of the data covers.
-_NO_IDENTITY = (
+NO_IDENTITY = (
     "data",
     "photos",
     "texts",
@@ -87,15 +87,25 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[Ru
             {"params": [item for item in half.parameters() if item.requires_grad]},
             {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
-        identity={**own_settings(settings, _NO_IDENTITY), "data_digest": data.digest},
+        identity={**own_settings(settings, NO_IDENTITY), "data_digest": data.digest},
         after_step=WeightAverage.update,
     )
     average.keep()
     tower.eval()
     if not result.finished:
         return result, PUBLISHED_W
-    measured = loss.captioned[:: max(1, len(loss.captioned) // _SCALE_PHOTOS)]
-    return result, measured_w(data, half, draws, measured)
+    return result, measured_w(tower, whole_maps(data, half), draws, spread(loss.captioned))
+
+
+def spread(photos: np.ndarray) -> np.ndarray:
+    """The photos that w is measured on, at most about 1,000."""
+    return photos[:: max(1, len(photos) // _SCALE_PHOTOS)]
+
+
+def whole_maps(data: TrainingData, half: TrainedHalf) -> Callable[[np.ndarray], Tensor]:
+    """Numbers of photos → maps of the whole photos."""
+    views = data.views[0]
+    return lambda rows: half(torch.from_numpy(views[rows]).to(device_of(data.tower)).float())
 
 
 def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf, out: Path) -> np.ndarray:
@@ -106,7 +116,7 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
 
     def computed() -> np.ndarray:
         say("the classes of the photos, by the trunk as published")
-        found, device = [], _device(data.tower)
+        found, device = [], device_of(data.tower)
         for start in range(0, len(data.views[0]), _AT_ONCE):
             rows = torch.from_numpy(np.array(data.views[0][start : start + _AT_ONCE])).to(device).float()
             with (
@@ -121,20 +131,21 @@ def _shares(settings: ImageTowerSettings, data: TrainingData, half: TrainedHalf,
     return stored(out / f"shares-{xxhash.xxh3_64_hexdigest(data.digest.encode())}.npy", computed)
 
 
-def measured_w(data: TrainingData, half: TrainedHalf, draws: CaptionDraws, photos: np.ndarray) -> float:
+def measured_w(
+    tower: ImageTower, maps_of: Callable[[np.ndarray], Tensor], draws: CaptionDraws, photos: np.ndarray
+) -> float:
     """The factor that brings cosines of photos and captions to the scale of two captions of one photo.
 
     RefCLIPScore takes the harmonic mean of w · cos(photo, caption) and cos(reference, caption). Measured on
-    whole photos that were trained on; an error if they are no nearer to their captions than chance.
+    whole photos that were trained on, whose feature maps `maps_of` gives; an error if they are no nearer to
+    their captions than chance.
     """
-    tower, chance = data.tower, np.random.default_rng(0)
-    device = _device(tower)
+    chance = np.random.default_rng(0)
     with torch.inference_mode():
-        first, second = (tower.text.adapted(rows.to(device)) for rows in draws.two(photos, chance))
+        first, second = (tower.text.adapted(rows.to(device_of(tower))) for rows in draws.two(photos, chance))
         cosines = []
         for start in range(0, len(photos), 32):
-            features = np.stack([data.views[0][row] for row in photos[start : start + 32]])
-            found = tower.embed(half(torch.from_numpy(features).to(device).float()))
+            found = tower.embed(maps_of(photos[start : start + 32]))
             cosines.append((found * first[start : start + 32]).sum(dim=1))
         texts = (first * second).sum(dim=1).mean().item()
         images = torch.cat(cosines).mean().item()
@@ -191,7 +202,7 @@ class ContrastLoss:
         self.place_of = np.full(len(draws.counts), -1, dtype=np.int64)
         self.place_of[self.captioned] = np.arange(len(self.captioned))
         with torch.no_grad():
-            device = _device(data.tower)
+            device = device_of(data.tower)
             means = draws.means(self.captioned).to(device)
             self.means = data.tower.text.adapted(F.normalize(means, dim=-1))
             # the adapter is fixed, so every caption has its place before the first step
@@ -202,7 +213,7 @@ class ContrastLoss:
     def __call__(self, average: nn.Module, rows: Sequence[int], gather: Gather) -> Mapping[str, Tensor]:
         settings, learner = self.settings, average.model
         tower, chance = learner.tower, chance_of_step()
-        device = _device(tower)
+        device = device_of(tower)
         views = chance.integers(len(self.data.views), size=len(rows))
         features = self._features(rows, views, chance)
         captions = self.captions[torch.from_numpy(self.draws.places(self.captioned, chance)).to(device)]
@@ -212,18 +223,20 @@ class ContrastLoss:
             maps = self.half(read.contiguous(memory_format=torch.channels_last))
             photos = tower.embed(maps).float()
             if settings.region_weight:
-                boxes = _random_boxes(len(rows), chance).to(device)
+                boxes = random_boxes(len(rows), chance).to(device)
                 regions = tower.head(maps, boxes).squeeze(1).float()
         # cosines are compared in full precision
         own = torch.from_numpy(self.place_of[np.asarray(rows)]).to(device)
         near = settings.logit_scale * captions @ self.means[own].T * settings.softness
-        target = self._target(F.one_hot(own, len(captions)), near.T)
+        target = soft_target(settings, F.one_hot(own, len(captions)), near.T)
         logits = settings.logit_scale * photos @ captions.T
-        losses = {"photo": _cross_entropy(logits, target)}
-        losses["caption"] = self._of_captions(learner, gather(photos), gather(own), own, captions)
+        losses = {"photo": cross_entropy(logits, target)}
+        losses["caption"] = caption_contrast(
+            settings, learner, self.means, gather(photos), gather(own), own, captions[own], captions[own]
+        )
         loss = (losses["photo"] + losses["caption"]) / 2
         if settings.region_weight:
-            losses["region"] = _cross_entropy(settings.logit_scale * regions @ captions.T, target)
+            losses["region"] = cross_entropy(settings.logit_scale * regions @ captions.T, target)
             loss = loss + settings.region_weight * losses["region"]
         if settings.names_weight and self.shares is not None:
             shares = torch.from_numpy(self.shares[np.asarray(rows)].astype(np.float32)).to(device)
@@ -233,7 +246,7 @@ class ContrastLoss:
             losses["names"] = (sure * -(shares * near.log_softmax(dim=-1)).sum(dim=-1)).mean()
             loss = loss + settings.names_weight * losses["names"]
         if settings.pair_weight:
-            losses["pair"] = _of_pairs(logits, target)
+            losses["pair"] = of_pairs(logits, target)
             loss = loss + settings.pair_weight * losses["pair"]
         return {"loss": loss, **losses}
 
@@ -258,32 +271,44 @@ class ContrastLoss:
             ]
         )
 
-    def _of_captions(
-        self, learner: Learner, photos: Tensor, places: Tensor, own: Tensor, captions: Tensor
-    ) -> Tensor:
-        """Captions of the batch against its photos and those of the last steps, which it then joins."""
-        settings = self.settings
-        known = learner.recent_rows >= 0
-        others = torch.cat([photos, learner.recent[known]])
-        rows = torch.cat([places, learner.recent_rows[known]])
-        # a photo that was seen some steps ago is no negative of its own caption, and its right place is the
-        # newest
-        same = rows == own[:, None]
-        first = F.one_hot(same.int().argmax(dim=1), len(rows)).bool()
-        twice = same & ~first
-        own_captions = captions[own]
-        near = settings.logit_scale * settings.softness * own_captions @ self.means[rows].T
-        target = self._target(first, near.masked_fill(twice, -torch.inf))
-        logits = settings.logit_scale * own_captions @ others.T
-        learner.remember(photos, places)
-        return _cross_entropy(logits.masked_fill(twice, -1e4), target)
 
-    def _target(self, hard: Tensor, near: Tensor) -> Tensor:
-        share = self.settings.soft_share
-        return (1.0 - share) * hard + share * near.softmax(dim=-1)
+def caption_contrast(
+    settings: TowerSettings,
+    learner: Learner,
+    means: Tensor,
+    photos: Tensor,
+    numbers: Tensor,
+    own: Tensor,
+    captions: Tensor,
+    like: Tensor,
+) -> Tensor:
+    """Captions (k, dim) against the batch's photos and those of the last steps, which the batch then joins.
+
+    `means` (all photos, dim) are the means of their captions; `numbers` are those of the batch's `photos`,
+    `own` (k,) those of the captions' photos; the soft target follows the similarity of `like` (k, dim) to
+    the means.
+    """
+    known = learner.recent_rows >= 0
+    others = torch.cat([photos, learner.recent[known]])
+    rows = torch.cat([numbers, learner.recent_rows[known]])
+    # a photo that was seen some steps ago is no negative of its own caption, and its right place is the
+    # newest
+    same = rows == own[:, None]
+    first = F.one_hot(same.int().argmax(dim=1), len(rows)).bool()
+    twice = same & ~first
+    near = settings.logit_scale * settings.softness * like @ means[rows].T
+    target = soft_target(settings, first, near.masked_fill(twice, -torch.inf))
+    logits = settings.logit_scale * captions @ others.T
+    learner.remember(photos, numbers)
+    return cross_entropy(logits.masked_fill(twice, -1e4), target)
 
 
-def _of_pairs(logits: Tensor, target: Tensor) -> Tensor:
+def soft_target(settings: TowerSettings, hard: Tensor, near: Tensor) -> Tensor:
+    """Targets (n, k), of which a share is spread by the logits `near`."""
+    return (1.0 - settings.soft_share) * hard + settings.soft_share * near.softmax(dim=-1)
+
+
+def of_pairs(logits: Tensor, target: Tensor) -> Tensor:
     """Contrast of the wanted pairs (n, captions) with all of them at once.
 
     The contrast of one photo's captions does not change when all its logits grow; this one compares photos.
@@ -297,16 +322,18 @@ def chance_of_step() -> np.random.Generator:
     return np.random.default_rng(int(torch.randint(2**31, ())))
 
 
-def _random_boxes(n: int, chance: np.random.Generator) -> Tensor:
+def random_boxes(n: int, chance: np.random.Generator) -> Tensor:
     """One box per photo, (n, 1, 4), left, top, right, bottom as shares of its sides."""
     sides = chance.uniform(*_SIDES, size=(n, 2))
     corner = chance.uniform(size=(n, 2)) * (1.0 - sides)
     return torch.from_numpy(np.hstack([corner, corner + sides]).astype(np.float32)).unsqueeze(1)
 
 
-def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+def cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    """The mean cross entropy of logits and targets (n, k)."""
     return -(target * logits.log_softmax(dim=-1)).sum(dim=-1).mean()
 
 
-def _device(tower: ImageTower) -> torch.device:
+def device_of(tower: ImageTower) -> torch.device:
+    """Where the tower's weights are."""
     return next(tower.parameters()).device

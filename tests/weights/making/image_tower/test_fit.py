@@ -267,9 +267,10 @@ def test_trained_photos_retrieve_their_captions(tmp_path):
         first, second = (
             torch.nn.functional.normalize(row + given.tower.text.adapter(row), dim=-1)[0] for row in pair
         )
-    found = fitting.measured_w(given, half, draws, np.array([3]))
+    maps = fitting.whole_maps(given, half)
+    found = fitting.measured_w(given.tower, maps, draws, np.array([3]))
     assert found == pytest.approx(float(first @ second) / float(photo @ first), abs=1e-5)
-    assert w == pytest.approx(fitting.measured_w(given, half, draws, CAPTIONED), abs=1e-6)
+    assert w == pytest.approx(fitting.measured_w(given.tower, maps, draws, CAPTIONED), abs=1e-6)
 
 
 def test_a_fit_that_is_stopped_ends_with_the_same_weights_and_other_data_do_not_continue(tmp_path):
