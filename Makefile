@@ -131,9 +131,9 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_second.yaml \
 		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
-# Rows, features, training: $(1) are the settings, $(2) is the folder of the run.
-# The folder of an image tower, for the second stage
+# The image tower that the second stage starts from
 START ?= $(TRAINING)/image_tower
+# Rows, features, training: $(1) are the settings, $(2) is the folder of the run, $(3) the stage.
 define train_image_tower
 	@test -n "$(DATA)" -a -n "$(PHOTOS)" || { \
 		echo "make $@ DATA=<folder with flickr8k, multi30k, xflickrco and the sets that are measured on>" \

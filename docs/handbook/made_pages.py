@@ -24,7 +24,7 @@ RECIPES = {
     "grid": ("training.grid", "GridSettings"),
     "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
     "image_tower": ("weights.making.image_tower.settings", "ImageTowerSettings"),
-    "image_tower_second": ("weights.making.image_tower.settings", "SecondStageSettings"),
+    "image_tower_second": ("weights.making.image_tower.second", "SecondStageSettings"),
     "mark_calibration": ("weights.making.mark_calibration.settings", "MarkCalibrationSettings"),
 }
 _COSINE = [("cosine of both embeddings",), ("w · max(cosine, 0)",)]

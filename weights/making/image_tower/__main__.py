@@ -32,7 +32,7 @@ from capscore.errors import CapscoreError, Setting
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult
-from training.engine.model_card import write_card
+from training.engine.model_card import ModelCard, write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import compute_of, write_settings
 from weights.making.cards import image_tower_card
@@ -59,18 +59,25 @@ def train(settings: ImageTowerSettings) -> RunResult:
     data = prepare(settings, rows, tower, encoder)
     result, w = fit(settings, data, out)
     if result.finished and is_main_process():
-        save_image_tower(
-            tower,
-            out,
-            w=w,
-            logit_scale=settings.logit_scale,
-            languages=None,  # the captions of one photo agree in every language of the encoder
-            notes={"recipe": "image_tower", "steps": result.step},
-        )
-        write_settings(out, settings)
         compute = f"{compute_of(result, 0)}, features not counted"
-        write_card(out, image_tower_card(settings, rows, held, w=w, compute=compute))
+        card = image_tower_card(settings, rows, held, w=w, compute=compute)
+        save(settings, tower, result, card, w)
     return result
+
+
+def save(settings: TowerSettings, tower: ImageTower, result: RunResult, card: ModelCard, w: float) -> None:
+    """Write the weights of a finished run, its settings and its card."""
+    out = Path(settings.out).expanduser()
+    save_image_tower(
+        tower,
+        out,
+        w=w,
+        logit_scale=settings.logit_scale,
+        languages=None,  # the captions of one photo agree in every language of the encoder
+        notes={"recipe": "image_tower", "steps": result.step},
+    )
+    write_settings(out, settings)
+    write_card(out, card)
 
 
 def say_counts(rows: TrainingRows) -> None:

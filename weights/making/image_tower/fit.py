@@ -15,6 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import CapscoreError, Setting
 from training.data.batches import ShuffledBatches
-from training.engine.loop import RunResult, run
+from training.engine.loop import Loss, RunResult, run
 from training.engine.processes import Gather, main_process_first, say
 from training.engine.recipe import own_settings
 from training.engine.weight_average import WeightAverage
@@ -77,24 +78,41 @@ def fit(settings: ImageTowerSettings, data: TrainingData, out: Path) -> tuple[Ru
         tower.head.names.copy_(tower.text.adapted(tower.head.names))
     tower.head.dropout = settings.dropout
     loss = ContrastLoss(data, half, draws, settings, shares)
+    trunk = [item for item in half.parameters() if item.requires_grad]
+    identity = {**own_settings(settings, NO_IDENTITY), "data_digest": data.digest}
+    result = train_tower(
+        replace(settings, out=str(out)), tower, trunk, loss, loss.captioned.tolist(), identity
+    )
+    if not result.finished:
+        return result, PUBLISHED_W
+    return result, measured_w(tower, whole_maps(data, half), draws, spread(loss.captioned))
+
+
+def train_tower(
+    settings: TowerSettings,
+    tower: ImageTower,
+    trunk: Sequence[nn.Parameter],
+    loss: Loss,
+    photos: Sequence[int],
+    identity: Mapping[str, Any],
+) -> RunResult:
+    """Train parameters of the trunk, and the head, on photos; the tower gets the average of its weights."""
     average = WeightAverage(Learner(tower, settings.recent), settings.average_decay).train()
     result = run(
         average,
-        ShuffledBatches(loss.captioned.tolist(), settings.batch_size, settings.seed),
+        ShuffledBatches(photos, settings.batch_size, settings.seed),
         loss,
-        replace(settings, out=str(out)),
+        settings,
         parameters=[
-            {"params": [item for item in half.parameters() if item.requires_grad]},
+            {"params": list(trunk)},
             {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
         ],
-        identity={**own_settings(settings, NO_IDENTITY), "data_digest": data.digest},
+        identity=identity,
         after_step=WeightAverage.update,
     )
     average.keep()
     tower.eval()
-    if not result.finished:
-        return result, PUBLISHED_W
-    return result, measured_w(tower, whole_maps(data, half), draws, spread(loss.captioned))
+    return result
 
 
 def spread(photos: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from torch.nn import functional as F
 
 from capscore.backbones.base import weights_digest
 from capscore.backbones.embedded import folded
-from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
+from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, TextPlace, photo_pixels
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.images.load import load_image
@@ -41,15 +41,14 @@ from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.loop import RunResult, run
 from training.engine.loop_settings import require
-from training.engine.model_card import read_card, write_card
+from training.engine.model_card import read_card
 from training.engine.processes import Gather, device, is_main_process, main_process_first, say
-from training.engine.recipe import SETTINGS, compute_of, own_settings, write_settings
-from training.engine.weight_average import WeightAverage
+from training.engine.recipe import SETTINGS, compute_of, own_settings
 from weights.making.caption_grammar import generate
 from weights.making.cards import image_tower_card
 from weights.making.held_out import HeldOut
 from weights.making.image_tower import fit
-from weights.making.image_tower.__main__ import say_counts, sentence_encoder
+from weights.making.image_tower.__main__ import save, say_counts, sentence_encoder
 from weights.making.image_tower.data import (
     CaptionDraws,
     CaptionEmbeddings,
@@ -150,7 +149,7 @@ def learn_text_place(
 
 
 def anchor_photos(settings: SecondStageSettings, rows: TrainingRows, held: HeldOut) -> list[PhotoRow]:
-    """COCO's photos without a caption that may be trained on, evenly fit.spread."""
+    """COCO's photos without a caption that may be trained on, evenly spread."""
     used, folder = {row.photo for row in rows.photos}, Path(settings.photos).expanduser()
     free = {
         photo: PhotoRow(photo, name, folder / name, COCO, {})
@@ -222,9 +221,8 @@ class SecondStageLoss:
             with torch.no_grad():
                 early = self.early(pixels.contiguous(memory_format=torch.channels_last))
             maps = self.half(early).float()
-        boxes = torch.cat(
-            [torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(n, 1, 4), fit.random_boxes(n, chance)], dim=1
-        )
+        whole = torch.tensor([0.0, 0.0, 1.0, 1.0]).expand(n, 1, 4)
+        boxes = torch.cat([whole, fit.random_boxes(n, chance)], dim=1)
         photos, regions = tower.head(maps[:n], boxes.to(pixels.device)).unbind(dim=1)
 
         own = torch.from_numpy(numbers).to(pixels.device)
@@ -232,6 +230,7 @@ class SecondStageLoss:
         drawn.append(chance.choice(self.pool, size=settings.pool))
         places = torch.from_numpy(np.concatenate(drawn)).to(pixels.device)
         captions, owner = self.captions[places], self.owner[places]
+        of_batch = owner[: 2 * n], captions[: 2 * n]
         hard = (owner == own[:, None]).float()
         near = scale * settings.softness * self.means[own] @ captions.T
         target = fit.soft_target(settings, hard / hard.sum(dim=1, keepdim=True), near)
@@ -241,19 +240,12 @@ class SecondStageLoss:
         losses = {
             "photo": fit.cross_entropy(torch.cat([logits, others], dim=1), F.pad(target, (0, len(wrong)))),
             "caption": fit.caption_contrast(
-                settings,
-                learner,
-                self.means,
-                gather(photos),
-                gather(own),
-                owner[: 2 * n],
-                captions[: 2 * n],
-                self.means[owner[: 2 * n]],
+                settings, learner, self.means, gather(photos), gather(own), *of_batch, self.means[of_batch[0]]
             ),
             "region": fit.cross_entropy(scale * regions @ captions.T, target),
             "pair": fit.of_pairs(logits, target),
         }
-        loss = (losses["photo"] + losses["caption"]) / 2
+        loss = torch.lerp(losses["caption"], losses["photo"], settings.photo_share)
         loss = loss + settings.region_weight * losses["region"] + settings.pair_weight * losses["pair"]
         if len(wrong):
             ahead = (photos[which] * (right - wrong)).sum(dim=1)
@@ -298,12 +290,10 @@ class SecondStageLoss:
 
 def train(settings: SecondStageSettings) -> RunResult:
     """Run the recipe: read rows, embed captions, train the text place, then the tower, save."""
-    out, folder = Path(settings.out).expanduser(), Path(settings.start).expanduser()
+    folder = Path(settings.start).expanduser()
     start, before = load_image_tower(folder)[0].to(device()), read_card(folder)
-    hidden = start.config.text_hidden
-    require(
-        hidden in (0, settings.text_hidden), "text_hidden", settings.text_hidden, f"{hidden}, the start's"
-    )
+    own, hidden = start.config.text_hidden, settings.text_hidden
+    require(own in (0, hidden), "text_hidden", hidden, f"{own}, the start's")
     rows, held = rows_of(settings)
     say_counts(rows)
     photos = [row for row in rows.photos if LANGUAGES & row.captions.keys()]
@@ -311,7 +301,7 @@ def train(settings: SecondStageSettings) -> RunResult:
     encoder = sentence_encoder(settings)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        tower = ImageTower(replace(start.config, text_hidden=settings.text_hidden))
+        tower = ImageTower(replace(start.config, text_hidden=hidden))
     tower.load_state_dict(start.state_dict(), strict=False)
     tower.to(device())
     parts = (photos, rows.texts, near_right(photos), [with_openers([*photos, *rows.texts], settings.seed)])
@@ -338,21 +328,8 @@ def train(settings: SecondStageSettings) -> RunResult:
     frozen.requires_grad_(False)
     tower.head.dropout = settings.dropout
     loss = SecondStageLoss(settings, tower, start, photos, anchors, captions, near)
-    average = WeightAverage(fit.Learner(tower, settings.recent), settings.average_decay).train()
-    result = run(
-        average,
-        ShuffledBatches(range(len(photos)), settings.batch_size, settings.seed),
-        loss,
-        settings,
-        parameters=[
-            {"params": [item for item in tower.trunk.parameters() if item.requires_grad]},
-            {"params": list(tower.head.parameters()), "lr": settings.head_learning_rate},
-        ],
-        identity=identity,
-        after_step=WeightAverage.update,
-    )
-    average.keep()
-    tower.eval()
+    trunk = [item for item in tower.trunk.parameters() if item.requires_grad]
+    result = fit.train_tower(settings, tower, trunk, loss, range(len(photos)), identity)
     if not result.finished or not is_main_process():
         return result
     with torch.no_grad():
@@ -364,23 +341,17 @@ def train(settings: SecondStageSettings) -> RunResult:
         return tower.feature_map(torch.stack(pixels).to(device()))
 
     w = fit.measured_w(tower, maps_of, loss.draws, fit.spread(np.arange(len(photos))))
-    notes = {"recipe": "image_tower", "steps": result.step}
-    save_image_tower(tower, out, w=w, logit_scale=settings.logit_scale, languages=None, notes=notes)
-    write_settings(out, settings)
     card = image_tower_card(settings, rows, held, w=w, compute=f"{before.compute}; then {compute_of(result)}")
-    sources = {source.name: source for source in (*before.data, *card.data)}
-    began = (
-        f"It began as {before.name}, and photos were compared with {len(anchors):,} more, without captions."
+    card = replace(
+        card,
+        command=f"python -m weights.making.image_tower.second --config {SETTINGS}",
+        data=list({source.name: source for source in (*before.data, *card.data)}.values()),
+        limitations=[
+            *card.limitations,
+            f"It began as {before.name}, and {len(anchors):,} photos without captions kept its similarities.",
+        ],
     )
-    write_card(
-        out,
-        replace(
-            card,
-            command=f"python -m weights.making.image_tower.second --config {SETTINGS}",
-            data=list(sources.values()),
-            limitations=[*card.limitations, began],
-        ),
-    )
+    save(settings, tower, result, card, w)
     return result
 
 

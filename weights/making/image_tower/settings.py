@@ -22,7 +22,10 @@ _RANGES: dict[str, tuple[str, Callable[[float], bool]]] = {
         "average_decay dropout english_share start_share",
         lambda value: 0 <= value < 1,
     ),
-    "a number from 0 to 1": ("soft_share adapter_share damaged_share", lambda value: 0 <= value <= 1),
+    "a number from 0 to 1": (
+        "soft_share adapter_share damaged_share photo_share",
+        lambda value: 0 <= value <= 1,
+    ),
     "a number above 0, at most 1": ("least_part least_area", lambda value: 0 < value <= 1),
 }
 
@@ -143,6 +146,7 @@ class SecondStageSettings(TowerSettings):
         least_area: Smallest share of a photo's area in the random part of it that a step reads.
         damaged_share: Share of the photos that a step reads rescaled and compressed.
         pool: Number of random captions in a step, besides the two of each photo.
+        photo_share: Share of the contrast of photos with captions; that of captions with photos has the rest.
         near_weight: Weight of the right caption over one with a wrong word.
         anchors: Most photos without captions whose similarities to captions stay as at the start.
         anchor_weight: Weight of these similarities; 0 for none.
@@ -156,6 +160,7 @@ class SecondStageSettings(TowerSettings):
     least_area: float = 0.35
     damaged_share: float = 0.5
     pool: int = 4096
+    photo_share: float = 0.5
     near_weight: float = 0.5
     anchors: int = 1600
     anchor_weight: float = 0.5
