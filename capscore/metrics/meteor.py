@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import CapscoreError, InputError
-from .meteor_words import PARAPHRASE, Knowledge
+from .meteor_words import EXACT, PARAPHRASE, Knowledge
 from .reference_scorer import Compared, ReferenceScorer, Texts
 
 _BEAM = 40
@@ -239,9 +239,9 @@ class _Pair:
         """The matches of METEOR's alignment, in the order of the reference.
 
         A match whose words have no other match is certain. A beam search along the reference decides on the
-        others: most matched words, where each match counts its words times its weight, rounded down; then
-        fewest chunks, an open one not counted; then least distance. As in the program, the distance of a
-        match counts for the alignments that are tried after it, not for its own.
+        others: most matched words, where a match that is not exact counts half of its words, rounded down,
+        whatever its weight; then fewest chunks, an open one not counted; then least distance. As in the
+        program, the distance of a match counts for the alignments that are tried after it, not for its own.
         """
         certain: dict[int, _Match] = {}
         open_at: dict[int, list[tuple[int, int, int, int, int, int, _Match]]] = {}
@@ -251,8 +251,7 @@ class _Pair:
             if max(self.n_matches[start:stop]) == max(self.n_other_matches[other:free]) == 1:
                 certain[other] = match
             else:
-                weight = self.language.weights[min(way, PARAPHRASE)]
-                gain = (int(length * weight) + int(other_length * weight)) * _MATCH
+                gain = (length + other_length if way == EXACT else length // 2 + other_length // 2) * _MATCH
                 words = (1 << stop) - (1 << start)
                 open_at.setdefault(other, []).append(
                     (gain, abs(other - start), words, start, stop, free, match)

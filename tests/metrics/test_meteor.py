@@ -43,6 +43,16 @@ ENGLISH = [
         ["a dog and a man with a cat next to a man and a bird in front of a store", "a shop"],
         0.5050716143049534,
     ),
+    # "and its" matches "and the fact that it" and, better, "and the fact that it is"
+    (
+        "it includes key details such as the location and the fact that it is on a pan , "
+        "which helps convey the scene",
+        [
+            "it includes key details such as the color of the fire hydrant and its placement , "
+            "which helps convey the scene"
+        ],
+        0.40191969642975106,
+    ),
     ("the geese ate better", ["a goose eats well", "a best goose eating"], 0.37321564531958046),
 ]
 # with '-l … -lower -m "exact stem"', Czech with "exact"
@@ -66,7 +76,7 @@ def test_english_scores_are_those_of_the_java_program():
     captions, references, expected = zip(*ENGLISH, strict=True)
     scores, corpus = meteor_of_rows(captions, references, range(len(captions)))
     np.testing.assert_allclose(scores, expected, atol=1e-12)
-    assert corpus == pytest.approx(0.3998131700641668, abs=1e-12)
+    assert corpus == pytest.approx(0.40038561183557425, abs=1e-12)
 
 
 @pytest.mark.parametrize(("language", "caption", "reference", "expected"), OTHERS)
@@ -141,4 +151,4 @@ def test_the_java_program_gives_these_scores():
     counts = ask(lines, "-l", "en", "-norm")
     *scores, corpus = map(float, ask([" ||| ".join(["EVAL", *counts])], "-l", "en", "-norm"))
     assert scores == pytest.approx([expected for *_, expected in ENGLISH], abs=1e-12)
-    assert corpus == pytest.approx(0.3998131700641668, abs=1e-12)
+    assert corpus == pytest.approx(0.40038561183557425, abs=1e-12)
