@@ -44,7 +44,7 @@ def test_texts_equal_those_of_the_package():
     with torch.no_grad():
         np.testing.assert_allclose(network(*batch(ids)).numpy(), package.encode(folded), atol=2e-6)
     (row,) = tokenizer(["A dog runs. It is brown."])
-    assert "".join(tokenizer.pieces(row[1:-1])) == "▁a▁dog▁runs.▁it▁is▁brown"
+    assert "".join(tokenizer.pieces(row[1:-1])) == "▁a▁dog▁runs.▁It▁is▁brown"
     assert sum(parameter.numel() for parameter in network.parameters()) == 3_386_112
 
 

@@ -53,23 +53,31 @@ _VECTORS = {
 TEXT_RULE = "folded"
 # Blanks, full stops, exclamation marks and ellipses, and signs without width among them.
 _FINAL_STOP = re.compile(r"[\s.!…۔।。！．｡\u200b-\u200f\ufeff]+\Z")
+# A word; digits and signs have no case.
+_WORD = re.compile(r"[^\W\d_]+")
 _being_read: list[Future[tuple[dict[str, np.ndarray], float, PieceTokenizer]]] = []
 
 
 def folded(text: str) -> str:
-    """A text as the embedded backbones read it: in lower case, without the full stop at its end.
+    """A text as the embedded backbones read it: without capitals that are style, and the stop at its end.
 
-    A text with İ is taken for Turkish, where the lower case of I is ı. "[MASK]", which hides a word, keeps
-    its capitals, and a text of full stops alone keeps them.
+    The first word is in lower case. Where all others are capitalised, as in titles, they are in lower case,
+    too; where some are not, capitals mark nouns and names, which the encoder then knows better, German ones
+    above all. A text with İ is taken for Turkish, where the lower case of I is ı. "[MASK]", which hides a
+    word, keeps its capitals, and a text of full stops alone keeps them.
 
-    >>> folded("A Dog runs. It is brown !"), folded("İKİ KÖPEK IRMAKTA"), folded("...")
-    ('a dog runs. it is brown', 'iki köpek ırmakta', '...')
+    >>> folded("A dog runs. It is brown !"), folded("A DOG RUNS"), folded("Ein Hund läuft im Schnee.")
+    ('a dog runs. It is brown', 'a dog runs', 'ein Hund läuft im Schnee')
+    >>> folded("İKİ KÖPEK IRMAKTA"), folded("...")
+    ('iki köpek ırmakta', '...')
     """
     text = text.replace("I\u0307", "İ")
-    if "İ" in text:
-        text = text.replace("I", "ı").replace("İ", "i")
-    text = text.lower().replace("[mask]", "[MASK]")
-    return _FINAL_STOP.sub("", text) or text
+    turkish = {"I": "ı", "İ": "i"} if "İ" in text else {}
+    words = list(_WORD.finditer(text.replace("[MASK]", "      ")))
+    styled = all(word[0][0] != word[0][0].lower() for word in words[1:])
+    end = len(text) if styled else words[0].end()
+    lower = "".join(turkish.get(letter, letter.lower()) for letter in text[:end]).replace("[mask]", "[MASK]")
+    return _FINAL_STOP.sub("", lower + text[end:]) or text
 
 
 def start_reading() -> None:
