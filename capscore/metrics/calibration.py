@@ -396,7 +396,7 @@ def calibrate(
         rows[owner]._replace(caption=rows[other].caption) for owner, other in zip(owners, others, strict=True)
     ]
     right, wrong = _score(scorer, rows), _score(scorer, wrong_rows)
-    if wrong.signature != right.signature:
+    if _settings(wrong.signature) != _settings(right.signature):
         raise InputError(
             f"{scorer.metric}: the scores depend on which rows are scored together, so they have no fixed "
             "percentiles; give fixed ",
