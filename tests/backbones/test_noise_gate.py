@@ -18,9 +18,9 @@ from capscore.backbones.embedded.noise_gate import (
 )
 
 SENTENCES = [
-    "A dog runs on the beach with a ball.",
-    "Two black cats sleep on a big sofa.",
-    "Ein Hund bellt laut auf der kleinen Wiese.",
+    "a dog runs on the beach with a ball.",
+    "two black cats sleep on a big sofa.",
+    "ein Hund bellt laut auf der kleinen Wiese.",
 ]
 TEXTS = ["a dog runs on the beach", "ein Hund", "犬が走る。", " ".join(SENTENCES), "dog dog dog"]
 
