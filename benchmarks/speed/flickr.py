@@ -160,8 +160,8 @@ def _from_cache(backbone: OpenClipBackbone, rows: ScoredPhotos, folder: Path, re
     numbers = count()
 
     def run(name: str) -> None:
-        with EmbeddingCache(folder / name) as cache:  # a new one each time, as in another process
-            _score(backbone, rows, cache)
+        # a new cache each time, as in another process
+        _score(backbone, rows, EmbeddingCache(folder / name))
 
     run("filled")
     timed = repeat({"first": lambda: run(f"empty{next(numbers)}"), "second": lambda: run("filled")}, repeats)
