@@ -88,16 +88,20 @@ def _one_line(text: str) -> str:
 
 
 def _program() -> Path:
-    """The folder of pycocoevalcap that contains the program."""
+    return program_folder("spice", "spice-1.0.jar", "java", "SPICE")
+
+
+def program_folder(part: str, jar: str, extra: str, metric: str) -> Path:
+    """The folder `part` of pycocoevalcap, which holds a program; MissingExtraError if it is not installed."""
     try:
         # it has no __init__.py, so any folder of that name counts as a part of it
         homes = importlib.import_module("pycocoevalcap").__path__
     except ImportError:
         homes = []
     for home in homes:
-        if (Path(home) / "spice" / "spice-1.0.jar").is_file():
-            return Path(home) / "spice"
-    raise MissingExtraError("pycocoevalcap", "java", "SPICE")
+        if (Path(home) / part / jar).is_file():
+            return Path(home) / part
+    raise MissingExtraError("pycocoevalcap", extra, metric)
 
 
 def _java() -> str:

@@ -6,7 +6,6 @@ files of the program's jar and its English table of paraphrases; only what the t
 
 from __future__ import annotations
 
-import importlib
 import re
 import zipfile
 import zlib
@@ -16,10 +15,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any
 
 from ..errors import CapscoreError, MissingExtraError
+from .java_metrics import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASED = range(5)
@@ -81,16 +80,7 @@ class Knowledge:
                 f"METEOR needs snowballstemmer 2, and {stems} is installed, whose stems differ: "
                 "pip install 'snowballstemmer<3'"
             )
-        try:
-            # it has no __init__.py, so any folder of that name counts as a part of it
-            homes = [Path(home) / "meteor" for home in importlib.import_module("pycocoevalcap").__path__]
-        except ImportError:
-            homes = []
-        for home in homes:
-            if (home / "meteor-1.5.jar").is_file():
-                self._home = home
-                return
-        raise MissingExtraError("pycocoevalcap", "meteor", "METEOR")
+        self._home = program_folder("meteor", "meteor-1.5.jar", "meteor", "METEOR")
 
     def _lines(self, member: str) -> list[str]:
         with zipfile.ZipFile(self._home / "meteor-1.5.jar") as jar:
