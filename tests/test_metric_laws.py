@@ -106,8 +106,8 @@ OTHER = {
     "answers": "no/yes",
     "max_pixels": 0,
 }
-# see tests/metrics/test_infometic*.py, tests/metrics/test_long_texts.py and tests/judges
-ELSEWHERE = {"long", "weights", "marks", "false_alarms", "regions", "with_references", "explain"}
+# see tests/metrics/test_infometic*.py, test_long_texts.py and test_pairs.py, and tests/judges
+ELSEWHERE = {"long", "pairs", "weights", "marks", "false_alarms", "regions", "with_references", "explain"}
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -40,7 +40,7 @@ References = Annotated[
 ]
 
 
-@options.with_metric_options(options.of_score)
+@options.with_metric_options(options.of_captions)
 def calibrate(
     input: Annotated[Path, argument("INPUT")],
     metric: Metrics = None,

@@ -152,10 +152,15 @@ def of_score() -> dict[str, Option]:
     return {name: item for name, item in all_options().items() if name != "progress"}
 
 
+def of_captions() -> dict[str, Option]:
+    """The same for commands that only know captions of photos."""
+    return {name: item for name, item in of_score().items() if name != "pairs"}
+
+
 def of_several() -> dict[str, Option]:
-    """The same for commands that choose one or several backbones by an option of their own."""
+    """The same for those that choose one or several backbones by an option of their own."""
     left_out = ("backbone", "revision", "image_tower", "allow_urls", "allow_private_urls")
-    return {name: item for name, item in of_score().items() if name not in left_out}
+    return {name: item for name, item in of_captions().items() if name not in left_out}
 
 
 def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[Any], Any]:

@@ -223,12 +223,10 @@ def prepare(
     from ..metrics.score_file import ScoringRun, result_columns
 
     folder = ImageFolder(images or source.folder, allow_urls=load.options.get("allow_urls", False))
-    kinds, asked = {name: METRICS.get(name) for name in metrics}, load.options.get("with_references")
+    asked = {name: METRICS.get(name).needs(load.options) for name in metrics}
     needs = {
-        "images": [name for name, kind in kinds.items() if kind.needs_images],
-        "references": [
-            name for name, kind in kinds.items() if kind.needs_references or (asked and kind.takes_references)
-        ],
+        what: [name for name, needed in asked.items() if needed[index]]
+        for index, what in enumerate(("images", "references"))
     }
     read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
     try:
@@ -394,7 +392,7 @@ def _print_rows(
 
     from ..files.row_source import CHUNK_ROWS
     from ..metrics.calibration import RANKS
-    from ..show.tables import noise_text, photo_name, reason_of
+    from ..show.tables import noise_text, photo_name, reason_of, shown_caption
 
     image, scores = run.names.image, run.scores()
     metric, part = next(iter(scores.items()))
@@ -406,7 +404,7 @@ def _print_rows(
         photos = None if image is None else chunk.values(image)
         for index in {row - chunk.start for row in rows} & {*range(len(chunk))}:
             place = run.source.short_place(chunk.start + index, chunk.lines[index] if chunk.lines else None)
-            caption = "" if captions[index] is None else str(captions[index])
+            caption = shown_caption(captions[index])
             photo = [] if photos is None else [photo_name(photos[index]) or "–"]
             texts[chunk.start + index] = [*([] if lowest is None else [place]), *photo, caption]
     cells = {name: [_number(item.scores[row]) for row in rows] for name, item in scores.items()}

@@ -174,7 +174,7 @@ class ChunkInputs(NamedTuple):
         problems: Error of each row of the chunk that is known to be wrong before scoring.
     """
 
-    candidates: list[Any]
+    candidates: Sequence[Any]
     images: Sequence[Any] | None
     references: list[Any] | None
     languages: list[Any] | None
@@ -182,7 +182,12 @@ class ChunkInputs(NamedTuple):
 
 
 def read_inputs(
-    chunk: Chunk, source: RowSource, names: ColumnNames, folder: ImageFolder | None
+    chunk: Chunk,
+    source: RowSource,
+    names: ColumnNames,
+    folder: ImageFolder | None,
+    *,
+    candidates_are_photos: bool = False,
 ) -> ChunkInputs:
     """Cells of a chunk as a scorer takes them; no images if `folder` is None."""
     problems = source.problems(chunk)
@@ -197,6 +202,9 @@ def read_inputs(
             if row not in problems and columns and not any(name in cells for name in columns):
                 message = f"the row has no {columns[0]!r}; it has {_listed([*cells])}"
                 problems[row] = InputError(message, field=field)
+    candidates: Sequence[Any] = chunk.values(names.candidate)
+    if candidates_are_photos and folder is not None:
+        candidates = find_images(chunk, names.candidate, folder, problems, field="candidate")
     images = None if image is None or folder is None else find_images(chunk, image, folder, problems)
     references: list[Any] | None = None
     if len(names.references) > 1 or (names.references and NUMBERED.fullmatch(names.references[0])):
@@ -212,7 +220,7 @@ def read_inputs(
     languages = None
     if names.language is not None:
         languages = [None if is_missing(tag) else tag for tag in chunk.values(names.language)]
-    return ChunkInputs(chunk.values(names.candidate), images, references, languages, problems)
+    return ChunkInputs(candidates, images, references, languages, problems)
 
 
 def is_missing(value: Any) -> bool:

@@ -120,7 +120,11 @@ class ImageFolder:
 
 
 def find_images(
-    chunk: Chunk, column: str, folder: ImageFolder, problems: dict[int, InputError]
+    chunk: Chunk,
+    column: str,
+    folder: ImageFolder,
+    problems: dict[int, InputError],
+    field: str = "image",
 ) -> Sequence[Any]:
     """The images of a chunk: names become paths; images stored in the file stay there, encoded.
 
@@ -136,7 +140,7 @@ def find_images(
             images[row] = folder.find(image)
         except InputError as error:
             images[row] = None
-            problems.setdefault(row, error)
+            problems.setdefault(row, ImageError(*error.parts, field=field))
     if stored is None:
         return [*images.values()]
     return LazySequence(len(chunk), lambda row: images[row] if row in images else stored[row].as_py())

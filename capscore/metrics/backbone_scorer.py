@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import __version__
 from ..backbones.base import DTYPES, PUBLISHED_W
-from ..errors import InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
+from ..errors import ImageError, InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
 from ..text.sentences import SHORT, sentences
 from ..text.suspicious import OddRows
@@ -329,6 +329,10 @@ class CLIPScore(BackboneScorer):
 
     Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix. As published, w = 2.5;
     a backbone with cosines on another scale has its own w, which the signature names.
+
+    Args:
+        pairs: Kind of pairs other than a caption and its photo: "images", where the candidate is a photo too,
+            or "texts", the candidate and its best reference. The formula and w are the same.
     """
 
     metric = "clip_score"
@@ -337,11 +341,46 @@ class CLIPScore(BackboneScorer):
     score_range = (0, None)
     default_backbone = "ViT-B-32-quickgelu/openai"
 
+    def __init__(self, embedder: Embedder, *, pairs: Literal["images", "texts"] | None = None, **common: Any):
+        super().__init__(embedder, **common)
+        self.check({"pairs": pairs})
+        self.pairs = pairs
+        self.needs_images, self.needs_references = self.needs({"pairs": pairs})  # type: ignore[misc]
+        self.compares_photos = pairs == "images"  # type: ignore[misc]
+        if self.compares_photos:  # no text is read
+            self.prefix, self.long = "", "cut"
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        super().check(options)
+        if options.get("pairs") not in (None, "images", "texts"):
+            raise InputError(Setting("pairs", options["pairs"]), ": expected 'images' or 'texts'")
+
+    @classmethod
+    def needs(cls, options: Mapping[str, Any]) -> tuple[bool, bool]:
+        return options.get("pairs") != "texts", options.get("pairs") == "texts"
+
     def constants(self) -> dict[str, object]:
-        return {"w": self.backbone.w}
+        return {"w": self.backbone.w, **({"pairs": self.pairs} if self.pairs else {})}
 
     def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return clip_score(values["image_cosine"], self.backbone.w), {}
+        cosines = values["text_cosine" if self.pairs == "texts" else "image_cosine"]
+        return clip_score(cosines, self.backbone.w), {}
+
+    def measure(self, rows: InputRows, on_error: str) -> Measured:
+        if not self.compares_photos:
+            return super().measure(rows, on_error)
+        try:
+            candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
+        except ImageError as error:
+            raise error if error.row is None else error.at(error.row, "candidate") from error
+        failed = candidates.failures.items()
+        rows.failures.update((row, error.at(row, "candidate")) for row, error in failed)
+        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
+        rows.failures.update(images.failures)
+        kept = np.flatnonzero(rows.kept())
+        cosines = row_cosines(candidates.matrix, candidates.index[kept], images.matrix, images.index[kept])
+        return Measured({"image_cosine": cosines}, images.keys, np.zeros(len(rows), dtype=bool))
 
 
 class MCS(CLIPScore):
@@ -376,6 +415,7 @@ class PRMCS(CLIPScore):
     title = "PR-MCS"
     citation = ("kim-etal-2023-pr-mcs",)
     default_backbone = "embedded-pr-mcs"
+    refused_options = ("pairs",)
     detail_columns: ClassVar[Mapping[str, type]] = {
         "kept": float,
         "lost": float,

@@ -346,6 +346,7 @@ class Scorer(ABC):
         refused_options: Options of `capscore.load` that the metric does not take, though it has a backbone.
         component_names: Keys of `Scores.components`.
         corpus_names: Keys of `Scores.corpus`.
+        compares_photos: Whether candidates are photos, such as drawn ones; only with an option that says so.
         needs_images: Whether the metric opens images. Other metrics accept `images` and do not open them, so
             that the same rows can go to every metric.
         needs_references: Whether the metric compares with references.
@@ -369,6 +370,7 @@ class Scorer(ABC):
     refused_options: ClassVar[tuple[str, ...]] = ()
     component_names: ClassVar[tuple[str, ...]] = ()
     corpus_names: ClassVar[tuple[str, ...]] = ()
+    compares_photos: ClassVar[bool] = False
     needs_images: ClassVar[bool] = False
     needs_references: ClassVar[bool] = False
     takes_references: ClassVar[bool] = False
@@ -396,6 +398,12 @@ class Scorer(ABC):
             raise InputError(Setting("empty", empty), ": expected 'raise', 'score' or 'skip'")
 
     @classmethod
+    def needs(cls, options: Mapping[str, Any]) -> tuple[bool, bool]:
+        """Whether rows need images, and whether they need references, with these options of `load`."""
+        asked = cls.takes_references and bool(options.get("with_references"))
+        return cls.needs_images, cls.needs_references or asked
+
+    @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Any:
         """What the class takes first if it takes a backbone, from the backbone and the options of `load`."""
         raise NotImplementedError(f"{cls.__name__} takes no backbone")
@@ -413,7 +421,7 @@ class Scorer(ABC):
         """Score n rows.
 
         Args:
-            candidates: n captions.
+            candidates: n captions; photos, as `images` are, where the metric `compares_photos`.
             images: n images: paths, bytes, PIL images, arrays (height, width, channels), tensors (channels,
                 height, width), `datasets.Image` dicts, or a column of a data set. A metric that only reads
                 texts accepts them and opens none.
@@ -603,7 +611,10 @@ def check_rows(
             raise error.at(row)
         failures.setdefault(row, error.at(row))
 
-    empty = _check_captions(captions, scorer.empty, fail)
+    are_texts = not scorer.compares_photos
+    empty = np.zeros(n_rows, dtype=bool)
+    if are_texts:
+        empty = _check_captions(captions, scorer.empty, fail)
     lists = None
     if references is not None:
         lists = _as_list(references, "references", "lists of references", n_rows)
@@ -624,7 +635,8 @@ def check_rows(
         for column in scorer.extra_columns
         if extra.get(column.name) is not None
     }
-    OddRows().add(captions, images, lists).warn()
+    if are_texts:
+        OddRows().add(captions, images, lists).warn()
     n_references = np.array([len(texts) for texts in lists or [[]] * n_rows], dtype=np.int64)
     empty[list(failures)] = False  # each row is counted once
     skips_empty = scorer.empty == "skip"

@@ -191,7 +191,7 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
 def has_calibration(scorer: Any, path: str | Path | None = None) -> bool:
     """Whether there is a calibration of a metric with its backbone; it may be of other settings."""
     name = getattr(getattr(scorer, "backbone", None), "name", "")
-    return any(
+    return not getattr(scorer, "pairs", None) and any(
         (item.metric, _backbone_name(item.signature)) == (scorer.metric, name) for item in _known(path)
     )
 
@@ -225,11 +225,12 @@ def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:
         differences = item.differences(signature)
         if not differences:
             return item
-        if "metric" not in differences and _backbone_name(item.signature) == _backbone_name(signature):
-            pairs = (
+        is_near = differences.keys().isdisjoint(("metric", "pairs"))  # else of other things
+        if is_near and _backbone_name(item.signature) == _backbone_name(signature):
+            listed = (
                 f"made with {key}:{here}, scored with {key}:{now}" for key, (here, now) in differences.items()
             )
-            reasons.setdefault(len(differences), ", ".join(pairs))
+            reasons.setdefault(len(differences), ", ".join(listed))
     return reasons[min(reasons)] if reasons else ""
 
 

@@ -253,9 +253,10 @@ class CaptionModule(evaluate.Metric, ABC):
         """The columns that every row needs, and their types."""
         kind = METRICS.get(self.metric)
         columns: dict[str, Any] = {"predictions": Value("string")}
-        if kind.needs_images:
+        needs_images, needs_references = kind.needs(self._options)
+        if needs_images:
             columns["images"] = datasets.Image(decode=False)
-        if kind.needs_references or self._options.get("with_references"):
+        if needs_references:
             columns["references"] = datasets.Sequence(Value("string"))
         return columns
 

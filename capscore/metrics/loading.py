@@ -270,6 +270,9 @@ def check_options(metrics: Sequence[str], options: Mapping[str, Any]) -> None:
         choices = takes[name].choices
         if choices and value not in choices:
             raise InputError(Setting(name, value), f": expected {' or '.join(map(repr, choices))}")
+        without = ", ".join(metric for metric in metrics if metric not in takes[name].metrics)
+        if (name, value) == ("pairs", "images") and without:  # they would read names of photos as captions
+            raise OptionError(Setting(name, value), f": {without} cannot compare photos with photos")
 
 
 def stated_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -290,7 +290,8 @@ class ScoringRun:
         Raises:
             InputError: A row cannot be scored and on_error="raise"; names row and line.
         """
-        inputs = read_inputs(chunk, self.source, self.names, self.folder)
+        photos = any(scorer.compares_photos for scorer in self.scorers)
+        inputs = read_inputs(chunk, self.source, self.names, self.folder, candidates_are_photos=photos)
         found = {}
         for scorer in self.scorers:
             read = {"references": scorer.needs_references, "image": scorer.needs_images}
@@ -337,7 +338,8 @@ class ScoringRun:
                 scorer.warn_about_languages(new)
         self.languages |= new
         start = self.start + chunk.start
-        self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
+        if not photos:
+            self.odd.add(inputs.candidates, inputs.images, inputs.references, start)
         for scorer in self.scorers:
             scorer.count_odd(found[scorer.metric], self.odd, start)
         return found

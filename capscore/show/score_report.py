@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from ..files.columns import is_missing, read_inputs
+from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
 from .pages import inline_jpeg, language_names, page_script, render
-from .tables import Table, fixed, noise_text, photo_name, reason_of
+from .tables import Table, fixed, noise_text, photo_name, reason_of, shown_caption
 
 if TYPE_CHECKING:
     from ..metrics.base import Scores
@@ -144,7 +144,7 @@ def _cards(run: ScoringRun, numbers: set[int], with_picture: set[int]) -> dict[i
                 "place": source.short_place(number, None if chunk.lines is None else chunk.lines[row]),
                 "name": photo_name(photos[row]),
                 "picture": picture,
-                "caption": "" if is_missing(caption) else str(caption),
+                "caption": shown_caption(caption),
                 "references": [references] if isinstance(references, str) else list(references or ()),
                 **_found(run, number),
             }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import address_name, visible
+from ..files.columns import is_missing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,6 +82,13 @@ def photo_name(value: Any) -> str:
         text = os.fspath(value)
         return "" if text[:5].lower() == "data:" else os.path.basename(address_name(text))
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def shown_caption(value: Any) -> str:
+    """How a cell of captions is shown, "" if it is empty; of a photo that is a candidate, its name."""
+    if isinstance(value, (dict, bytes)):
+        return photo_name(value)
+    return "" if is_missing(value) else str(value)
 
 
 @dataclass(frozen=True)

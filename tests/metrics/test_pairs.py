@@ -1,0 +1,143 @@
+"""Pairs of photos and pairs of texts: numbers worked out by hand, through every door."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import capscore
+from capscore.cli import app
+from capscore.errors import ImageError, InputError, OptionError
+from capscore.integrations.torchmetrics import CaptionMetric
+from capscore.metrics import load_together
+
+from ..photos import encode
+from ..toy import GREEN, RED, ColourBackbone, plain
+
+VIOLET = plain((200, 0, 200))  # red and blue
+HALF = 2.5 / np.sqrt(2)
+PHOTOS = [RED, VIOLET, GREEN], [RED, RED, RED]
+OF_PHOTOS = [2.5, HALF, 0]
+TEXTS = ["red", "red blue", "green"], [["red"], ["blue", "green"], ["red"]]
+VERSION = f"version:{capscore.__version__}"
+
+
+def load(pairs, metric="mcs", **options):
+    return capscore.load(metric, backbone=ColourBackbone("red "), cache=False, pairs=pairs, **options)
+
+
+@pytest.mark.parametrize("metric", ["mcs", "clip_score"])
+def test_photos_are_compared_with_photos(metric):
+    found = load("images", metric).score(*PHOTOS)
+    np.testing.assert_allclose(found.scores, OF_PHOTOS, atol=1e-6)
+    assert found.signature == (
+        f"{metric}|backbone:colours@w00000000|w:2.5|pairs:images|prefix:none|refs:0|lang:unstated|dtype:fp32|"
+        f"exif:yes|{VERSION}"
+    )
+    assert found.n_unique_images == 1
+
+
+def test_texts_are_compared_with_their_best_reference():
+    found = load("texts", prefix="").score(TEXTS[0], references=TEXTS[1])
+    np.testing.assert_allclose(found.scores, OF_PHOTOS, atol=1e-6)
+    assert "|w:2.5|pairs:texts|prefix:none|refs:var|" in found.signature and "exif" not in found.signature
+    prefixed = load("texts").score(["red"], references=[["blue"]])  # a colour more in both
+    np.testing.assert_allclose(prefixed.scores, [HALF], atol=1e-6)
+    long = load("texts", prefix="", long="sentences").score(
+        ["red red . blue blue ."], references=["red red . blue blue ."]
+    )
+    np.testing.assert_allclose(long.scores, [2.5], atol=1e-6)
+
+
+def test_a_bad_photo_names_its_row_and_its_side(tmp_path):
+    good = [RED, RED]
+    for side, given in (("candidate", ([RED, "gone.png"], good)), ("image", (good, [RED, "gone.png"]))):
+        with pytest.raises(ImageError, match=f"^row 1, {side}: no such file"):
+            load("images").score(*given)
+        found = load("images").score(*given, on_error="skip")
+        assert found.failures[1].startswith(f"{side}: ") and found.scores[0] == 2.5
+    with pytest.raises(ImageError, match=r"^row 0, candidate: "):
+        load("images").score(["a dog"], [RED])
+    with pytest.raises(InputError, match="candidate: expected a caption"):
+        load("texts").score([RED], references=["red"])
+
+
+def test_other_metrics_and_values_are_refused():
+    for metric in ("pr_mcs", "text_score", "cider", "judge"):
+        with pytest.raises(
+            OptionError, match=f"pairs='images': an option of mcs, clip_score, not of {metric}"
+        ):
+            capscore.load(metric, pairs="images")
+    with pytest.raises(OptionError, match="pairs='images': cider cannot compare photos"):
+        load_together(["mcs", "cider"], pairs="images")
+    with pytest.raises(InputError, match="pairs='photos': expected 'images' or 'texts'"):
+        load("photos")
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch):
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: ColourBackbone())
+    names = {"red": RED, "violet": VIOLET, "green": GREEN}
+    for name, pixels in names.items():
+        Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+
+    def run(name, rows, *options):
+        path = tmp_path / name
+        if path.suffix == ".csv":
+            path.write_text("".join(",".join(row) + "\n" for row in [rows[0], *(r.values() for r in rows)]))
+        elif path.suffix == ".parquet":
+            pq.write_table(pa.Table.from_pylist(rows), path)
+        else:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        words = ["score", path, "--backbone", "toy", "--no-cache", "-o", tmp_path / "out.parquet", "--force"]
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*map(str, [*words, *options])])
+        assert done.exit_code == 0, done.output
+        return done.output, pq.read_table(tmp_path / "out.parquet").to_pylist()
+
+    return run
+
+
+def test_the_command_reads_photos_of_both_columns(command, tmp_path):
+    names = [("red", "red"), ("violet", "red"), ("green", "red")]
+    rows = [{"image": f"{real}.png", "candidate": drawn} for drawn, real in names]
+    stored = [
+        {
+            name: {"bytes": encode(pixels), "path": None}
+            for name, pixels in zip(("made", "image"), pair, strict=True)
+        }
+        for pair in zip(*PHOTOS, strict=True)
+    ]
+    for found in (
+        command("rows.jsonl", rows, "--pairs", "images", "--report", tmp_path / "page.html"),
+        command("rows.csv", rows, "--pairs", "images"),
+        command("rows.parquet", stored, "--pairs", "images", "--candidate-column", "made"),
+    ):
+        np.testing.assert_allclose([row["mcs"] for row in found[1]], OF_PHOTOS, atol=1e-6)
+        assert "|pairs:images|" in found[0] and "look wrong" not in found[0] and "rank" not in found[1][0]
+    assert "violet" in (tmp_path / "page.html").read_text()
+
+
+def test_the_command_reads_texts_without_photos(command):
+    rows = [{"a": text, "b": texts} for text, texts in zip(*TEXTS, strict=True)]
+    columns = ("--candidate-column", "a", "--references-column", "b")
+    _, found = command("rows.jsonl", rows, "--pairs", "texts", *columns, "-m", "mcs,text_score")
+    np.testing.assert_allclose([row["mcs"] for row in found], OF_PHOTOS, atol=1e-6)
+    np.testing.assert_allclose([row["text_score"] for row in found], np.array(OF_PHOTOS) / 2.5, atol=1e-6)
+
+
+def test_streams_and_torchmetrics_take_pairs():
+    rows = [{"image": real, "candidate": drawn} for drawn, real in zip(*PHOTOS, strict=True)]
+    found = [row["mcs"] for row in capscore.score_stream(rows, load("images"), batch_rows=2)]
+    np.testing.assert_allclose(found, OF_PHOTOS, atol=1e-6)
+    tensors = [torch.from_numpy(np.stack(side)).permute(0, 3, 1, 2) for side in PHOTOS]
+    for pairs, given in (("images", tensors), ("texts", TEXTS)):
+        metric = CaptionMetric("mcs", backbone=ColourBackbone(), cache=False, pairs=pairs)
+        metric.update(*given)
+        assert float(metric.compute()) == pytest.approx(np.mean(OF_PHOTOS), abs=1e-6)
