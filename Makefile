@@ -129,7 +129,9 @@ train-embedded: $(VENV)/.installed ## train the PR-MCS weights: DATA=folder
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs.yaml \
 		--texts $(TRAINING)/captions.jsonl --out $(TRAINING)/first
 	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_second.yaml \
-		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
+		--start $(TRAINING)/first --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/second
+	$(BIN)/python -m weights.making.noise_gate --config weights/making/configs/pr_mcs_third.yaml \
+		--start $(TRAINING)/second --texts $(TRAINING)/captions.jsonl --out $(TRAINING)/embedded-pr-mcs
 
 # The image tower that the second stage starts from
 START ?= $(TRAINING)/image_tower

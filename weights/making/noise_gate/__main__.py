@@ -81,7 +81,7 @@ def train(settings: NoiseGateSettings) -> RunResult:
     result = run(
         network,
         drawn(training, steps=settings.max_steps or 1, seed=settings.seed),
-        NoiseGateLoss(settings.kind_weight, settings.touched_weight),
+        NoiseGateLoss(settings.kind_weight, settings.touched_weight, settings.right_weights),
         settings,
         evaluate=lambda model, step: check(model),
         identity={**own_settings(settings, _NO_IDENTITY), "texts_digest": digest},

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -35,10 +35,16 @@ _POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 
 class NoiseGateLoss:
-    """The loss on samples, as `training.engine.loop.run` calls it, with the weights a and b."""
+    """The loss on samples, as `training.engine.loop.run` calls it, with the weights a and b.
 
-    def __init__(self, kind_weight: float, touched_weight: float):
+    right_weights: Language → weight of L_taken on its right texts, 1 for those not named.
+    """
+
+    def __init__(
+        self, kind_weight: float, touched_weight: float, right_weights: Mapping[str, float] | None = None
+    ):
         self.kind_weight, self.touched_weight = kind_weight, touched_weight
+        self.right_weights = right_weights or {}
 
     def __call__(self, model: nn.Module, rows: Sequence[Sample], gather: Gather) -> dict[str, Tensor]:
         """Loss and terms over the rows of all processes."""
@@ -60,6 +66,8 @@ class NoiseGateLoss:
             "kind": F.cross_entropy(found.kinds.float(), kinds, reduction="none"),
             "touched": (places * known).sum(dim=1) / known.sum(dim=1).clamp(min=1),
         }
+        own = [1.0 if row.found else self.right_weights.get(row.language, 1.0) for row in rows]
+        terms["taken"] = terms["taken"] * torch.tensor(own, device=at)
         total = terms["taken"] + self.kind_weight * terms["kind"] + self.touched_weight * terms["touched"]
         return {"loss": total, **terms}
 

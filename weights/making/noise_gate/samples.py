@@ -38,6 +38,8 @@ _BLANK = "\u2581"
 # one word of ten takes about half of it, four of ten take nearly all. Of a substitution, s is the share of
 # the objects that moved, each of which says what the caption is about.
 POWERS = {"repetition": 6.0, "removal": 3.0, "masking": 6.0, "jumble": 5.0, "substitution": 1.5}
+# Share of pairs whose damage is that the caption ends too early, as captioning models end, and what it takes.
+CUT, CUT_TAKES = 0.08, 0.85
 # Share of damaged texts with the paper's own draws.
 _PUBLISHED = 0.4
 
@@ -175,7 +177,7 @@ PARTS: Mapping[Callable[[MarkedText, random.Random], Styled | None], float] = {
 }
 # Ways of writing, and how often each is drawn.
 WAYS: Mapping[Callable[..., Styled | None], float] = {
-    _same: 0.44,
+    _same: 0.39,
     styles.lower: 0.10,
     styles.bare: 0.04,
     _lower_bare: 0.17,
@@ -183,6 +185,7 @@ WAYS: Mapping[Callable[..., Styled | None], float] = {
     styles.title: 0.04,
     styles.upper: 0.04,
     styles.unstopped: 0.08,
+    styles.unopened: 0.05,
     styles.in_blanks: 0.04,
 }
 # Shares of parts that are written as a sentence, with a capital and a full stop, or with a year.
@@ -201,6 +204,9 @@ def draw_pair(chosen: Sequence[MarkedText], chance: random.Random) -> tuple[Dama
     that no kind of damage fits, such as a single word that is no object, comes back right twice.
     """
     part, way = _drawn(PARTS, chance), _drawn(WAYS, chance)
+    if chance.random() < CUT and (cut := styles.cut_short(chosen[0], chance)) is not None:
+        whole, cut = (_written(text, way, chance) or text for text in (as_written(chosen[0]), cut))
+        return Damaged(whole.text), Damaged(cut.text, cut.words[-1:], CUT_TAKES, "removal")
     text = part(chosen[0], chance)
     if text is None:
         text = as_written(chosen[0])

@@ -23,6 +23,7 @@ class NoiseGateSettings(LoopSettings):
         start: Folder of weights by this recipe, with a gate of the same size, to train on; None for a gate
             that knows nothing.
         kind_weight, touched_weight: Weights of terms of the loss (`weights.making.noise_gate.loss`).
+        right: Weight of right texts of a language in the loss, as name:number; 1 for those not named.
         validation_share: Share of the photos whose captions are kept for validation.
         validation_texts: Number of samples to measure on.
         keep_right: Share of the score that right texts keep on average, in every style; the curve is
@@ -39,6 +40,7 @@ class NoiseGateSettings(LoopSettings):
     start: str | None = None
     kind_weight: float = 0.3
     touched_weight: float = 0.5
+    right: list[str] = field(default_factory=list)
     validation_share: float = 0.01
     validation_texts: int = 20_000
     keep_right: float = 0.985
@@ -52,7 +54,7 @@ class NoiseGateSettings(LoopSettings):
             raise CapscoreError("texts is missing: files of weights.making.captions")
         if not self.languages:
             raise CapscoreError("languages is missing: how often each is drawn, such as en:20 de:10")
-        _ = self.language_shares, self.source_shares
+        _ = self.language_shares, self.source_shares, self.right_weights
         weight = "a weight of at least 0"
         for name, good, expected in (
             ("max_steps", self.max_steps is not None, "the number of steps"),
@@ -76,15 +78,23 @@ class NoiseGateSettings(LoopSettings):
     @property
     def source_shares(self) -> dict[str, float]:
         """Data set → weight of each of its captions."""
-        shares = {}
-        for entry in self.sources:
+        return self._named_numbers("sources")
+
+    @property
+    def right_weights(self) -> dict[str, float]:
+        """Language → weight of its right texts."""
+        return self._named_numbers("right")
+
+    def _named_numbers(self, setting: str) -> dict[str, float]:
+        numbers = {}
+        for entry in getattr(self, setting):
             name, sign, number = entry.partition(":")
             try:
-                shares[name] = float(number)
+                numbers[name] = float(number)
             except ValueError:
-                shares[name] = -1.0
-            require(bool(sign and name) and shares[name] >= 0, "sources", entry, "name:number")
-        return shares
+                numbers[name] = -1.0
+            require(bool(sign and name) and numbers[name] >= 0, setting, entry, "name:number")
+        return numbers
 
     @property
     def parts(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ _ADJECTIVE_AFTER = frozenset("ar es fr it pl pt".split())
 _TIES = {"ja": frozenset("のやと"), "zh": frozenset("的和")}
 # Languages in which a sentence may end after any noun: their verbs don't stand last.
 _MAY_END = frozenset("en es fr it pt".split())
+# Languages in which articles or prepositions stand before their noun.
+_MAY_CUT = _MAY_END | frozenset("cs de nl pl ru".split())
 _MAX_WORDS = 5
 _STOPS = ".!?…。！？．｡؟"
 # Signs that stand in pairs.
@@ -166,6 +168,13 @@ def unstopped(text: Styled) -> Styled | None:
     return _part(text, 0, len(text.words), end) if 0 < end < len(text.text) else None
 
 
+def unopened(text: Styled) -> Styled | None:
+    """Without the article or number at its beginning: "man on a bench"."""
+    return (
+        _part(text, 1, len(text.words), len(text.text)) if 0 in text.openers and len(text.words) > 2 else None
+    )
+
+
 def finished(text: Styled, chance: random.Random) -> Styled | None:
     """As a sentence is written, with a capital and a full stop: "A bus." of "a bus"."""
     if not text.text or is_punctuation(text.text[-1]) or text.text[-1].isspace():
@@ -251,6 +260,25 @@ def shortened(marked: MarkedText, chance: random.Random) -> Styled | None:
         if classes[number] == "n" and classes[number + 1] == "a" and "v" in classes[:number]
     ]
     return _unstopped_part(as_written(marked), 0, chance.choice(spots) + 1) if spots else None
+
+
+def cut_short(marked: MarkedText, chance: random.Random) -> Styled | None:
+    """The caption up to a word that needs another behind it, "A man in front of the"; None if none does.
+
+    Such a word is an opener, a preposition or the like before a noun or its adjective, or an adjective behind
+    an opener and before its noun.
+    """
+    if marked.language not in _MAY_CUT:
+        return None
+    classes, openers = marked.classes, as_written(marked).openers
+    spots = [
+        number
+        for number in range(2, len(classes))
+        if (classes[number] in "nj" or number in openers)
+        and not _is_stopped(marked, number - 1, number)
+        and (number - 1 in openers or (classes[number - 1] == "a" and number > 3))
+    ]
+    return _unstopped_part(as_written(marked), 0, chance.choice(spots)) if spots else None
 
 
 def _phrase(marked: MarkedText, head: int) -> Span:

@@ -28,6 +28,9 @@ def test_the_loss_by_hand():
     assert terms["kind"].tolist() == pytest.approx([math.log(6)] * 2, abs=1e-6)
     assert terms["touched"].tolist() == pytest.approx([log2, log2], abs=1e-6)
     assert terms["loss"][0].item() == pytest.approx(log2 + 0.3 * math.log(6) + 0.5 * log2, abs=1e-6)
+    # right texts of a language may count more
+    weighted = NoiseGateLoss(0.3, 0.5, {"en": 3.0}).terms(found, rows)["taken"]
+    assert weighted.tolist() == pytest.approx([log2, 3 * math.log(1 + math.exp(-1))], abs=1e-6)
     # tokens whose marks are not known do not count
     touched, known = marks([sample(0, 0, touched=(0, -1, 1))], 4)
     assert touched.tolist() == [[0, 0, 1, 0]] and known.tolist() == [[1, 0, 1, 0]]

@@ -117,6 +117,7 @@ def test_a_gate_can_be_trained_further_and_an_interrupted_run_ends_with_the_same
         ({"kind_weight": -1.0}, "kind_weight"),
         ({"max_steps": None}, "max_steps"),
         ({"sources": ["tatoeba"]}, "sources"),
+        ({"right": ["ko:-1"]}, "right"),
     ],
 )
 def test_settings_out_of_range(marked, changes, message):
@@ -148,7 +149,7 @@ def test_a_folder_of_another_model_and_a_base_without_the_text_encoder_are_error
         train(settings(marked, tmp_path / "out"))
 
 
-@pytest.mark.parametrize("name", ["pr_mcs", "pr_mcs_second"])
+@pytest.mark.parametrize("name", ["pr_mcs", "pr_mcs_second", "pr_mcs_third"])
 def test_the_shipped_settings_are_read(marked, name):
     given = parse(
         NoiseGateSettings,

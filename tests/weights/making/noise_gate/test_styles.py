@@ -54,6 +54,9 @@ def test_words_objects_and_openers_of_a_caption():
         (styles.unstopped, "A man reads “the news.”", "en", None),
         (styles.unstopped, "- A dog runs.", "en", "A dog runs"),
         (styles.unstopped, "...", "en", None),
+        (styles.unopened, "A dog runs.", "en", "dog runs."),
+        (styles.unopened, "Dogs run home.", "en", None),
+        (styles.unopened, "a dog", "en", None),
     ],
 )
 def test_ways_of_writing(way, caption, language, expected):
@@ -89,6 +92,10 @@ def test_places_move_with_the_words():
         (styles.shortened, "A man rides a wave on a board.", "en", {"A man rides a wave"}),
         # German verbs may stand last
         (styles.shortened, "Ein Mann reitet eine Welle auf einem Brett.", "de", {None}),
+        # the noun behind an article or a preposition is missing
+        (styles.cut_short, "A man sits on a bench.", "en", {"A man sits on", "A man sits on a"}),
+        (styles.cut_short, "Dogs run home.", "en", {None}),
+        (styles.cut_short, "犬が公園を走る。", "ja", {None}),
     ],
 )
 def test_parts_of_captions(part, caption, language, expected):
