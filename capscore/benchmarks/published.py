@@ -40,6 +40,8 @@ class Published:
         setting: Differences from the plain metric on the unchanged benchmark, in parts joined by "+"; "" for
             none.
         note: Remark to read before comparing.
+        decimals: Decimals that its column prints.
+        unlike: Difference that rules out comparing a measured value with it; "" for none.
 
     >>> figure = find("flickr8k_human", "expert", "cider")[0]
     >>> figure.statistic, figure.value, figure.unit, figure.citation, figure.measured_unit
@@ -59,6 +61,8 @@ class Published:
     language: str | None = None
     setting: str = ""
     note: str = ""
+    decimals: int = 0
+    unlike: str = ""
 
     @property
     def citation(self) -> str:
@@ -70,11 +74,32 @@ class Published:
         """The value in capscore's unit: percentages divided by 100, all others unchanged."""
         return round(self.value / 100, 8) if self.unit == "percent" else self.value
 
+    @property
+    def printed(self) -> str:
+        """The value times 100, with the digits that its table has."""
+        return f"{100 * self.measured_unit:.{max(0, self.decimals - 2 * (self.unit != 'percent'))}f}"
+
+    def standing(self, measured: float | None) -> str:
+        """What a measured value in capscore's unit says about this one.
+
+        Returns:
+            "reproduced" if it differs by at most half a unit of the last printed digit, "not reproduced" if
+            by more, or "not comparable: " with the reason.
+
+        >>> figure = find("flickr8k_human", "expert", "cider")[0]
+        >>> figure.standing(0.43891), figure.standing(0.4384)
+        ('reproduced', 'not reproduced')
+        """
+        if self.unlike or measured is None:
+            return f"not comparable: {self.unlike or 'the measured value is undefined'}"
+        difference = abs(measured - self.measured_unit) * (100 if self.unit == "percent" else 1)
+        return "reproduced" if difference <= 0.5 * 10**-self.decimals + 1e-9 else "not reproduced"
+
     def to_dict(self) -> dict[str, Any]:
         """The published value, as shown beside a measured one, ready for JSON."""
         names = ("kind", "metric", "backbone", "setting", "note")
         own = {name: getattr(self, name) for name in names}
-        return {"value": self.measured_unit, **own, "source": self.citation}
+        return {"value": self.measured_unit, "printed": self.printed, **own, "source": self.citation}
 
 
 @dataclass(frozen=True)
@@ -150,6 +175,10 @@ def _content() -> dict[str, Any]:
 
 def _of_table(table: dict[str, Any]) -> Iterator[Published]:
     shared = {key: given for key, given in table.items() if key not in ("columns", "rows", "transcription")}
+    printed = [
+        max(len(str(value).partition(".")[2]) for value in column)
+        for column in zip(*(row["values"] for row in table["rows"]), strict=True)
+    ]
     for row in table["rows"]:
         named = {key: given for key, given in row.items() if key not in ("values", "notes")}
         for index, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
@@ -159,4 +188,5 @@ def _of_table(table: dict[str, Any]) -> Iterator[Published]:
             notes += [row["notes"][str(index)]] if str(index) in row.get("notes", {}) else []
             setting = "+".join(part["setting"] for part in (shared, named, column) if "setting" in part)
             own = {"value": float(value), "note": " ".join(notes), "setting": setting}
+            own["decimals"] = printed[index]
             yield Published(**{**shared, **column, **named, **own})

@@ -61,13 +61,24 @@ class ReportedNumber(NamedTuple):
     interval: tuple[float, float] | None
     n_rows: int  # that were scored
     n_of: int  # rows of the split
-    published: float | None  # a published value of the same
-    source: str  # of the published value
+    figures: tuple[dict[str, Any], ...]  # published of the same, as in the file, with the preferred one first
     licence: str  # of the backbone's weights; "" where none is known
     parameters: int  # of the backbone; 0 where their number is not known
     signature: str  # everything that the scores depend on
     version: str  # of capscore
     file: str  # that it stands in
+
+    @property
+    def published(self) -> float | None:
+        """The preferred published value."""
+        return self.figures[0]["value"] if self.figures else None
+
+    @property
+    def source(self) -> str:
+        """Source of the published value, and whether it is reproduced; "" without one."""
+        if not self.figures:
+            return ""
+        return "; ".join(filter(None, (self.figures[0]["source"], self.figures[0].get("standing"))))
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
@@ -169,7 +180,6 @@ def _numbers(file: str, run: dict[str, Any], result: dict[str, Any]) -> Iterator
     except ValueError:  # scores that others computed
         language = ""
     for index, statistic in enumerate(result["statistics"]):
-        published = (statistic.get("published") or [{"value": None, "source": ""}])[0]
         yield ReportedNumber(
             benchmark=run["benchmark"],
             config=run["config"],
@@ -183,8 +193,7 @@ def _numbers(file: str, run: dict[str, Any], result: dict[str, Any]) -> Iterator
             interval=statistic["interval"] and tuple(statistic["interval"]),
             n_rows=result["n_rows"],
             n_of=run["n_rows"],
-            published=published["value"],
-            source=published["source"],
+            figures=tuple(statistic.get("published", ())),
             licence=known.licence if known else "",
             parameters=known.parameters if known else 0,
             signature=result["signature"],

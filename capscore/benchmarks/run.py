@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
+from ..metrics.signature import parse_signature
 from ..registry import METRICS
 from ..statistics.columns import plain
 from .protocols import ProtocolResult, Statistic
@@ -87,8 +88,9 @@ class MetricResult:
         statistics = []
         for name, value, interval, n in self.outcome.statistics:
             published = [entry.to_dict() for entry in self.published.get(name, [])]
-            for entry in published:
+            for entry, figure in zip(published, self.published.get(name, []), strict=True):
                 entry["difference"] = None if value is None else value - entry["value"]
+                entry["standing"] = figure.standing(value)
             ends = None if interval is None else list(interval)
             statistics.append(
                 {"name": name, "measured": value, "interval": ends, "n": n, "published": published}
@@ -122,6 +124,7 @@ class BenchmarkRun:
             go together, whatever the backbone.
         comparisons: Paired tests of the first metric against the others.
         notes: Remarks made while the files were read.
+        unlike: Difference between its rows and those that published figures are of; "" for none.
     """
 
     benchmark: str
@@ -135,6 +138,7 @@ class BenchmarkRun:
     skipped: dict[str, CapscoreError] = field(default_factory=dict)
     comparisons: list[dict[str, Any]] = field(default_factory=list)
     notes: tuple[str, ...] = ()
+    unlike: str = ""
 
     @property
     def name(self) -> str:
@@ -213,6 +217,9 @@ def read_benchmark(
     if n > 1:
         several = f"{where}: the row {key!r} is in more than one split; name one of {', '.join(names)}"
         raise InputError(several, field="split")
+    tested = next((name for name in usual if name in builder.SPLITS), chosen)
+    n_published = builder.published(chosen).get("rows", len(rows))
+    unlike = "" if n_published == len(rows) else f"{len(rows):,} rows, not {n_published:,}"
     run = BenchmarkRun(
         benchmark=slug,
         config=builder.config.name,
@@ -222,6 +229,7 @@ def read_benchmark(
         n_rows=len(rows),
         options=options or TaskOptions(),
         notes=tuple(said),
+        unlike=unlike if chosen == tested else f"the split {chosen}, not {tested}",
     )
     return run, rows
 
@@ -389,7 +397,18 @@ def _measure(
     notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
     if scorer.ranked_by and task.ranks and not component:
         notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
-    return _beside_published(run, task, result, known_as, backbone, notes)
+    reading = _unusual_reading(scorer, measured.signature)
+    return _beside_published(run, task, result, known_as, backbone, notes, reading)
+
+
+def _unusual_reading(scorer: Scorer, signature: str) -> str:
+    """The settings of a signature with which no figure was published; "" for none."""
+    stated = parse_signature(signature)[1]
+    usual = {"variant": "coco", "df": "rows", "long": "cut"}
+    names = [name for name, start in usual.items() if not stated.get(name, start).startswith(start)]
+    prefix = getattr(getattr(scorer, "backbone", None), "prefix", None)
+    names += ["prefix"] if getattr(scorer, "prefix", prefix) != prefix else []
+    return ", ".join(f"{name}={stated[name]!r}" for name in names)
 
 
 def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path) -> MetricResult:
@@ -421,39 +440,51 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
 
 
 def _beside_published(
-    run: BenchmarkRun, task: Task, result: MetricResult, metric: str, backbone: str, notes: Iterable[str]
+    run: BenchmarkRun,
+    task: Task,
+    result: MetricResult,
+    metric: str,
+    backbone: str,
+    notes: Iterable[str],
+    unlike: str = "",
 ) -> MetricResult:
     """A result with the published figures of a metric, best match first, and further notes.
 
-    Figures with a backbone are compared with scores of the same backbone only. Figures whose source names no
-    backbone are also compared with scores of an unknown one, which is "".
+    Figures are compared with scores of the same backbone; those whose source names none also with scores of
+    an unknown one, which is "". If there are none, the first of another backbone is there, not comparable.
+    `unlike` names a reading of captions that is not the published one.
     """
+    if not task.measured_as_published(result.rows, run.options):
+        unlike = f"raters={run.options.raters!r}, not single ratings"
+    elif result.n_rows < run.n_rows:
+        unlike = f"{result.n_rows:,} of {run.n_rows:,} rows"
+    unlike = run.unlike or unlike
     languages = {row["language"] for _, row in result.rows}
     found: dict[str, list[Published]] = {}
-    of_backbones = False
     for statistic in result.outcome.statistics:
         config, name, settings = task.published_as(statistic.name, run.config)
-        same = [
-            figure
-            for figure in find(run.benchmark, config, metric, backbone=backbone or None)
-            if figure.statistic == name
-            and figure.setting in settings
-            and figure.unit != "score"
-            and (figure.language is None or languages == {figure.language})
-        ]
-        found[statistic.name] = [figure for figure in same if backbone or figure.backbone is None]
-        of_backbones = of_backbones or len(found[statistic.name]) < len(same)
-    more = [*notes]
-    if any(found.values()) and not task.measured_as_published(result.rows, run.options):
-        found = {name: [] for name in found}
-        setting = f"raters={run.options.raters!r}"
-        more.append(f"no published figures are shown: they are for single ratings, and here {setting}")
-    if any(found.values()) and result.n_rows < run.n_rows:
-        more.append(f"published figures are for all {run.n_rows:,} rows")
-    if of_backbones:
-        more.append(f"call the scores {metric}@BACKBONE to see published figures of {metric} with a backbone")
-    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *more))
+        same, every = (
+            [
+                figure
+                for figure in find(run.benchmark, config, metric, backbone=named)
+                if figure.statistic == name
+                and figure.setting in settings
+                and figure.unit != "score"
+                and (figure.language is None or languages == {figure.language})
+            ]
+            for named in (backbone or None, None)
+        )
+        same = [figure for figure in same if backbone or figure.backbone is None]
+        found[statistic.name] = [
+            dataclasses.replace(figure, unlike=figure.unlike or unlike) for figure in same
+        ] or [dataclasses.replace(figure, unlike=_other(figure, metric, backbone)) for figure in every[:1]]
+    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *notes))
     return dataclasses.replace(result, outcome=outcome, published=found)
+
+
+def _other(figure: Published, metric: str, backbone: str) -> str:
+    told = "" if backbone else f"; scores named {metric}@BACKBONE are compared"
+    return f"with the backbone {figure.backbone}{told}" if figure.backbone else "its backbone is not named"
 
 
 @contextmanager

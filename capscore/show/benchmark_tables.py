@@ -84,9 +84,9 @@ def benchmark_report(run: BenchmarkRun) -> Report:
     rows: list[list[str]] = []
     for result in run.results:
         for index, statistic in enumerate(result.outcome.statistics):
-            entries = result.published.get(statistic.name, [])
-            main = next((entry for entry in entries if entry.kind != "recomputed"), None)
-            recomputed = next((entry for entry in entries if entry.kind == "recomputed"), None)
+            entries = [one for one in result.published.get(statistic.name, []) if not one.unlike]
+            first = {entry.kind == "recomputed": entry for entry in reversed(entries)}
+            main, *others = [first[kind] for kind in (False, True) if kind in first] or [None]
             value = statistic.value
             rows.append(
                 [
@@ -98,32 +98,53 @@ def benchmark_report(run: BenchmarkRun) -> Report:
                     f"{statistic.n:,}" if statistic.n else "",
                 ]
             )
-            if recomputed is not None:
-                rows.append(["", "", "", "", *_published(statistic, recomputed, sources), ""])
+            rows += [["", "", "", "", *_published(statistic, other, sources), ""] for other in others]
     interval = f"{level_text(run.options.confidence)} interval"
-    headings = ("metric", "statistic", "measured", interval, "published", "Δ", "n")
+    headings = ("metric", "statistic", "measured", interval, "published", "reproduced", "n")
     parts: list[Table | str] = []
     if rows:
-        legend = "Numbers are times 100; Δ is measured minus published."
+        legend = "Numbers are times 100."
+        if any(row[5] for row in rows):
+            legend += (
+                " Reproduced: the measured number is within half a unit of the published one's last digit; "
+                "if not, by how much it is higher (+) or lower (−)."
+            )
         if run.options.bootstrap:
             legend += f" Intervals: {run.options.bootstrap:,} bootstrap draws of photos."
         parts = [Table(headings, rows, left=2), legend]
-    parts += [f"[{number}] {source}" for number, source in enumerate(sources, start=1)]
+    unlike = [line for result in run.results for line in _not_comparable(result, sources)]
+    parts += [*unlike, *(f"[{number}] {source}" for number, source in enumerate(sources, start=1))]
     return Report(f"{run.name} ({run.split}, {run.n_rows:,} rows)", [*parts, *_benchmark_remarks(run)])
 
 
 def _published(statistic: Statistic, entry: Published | None, sources: list[str]) -> list[str]:
-    """The cells of a published value and of the difference to it; its source joins the list."""
+    """The cells of a published value and of whether it is reproduced; its source joins the list."""
     if entry is None:
         return ["", ""]
+    off = "" if statistic.value is None else signed(100 * (statistic.value - entry.measured_unit), 2)
+    standing = {"reproduced": "yes", "not reproduced": f"no, {off}"}.get(entry.standing(statistic.value), "")
+    return [f"{entry.printed} {_number(entry, sources)}", standing]
+
+
+def _number(entry: Published, sources: list[str]) -> str:
+    """The number of a figure's source, in brackets; the source joins the list."""
     quoted = ", quoted" if entry.kind == "quoted" else ""
     source = f"{entry.citation}{quoted}{': ' if entry.note else ''}{entry.note}"
     if source not in sources:
         sources.append(source)
-    printed = len(str(entry.value).partition(".")[2]) - (0 if entry.unit == "percent" else 2)
-    value = fixed(100 * entry.measured_unit, max(1, printed))
-    difference = "" if statistic.value is None else signed(100 * (statistic.value - entry.measured_unit), 2)
-    return [f"{value} [{sources.index(source) + 1}]", difference]
+    return f"[{sources.index(source) + 1}]"
+
+
+def _not_comparable(result: MetricResult, sources: list[str]) -> Iterator[str]:
+    """The first published figure of each statistic that has none to compare with, by reason and source."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, entries in result.published.items():
+        if entries and entries[0].unlike:
+            shown = f"{statistic_name(name)} {entries[0].printed}"
+            found.setdefault((entries[0].unlike, _number(entries[0], sources)), []).append(shown)
+    for (reason, number), figures in found.items():
+        listed = ", ".join(figures)
+        yield f"{metric_name(result)}: published, but not comparable ({reason}): {listed} {number}"
 
 
 def _range(interval: tuple[float, float] | None) -> str:
@@ -158,7 +179,7 @@ def _published_judges(run: BenchmarkRun, result: MetricResult) -> Iterator[str]:
             if figure.statistic == name and figure.kind != "recomputed" and not figure.setting
         ]
         if listed:
-            yield f"published judges, {statistic_name(name)}: {'; '.join(listed)}"
+            yield f"published judges (other models), {statistic_name(name)}: {'; '.join(listed)}"
 
 
 def _comparison(test: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ GUIDES = {
     "Start": ["docs/first-score", "docs/which-metric", "docs/scoring", "docs/scores"],
     "Reference": [
         "metrics",
-        "docs/benchmarking",
+        *("docs/benchmarking", "docs/reproduced"),
         "benchmarks",
         "commands",
         "docs/training",

@@ -117,6 +117,22 @@ def test_means_that_papers_print_are_those_of_their_rows():
     assert "62.05" in note
 
 
+def test_a_figure_is_reproduced_to_half_a_unit_of_its_last_digit():
+    def of(source, metric, statistic="tau_c", benchmark="flickr8k_human", config="expert"):
+        found = published.find(benchmark, config, metric)
+        return next(f for f in found if (f.source, f.statistic, f.setting) == (source, statistic, ""))
+
+    # the column of the table says how many digits were printed: 8.71 stands among numbers of three
+    code = of("sarto-2023-code", "bleu_4", config="crowdflower")
+    assert (code.value, code.decimals, of("kim-2023", "cider").decimals) == (8.71, 3, 3)
+    for figure, last in ((code, 1e-5), (of("hu-2023", "cider"), 1e-3), (of("kim-2023", "cider"), 1e-3)):
+        near, far = (figure.measured_unit + part * last for part in (0.499, 0.501))
+        assert (figure.standing(near), figure.standing(far)) == ("reproduced", "not reproduced")
+    assert code.standing(None) == "not comparable: the measured value is undefined"
+    drawn = of("hu-2023", "cider", "accuracy_hc", "pascal50s", "default")
+    assert drawn.standing(0.537) == "not comparable: another random draw of references and labels"
+
+
 def test_find_narrows_and_prefers():
     def values(*key, **how):
         return [(f.statistic, f.value) for f in published.find(*key, **how)]

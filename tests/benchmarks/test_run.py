@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmarks import run_benchmark
-from capscore.benchmarks.data.load import benchmark_builder
+from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.benchmarks.run import benchmark_queries
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
 
@@ -23,6 +23,7 @@ from ..toy import ColourBackbone
 
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
+VIT_B = "ViT-B-32-quickgelu/openai"
 quick = TaskOptions(bootstrap=0)
 
 
@@ -86,10 +87,21 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
     assert mean.value == pytest.approx(expected, abs=1e-12)
 
 
-def test_published_values_are_shown(tmp_path):
+def standings(result, name="tau_c"):
+    """What is said of the published figures of a statistic, each once."""
+    (found,) = [one for one in result.to_dict()["statistics"] if one["name"] == name]
+    return list(dict.fromkeys(entry["standing"] for entry in found["published"]))
+
+
+def test_published_values_are_shown(tmp_path, monkeypatch):
     rated(tmp_path)
     path = scored(tmp_path, range(12))
+    cut = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
+    assert standings(cut[0]) == ["not comparable: 12 rows, not 5,664"]
+    counts = {"expert": {"test": {"rows": 12}}}
+    monkeypatch.setattr(builder_class("flickr8k_human"), "COUNTS", counts)
     (cider,) = run(tmp_path, {"cider": lambda: capscore.load("cider")}).results
+    assert standings(cider) == ["not reproduced"]
     figures = cider.published["tau_c"]
     assert figures[0].value == 43.9
     assert [figure.value for figure in figures if figure.kind == "recomputed"] == [43.89]
@@ -97,16 +109,33 @@ def test_published_values_are_shown(tmp_path):
     assert entry["published"][0]["difference"] == pytest.approx(entry["measured"] - 0.439)
     # figures of single ratings do not stand beside averaged ones
     (mean,) = run(tmp_path, options=TaskOptions(bootstrap=0, raters="mean"), scores={"cider": path}).results
-    assert not any(mean.published.values())
-    assert any("they are for single ratings" in note for note in mean.outcome.notes)
+    assert standings(mean) == ["not comparable: raters='mean', not single ratings"]
+    # nor those of captions that are read in another way
+    write_photos(tmp_path, *range(4))
+    monkeypatch.setattr(ColourBackbone, "name", VIT_B)
+    clip = functools.partial(capscore.load, "clip_score", backbone=ColourBackbone(), cache=False)
+    readings = {
+        "cider": lambda: capscore.load("cider", variant="paper"),
+        "clip_score": clip,
+        "clip_score@as": lambda: clip(prefix="a photo of "),
+    }
+    for result, said in zip(
+        run(tmp_path, readings).results,
+        ("not comparable: variant='paper'", "not reproduced", "not comparable: prefix='a photo of '"),
+        strict=True,
+    ):
+        assert standings(result) == [said]
     # figures of a backbone stand beside scores of that backbone only
     backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
     names = ("clip_score", f"clip_score@{backbone}", "clip_score@embedded")
     unknown, named, other = run(tmp_path, scores=dict.fromkeys(names, path)).results
-    assert {figure.backbone for figures in unknown.published.values() for figure in figures} <= {None}
-    assert any("call the scores clip_score@BACKBONE" in note for note in unknown.outcome.notes)
+    assert {figure.backbone for figure in unknown.published["tau_c"]} == {None}
+    assert standings(unknown, "tau_b") == [
+        f"not comparable: the backbone {VIT_B}; scores named clip_score@BACKBONE are compared"
+    ]
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
-    assert not any(other.published.values())
+    assert standings(named) == ["not reproduced"]
+    assert standings(other) == [f"not comparable: the backbone {VIT_B}"]
 
 
 @pytest.mark.parametrize(("formula", "ranked"), [("ratio", True), ("p_yes", False)])
@@ -240,6 +269,7 @@ def test_all_splits_are_measured_together(tmp_path):
     found = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=cider, options=quick)
     beside = [figure for figures in found.results[0].published.values() for figure in figures]
     assert beside and {figure.language for figure in beside} <= {None, "en"}
+    assert {figure.unlike for figure in beside} == {"the split all, not test"}
     assert (found.split, found.n_rows) == ("all", len(rows)) == ("all", 4)
     assert benchmark_queries("vicr", data_dir=tmp_path, split="all").ids == [key for key, _ in rows]
     file = tmp_path / "VICR.csv"
