@@ -2,8 +2,8 @@
 
     python docs/measured.py
 
-In: `results/`, files that `capscore benchmark --output` wrote. Out: these documents, with what stands between their
-markers `<!-- results -->` and `<!-- end -->` written anew. A test compares both.
+In: `results/`, files that `capscore benchmark --output` wrote. Out: these documents, with what stands
+between their markers `<!-- results -->` and `<!-- end -->` written anew. A test compares both.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def of_published(numbers: Iterable[ReportedNumber]) -> Iterator[str]:
                 row = f"{name} {100 * one.value:.2f}", figure["source"]
             else:
                 key += (why,) if why else (name, f"{100 * one.value:.2f}", figure["printed"])
-                row = f"{name} {figure['printed']}" if why else signed(100 * figure["difference"], 2), figure["source"]
+                row = (
+                    f"{name} {figure['printed']}" if why else signed(100 * figure["difference"], 2),
+                    figure["source"],
+                )
             found.setdefault(standing, {}).setdefault(key, []).append(row)
     tables = {
         "reproduced": ("benchmark", "metric", "measured", "published by"),
