@@ -115,7 +115,7 @@ WEIGHTS := image_tower pr_mcs infometic mark_calibration
 publish: $(VENV)/.installed $(if $(INSTALL),,wheel) ## publish metrics and weights on the Hub: ORG=… [DRY=1]
 	@test -n "$(ORG)" || { echo "make publish ORG=<organisation or user> [INSTALL=release] [DRY=1]"; exit 2; }
 	for name in $(WEIGHTS); do \
-		$(BIN)/capscore publish weights $$name --org $(ORG) --overwrite-card $(if $(DRY),--dry-run) || exit 1; done
+		$(BIN)/capscore publish weights $$name --org $(ORG) --results results --overwrite-card $(if $(DRY),--dry-run) || exit 1; done
 	for name in $(METRICS); do \
 		$(BIN)/capscore publish metric $$name --org $(ORG) --overwrite-card $(if $(DRY),--dry-run) \
 			$(if $(INSTALL),--install $(INSTALL),$$(printf -- '--install %s ' dist/*.whl)) || exit 1; done

@@ -82,7 +82,25 @@ class ReportedNumber(NamedTuple):
 
 
 def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
-    """Read files of results, and files in folders, sorted by benchmark, then metric (see `metric_order`).
+    """Numbers of files of results, sorted by benchmark, then metric (see `metric_order`).
+
+    Args, Raises: as `read_documents`.
+    """
+    numbers: list[ReportedNumber] = []
+    for file, document in read_documents(paths):
+        for run in runs_of(document):
+            numbers += [number for result in run["results"] for number in _numbers(file.name, run, result)]
+    return sorted(
+        numbers,
+        key=lambda number: (
+            (number.benchmark, number.config, not number.main, number.statistic),
+            (*metric_order(number.metric), number.backbone, number.file),
+        ),
+    )
+
+
+def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, dict[str, Any]]]:
+    """Read files of results, and files in folders, with the content of each.
 
     Args:
         paths: JSON files, or folders of them.
@@ -97,17 +115,7 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
         if not found or not all(file.is_file() for file in found):
             raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
         files += found
-    numbers: list[ReportedNumber] = []
-    for file in files:
-        for run in runs_of(check_document(read_json(file), str(file))):
-            numbers += [number for result in run["results"] for number in _numbers(file.name, run, result)]
-    return sorted(
-        numbers,
-        key=lambda number: (
-            (number.benchmark, number.config, not number.main, number.statistic),
-            (*metric_order(number.metric), number.backbone, number.file),
-        ),
-    )
+    return [(file, check_document(read_json(file), str(file))) for file in files]
 
 
 def metric_order(name: str) -> tuple[int, str]:

@@ -17,6 +17,9 @@ published value, its source, signatures and counts.
 [bold]Several backbones[/] (--backbone A --backbone B) share one table, with a row each; the metric is mcs
 unless --metric names others. Embeddings are cached, so an interrupted command is quick to repeat.
 
+--eval-results FOLDER, with --org, adds the numbers to a model's folder as the Hub reads them:
+.eval_results/*.yaml, for the data sets of that organisation. They must be of one model.
+
 [bold]Exit codes[/]: 0 measured; 1 failed (a damaged file, or nothing could be measured); 2 wrong usage; 3 a
 metric or backbone could not be run (photos or weights are missing), the others were; 130 interrupted.
 
@@ -29,10 +32,11 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from ..errors import CapscoreError, Setting
+from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
 from ..metrics.loading import ScorerLoader, all_options
 from ..registry import METRICS
@@ -62,6 +66,10 @@ def benchmark(
     write_queries: Annotated[Path | None, option("Write the rows to score, as .jsonl.")] = None,
     output: options.Output = None,
     markdown: options.Markdown = None,
+    eval_results: Annotated[
+        Path | None, option("Folder of the model, for .eval_results/.", metavar="FOLDER")
+    ] = None,
+    org: Annotated[str | None, option("Organisation of its data sets on the Hub.", metavar="ORG")] = None,
     systems: Systems = None,
     more: Annotated[list[str] | None, argument("FILE")] = None,
     compare: Annotated[bool, option("Test each metric against the first.", "--compare")] = False,
@@ -82,6 +90,7 @@ def benchmark(
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
+    _check_eval_results(eval_results, org)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
         sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
@@ -90,7 +99,8 @@ def benchmark(
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
     of_scores = {"scores": scores, "write_queries": write_queries}
     if systems or more:
-        _refuse("systems", {"suite": suite, "compare": compare, **of_scores})
+        not_systems = {"suite": suite, "compare": compare, "eval_results": eval_results}
+        _refuse("systems", {**not_systems, **of_scores})
         makers = _makers(metric or ["cider"], backbone, metric_options)
         how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
         _compare_systems(systems, more or [], makers, data or [], config, how, show)
@@ -103,6 +113,7 @@ def benchmark(
             raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
     targets = options.benchmark_targets(data or [], config, data_dir)
     if write_queries is not None:
+        _refuse("write_queries", {"eval_results": eval_results})
         _write_queries(write_queries, targets, where)
         return None
     files = options.named_files(scores or ())
@@ -110,7 +121,35 @@ def benchmark(
     if not makers and not files:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
     how |= {"compare": compare, "scores": files}
-    return _compare_metrics(makers, targets, suite, data_dir, how, show)
+    code, document = _compare_metrics(makers, targets, suite, data_dir, how, show)
+    if eval_results is not None:
+        _write_eval_results(eval_results, str(org), document, quiet)
+    return code
+
+
+def _check_eval_results(folder: Path | None, org: str | None) -> None:
+    """Raise an error before the work if the numbers cannot be written for the Hub."""
+    from ..hub.push import check_repo_id
+
+    if (folder is None) != (org is None):
+        raise UsageError("--eval-results and --org go together: a model's folder, and whose data sets")
+    if folder is not None:
+        with terminal.as_usage():
+            check_repo_id(f"{org}/benchmark")
+        if not folder.is_dir():
+            raise InputError(Setting("eval_results", folder), ": there is no such folder")
+
+
+def _write_eval_results(folder: Path, org: str, document: dict[str, Any], quiet: bool) -> None:
+    from ..hub.eval_results import eval_result_files
+
+    files = eval_result_files([document], org, date=f"{datetime.now(timezone.utc):%Y-%m-%d}")
+    if not files:
+        raise CapscoreError(Setting("eval_results"), ": no metric with weights was measured on all rows")
+    for name, text in files.items():
+        write_text(folder / name, text)
+    if not quiet:
+        say(f"written for the Hub: {', '.join(str(folder / name) for name in files)}")
 
 
 def _refuse(option: str, given: Mapping[str, Any]) -> None:
@@ -173,8 +212,8 @@ def _compare_metrics(
     data_dir: Path | None,
     how: Mapping[str, Any],
     show: dict[str, Any],
-) -> int | None:
-    """Measure metrics on each benchmark that --data names, or on a suite; returns the exit code."""
+) -> tuple[int | None, dict[str, Any]]:
+    """Measure metrics on each benchmark that --data names, or on a suite; the exit code and the results."""
     from ..benchmarks.result_file import stamped
     from ..benchmarks.run import MetricRefusal, run_benchmark
     from ..benchmarks.suite import SuiteRun, reasons, run_suite
@@ -196,9 +235,10 @@ def _compare_metrics(
     for title, left_out in (("Not run", found.skipped), ("Damaged", found.failed)):
         if left_out:
             reports.append(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
-    terminal.show_results(stamped(document), reports, **show)
+    document = stamped(document)
+    terminal.show_results(document, reports, **show)
     if found.failed:
-        return terminal.FAILED
+        return terminal.FAILED, document
     if not found.runs:
         raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
     skipped = [
@@ -209,7 +249,7 @@ def _compare_metrics(
     ]
     for line in skipped if show["as_json"] or show["quiet"] else ():  # tables say it themselves
         say(line)
-    return terminal.SKIPPED if skipped else None
+    return terminal.SKIPPED if skipped else None, document
 
 
 def _compare_systems(

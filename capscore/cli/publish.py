@@ -56,6 +56,9 @@ def publish_weights(
     weights: Annotated[str, argument("WEIGHTS")],
     org: Org,
     name: Name = None,
+    results: Annotated[
+        list[str] | None, option("Results to publish: a file or folder; repeatable.", metavar="FILE")
+    ] = None,
     dry_run: DryRun = False,
     overwrite_card: OverwriteCard = False,
 ) -> None:
@@ -64,6 +67,9 @@ def publish_weights(
     WEIGHTS is the folder of a recipe, with its card, or installed weights: image_tower, pr_mcs, infometic or
     mark_calibration.
 
+    --results names what `capscore benchmark --output` wrote, or folders of it. Results of exactly these
+    weights are sent too, for the model's page and leaderboards, as numbers of ORG's data sets.
+
     The token is that of `hf auth login`, or HF_TOKEN.
 
     Exit codes: 0 done; 1 the Hub is not available or refuses, nothing was sent in part; 2 wrong usage.
@@ -71,7 +77,7 @@ def publish_weights(
     Example: capscore publish weights runs/own --org my-lab --dry-run
     """
     from ..files.shipped import has_weights, offered_weights, weights_folder
-    from ..hub.weights import plan_weights
+    from ..hub.weights import plan_weights, with_results
 
     folder = Path(weights).expanduser()
     if not folder.is_dir():
@@ -83,6 +89,7 @@ def publish_weights(
         folder = weights_folder(weights)
     with as_usage(InputError):
         plan = plan_weights(folder)
+        plan = with_results(plan, folder, results, org) if results else plan
     _publish(plan, _repo_id(org, name or plan.name), dry_run, overwrite_card)
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from ..backbones import find
+from ..backbones.loading import load_backbone
+from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
+from .eval_results import FOLDER as EVAL_RESULTS
+from .eval_results import eval_result_files
 from .push import CARD, Plan, read_card
 
 IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RUN = "run.json"  # facts of the card, with paths of this machine
-_FOR_PEOPLE = (CARD, "LICENSE", "LICENCE", "NOTICE", "CITATION")
+_FOR_PEOPLE = (CARD, "LICENSE", "LICENCE", "NOTICE", "CITATION", f"{EVAL_RESULTS}/")
 
 
 def plan_weights(folder: str | Path) -> Plan:
@@ -55,6 +60,38 @@ def plan_weights(folder: str | Path) -> Plan:
     name = folder.name.replace("_", "-")
     notes += [f"not sent: {', '.join(left_out)}"] if left_out else []
     return Plan("model", files, loads, partial(_files_read, kind), name, notes)
+
+
+def with_results(plan: Plan, folder: str | Path, results: Sequence[str | Path], org: str) -> Plan:
+    """The plan with what files of results say about exactly these weights, for the Hub's leaderboards.
+
+    Args:
+        plan: Result of `plan_weights`.
+        folder: Folder of the weights.
+        results: Files that `capscore benchmark --output` wrote, or folders of them.
+        org: Organisation or user on the Hub that has the data sets.
+
+    Raises:
+        InputError: a file is not of the schema; two results are of one metric on the same rows.
+        MissingExtraError: jsonschema is not installed.
+    """
+    kind = weights_kind(Path(folder))
+    if kind == MARK_CALIBRATION:
+        return plan
+    if kind == NETWORK:
+        from ..infometic.network import InfoMetIC
+
+        revision = InfoMetIC.from_pretrained(folder, device="cpu").revision
+    else:
+        revision = load_backbone(folder, device="cpu").revision
+    documents = [document for _, document in read_documents(results)]
+    found = eval_result_files(documents, org, revision=revision)
+    named = ", ".join(map(str, results))
+    notes = (
+        [] if found else [f"no results of these weights ({revision}) on all rows of a benchmark in {named}"]
+    )
+    files = {name: text.encode("utf-8") for name, text in found.items()}
+    return replace(plan, files={**plan.files, **files}, notes=[*plan.notes, *notes])
 
 
 def weights_kind(folder: Path) -> str:

@@ -6,6 +6,8 @@ import json
 
 import numpy as np
 import pytest
+import yaml
+from huggingface_hub import parse_eval_result_entries
 from scipy.stats import kendalltau
 
 import capscore
@@ -101,6 +103,9 @@ def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
         ("--data thumb --backbone ./nowhere", "there is no folder"),
         ("--data xm3600 a.jsonl", "'a.jsonl': unexpected; files of captions go with --systems"),
         ("--data xm3600 --systems a.jsonl --scores s.jsonl", "--scores and --systems: give only one"),
+        ("--data thumb -m mcs --eval-results .", "--eval-results and --org go together"),
+        ("--data thumb -m mcs --eval-results . --org a--", "is not a Hub id"),
+        ("--data thumb -m mcs --eval-results gone --org a", "--eval-results gone: there is no such folder"),
         ("--data xm3600 --systems a.jsonl --data multi30k", "--systems takes one benchmark"),
     ],
 )
@@ -173,6 +178,24 @@ def test_a_backbone_that_fails_does_not_stop_the_others(photographed, monkeypatc
     assert done.exit_code == 3 and "mcs@embedded-free: not run." in flat(done.stdout)
     done = benchmark(photographed, "--quiet", "--backbone", "BAAI/AltCLIP-m9", "--backbone", "BAAI/AltCLIP")
     assert_refused(done, "no network here.", 1)
+
+
+def test_numbers_are_written_into_the_folder_of_the_model_as_the_hub_reads_them(photographed, tmp_path):
+    (tmp_path / "own").mkdir()
+    hub = ("--eval-results", tmp_path / "own", "--org", "lab")
+    done = benchmark(
+        photographed, "-m", "cider", "-m", "mcs", *TWO[:2], *hub, "--output", tmp_path / "o.json"
+    )
+    assert done.exit_code == 0 and "written for the Hub: " in done.stderr, done.output
+    (file,) = (tmp_path / "own" / ".eval_results").iterdir()
+    entries = parse_eval_result_entries(yaml.safe_load(file.read_text()))
+    measured = json.loads((tmp_path / "o.json").read_text())["results"][1]["statistics"]
+    assert {entry.task_id: entry.value for entry in entries} == {
+        f"expert_test_{one['name']}": round(100 * one["measured"], 2) for one in measured
+    }
+    assert {entry.dataset_id for entry in entries} == {"lab/flickr8k_human"}
+    assert all(entry.date and str(tmp_path) not in entry.notes for entry in entries)
+    assert_refused(benchmark(photographed, "-m", "rouge_l", "-q", *hub), "no metric with weights", 1, 2)
 
 
 # ---- systems ----

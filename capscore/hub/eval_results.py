@@ -1,0 +1,115 @@
+"""Measured numbers → files of `.eval_results/`, which the Hub reads from the repository of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from ..benchmarks.result_file import runs_of
+from ..errors import CapscoreError, InputError
+from ..metrics.signature import parse_signature
+
+FOLDER = ".eval_results"
+Content = dict[str, Any]  # of a file of results, or a part of one
+
+
+def eval_result_files(
+    documents: Iterable[Content], org: str, *, revision: str | None = None, date: str | None = None
+) -> dict[str, str]:
+    """Turn results of one model into files that `huggingface_hub.parse_eval_result_entries` reads.
+
+    The data set of an entry is ORG/BENCHMARK, as `capscore publish dataset` names it; its task is a
+    configuration, split and statistic; its value is times 100, as papers print it. Left out are metrics
+    without weights, scores that others computed, and results on a part of the rows.
+
+    Args:
+        documents: Contents of files of results.
+        org: Organisation or user on the Hub that has the data sets.
+        revision: Revision of the model in signatures; other models are left out. None allows no other model.
+        date: Day of the measurement, YYYY-MM-DD; for None, the Hub takes the day of the commit.
+
+    Returns:
+        Name in the repository → YAML; a file per benchmark, configuration, split and metric.
+
+    Raises:
+        InputError: results of several models, or two of one metric on the same rows.
+        CapscoreError: huggingface_hub is older than 1.4.
+
+    >>> result = {"metric": "mcs", "backbone": "own", "signature": "mcs|backbone:own@w1", "n_rows": 9,
+    ...           "statistics": [{"name": "tau_c", "measured": 0.51234, "interval": None}]}
+    >>> run = {"benchmark": "vicr", "config": "default", "split": "test", "n_rows": 9, "results": [result],
+    ...        "options": {"raters": "flatten"}, "capscore_version": "0.9.0"}
+    >>> files = eval_result_files([run], "my-lab")
+    >>> print(files[".eval_results/vicr-default-test-mcs.yaml"])  # doctest: +ELLIPSIS
+    - dataset:
+        id: my-lab/vicr
+        task_id: default_test_tau_c
+      value: 51.23
+    ...
+    """
+    try:
+        from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+    except ImportError:
+        raise CapscoreError(f"{FOLDER} needs huggingface_hub 1.4 or newer: upgrade it with pip") from None
+    results = [
+        (document, run, result)
+        for document in documents
+        for run in runs_of(document)
+        for result in run["results"]
+        if result["n_rows"] == run["n_rows"] and revision in (None, _model(result).rpartition("@")[2])
+    ]
+    models = sorted({_model(result) for _, _, result in results} - {""})
+    if revision is None and len(models) > 1:
+        raise InputError(f"expected results of one model, got those of {' and '.join(models)}")
+    files: dict[str, str] = {}
+    for document, run, result in results:
+        benchmark, version = run["benchmark"], run["capscore_version"]
+        metric = result["metric"].partition("@")[0]
+        name = f"{FOLDER}/{benchmark}-{run['config']}-{run['split']}-{metric}.yaml"
+        if name in files:
+            raise InputError(f"there are two results of {metric} on {benchmark}, {run['config']}: give one")
+        entries = [
+            EvalResultEntry(
+                dataset_id=f"{org}/{benchmark}",
+                task_id=f"{run['config']}_{run['split']}_{statistic['name'].replace('@', '_')}",
+                value=round(100 * statistic["measured"], 2),
+                date=date,
+                source_url=f"https://pypi.org/project/capscore/{version}/",
+                source_name=f"capscore {version}",
+                notes=_notes(document, run, result, statistic),
+            )
+            for statistic in result["statistics"]
+            if _model(result) and statistic["measured"] is not None
+        ]
+        if entries:
+            files[name] = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=1000)
+    return files
+
+
+def _model(result: Content) -> str:
+    """Weights that a result is of, as name@revision; "" if it has none, or others computed its scores."""
+    try:
+        settings = parse_signature(result["signature"])[1] if result["backbone"] else {}
+    except ValueError:
+        return ""
+    return settings.get("weights") or settings.get("backbone", "")
+
+
+def _notes(document: Content, run: Content, result: Content, statistic: Content) -> str:
+    """Statistic with its interval, the command without its folders, signature, and versions of packages."""
+    interval = ""
+    if statistic["interval"]:
+        low, high = statistic["interval"]
+        interval = f", {run['options']['confidence']:.0%} interval {100 * low:.2f} to {100 * high:.2f}"
+    options = {"data": run["benchmark"], "config": run["config"], "split": run["split"]}
+    options |= {"metric": result["metric"].partition("@")[0], "backbone": result["backbone"]}
+    options |= {} if run["options"]["raters"] == "flatten" else {"raters": run["options"]["raters"]}
+    parts = [
+        f"{statistic['name']} times 100{interval}, {result['n_rows']:,} rows",
+        " ".join(["capscore benchmark", *(f"--{name} {value}" for name, value in options.items())]),
+        result["signature"],
+        ", ".join(" ".join(item) for item in document.get("environment", {}).get("packages", {}).items()),
+    ]
+    return ". ".join(filter(None, parts))
