@@ -150,8 +150,9 @@ def test_examples_of_the_card_run(slug, backbones, tmp_path, monkeypatch):
         (tmp_path / "photos" / f"{name}.jpg").write_bytes(encode(noise(seed=seed), "JPEG"))
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```$", card(slug)[1], re.DOTALL | re.MULTILINE)
-    (program,) = (block for block in blocks if not block.startswith(">>>"))
-    exec(compile(program, f"{slug}/README.md", "exec"), {})
+    program, module = (block for block in blocks if not block.startswith(">>>"))
+    assert f'capscore.load("{slug}")' in program and f'evaluate.load("metrics/{slug}")' in module
+    exec(compile(program + module, f"{slug}/README.md", "exec"), {})
     dialogue = "\n".join(block for block in blocks if block.startswith(">>>"))
     test = doctest.DocTestParser().get_doctest(dialogue, {}, f"{slug}/README.md", None, None)
     report: list[str] = []
