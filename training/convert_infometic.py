@@ -10,14 +10,11 @@ card. The folder appears whole, or not at all.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,12 +22,13 @@ from torch import Tensor
 from capscore.backbones.base import Backbone, as_read
 from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
-from capscore.errors import CapscoreError, InputError, ResultWriteError
+from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.origin import DataSource
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
+from training.engine.public_checkpoint import new_folder, read_tensors, whole_folder
 
 # Backbone of the published checkpoint.
 PUBLISHED = "ViT-B-32-quickgelu/openai"
@@ -94,10 +92,8 @@ def convert(
         BackboneUnavailable: the backbone is not available.
         ResultWriteError: the folder cannot be written.
     """
-    source, target = Path(checkpoint).expanduser(), Path(out).expanduser()
-    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
-        raise InputError(f"{target} is not empty: give a new folder", field="out")
-    found = _read(source)
+    source, target = Path(checkpoint).expanduser(), new_folder(out)
+    found = read_tensors(source)
     network = {name: tensor for name, tensor in found.items() if not name.startswith(_CLIP)}
     config = _config(network, source)
     if backbone:
@@ -109,39 +105,10 @@ def convert(
     _load(model, network, source)
     notes = {"converted_from": source.name, "recipe": "infometic", "languages": ["en"]}
     card = _card(target, source, config, backbone, license)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as scratch:
-            whole = Path(scratch) / target.name
-            model.save_pretrained(whole, notes=notes)
-            write_card(whole, card)
-            os.replace(whole, target)
-    except OSError as error:
-        if isinstance(error, CapscoreError):
-            raise
-        raise ResultWriteError(f"{target} could not be written: {error.strerror or error}") from error
+    with whole_folder(target) as whole:
+        model.save_pretrained(whole, notes=notes)
+        write_card(whole, card)
     return InfoMetIC.from_pretrained(target)
-
-
-def _read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a checkpoint by name; no code in the file runs."""
-    if not path.is_file():
-        raise InputError(f"there is no file {path}", field="checkpoint")
-    try:
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # torch's own message advises to load the file anyway
-        raise CapscoreError(
-            f"{path} cannot be read safely as a checkpoint: it is damaged, or holds more than tensors"
-        ) from None
-    for wrapped_in in ("model", "state_dict"):
-        if isinstance(found, Mapping) and isinstance(found.get(wrapped_in), Mapping):
-            found = found[wrapped_in]
-    if not isinstance(found, Mapping) or not found:
-        raise CapscoreError(f"{path} holds {type(found).__name__}: expected names with their tensors")
-    for name, value in found.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor) or not value.is_floating_point():
-            raise CapscoreError(f"{path}: {name!r} should be a tensor of numbers, not {type(value).__name__}")
-    return {name.removeprefix("module."): tensor.float() for name, tensor in found.items()}
 
 
 def _config(network: Mapping[str, Tensor], path: Path) -> InfoMetICConfig:

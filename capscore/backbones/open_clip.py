@@ -239,8 +239,15 @@ def load_folder(folder: Path, options: LoadOptions) -> Backbone:
     with checkpoint.refusing(f"{path}"):
         model_cfg, preprocess_cfg = config["model_cfg"], dict(config.get("preprocess_cfg", {}))
         model_cfg = {**model_cfg, **{part: dict(model_cfg[part]) for part in ("text_cfg", "vision_cfg")}}
+        own = {"prefix": "", "w": base.PUBLISHED_W, **config.get("capscore", {})}  # of a converted metric
+        prefix, w = options.prefix or str(own["prefix"]), float(own["w"])
+        if not 0 < w < float("inf"):
+            raise ValueError(f"w is {w}")
     digest = base.settings_digest(folder)
-    return _build(folder, _weights_in(folder), model_cfg, preprocess_cfg, options, digest)
+    options = replace(options, prefix=prefix)
+    found = _build(folder, _weights_in(folder), model_cfg, preprocess_cfg, options, digest)
+    found.w = w
+    return found
 
 
 def tag_config(model: str, tag: str) -> dict[str, Any]:

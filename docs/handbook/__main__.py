@@ -31,7 +31,14 @@ GUIDES = {
     ],
     "Backbones and languages": ["docs/backbones", "docs/which-backbone", "docs/my-language"],
     "Going deeper": [
-        *("docs/robustness", "docs/infometic", "docs/judge", "docs/translation", "docs/scale"),
+        *(
+            "docs/robustness",
+            "docs/infometic",
+            "docs/judge",
+            "docs/learned-metrics",
+            "docs/translation",
+            "docs/scale",
+        ),
         *("docs/integrations", "docs/limits", "docs/why-packages-disagree"),
     ],
     "Contribute": [

@@ -1,0 +1,71 @@
+"""Checkpoints of public code: their tensors, without running code in the file; a new folder for weights."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from capscore.errors import CapscoreError, InputError, ResultWriteError
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint by name, in float32.
+
+    They are at the top level or under "model" or "state_dict"; "module." before a name is left out.
+
+    Raises:
+        InputError: there is no such file.
+        CapscoreError: it holds something other than tensors of numbers.
+    """
+    if not path.is_file():
+        raise InputError(f"there is no file {path}", field="checkpoint")
+    try:
+        found: Any = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception:  # torch's own message advises to load the file anyway
+        raise CapscoreError(
+            f"{path} cannot be read safely as a checkpoint: it is damaged, or holds more than tensors"
+        ) from None
+    for wrapped_in in ("model", "state_dict"):
+        if isinstance(found, Mapping) and isinstance(found.get(wrapped_in), Mapping):
+            found = found[wrapped_in]
+    if not isinstance(found, Mapping) or not found:
+        raise CapscoreError(f"{path} holds {type(found).__name__}: expected names with their tensors")
+    for name, value in found.items():
+        if not isinstance(name, str) or not isinstance(value, Tensor) or not value.is_floating_point():
+            raise CapscoreError(f"{path}: {name!r} should be a tensor of numbers, not {type(value).__name__}")
+    return {name.removeprefix("module."): tensor.float() for name, tensor in found.items()}
+
+
+def new_folder(out: str | Path) -> Path:
+    """The path of a folder to write; `InputError` if there is something."""
+    target = Path(out).expanduser()
+    if target.exists() and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(f"{target} is not empty: give a new folder", field="out")
+    return target
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes `target` at the end, and nothing if there was an error.
+
+    Raises:
+        ResultWriteError: the folder cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as scratch:
+            whole = Path(scratch) / target.name
+            whole.mkdir()
+            yield whole
+            os.replace(whole, target)
+    except OSError as error:
+        if isinstance(error, CapscoreError):
+            raise
+        raise ResultWriteError(f"{target} could not be written: {error.strerror or error}") from error
