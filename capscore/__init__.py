@@ -48,6 +48,7 @@ _LAZY = {
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
     "compare_systems": "metrics.systems",
+    "hallucinated": "metrics.hallucinated",
     "load": "metrics",
     "load_backbone": "backbones.loading",
     "load_benchmark": "benchmarks.data.load",
@@ -88,6 +89,7 @@ __all__ = [
     "benchmark_folder",
     "benchmark_slugs",
     "compare_systems",
+    "hallucinated",
     "load",
     "load_backbone",
     "load_benchmark",
@@ -131,6 +133,7 @@ if TYPE_CHECKING:
     from .metrics import load
     from .metrics.base import Scorer, Scores
     from .metrics.evaluate_module import CaptionModule
+    from .metrics.hallucinated import hallucinated
     from .metrics.stream import score_stream
     from .metrics.systems import compare_systems
 

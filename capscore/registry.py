@@ -113,6 +113,7 @@ METRICS: Registry[Any] = Registry(
         "rouge_l": "capscore.metrics.reference_scorer:ROUGEL",
         "meteor": "capscore.metrics.meteor:METEOR",
         "spice": "capscore.metrics.java_metrics:SPICE",
+        "chair": "capscore.metrics.chair:Chair",
     },
 )
 # Loaders of backbones by name, besides those of capscore/backbones/registry.json

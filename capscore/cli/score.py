@@ -3,7 +3,7 @@
 INPUT is a folder with NAME.txt beside each NAME.jpg; JSONL, JSON, CSV, TSV, Parquet, WebDataset or a saved
 data set with columns caption, image, references, language; or JSON of captions by photo. [bold]Images[/]:
 mcs, pr_mcs, clip_score, infometic, judge. [bold]Images and references[/]: ref_clip_score, clip_cider.
-[bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice.
+[bold]References[/]: text_score, cider, cider_d, bleu, rouge_l, meteor, spice, chair.
 
 [bold]Default backbones[/]: of capscore-weights, embedded-pr-mcs for pr_mcs and embedded for infometic; from
 the Hub, xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k for mcs and text_score,
@@ -215,7 +215,7 @@ def prepare(
     calibration: Path | None = None,
 ) -> tuple[ScoringRun, dict[str, tuple[str, str]], Path | None, Path | None]:
     """What scores the rows of a source, the new columns, and the files to write, after all checks of them."""
-    from ..files.columns import columns_of
+    from ..files.columns import columns_of, find_reference_columns
     from ..files.image_folder import ImageFolder
     from ..files.row_source import check_names_are_free
     from ..files.write import check_output
@@ -228,6 +228,9 @@ def prepare(
         what: [name for name, needed in asked.items() if needed[index]]
         for index, what in enumerate(("images", "references"))
     }
+    if not find_reference_columns(source.columns, columns["references"]):
+        may_lack = [name for name in metrics if METRICS.get(name).has_instead(source.columns)]
+        needs["references"] = [name for name in needs["references"] if name not in may_lack]
     read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
     try:
         names = columns_of(source, **columns, **read, with_language=language is None)

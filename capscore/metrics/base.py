@@ -264,6 +264,7 @@ class ExtraColumn:
         type: Type of the column, as the modules describe it.
         help: Description for the modules, without a full stop.
         from_files: Whether a column of this name in a file or stream is read.
+        replaces_references: Whether rows with this column may come without references.
     """
 
     name: str
@@ -271,6 +272,7 @@ class ExtraColumn:
     type: str
     help: str
     from_files: bool = False
+    replaces_references: bool = False
 
 
 @dataclass
@@ -499,6 +501,17 @@ class Scorer(ABC):
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
 
+    def corpus_of(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """Numbers of all rows together, from the sums of what was measured; {} where they need more."""
+        return {}
+
+    @classmethod
+    def has_instead(cls, columns: Iterable[str]) -> bool:
+        """Whether one of these columns may come in place of references."""
+        return not {column.name for column in cls.extra_columns if column.replaces_references}.isdisjoint(
+            columns
+        )
+
     @property
     def compares_rows(self) -> bool:
         """Whether a result depends on several rows at once, which rules out scoring a stream by batches."""
@@ -596,7 +609,8 @@ def check_rows(
     n_rows, metric = len(captions), scorer.metric
     if images is None and scorer.needs_images:
         raise InputError(f"{metric} looks at images, but images=None", field="images")
-    if references is None and scorer.needs_references:
+    given = [name for name, values in extra.items() if values is not None]
+    if references is None and scorer.needs_references and not scorer.has_instead(given):
         problem = f"{metric} compares with references, but references=None"
         raise InputError(problem, field="references")
     if references is not None and not (scorer.needs_references or scorer.takes_references):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -252,6 +253,7 @@ class RunningSummary:
         self._counts: Counter[str] = Counter()
         self._sums: defaultdict[str, float] = defaultdict(float)
         self._numbers: Counter[str] = Counter()
+        self._measured: defaultdict[str, float] = defaultdict(float)
         self._photos: set[bytes] = set()
         self._examples: dict[tuple[Any, ...], PreparedRows] = {}
 
@@ -261,6 +263,8 @@ class RunningSummary:
             present = values[~np.isnan(values)]
             self._sums[name] += float(present.sum())
             self._numbers[name] += len(present)
+        for name, values in rows.values.items():
+            self._measured[name] += float(values[rows.kept].sum())
         self._counts.update({name: getattr(scores, name) for name in COUNTS})
         self._photos.update(xxhash.xxh3_128_digest(key.encode()) for key in set(scores.image_keys) - {""})
         # one row of each kind: the signature depends on nothing else of the rows
@@ -279,8 +283,10 @@ class RunningSummary:
         metric, numbers = self._scorer.metric, self._numbers
         means = {name: total / numbers[name] if numbers[name] else None for name, total in self._sums.items()}
         counts = {**self._counts, "n_unique_images": len(self._photos)}
+        corpus = self._scorer.corpus_of(self._measured)
         return {
             **{name if name == metric else f"mean_{name}": mean for name, mean in means.items()},
+            **{name: None if math.isnan(value) else value for name, value in corpus.items()},
             **{name: counts[name] for name in COUNTS},
             "signature": example.signature,
         }
