@@ -34,6 +34,7 @@ GUIDES = {
         *(
             "docs/robustness",
             "docs/infometic",
+            "docs/made-up-objects",
             "docs/judge",
             "docs/learned-metrics",
             "docs/translation",
