@@ -86,7 +86,7 @@ def benchmark_report(run: BenchmarkRun) -> Report:
         for index, statistic in enumerate(result.outcome.statistics):
             entries = [one for one in result.published.get(statistic.name, []) if not one.unlike]
             first = {entry.kind == "recomputed": entry for entry in reversed(entries)}
-            main, *others = [first[kind] for kind in (False, True) if kind in first] or [None]
+            main, *others = [*filter(None, map(first.get, (False, True))), None][: len(first) or 1]
             value = statistic.value
             rows.append(
                 [
