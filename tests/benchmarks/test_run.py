@@ -131,11 +131,11 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     unknown, named, other = run(tmp_path, scores=dict.fromkeys(names, path)).results
     assert {figure.backbone for figure in unknown.published["tau_c"]} == {None}
     assert standings(unknown, "tau_b") == [
-        f"not comparable: the backbone {VIT_B}; scores named clip_score@BACKBONE are compared"
+        f"not comparable: with the backbone {VIT_B}; scores named clip_score@BACKBONE are compared"
     ]
     assert {figure.backbone for figures in named.published.values() for figure in figures} == {backbone}
     assert standings(named) == ["not reproduced"]
-    assert standings(other) == [f"not comparable: the backbone {VIT_B}"]
+    assert standings(other) == [f"not comparable: with the backbone {VIT_B}"]
 
 
 @pytest.mark.parametrize(("formula", "ranked"), [("ratio", True), ("p_yes", False)])
