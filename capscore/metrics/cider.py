@@ -66,15 +66,17 @@ class Consensus:
         """float64 (n,), 0 to 10; warns where document frequencies say nothing about a language's texts."""
         from .formulas.cider import cider, tells_rows_apart
 
-        scores = np.zeros(len(texts.candidates))
+        scores, alike = np.zeros(len(texts.candidates)), []
         for code, rows, part in texts.by_language():
             if self.given is None and not tells_rows_apart(part.tokens):
-                problem = (
-                    f"all n-grams are in the references of each row ({len(rows):,} in {code!r}): none is "
-                    "rare, and each CIDEr is 0 by definition. Score more rows at once, or give "
-                )
-                warn(CorpusWarning(problem, Setting("document_frequencies")))
+                alike.append(f"{len(rows):,} in {code!r}")
             scores[rows] = cider(part.tokens, frequencies=self.given, variant=self.variant)
+        if alike:
+            problem = (
+                f"all n-grams are in the references of each row ({', '.join(alike)}): none is rare, and each "
+                "CIDEr is 0 by definition. Score more rows at once, or give "
+            )
+            warn(CorpusWarning(problem, Setting("document_frequencies")))
         return scores
 
     def settings(self, texts: Texts) -> dict[str, object]:

@@ -203,7 +203,9 @@ class InfoMetIC(BackboneScorer):
     def language_problem(self, code: str) -> str:
         try:
             tagger_name(code or None)
-        except (InputError, MissingExtraError) as error:
+        except InputError as error:
+            return error.message
+        except MissingExtraError as error:
             return str(error)
         return ""
 

@@ -1,0 +1,114 @@
+"""Rows of many languages in one file: nothing is lost, and each row scores as it does alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import capscore
+from capscore.backbones.loading import load_backbone
+from capscore.cli import app
+from capscore.errors import CorpusWarning
+
+from ..toy import ColourBackbone, JudgingColours
+
+# left to right and right to left, with and without spaces, unknown to the backbone, not stated
+ROWS = [
+    ("a red dog runs on the beach", "en", ["a dog runs on a beach", "a red dog"]),
+    ("ein Hund rennt über die Wiese", "de-AT", ["ein brauner Hund läuft über die Wiese"]),
+    ("pes běží po pláži", "cs", ["hnědý pes běží po písku"]),
+    ("公園で二人の子供が遊んでいる", "ja", ["子供たちが公園で遊んでいます"]),
+    ("一只狗在草地上奔跑", "zh", ["一只棕色的狗在草地上跑"]),
+    ("สุนัขวิ่งบนชายหาด", "th", ["สุนัขสีน้ำตาลวิ่งบนหาด"]),
+    ("كلب يركض على الشاطئ", "ar", ["كلب بني يركض على الرمال"]),
+    ("כלב רץ על החוף", "he", ["כלב חום רץ בחול"]),
+    ("mbwa anakimbia ufukweni", "sw", ["mbwa wa kahawia anakimbia"]),
+    ("a blue bus in the street", None, ["a bus in the street"]),
+    ("собака бежит по пляжу", "", ["коричневая собака бежит по песку"]),
+    ("two people sit on a bench", "en", ["a man and a woman sit on a bench"]),
+]
+CODES = ["en", "de", "cs", "ja", "zh", "th", "ar", "he", "sw", "", "", "en"]
+METRICS = ["mcs", "pr_mcs", "bleu", "rouge_l"]
+
+
+@cache
+def towers():
+    return load_backbone("embedded-free", device="cpu")
+
+
+def score(metric, rows):
+    """Scores of a new scorer, which knows no embedding yet."""
+    made = {"mcs": towers, "text_score": towers, "pr_mcs": JudgingColours}.get(metric)
+    scorer = capscore.load(metric, **({"backbone": made(), "cache": False} if made else {}))
+    candidates, languages, references = zip(*rows, strict=True)
+    photos = [Image.new("RGB", (24, 24), (250, 20 * (len(text) % 9), 0)) for text in candidates]
+    return scorer.score(
+        candidates,
+        photos if scorer.needs_images else None,
+        references if scorer.needs_references else None,
+        languages,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_of_many_languages_score_as_alone(metric):
+    found = score(metric, ROWS)
+    alone = [score(metric, [row]) for row in ROWS]
+    np.testing.assert_allclose(found.scores, [one.scores[0] for one in alone], atol=1e-6)
+    for name, values in found.components.items():
+        np.testing.assert_allclose(values, [one.components[name][0] for one in alone], atol=1e-6)
+    assert (found.languages, found.n_scored) == (CODES, len(ROWS))
+    assert "|lang:ar+cs+de+en+he+ja+sw+th+zh+unstated|" in found.signature
+
+
+def test_cider_counts_documents_by_language_and_warns_once():
+    with pytest.warns(CorpusWarning, match=r"\(1 in 'ar', 1 in 'cs', .*1 in 'zh'\)") as caught:
+        found = score("cider", ROWS)
+    assert sum("by definition" in str(one.message) for one in caught) == 1
+    english = [row for row, code in enumerate(CODES) if code in ("", "en")]  # not stated: split as English
+    alone = score("cider", [ROWS[row] for row in english])
+    np.testing.assert_allclose(found.scores[english], alone.scores, atol=1e-6)
+    assert alone.scores.min() > 0
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_the_command_keeps_every_row(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("capscore.backbones.loading.load_backbone", lambda name, **options: towers())
+    path, output = tmp_path / name, tmp_path / f"scored-{name}"
+    cells = [
+        {"caption": caption, "references": references, **({} if code is None else {"language": code})}
+        for caption, code, references in ROWS
+    ]
+    if path.suffix == ".csv":
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, ["caption", "references", "language"])
+            writer.writeheader()
+            writer.writerows({**row, "references": json.dumps(row["references"])} for row in cells)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in cells))
+    words = ["-m", "text_score,rouge_l", "--backbone", "embedded-free", "--no-cache", "-o", str(output)]
+    done = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["score", str(path), *words])
+    assert done.exit_code == 0, done.output
+    assert " ".join(done.stderr.split()).count("was not trained on cs, he, sw ") == 1
+    if path.suffix == ".csv":
+        with output.open(encoding="utf-8-sig", newline="") as file:
+            rows = [*csv.DictReader(file)]
+    else:
+        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert [row["caption"] for row in rows] == [caption for caption, *_ in ROWS]
+    for metric in ("text_score", "rouge_l"):
+        expected = score(metric, ROWS).scores
+        np.testing.assert_allclose([float(row[metric]) for row in rows], expected, atol=2e-6)
+
+
+def test_a_language_without_word_classes_names_its_field_once():
+    scorer = capscore.load("infometic", backbone=ColourBackbone(), weights="info_clip", cache=False)
+    found = scorer.score(["mbwa"], [Image.new("RGB", (9, 9))], language="sw", on_error="skip")
+    assert found.failures[0].startswith("language: capscore cannot tell the word classes of captions in 'sw'")
