@@ -29,7 +29,6 @@ from capscore.infometic.mark_calibration import (
     MarkCalibration,
     MarkNetwork,
     MarkNetworkConfig,
-    load_mark_calibration,
     save_mark_calibration,
 )
 from training.engine.config import main as run_as_command
@@ -52,7 +51,7 @@ from weights.making.mark_calibration.objects import (
 from weights.making.mark_calibration.rows import read_mark_rows
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
-_NO_IDENTITY = {"name", "license", "rows", "boxes", "features", "start"}
+_NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
 # Layers that are trained after the run, or not at all.
 _LATER = ("reducer.", "fit.", "in_caption.", "mention.", "named_")
 
@@ -64,9 +63,8 @@ def train(settings: MarkCalibrationSettings) -> RunResult:
     if not backbone.has_feature_map:
         raise CapscoreError(Setting("base", settings.base), ": expected a backbone with a feature map")
     folder = Path(settings.features or Path(settings.out) / "features").expanduser()
-    start = load_mark_calibration(settings.start).network if settings.start else None
-    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say, start)
-    network = new_network(settings, features, start)
+    features = prepare(Path(settings.rows), backbone, settings.reduced, folder, say)
+    network = new_network(settings, features)
     draws = WordDraws(
         features,
         features.of_split("train"),
@@ -133,11 +131,8 @@ def finish(
     write_text(out / RESULT, json.dumps(notes, indent=1, ensure_ascii=False) + "\n", "result")
 
 
-def new_network(
-    settings: MarkCalibrationSettings, features: MarkFeatures, start: MarkNetwork | None = None
-) -> MarkNetwork:
-    """A network with the reduction of the features, photos as its background, and the weights of `start`;
-    without one, it is untrained."""
+def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> MarkNetwork:
+    """An untrained network with the reduction of the features, and photos as its background."""
     config = MarkNetworkConfig(
         dim=features.whole.shape[1],
         features=features.weight.shape[1],
@@ -148,12 +143,6 @@ def new_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = MarkNetwork(config)
-    if start is not None:
-        if start.config != config:
-            raise CapscoreError(
-                Setting("start", settings.start), f": expected a network of the sizes {config}"
-            )
-        network.load_state_dict(start.state_dict())
     trained = np.flatnonzero((features.split == "train") & ~features.labelled)
     chance = np.random.default_rng(settings.seed)
     chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
@@ -161,8 +150,8 @@ def new_network(
         network.reducer.weight.copy_(torch.from_numpy(features.weight))
         network.reducer.bias.copy_(torch.from_numpy(features.bias))
         network.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
-        if start is None:  # few cells are the centre of a thing's box
-            network.thing.bias.zero_()
+        # few cells are the centre of a thing's box
+        network.thing.bias.zero_()
     network.dropout = settings.dropout
     return network
 

@@ -23,7 +23,7 @@ from capscore.backbones.base import Backbone
 from capscore.errors import InputError
 from capscore.images.boxes import normalised
 from capscore.images.load import load_image
-from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork
+from capscore.infometic.mark_calibration import MARKED_CLASSES
 from capscore.infometic.regions import windows
 from capscore.infometic.words import caption_words
 from weights.making.image_tower.rows import LABELLED
@@ -105,27 +105,21 @@ class MarkFeatures:
 
 
 def prepare(
-    rows_file: Path,
-    backbone: Backbone,
-    reduced: int,
-    folder: Path,
-    say: Callable[[str], None],
-    start: MarkNetwork | None = None,
+    rows_file: Path, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
 ) -> MarkFeatures:
     """Features of a file of `mark_calibration.rows`, with `reduced` channels of the backbone's feature map.
 
-    The reduction is that of the network `start`, if there is one.
     They are read from the folder if they were computed before, else computed and stored there; then it is
     replaced as a whole.
     """
     digest = xxhash.xxh3_128(rows_file.read_bytes())
-    digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}|{start is not None}".encode())
+    digest.update(f"{_FORMAT}|{backbone.fingerprint}|{reduced}".encode())
     about = folder / "about.json"
     if not about.is_file() or json.loads(about.read_text()).get("digest") != digest.hexdigest():
         rows = read_mark_rows(rows_file)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        arrays = _see(rows, backbone, reduced, folder, say, start)
+        arrays = _see(rows, backbone, reduced, folder, say)
         arrays |= _read(rows, backbone, folder, say)
         np.savez(folder / "arrays.npz", **arrays)
         about.write_text(json.dumps({"digest": digest.hexdigest()}))  # without it, all is computed again
@@ -172,12 +166,7 @@ def _flat(maps: torch.Tensor) -> np.ndarray:
 
 
 def _see(
-    rows: Rows,
-    backbone: Backbone,
-    reduced: int,
-    folder: Path,
-    say: Callable[[str], None],
-    start: MarkNetwork | None,
+    rows: Rows, backbone: Backbone, reduced: int, folder: Path, say: Callable[[str], None]
 ) -> dict[str, np.ndarray]:
     """Photos → cells and windows on disk, and small arrays by name."""
     files = [row["file"] for row in rows]
@@ -187,22 +176,19 @@ def _see(
     chosen = np.random.default_rng(0).choice(len(trained), min(_SAMPLE, len(trained)), replace=False)
     sample = [trained[place] for place in sorted(chosen)]
     maps = [
-        feature_maps(sample[first : first + _PHOTOS], backbone)[0] for first in range(0, len(sample), _PHOTOS)
+        feature_maps(sample[start : start + _PHOTOS], backbone)[0] for start in range(0, len(sample), _PHOTOS)
     ]
     side = maps[0].shape[2:]
-    if start is None:
-        weight, bias = reduction(
-            np.concatenate([_flat(part).reshape(-1, part.shape[1]) for part in maps]), reduced
-        )
-    else:
-        weight, bias = (part.detach().cpu().numpy() for part in start.reducer.parameters())
+    weight, bias = reduction(
+        np.concatenate([_flat(part).reshape(-1, part.shape[1]) for part in maps]), reduced
+    )
     n, dim = len(files), backbone.dim
     cells = _on_disk(folder, "cells", np.float16, n, side[0] * side[1], len(weight))
     shown = _on_disk(folder, "windows", np.float16, n, MOST_WINDOWS, dim)
     whole, there = np.zeros((n, dim), np.float16), np.zeros((n, MOST_WINDOWS), bool)
     shares = np.zeros((n, MOST_WINDOWS, 4), np.float16)
-    for first in range(0, n, _PHOTOS):
-        part = slice(first, min(first + _PHOTOS, n))
+    for start in range(0, n, _PHOTOS):
+        part = slice(start, min(start + _PHOTOS, n))
         batch, sizes = feature_maps(files[part], backbone)
         cells[part] = _flat(batch) @ weight.T + bias
         whole[part] = backbone.encode_maps(batch)
@@ -212,7 +198,7 @@ def _see(
         place = np.concatenate([np.arange(len(own)) for own in boxes])
         shown[photo, place], shares[photo, place] = found, np.concatenate(boxes)
         there[photo, place] = True
-        if first % (_PHOTOS * 64) == 0:
+        if start % (_PHOTOS * 64) == 0:
             say(f"{part.stop:,} of {n:,} photos")
     cells.flush()
     shown.flush()

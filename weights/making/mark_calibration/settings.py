@@ -16,7 +16,6 @@ class MarkCalibrationSettings(LoopSettings):
     Attributes:
         base: Backbone that the network is for; it must have a feature map.
         rows, boxes: Files of `weights.making.mark_calibration.rows` and `.boxes`.
-        start: Folder of a mark calibration of the same sizes whose network is trained on; "" for a new one.
         features: Folder for the features of the rows; "" for one in `out`.
         languages: How likely a caption of each language is drawn, as language:number; 1 for others.
         captions: Captions of each photo in a batch.
@@ -32,7 +31,6 @@ class MarkCalibrationSettings(LoopSettings):
     base: str = "embedded"
     rows: str = ""
     boxes: str = ""
-    start: str = ""
     features: str = ""
     languages: list[str] = field(default_factory=list)
     captions: int = 3

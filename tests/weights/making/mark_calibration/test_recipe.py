@@ -128,17 +128,6 @@ def words_of(seen, photo):
 # ------------------------------------------------------------------ the recipe
 
 
-def test_a_network_can_be_trained_further(rows, trained, network, tmp_path):
-    on = settings(rows, tmp_path / "on", start=str(trained[1]), learning_rate=1e-12, max_steps=1)
-    recipe.train(on)
-    state = load_mark_calibration(tmp_path / "on").network.state_dict()
-    for name in ("reducer.weight", "query.weight", "last.bias", "thing.weight"):
-        np.testing.assert_allclose(state[name], network.state_dict()[name], atol=1e-6)
-    seen = features.load(tmp_path / "on" / "features")
-    with pytest.raises(CapscoreError, match=r"start.*expected a network of the sizes"):
-        recipe.new_network(settings(rows, tmp_path / "other", start="on", hidden=4), seen, network)
-
-
 def test_a_run_writes_weights_and_card_and_continues_from_its_end(trained, rows, embedded):
     result, out = trained
     assert result.finished and result.step == 2 and {"words", "confidence", "boxes"} <= set(result.losses)
