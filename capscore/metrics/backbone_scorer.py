@@ -62,6 +62,7 @@ class BackboneScorer(Scorer):
         self.check({"prefix": prefix, "long": long})
         self.prefix = embedder.backbone.prefix if prefix is None else prefix
         self.long = long or ("sentences" if embedder.backbone.by_sentence else "cut")
+        self.cuts_by_wish = long == "cut" and embedder.backbone.by_sentence
 
     @classmethod
     def open_backbone(cls, spec: Any, options: Mapping[str, Any]) -> Embedder:
@@ -132,8 +133,10 @@ class BackboneScorer(Scorer):
         """`finish`, with numbers that are known only now, and the settings they depend on."""
         cosines = {name: rows.values[name][rows.kept] for name in self.value_names}
         scores, components = self.combine({**cosines, **values})
-        # named where there are long texts: only then does it change a number
+        # named where there are long texts: only then does it change a number; of texts that are not split
+        # against the backbone's custom, it is not known which are long
         is_long = any(rows.values[name][rows.kept].any() for name in self.signed_values)
+        is_long |= self.cuts_by_wish
         settings = {**({"long": self.long} if is_long else {}), **settings, **row_settings(rows)}
         stated = {**self.first_settings, **settings, **self.last_settings}
         return self.make_scores(rows, scores, components, stated)

@@ -93,7 +93,8 @@ def compare_systems(
         raise InputError(f"expected at least 2 systems to compare, got {len(systems)}")
     scored = {name: given for name, given in systems.items() if isinstance(given, Scores)}
     if scored:
-        _check_signatures({name: given.signature for name, given in scored.items()})
+        truncated = {name for name, given in scored.items() if given.n_truncated}
+        _check_signatures({name: given.signature for name, given in scored.items()}, truncated=truncated)
         if images is None:
             images = _photos(scored)
         if languages is None:
@@ -128,9 +129,24 @@ def _photos(scored: Mapping[str, Scores]) -> list[str] | None:
     return photos
 
 
-def _check_signatures(signatures: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
-    """Check that scores depend on the same things, but for `empty` and the settings in `without`."""
-    first, expected = "", {}
+def _check_signatures(
+    signatures: Mapping[str, str], *, without: Sequence[str] = (), truncated: Collection[str] = ()
+) -> None:
+    """Check that scores depend on the same things, but for `empty` and the settings in `without`.
+
+    `truncated` names those of whose texts some were cut. Without such texts, scores that do not state
+    `long:sentences` are those of short texts, which are read alike.
+    """
+    first = ""
+    expected: dict[str, str] = {}
+
+    def same(key: str) -> bool:
+        pair = expected.get(key), found.get(key)
+        silent = first if pair[0] is None else name
+        return pair[0] == pair[1] or (
+            key == "long" and set(pair) == {None, "sentences"} and silent not in truncated
+        )
+
     for name, signature in signatures.items():
         try:
             metric, settings = parse_signature(signature)
@@ -143,7 +159,7 @@ def _check_signatures(signatures: Mapping[str, str], *, without: Sequence[str] =
         differing = [
             f"{key} {expected.get(key, 'not stated')!r:.80} against {found.get(key, 'not stated')!r:.80}"
             for key in dict.fromkeys([*expected, *found])
-            if expected.get(key) != found.get(key)
+            if not same(key)
         ]
         if differing:
             hint = "; score CIDEr of both with the same document frequencies" if "df" in found else ""
@@ -215,13 +231,13 @@ class _System:
         self.cells: dict[str, list[Any]] = {}
         self.keys: list[Key] = []
 
-    def signature(self, column: str) -> str:
-        """The signature of the metric that a column belongs to; "" if the summary names none."""
+    def stated(self, column: str, what: str) -> Any:
+        """What the summary states of the metric that a column belongs to, such as its signature."""
         for metric, stated in self.metrics.items():
             parts = [name.removeprefix("mean_") for name in stated if name.startswith("mean_")]
             if column in (metric, *parts, *(f"{metric}_{part}" for part in parts)):
-                return str(stated.get("signature") or "")
-        return ""
+                return stated.get(what)
+        return None
 
     def read(self, metrics: Sequence[str], shared: Collection[str]) -> None:
         """Read scores by the names of their columns, and what names a row by what it is."""
@@ -324,7 +340,7 @@ def read_systems(
     )
     numbers = _same_rows(systems, matched_by, common_rows)
     rows = numbers[first.name]
-    signatures = {column: first.signature(column) for column in columns if first.signature(column)}
+    signatures = {column: str(found) for column in columns if (found := first.stated(column, "signature"))}
     notes += _style_notes(systems, signatures.values())
     scores = {
         column: {s.name: np.array([s.cells[column][row] for row in numbers[s.name]]) for s in systems}
@@ -359,11 +375,12 @@ def _signature_notes(systems: Sequence[_System], columns: Sequence[str], common_
     """Refuse scores that depend on different things; notes on those that state nothing."""
     notes = []
     for column in columns:
-        signatures = {system.name: system.signature(column) for system in systems}
+        signatures = {system.name: str(system.stated(column, "signature") or "") for system in systems}
         stated = {name: signature for name, signature in signatures.items() if signature}
         try:
             # other rows may be in other languages
-            _check_signatures(stated, without=("lang",) if common_rows else ())
+            truncated = {system.name for system in systems if system.stated(column, "n_truncated")}
+            _check_signatures(stated, without=("lang",) if common_rows else (), truncated=truncated)
         except InputError as error:
             raise InputError(f"{column}: ", *error.parts) from None
         if silent := ", ".join(name for name in signatures if name not in stated):

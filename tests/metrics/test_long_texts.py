@@ -59,6 +59,26 @@ def test_some_backbones_read_every_text_of_several_sentences_by_sentence():
     np.testing.assert_allclose(whole.scores / 2.5, [0.8], atol=1e-6)
 
 
+def test_captions_without_a_long_text_compare_with_paragraphs_read_alike():
+    photos = [RED, GREEN]
+
+    def compared(first, second):
+        return capscore.compare_systems(
+            {"a": first.score(["red", "green"], photos), "b": second.score([LONG, LONG], photos)}
+        )
+
+    by_custom, cut = ({"context": 20, "by_sentence": True, "long": long} for long in (None, "cut"))
+    assert list(compared(scorer_of(**by_custom), scorer_of(**by_custom))[0].means) == ["a", "b"]
+    assert list(compared(scorer_of(**cut), scorer_of(**cut))[0].means) == ["a", "b"]
+    with pytest.raises(InputError, match="long 'cut' against 'sentences'"):
+        compared(scorer_of(**cut), scorer_of(**by_custom))
+    split = scorer_of(long="sentences")
+    with pytest.warns(TruncationWarning):
+        beginnings = scorer_of().score([LONG, LONG], photos)
+    with pytest.raises(InputError, match="long 'not stated' against 'sentences'"):
+        capscore.compare_systems({"a": beginnings, "b": split.score([LONG, LONG], photos)})
+
+
 def test_long_references_are_the_directions_of_their_means():
     lists = [[LONG], ["red"], [LONG, "blue"], ["blue"]]
     found = scorer_of("text_score", long="sentences").score([LONG, LONG, "red", "red"], references=lists)
