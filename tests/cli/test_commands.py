@@ -29,7 +29,7 @@ def test_help_has_the_common_options_first_and_those_of_the_backbone_apart():
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("score --metric c", ["clip_score", "clip_cider", "cider", "cider_d"]),
+        ("score --metric c", ["clip_score", "clip_cider", "cider", "cider_d", "chair"]),
         ("score -m mcs,ro", ["mcs,rouge_l"]),
         ("score --on-error ", ["raise", "skip"]),
         ("rob", ["robustness"]),

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -212,6 +212,7 @@ class _Run:
         goes_on = True
         shown = None if self.accelerator.is_main_process else False
         with (
+            nullcontext() if self.log is None else closing(self.log),
             _signals() as received,
             progress_bar("Training", self.total, shown=shown, done=self.step) as advance,
         ):
@@ -231,8 +232,6 @@ class _Run:
                 goes_on = self._agreed(self.seconds - before < limit and not received)
                 if last or not goes_on or self._due(self.settings.checkpoint_every):
                     self._write_checkpoint()
-        if self.log is not None:
-            self.log.close()
         finished, best = self.step >= self.total or self.stopped, self.early_stopping
         if received and not finished:
             raise KeyboardInterrupt if received[0] == signal.SIGINT else SystemExit(128 + received[0])
