@@ -170,9 +170,8 @@ def unstopped(text: Styled) -> Styled | None:
 
 def unopened(text: Styled) -> Styled | None:
     """Without the article or number at its beginning: "man on a bench"."""
-    return (
-        _part(text, 1, len(text.words), len(text.text)) if 0 in text.openers and len(text.words) > 2 else None
-    )
+    n = len(text.words)
+    return _part(text, 1, n, len(text.text)) if 0 in text.openers and n > 2 else None
 
 
 def finished(text: Styled, chance: random.Random) -> Styled | None:
@@ -265,20 +264,19 @@ def shortened(marked: MarkedText, chance: random.Random) -> Styled | None:
 def cut_short(marked: MarkedText, chance: random.Random) -> Styled | None:
     """The caption up to a word that needs another behind it, "A man in front of the"; None if none does.
 
-    Such a word is an opener, a preposition or the like before a noun or its adjective, or an adjective behind
-    an opener and before its noun.
+    Such a word is an opener, a preposition or the like before a noun, its adjective or its opener.
     """
     if marked.language not in _MAY_CUT:
         return None
-    classes, openers = marked.classes, as_written(marked).openers
+    text, classes = as_written(marked), marked.classes
     spots = [
         number
         for number in range(2, len(classes))
-        if (classes[number] in "nj" or number in openers)
+        if (classes[number] in "nj" or number in text.openers)
         and not _is_stopped(marked, number - 1, number)
-        and (number - 1 in openers or (classes[number - 1] == "a" and number > 3))
+        and (number - 1 in text.openers or (classes[number - 1] == "a" and number > 3))
     ]
-    return _unstopped_part(as_written(marked), 0, chance.choice(spots)) if spots else None
+    return _unstopped_part(text, 0, chance.choice(spots)) if spots else None
 
 
 def _phrase(marked: MarkedText, head: int) -> Span:
