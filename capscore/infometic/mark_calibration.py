@@ -30,13 +30,16 @@ MODEL_TYPE = "capscore_mark_calibration"
 LEARNED, PUBLISHED = "learned", "published"
 # Backbone's name → folder with its mark calibration in the distribution capscore-weights.
 INSTALLED_MARKS = {"embedded": "mark_calibration"}
-_FORMAT = 2
+_FORMAT = 3
 # Classes of words that are marked, in the order of their embeddings.
 MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
-# Numbers of features of a caption, of a region beside a caption, and of a word in its caption.
-FIT_FEATURES, MENTION_FEATURES, WORD_FEATURES = 8, 10, 11 + len(MARKED_CLASSES)
+# Numbers of features of a region beside a caption, and of a word in its caption.
+MENTION_FEATURES, WORD_FEATURES = 10, 12 + len(MARKED_CLASSES)
 # Cosines and unit rows are small; these bring them to the size of the other inputs.
 _COSINE, _LONGER = 5.0, 20.0
+# Number of photos of the background, the nearest to a text, that it is compared with; and the weight of how
+# much nearer a word is to its photo, beside what the network says, which knows fewer kinds of photos.
+_NEAREST, _AHEAD = 10, 10.0
 # Name of the curves for languages without their own.
 SHARED = "shared"
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.
@@ -61,7 +64,7 @@ class MarkNetworkConfig:
             layers for captions and regions.
         things: Channels of the convolution that finds objects.
         named: Width of words and regions where the network predicts which word names which region.
-        background: Number of photos that a caption's fit is compared with.
+        background: Number of photos beside which a text is compared with its own.
     """
 
     dim: int = 512
@@ -72,7 +75,7 @@ class MarkNetworkConfig:
     small: int = 16
     things: int = 96
     named: int = 96
-    background: int = 128
+    background: int = 1536
 
 
 class PhotoBatch(NamedTuple):
@@ -107,8 +110,8 @@ class MarkNetwork(nn.Module):
 
     Attributes:
         config: Sizes.
-        background: (background, d), embeddings of photos; how well they fit a caption shows how well any
-            photo would.
+        background: (background, d), embeddings of photos; how near they are to a text shows how near any
+            photo would be.
     """
 
     background: Tensor
@@ -130,9 +133,9 @@ class MarkNetwork(nn.Module):
         self.first = nn.Linear(6 * hidden + 6, inner)
         self.second = nn.Linear(inner, inner)
         self.last = nn.Linear(inner, 1)
-        self.fit, self.in_caption, self.mention = (
+        self.in_caption, self.mention = (
             nn.Sequential(nn.Linear(size, config.small), nn.Tanh(), nn.Linear(config.small, 1))
-            for size in (FIT_FEATURES, WORD_FEATURES, MENTION_FEATURES)
+            for size in (WORD_FEATURES - 1, MENTION_FEATURES)
         )
         self.named_word = nn.Linear(dim, config.named, bias=False)
         self.named_region = nn.Linear(2 * dim, config.named, bias=False)
@@ -187,29 +190,17 @@ class MarkNetwork(nn.Module):
         rows = rows + F.gelu(self.second(self._drop(rows)))
         return self.last(self._drop(rows))[..., 0]
 
-    def fit_features(self, photos: PhotoBatch, captions: CaptionBatch) -> Tensor:
-        """Features of whether a caption fits its photo, (n, FIT_FEATURES); cells are not read."""
-        texts, _, judged, _, logits = captions
-        cosine, clear = self._clear(photos, texts)
-        at_windows = (photos.windows @ texts[:, :, None])[..., 0].masked_fill(~photos.mask, -1.0)
-        counts = judged.sum(dim=1)
-        limited = logits.clamp(-6.0, 6.0)
-        lowest = limited.masked_fill(~judged, 6.0)
-        lowest = lowest.amin(dim=1) if lowest.shape[1] else counts * 0.0
-        has_words = (counts > 0).to(texts.dtype)
-        return torch.stack(
-            [
-                cosine * _COSINE,
-                clear,
-                _highest(at_windows, 1)[:, 0] * _COSINE,
-                _mean(limited, judged) / 2.0,
-                lowest / 3.0 * has_words,
-                _mean((limited < 0).to(texts.dtype), judged),
-                torch.log1p(counts.to(texts.dtype)) / 2.0,
-                has_words,
-            ],
-            dim=1,
-        )
+    def fit_logits(self, photos: PhotoBatch, texts: Tensor) -> Tensor:
+        """How well each caption (n, d) fits its photo, before calibration, (n,); cells are not read."""
+        return _COSINE * ((texts * photos.whole).sum(dim=1) - self.usual(texts))
+
+    def usual(self, texts: Tensor) -> Tensor:
+        """Mean cosine of texts (…, d) with the nearest photos of the background, (…).
+
+        What says little is near many photos ("hubs", Radovanović et al. 2010), so its cosine says little too.
+        """
+        cosines = texts @ self.background.T
+        return cosines.topk(min(_NEAREST, cosines.shape[-1]), dim=-1).values.mean(dim=-1)
 
     def word_features(
         self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor
@@ -219,7 +210,7 @@ class MarkNetwork(nn.Module):
         `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
         from `best_window_logits`.
         """
-        texts, _, judged, classes, logits = captions
+        texts, words, judged, classes, logits = captions
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
         mean = (limited.sum(dim=1, keepdim=True) - limited) / others.clamp_min(1.0)
@@ -244,15 +235,15 @@ class MarkNetwork(nn.Module):
             in_windows.clamp(-6.0, 6.0) / 2.0,
         ]
         kinds = F.one_hot(classes, len(MARKED_CLASSES)).to(texts.dtype)
-        return torch.cat([torch.stack(numbers, dim=2), kinds], dim=2)
-
-    def fit_logits(self, features: Tensor) -> Tensor:
-        """`fit_features` (…, FIT_FEATURES) → how well each caption fits, (…)."""
-        return self.fit(features)[..., 0]
+        with_whole = (words @ photos.whole[:, :, None])[..., 0]
+        with_windows = (words @ windows).masked_fill(padding, -1.0)
+        best = torch.cat([with_whole[..., None], with_windows], dim=2).amax(dim=2)
+        ahead = (with_whole + best - self.usual(words)) * judged
+        return torch.cat([torch.stack(numbers, dim=2), kinds, ahead[..., None] * _AHEAD], dim=2)
 
     def in_caption_logits(self, features: Tensor) -> Tensor:
         """`word_features` (…, WORD_FEATURES) → how right each word is in its caption, (…)."""
-        return features[..., 0] * 2.0 + self.in_caption(features)[..., 0]
+        return features[..., 0] * 2.0 + features[..., -1] + self.in_caption(features[..., :-1])[..., 0]
 
     def mention_logits(self, features: Tensor) -> Tensor:
         """`mention_features` (…, MENTION_FEATURES) → how likely each region is mentioned, (…)."""

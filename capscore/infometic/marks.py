@@ -112,9 +112,8 @@ class RowFeatures(NamedTuple):
         row: The row.
         numbers, classes: Indices of the m judged words among the row's words, and int64 (m,), their classes.
         alone: float32 (m,), calibrated logits of the words alone, NaN for a class without a curve.
-        words, fit, mention: float32 (m, …), (…) and (k, …), from `MarkNetwork.word_features`, `fit_features`
-            and `mention_features`.
-        logits: (m,), () and (k,), what the network's layers make of the three.
+        words, mention: float32 (m, …) and (k, …), from `MarkNetwork.word_features` and `mention_features`.
+        logits: (m,), () and (k,), of the words, the caption and the regions.
         nearest: int64 (m,), the region most like each word; 0 without regions.
     """
 
@@ -123,7 +122,6 @@ class RowFeatures(NamedTuple):
     classes: np.ndarray
     alone: np.ndarray
     words: np.ndarray
-    fit: np.ndarray
     mention: np.ndarray
     logits: tuple[np.ndarray, np.ndarray, np.ndarray]
     nearest: np.ndarray
@@ -253,23 +251,21 @@ def _features(
         )
         captions = CaptionBatch(texts_of_rows, words, judged, kinds, alone.nan_to_num())
         row_photos = PhotoBatch(cells[:0], whole[own], windows[own], mask[own])
-        fit = network.fit_features(row_photos, captions)
         of_words = network.word_features(row_photos, captions, rests, in_windows)
         naming = network.naming_logits(words, regions, whole[own])
         mention = network.mention_features(regions, shares, whole[own], captions, naming)
         naming = naming.masked_fill(~present[:, None], -torch.inf)
         nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
-        logits = network.in_caption_logits(of_words), network.fit_logits(fit), network.mention_logits(mention)
-    of_row = (part.cpu().numpy() for part in (kinds, alone, of_words, fit, mention, *logits, nearest))
+        fit = network.fit_logits(row_photos, texts_of_rows)
+        logits = network.in_caption_logits(of_words), fit, network.mention_logits(mention)
+    of_row = (part.cpu().numpy() for part in (kinds, alone, of_words, mention, *logits, nearest))
     columns = zip(items, *of_row, strict=True)
     found = []
-    for item, kind, logit, word, caption, region, of_word, of_caption, of_region, near in columns:
+    for item, kind, logit, word, region, of_word, of_caption, of_region, near in columns:
         n, k = len(item.numbers), len(item.row.regions)
         made = of_word[:n], of_caption, of_region[:k]
         row, numbers = item.row, item.numbers
-        found.append(
-            RowFeatures(row, numbers, kind[:n], logit[:n], word[:n], caption, region[:k], made, near[:n])
-        )
+        found.append(RowFeatures(row, numbers, kind[:n], logit[:n], word[:n], region[:k], made, near[:n]))
     return found
 
 

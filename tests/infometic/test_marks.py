@@ -111,15 +111,14 @@ def test_a_box_holds_the_centre_of_its_cell(loaded):
     assert ((boxes[..., 0] < x) & (x < boxes[..., 2]) & (boxes[..., 1] < y) & (y < boxes[..., 3])).all()
 
 
-def test_features_of_a_caption():
-    """By hand: cosine .6, background cosines 0 and 1 (mean .5, standard deviation .7071), best window .8."""
-    seen = seen_photo([0.6, 0.8], [0.8, 0.6], [0.0, 1.0])
-    shown = captions([1.0, 0.0], [[0.0, 0.0]] * 3, [True, True, False], [0, 0, 0], [2.0, -1.0, 9.0])
-    found = network_of_two().fit_features(seen, shown)
-    expected = [3.0, (0.6 - 0.5) / np.sqrt(0.5) / 2, 4.0, 0.25, -1 / 3, 0.5, np.log(3) / 2, 1.0]
-    assert found[0].tolist() == pytest.approx(expected, abs=1e-6)
-    none = CaptionBatch(shown.texts, *(part[:, :0] for part in shown[1:]))
-    assert network_of_two().fit_features(seen, none)[0].tolist() == pytest.approx([*expected[:3], *[0] * 5])
+def test_a_caption_fits_that_is_nearer_to_its_photo_than_to_others():
+    """By hand: cosine .6, and .5 on average with the background; the lowest of eleven does not count."""
+    network, seen = network_of_two(), seen_photo([0.6, 0.8], [0.8, 0.6])
+    found = network.fit_logits(seen, torch.tensor([[1.0, 0.0]]))
+    assert found.tolist() == pytest.approx([5 * (0.6 - 0.5)], abs=1e-6)
+    more = MarkNetwork(replace(SIZES, dim=2, background=11))
+    more.background.copy_(torch.tensor([[0.0, 1.0]] + 5 * [[0.6, 0.8]] + 5 * [[1.0, 0.0]]))
+    assert more.usual(torch.tensor([[1.0, 0.0]])).tolist() == pytest.approx([0.8], abs=1e-6)
 
 
 def test_features_of_words_in_a_caption():
@@ -133,13 +132,16 @@ def test_features_of_words_in_a_caption():
     found = network.word_features(seen, shown, without, network.best_window_logits(seen, shown.words))
     # own, mean of the others, differences from it and from the lowest other, gain, gain above the other's,
     # gain with the best window, cosine, the same beside the background, number of the others, whether it
-    # names the window: cosine · 5 + 0.25
+    # names the window: cosine · 5 + 0.25; and how much nearer it is to the photo and its best window, which
+    # may be the whole, than to the background
     of_caption = [3.0, (0.6 - 0.7) / np.sqrt(0.02) / 2, np.log(2) / 2]
     first = [1.5, -0.5, 2.0, 2.0, 12.0, (0.6 + 0.4) * 20, (0.96 - 0.6) * 20, *of_caption, 5.05 / 2]
     second = [-0.5, 1.5, -2.0, -2.0, -8.0, -20.0, (0.96 - 0.8) * 20, *of_caption, 3.25 / 2]
-    assert found[0, 0].tolist() == pytest.approx([*first, 1, 0, 0, 0, 0], abs=1e-5)
-    assert found[0, 1].tolist() == pytest.approx([*second, 0, 0, 0, 0, 1], abs=1e-5)
-    assert network.in_caption_logits(found)[0, 0] == 3 + network.in_caption(found)[0, 0, 0]
+    ahead = 10 * (0.6 + 0.96 - 0.7), 10 * (0.0 + 0.6 - 0.5)
+    assert found[0, 0].tolist() == pytest.approx([*first, 1, 0, 0, 0, 0, ahead[0]], abs=1e-5)
+    assert found[0, 1].tolist() == pytest.approx([*second, 0, 0, 0, 0, 1, ahead[1]], abs=1e-5)
+    logit = 3 + ahead[0] + network.in_caption(found[..., :-1])[0, 0, 0].item()
+    assert network.in_caption_logits(found)[0, 0].item() == pytest.approx(logit, abs=1e-5)
     alone = CaptionBatch(shown.texts, *(part[:, :1] for part in shown[1:]))
     found = network.word_features(seen, alone, without[:, :1], torch.zeros(1, 1))
     assert torch.isfinite(found).all() and found[0, 0, 3] == 0 and found[0, 0, 9] == 0
@@ -318,7 +320,7 @@ def test_the_probability_is_that_of_the_network(rows):
     (found,) = judged([row])
     logits = network.in_caption_logits(features)[0]
     assert found.p_correct == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
-    fit = network.fit_logits(network.fit_features(seen, spoken))
+    fit = network.fit_logits(seen, texts)
     assert found.p_fits == pytest.approx(fit.sigmoid().item(), abs=1e-6)
 
 

@@ -5,8 +5,8 @@
 In: the captions of `weights.making.captions` and a folder of Flickr8k's photos. Out: JSONL rows for
 `training.infometic` of image, caption, language, `boxes` (some windows of the photo, the same for all its
 captions) and `id`. Some captions have a second row with their beginning, which says less about the photo.
-Photos that are used in measurements are left out (`weights.making.captions.HELD_OUT`). For the card,
-`rows.jsonl.sources.json` lists the origins of the rows with licences and counts.
+Photos of all test and validation splits and of rated sets are left out (`weights.making.held_out`). For the
+card, `rows.jsonl.sources.json` lists the origins of the rows with licences and counts.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from capscore.infometic.regions import windows
 from capscore.infometic.words import CaptionWord, caption_words
 from training.engine.config import language_counts, parse
 from training.engine.config import main as run_as_command
-from weights.making.captions import HELD_OUT, describe, held_out
-from weights.making.held_out import Photo, photo_of
+from weights.making.captions import describe
+from weights.making.held_out import Photo, held_out_photos, photo_of
 from weights.making.jsonl import read_lines, with_texts, write_lines, write_sources
 
 # Sources whose photos may be in Flickr8k.
 OF_PHOTOS = ("flickr8k", "multi30k", "xflickrco", "arabic-flickr8k", "flickr8k-cn", "framed-multi30k")
-# Photos take longer to embed than all captions: the first by name, and windows of each.
-MAX_PHOTOS, WINDOWS = 3800, 6
+# Windows of each photo.
+WINDOWS = 6
 # Languages without prepositions or similar words: a beginning may end anywhere.
 _NO_PREPOSITIONS = ("ja", "zh")
 
@@ -58,7 +58,7 @@ class Settings:
     out: str
     most: list[str] = field(
         default_factory=lambda: (
-            "en:14000 zh:7000 de:5000 fr:5000 pt:5000 ar:3000 cs:2000 ja:1000 es:500".split()
+            "en:28000 zh:14000 de:6000 fr:6000 pt:8000 ar:6000 cs:3000 ja:2000 es:500".split()
         )
     )
     beginnings: float = 0.2
@@ -137,16 +137,13 @@ def photo_windows(path: Path) -> list[list[float]]:
 def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     """Write the file; returns language → source → number of rows."""
     chance = random.Random(0)
-    files, held = photo_files(Path(settings.photos)), held_out(Path(settings.data))
-    files = {name: path for name, path in files.items() if name not in held}
+    files, held = photo_files(Path(settings.photos)), held_out_photos(Path(settings.data))
+    files = {photo: path for photo, path in files.items() if not held.reason(photo, path.name)}
     cells = ("id", "language", "caption")
     rows = read_lines(settings.captions, with_texts(*cells), "captions", f"row of {', '.join(cells)}")
-    captions = list(captions_of_photos(rows, files))
     found: dict[str, list[PhotoCaption]] = defaultdict(list)
-    kept = set(sorted({caption.photo for caption in captions})[:MAX_PHOTOS])
-    for caption in captions:
-        if caption.photo in kept:
-            found[caption.language].append(caption)
+    for caption in captions_of_photos(rows, files):
+        found[caption.language].append(caption)
     chosen = []
     for language, most in language_counts(settings.most, "most").items():
         chance.shuffle(found[language])
@@ -174,12 +171,12 @@ def write_rows(settings: Settings) -> dict[str, Counter[str]]:
     for item in everything:
         counts[item.language][item.source] += 1
     flickr8k = {
-        "name": "Flickr8k, photos of the training and validation splits",
+        "name": "Flickr8k, photos of the training split",
         "license": "for research only",
         "url": "https://doi.org/10.1613/jair.3994",
         "rows": len(boxes),
     }
-    write_sources(settings.out, [flickr8k, *describe(counts)], HELD_OUT)
+    write_sources(settings.out, [flickr8k, *describe(counts)], held.statement())
     return counts
 
 

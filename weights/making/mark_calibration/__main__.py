@@ -53,7 +53,7 @@ from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}
 # Layers that are trained after the run, or not at all.
-_LATER = ("reducer.", "fit.", "in_caption.", "mention.", "named_")
+_LATER = ("reducer.", "in_caption.", "mention.", "named_")
 
 
 def train(settings: MarkCalibrationSettings) -> RunResult:
@@ -143,17 +143,27 @@ def new_network(settings: MarkCalibrationSettings, features: MarkFeatures) -> Ma
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = MarkNetwork(config)
-    trained = np.flatnonzero((features.split == "train") & ~features.labelled)
-    chance = np.random.default_rng(settings.seed)
-    chosen = np.sort(chance.choice(trained, config.background, replace=len(trained) < config.background))
+    background = background_of(features, config.background, settings.seed)
     with torch.no_grad():
         network.reducer.weight.copy_(torch.from_numpy(features.weight))
         network.reducer.bias.copy_(torch.from_numpy(features.bias))
-        network.background.copy_(torch.from_numpy(features.whole[chosen].astype(np.float32)))
+        network.background.copy_(background)
         # few cells are the centre of a thing's box
         network.thing.bias.zero_()
     network.dropout = settings.dropout
     return network
+
+
+def background_of(features: MarkFeatures, number: int, seed: int) -> torch.Tensor:
+    """Embeddings (number, d) of photos that are trained on; of a small collection, a larger share."""
+    trained = np.flatnonzero((features.split == "train") & ~features.labelled)
+    folder = np.array([str(Path(features.files[place]).parent) for place in trained])
+    _, collection, sizes = np.unique(folder, return_inverse=True, return_counts=True)
+    shares = 1.0 / sizes[collection]
+    chance = np.random.default_rng(seed)
+    few = len(trained) < number
+    chosen = np.sort(chance.choice(trained, number, replace=few, p=shares / shares.sum()))
+    return torch.from_numpy(features.whole[chosen].astype(np.float32))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,14 +1,13 @@
 """Held-out captions → probabilities and thresholds of a network.
 
 In: a network with trained word logits, features, photos of the split "calibrate". Out: curves. The small
-layers for words in captions and for whole captions are trained on the way: captions of photos that the
-training has seen are too easy. They are trained twice, each time on half of the photos, and the curves come
-from the other half.
+layers for words in captions are trained on the way: captions of photos that the training has seen are too
+easy. They are trained twice, each time on half of the photos, and the curves come from the other half.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,28 +57,37 @@ class CaptionCase:
 
 
 def calibrate(
-    network: MarkNetwork, features: MarkFeatures, photos: Sequence[int], embed: Embed, seed: int
-) -> tuple[dict[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
+    network: MarkNetwork,
+    features: MarkFeatures,
+    photos: Sequence[int],
+    embed: Embed,
+    seed: int,
+    alone: Mapping[str, MarkCurve] | None = None,
+) -> tuple[Mapping[str, MarkCurve], dict[str, dict[str, MarkCurve]], dict[str, MarkCurve]]:
     """Curves of words alone, of words in captions, and of captions, from photos of the split "calibrate".
 
-    The layers of the network, in eval mode, for words in captions and for captions are trained. `embed` maps
-    texts to rows of unit length (m, d). Raises CapscoreError if there are too few captions.
+    The layers of the network, in eval mode, for words in captions are trained, unless there are curves of
+    words alone: then both stay. `embed` maps texts to rows of unit length (m, d). Raises CapscoreError if
+    there are too few captions.
     """
     draws = WordDraws(features, photos, len(photos), captions=8, rare=2, seed=seed)
-    alone = curves_of_words_alone(network, features, draws, seed)
+    trains = alone is None
+    alone = curves_of_words_alone(network, features, draws, seed) if alone is None else alone
     cases = make_cases(features, draws, embed, seed)
     curve = next(iter(alone.values()))
     loaded = MarkCalibration(network, alone, {SHARED: {}}, {SHARED: curve}, curve)
     found = row_features(loaded, [case.row for case in cases], embed)
-    halves = np.random.default_rng([seed, 3]).permutation(len(features.files)) % 2
-    half = halves[[case.photo for case in cases]]
     language, kind = (np.array(part) for part in zip(*((c.row.language, c.kind) for c in cases), strict=True))
 
     sizes = [len(item.numbers) for item in found]
-    of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
     labels = np.concatenate([case.labels[item.numbers] for case, item in zip(cases, found, strict=True)])
     classes = np.concatenate([item.classes for item in found])
-    logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, np.repeat(half, sizes))
+    logits = np.concatenate([item.logits[0][:n] for item, n in zip(found, sizes, strict=True)])
+    if trains:
+        halves = np.random.default_rng([seed, 3]).permutation(len(features.files)) % 2
+        half = np.repeat(halves[[case.photo for case in cases]], sizes)
+        of_words = torch.from_numpy(np.concatenate([item.words for item in found]))
+        logits = crossed(network.in_caption, network.in_caption_logits, of_words, labels, half)
     words: dict[str, dict[str, MarkCurve]] = {SHARED: {}}
     for number, name in enumerate(MARKED_CLASSES):
         here = classes == number
@@ -88,12 +96,9 @@ def calibrate(
             spoken, logits[here], labels[here] == _RIGHT, labels[here] == _WRONG
         ).items():
             words.setdefault(code, {})[name] = own
-
-    fits = np.where(kind == "other", _WRONG, _RIGHT)
-    of_captions = torch.from_numpy(np.stack([item.fit for item in found]))
-    logits = crossed(network.fit, network.fit_logits, of_captions, fits, half)
-    # captions with a wrong word must be judged word by word, but the rate is that of right ones
-    captions = _curves(language, logits, kind == "right", kind == "other")
+    # captions with a wrong word must be judged word by word: only captions of other photos do not fit
+    fits = np.array([float(item.logits[1]) for item in found])
+    captions = _curves(language, fits, kind == "right", kind == "other")
     if "noun" not in words[SHARED] or SHARED not in captions:
         raise CapscoreError(_TOO_FEW)
     return alone, words, captions
