@@ -39,7 +39,7 @@ MENTION_FEATURES, WORD_FEATURES = 10, 12 + len(MARKED_CLASSES)
 _COSINE, _LONGER = 5.0, 20.0
 # Number of photos of the background, the nearest to a text, that it is compared with; and the weight of how
 # much nearer a word is to its photo, beside what the network says, which knows fewer kinds of photos.
-_NEAREST, _AHEAD = 10, 10.0
+_NEAREST, _AHEAD = 10, 8.0
 # Name of the curves for languages without their own.
 SHARED = "shared"
 # Rates of false alarms that `MarkCurve.quantiles` are for: 0 %, 0.5 %, … 50 %.

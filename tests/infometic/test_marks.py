@@ -137,7 +137,7 @@ def test_features_of_words_in_a_caption():
     of_caption = [3.0, (0.6 - 0.7) / np.sqrt(0.02) / 2, np.log(2) / 2]
     first = [1.5, -0.5, 2.0, 2.0, 12.0, (0.6 + 0.4) * 20, (0.96 - 0.6) * 20, *of_caption, 5.05 / 2]
     second = [-0.5, 1.5, -2.0, -2.0, -8.0, -20.0, (0.96 - 0.8) * 20, *of_caption, 3.25 / 2]
-    ahead = 10 * (0.6 + 0.96 - 0.7), 10 * (0.0 + 0.6 - 0.5)
+    ahead = 8 * (0.6 + 0.96 - 0.7), 8 * (0.0 + 0.6 - 0.5)
     assert found[0, 0].tolist() == pytest.approx([*first, 1, 0, 0, 0, 0, ahead[0]], abs=1e-5)
     assert found[0, 1].tolist() == pytest.approx([*second, 0, 0, 0, 0, 1, ahead[1]], abs=1e-5)
     logit = 3 + ahead[0] + network.in_caption(found[..., :-1])[0, 0, 0].item()
