@@ -203,12 +203,12 @@ class MarkNetwork(nn.Module):
         return cosines.topk(min(_NEAREST, cosines.shape[-1]), dim=-1).values.mean(dim=-1)
 
     def word_features(
-        self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor
+        self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor, usual: Tensor
     ) -> Tensor:
         """Features of whether a word is right in its caption, (n, m, WORD_FEATURES).
 
         `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
-        from `best_window_logits`.
+        from `best_window_logits`, and `usual` (n, m) are those of the words.
         """
         texts, words, judged, classes, logits = captions
         limited = logits.clamp(-6.0, 6.0) * judged
@@ -238,7 +238,7 @@ class MarkNetwork(nn.Module):
         with_whole = (words @ photos.whole[:, :, None])[..., 0]
         with_windows = (words @ windows).masked_fill(padding, -1.0)
         best = torch.cat([with_whole[..., None], with_windows], dim=2).amax(dim=2)
-        ahead = (with_whole + best - self.usual(words)) * judged
+        ahead = (with_whole + best - usual) * judged
         return torch.cat([torch.stack(numbers, dim=2), kinds, ahead[..., None] * _AHEAD], dim=2)
 
     def in_caption_logits(self, features: Tensor) -> Tensor:

@@ -129,7 +129,8 @@ def test_features_of_words_in_a_caption():
         torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]]),
     )
     shown = captions([0.6, 0.8], words, [True, True, False], [0, 4, 0], [3.0, -1.0, 7.0])
-    found = network.word_features(seen, shown, without, network.best_window_logits(seen, shown.words))
+    of_words = network.best_window_logits(seen, shown.words), network.usual(shown.words)
+    found = network.word_features(seen, shown, without, *of_words)
     # own, mean of the others, differences from it and from the lowest other, gain, gain above the other's,
     # gain with the best window, cosine, the same beside the background, number of the others, whether it
     # names the window: cosine · 5 + 0.25; and how much nearer it is to the photo and its best window, which
@@ -143,7 +144,7 @@ def test_features_of_words_in_a_caption():
     logit = 3 + ahead[0] + network.in_caption(found[..., :-1])[0, 0, 0].item()
     assert network.in_caption_logits(found)[0, 0].item() == pytest.approx(logit, abs=1e-5)
     alone = CaptionBatch(shown.texts, *(part[:, :1] for part in shown[1:]))
-    found = network.word_features(seen, alone, without[:, :1], torch.zeros(1, 1))
+    found = network.word_features(seen, alone, without[:, :1], torch.zeros(1, 1), torch.zeros(1, 1))
     assert torch.isfinite(found).all() and found[0, 0, 3] == 0 and found[0, 0, 9] == 0
 
 
@@ -316,7 +317,8 @@ def test_the_probability_is_that_of_the_network(rows):
     texts = torch.from_numpy(embed(["dog runs red"]))
     alone = torch.cat([network.word_logits(seen, words[:, [n]], classes[:, [n]]) for n in range(3)], dim=1)
     spoken = CaptionBatch(texts, words, there, classes, alone)
-    features = network.word_features(seen, spoken, rest, network.best_window_logits(seen, words))
+    of_words = network.best_window_logits(seen, words), network.usual(words)
+    features = network.word_features(seen, spoken, rest, *of_words)
     (found,) = judged([row])
     logits = network.in_caption_logits(features)[0]
     assert found.p_correct == pytest.approx(logits.sigmoid().tolist(), abs=1e-6)
