@@ -33,7 +33,8 @@ INSTALLED_MARKS = {"embedded": "mark_calibration"}
 _FORMAT = 3
 # Classes of words that are marked, in the order of their embeddings.
 MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
-# Numbers of features of a region beside a caption, and of a word in its caption.
+# Numbers of features of a region beside a caption, and of a word in its caption; the layers do not read the
+# last of a word.
 MENTION_FEATURES, WORD_FEATURES = 10, 12 + len(MARKED_CLASSES)
 # Cosines and unit rows are small; these bring them to the size of the other inputs.
 _COSINE, _LONGER = 5.0, 20.0
@@ -202,15 +203,22 @@ class MarkNetwork(nn.Module):
         cosines = texts @ self.background.T
         return cosines.topk(min(_NEAREST, cosines.shape[-1]), dim=-1).values.mean(dim=-1)
 
+    def ahead(self, photos: PhotoBatch, words: Tensor) -> Tensor:
+        """How much nearer words (n, m, d) are to the photo and its best window than is usual, (n, m)."""
+        with_whole = (words @ photos.whole[:, :, None])[..., 0]
+        with_windows = (words @ photos.windows.transpose(1, 2)).masked_fill(~photos.mask[:, None], -1.0)
+        best = torch.cat([with_whole[..., None], with_windows], dim=2).amax(dim=2)
+        return with_whole + best - self.usual(words)
+
     def word_features(
-        self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor, usual: Tensor
+        self, photos: PhotoBatch, captions: CaptionBatch, without: Tensor, in_windows: Tensor, ahead: Tensor
     ) -> Tensor:
         """Features of whether a word is right in its caption, (n, m, WORD_FEATURES).
 
-        `without` (n, m, d) has the embeddings of the captions without each word, `in_windows` (n, m) comes
-        from `best_window_logits`, and `usual` (n, m) are those of the words.
+        `without` (n, m, d) has the embeddings of the captions without each word; `in_windows` (n, m) comes
+        from `best_window_logits`, and `ahead` (n, m) from the method of that name.
         """
-        texts, words, judged, classes, logits = captions
+        texts, _, judged, classes, logits = captions
         limited = logits.clamp(-6.0, 6.0) * judged
         others = judged.sum(dim=1, keepdim=True) - judged.to(texts.dtype)
         mean = (limited.sum(dim=1, keepdim=True) - limited) / others.clamp_min(1.0)
@@ -235,11 +243,8 @@ class MarkNetwork(nn.Module):
             in_windows.clamp(-6.0, 6.0) / 2.0,
         ]
         kinds = F.one_hot(classes, len(MARKED_CLASSES)).to(texts.dtype)
-        with_whole = (words @ photos.whole[:, :, None])[..., 0]
-        with_windows = (words @ windows).masked_fill(padding, -1.0)
-        best = torch.cat([with_whole[..., None], with_windows], dim=2).amax(dim=2)
-        ahead = (with_whole + best - usual) * judged
-        return torch.cat([torch.stack(numbers, dim=2), kinds, ahead[..., None] * _AHEAD], dim=2)
+        last = (ahead * judged * _AHEAD)[..., None]
+        return torch.cat([torch.stack(numbers, dim=2), kinds, last], dim=2)
 
     def in_caption_logits(self, features: Tensor) -> Tensor:
         """`word_features` (…, WORD_FEATURES) → how right each word is in its caption, (…)."""

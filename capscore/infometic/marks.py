@@ -245,13 +245,13 @@ def _features(
     with torch.inference_mode():
         scale, bias = scales.to(device)[kinds].unbind(dim=2)
         alone = scale * network.word_logits(seen, texts, kinds) + bias
-        in_windows, usual = network.best_window_logits(seen, texts), network.usual(texts)
-        alone, in_windows, usual, words, kinds = (
-            part[own[:, None], at] for part in (alone, in_windows, usual, texts, kinds)
+        in_windows, ahead = network.best_window_logits(seen, texts), network.ahead(seen, texts)
+        alone, in_windows, ahead, words, kinds = (
+            part[own[:, None], at] for part in (alone, in_windows, ahead, texts, kinds)
         )
         captions = CaptionBatch(texts_of_rows, words, judged, kinds, alone.nan_to_num())
         row_photos = PhotoBatch(cells[:0], whole[own], windows[own], mask[own])
-        of_words = network.word_features(row_photos, captions, rests, in_windows, usual)
+        of_words = network.word_features(row_photos, captions, rests, in_windows, ahead)
         naming = network.naming_logits(words, regions, whole[own])
         mention = network.mention_features(regions, shares, whole[own], captions, naming)
         naming = naming.masked_fill(~present[:, None], -torch.inf)

@@ -129,7 +129,7 @@ def test_features_of_words_in_a_caption():
         torch.tensor([[[0.0, 1.0], [1.0, 0.0], [9.0, 9.0]]]),
     )
     shown = captions([0.6, 0.8], words, [True, True, False], [0, 4, 0], [3.0, -1.0, 7.0])
-    of_words = network.best_window_logits(seen, shown.words), network.usual(shown.words)
+    of_words = network.best_window_logits(seen, shown.words), network.ahead(seen, shown.words)
     found = network.word_features(seen, shown, without, *of_words)
     # own, mean of the others, differences from it and from the lowest other, gain, gain above the other's,
     # gain with the best window, cosine, the same beside the background, number of the others, whether it
@@ -317,7 +317,7 @@ def test_the_probability_is_that_of_the_network(rows):
     texts = torch.from_numpy(embed(["dog runs red"]))
     alone = torch.cat([network.word_logits(seen, words[:, [n]], classes[:, [n]]) for n in range(3)], dim=1)
     spoken = CaptionBatch(texts, words, there, classes, alone)
-    of_words = network.best_window_logits(seen, words), network.usual(words)
+    of_words = network.best_window_logits(seen, words), network.ahead(seen, words)
     features = network.word_features(seen, spoken, rest, *of_words)
     (found,) = judged([row])
     logits = network.in_caption_logits(features)[0]

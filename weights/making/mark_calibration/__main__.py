@@ -38,7 +38,7 @@ from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
 from weights.making.cards import mark_calibration_card
-from weights.making.mark_calibration.calibrate import calibrate
+from weights.making.mark_calibration.calibrate import calibrate, shares_found
 from weights.making.mark_calibration.draws import MarkLoss, WordDraws, common_nouns
 from weights.making.mark_calibration.features import MarkFeatures, embed_texts, prepare
 from weights.making.mark_calibration.objects import (
@@ -115,11 +115,7 @@ def finish(
         "recipe": "mark_calibration",
         "step": result.step,
         "photos": {name: len(own) for name, own in splits.items()},
-        "found": {
-            language: {name: round(curve.found, 4) for name, curve in own.items()}
-            for language, own in words.items()
-        },
-        "captions_found": {language: round(curve.found, 4) for language, curve in fits.items()},
+        **shares_found(words, fits),
         "naming_loss": round(naming_loss, 4),
         "mentions_found": round(mentions.found, 4),
     }

@@ -19,6 +19,7 @@ from capscore import load_backbone
 from capscore.infometic.mark_calibration import (
     MarkCalibration,
     MarkNetwork,
+    MarkNetworkConfig,
     load_mark_calibration,
     save_mark_calibration,
 )
@@ -27,7 +28,7 @@ from training.engine.config import parse
 from training.engine.processes import device, say
 from weights.making.jsonl import require_settings
 from weights.making.mark_calibration.__main__ import background_of
-from weights.making.mark_calibration.calibrate import calibrate
+from weights.making.mark_calibration.calibrate import calibrate, shares_found
 from weights.making.mark_calibration.features import embed_texts, prepare
 
 
@@ -50,7 +51,7 @@ class Settings:
     features: str = ""
     out: str = ""
     base: str = "embedded"
-    background: int = 1536
+    background: int = MarkNetworkConfig.background
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -72,15 +73,7 @@ def recalibrate(settings: Settings) -> MarkCalibration:
     held = features.of_split("calibrate")
     embed = partial(embed_texts, backbone)
     _, words, fits = calibrate(network, features, held, embed, settings.seed, alone=start.alone)
-    found = {
-        name: {kind: round(curve.found, 4) for kind, curve in own.items()} for name, own in words.items()
-    }
-    notes = {
-        **start.notes,
-        "recalibrated": len(held),
-        "found": found,
-        "captions_found": {language: round(curve.found, 4) for language, curve in fits.items()},
-    }
+    notes = {**start.notes, "recalibrated": len(held), **shares_found(words, fits)}
     made = replace(start, network=network, words=words, fits=fits, notes=notes)
     save_mark_calibration(made, settings.out)
     return made
