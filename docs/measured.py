@@ -15,7 +15,7 @@ from pathlib import Path
 from capscore.benchmarks.result_file import ReportedNumber, read_results
 from capscore.files.write import write_text
 from capscore.show.benchmark_tables import benchmark_title, statistic_name
-from capscore.show.tables import signed
+from capscore.tables import signed
 
 ROOT = Path(__file__).resolve().parents[1]
 _PART = re.compile(r"(<!-- results -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -19,7 +19,7 @@ from typing import Any
 
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
-from capscore.show.tables import Report, Table, fixed
+from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.processes import is_main_process, say

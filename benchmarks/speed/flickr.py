@@ -15,7 +15,7 @@ import open_clip
 import torch
 from PIL import Image
 
-from capscore.backbones.base import LoadOptions
+from capscore.backbones.base import BackboneOptions
 from capscore.backbones.open_clip import ClipTokenizer, OpenClipBackbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
@@ -111,7 +111,7 @@ def measure(quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         rows = flickr8k_expert_rows(write_photos(Path(folder) / "photos", 6 if quick else 24))
         bare = Bare()
-        options = LoadOptions(f"{MODEL}/random", prefix=PREFIX)
+        options = BackboneOptions(f"{MODEL}/random", prefix=PREFIX)
         backbone = OpenClipBackbone(bare.model, ClipTokenizer(bare.tokenizer), options)
         embedder = Embedder(backbone)
         bare.image_batch, bare.text_batch = embedder.image_batch, embedder.text_batch

@@ -67,7 +67,7 @@ def _small_backbone():
     import torch
     from open_clip.model import CLIP, CLIPTextCfg, CLIPVisionCfg
 
-    from capscore.backbones.base import LoadOptions
+    from capscore.backbones.base import BackboneOptions
     from capscore.backbones.open_clip import ClipTokenizer, OpenClipBackbone
 
     torch.manual_seed(0)
@@ -78,7 +78,7 @@ def _small_backbone():
     )
     model.visual.preprocess_cfg = {"size": 224}
     tokenizer = ClipTokenizer(open_clip.get_tokenizer("ViT-B-32"))
-    return OpenClipBackbone(model, tokenizer, LoadOptions("small/random"))
+    return OpenClipBackbone(model, tokenizer, BackboneOptions("small/random"))
 
 
 def _small_photo():

@@ -52,7 +52,7 @@ class Tokens:
 
 
 @dataclass(frozen=True)
-class LoadOptions:
+class BackboneOptions:
     """Everything that says what a backbone should be, apart from its files.
 
     Attributes:

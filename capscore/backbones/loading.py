@@ -13,7 +13,7 @@ from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Pa
 from ..files.shipped import FREE, weights_folder
 from ..registry import BACKBONES
 from . import Known, embedded, find
-from .base import Backbone, LoadOptions, resolve_device, resolve_dtype
+from .base import Backbone, BackboneOptions, resolve_device, resolve_dtype
 from .checkpoint import fetch, folder_kind, in_one_line, needed_files, refusing
 
 # Kind of a folder → the module beside this one and the function that load it.
@@ -76,7 +76,7 @@ def load_backbone(
     known = find(name)
     if "torch" not in sys.modules and known is not None and "embedded" in (known.kind, known.base):
         embedded.start_reading()  # while torch is imported
-    options = LoadOptions(
+    options = BackboneOptions(
         name=name,
         revision=revision,
         device=resolve_device(device),
@@ -93,7 +93,7 @@ def load_backbone(
         raise type(inner)(f"backbone {asked!r} is not available: ", *inner.parts, *advice) from error
 
 
-def _load(name: str, options: LoadOptions) -> Backbone:
+def _load(name: str, options: BackboneOptions) -> Backbone:
     plain, source = _plain(name), _source(name)
     if isinstance(source, Known):
         return _load_known(source, plain, options)
@@ -140,7 +140,7 @@ def _source(name: str) -> Known | str:
     raise UnknownBackbone("it is not a known name, a local folder or a Hub id")
 
 
-def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:
+def _load_known(known: Known, plain: str, options: BackboneOptions) -> Backbone:
     if known.kind in ("embedded", "tuned"):
         _refuse(known.name, revision=options.revision, image_tower=options.image_tower)
     options = replace(
@@ -165,12 +165,12 @@ def _load_known(known: Known, plain: str, options: LoadOptions) -> Backbone:
     return _load_from_hub(known.model, replace(options, image_tower=tower))
 
 
-def _load_from_hub(repo: str, options: LoadOptions) -> Backbone:
+def _load_from_hub(repo: str, options: BackboneOptions) -> Backbone:
     folder, commit = fetch(repo, options.revision, needed_files)
     return _load_folder(folder, replace(options, revision=commit))
 
 
-def _load_folder(folder: Path, options: LoadOptions) -> Backbone:
+def _load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     kind = folder_kind(folder)
     if not kind:
         files = ", ".join(sorted(path.name for path in folder.iterdir())) or "no files"

@@ -29,7 +29,7 @@ from PIL import Image
 
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from . import base, checkpoint
-from .base import Backbone, LoadOptions, Tokens
+from .base import Backbone, BackboneOptions, Tokens
 from .encoders import encoder_config
 from .tokens import (
     Piece,
@@ -120,7 +120,7 @@ class OpenClipBackbone(Backbone):
     mode. `settings` is the digest of the files that say how the weights are used; "" for the architecture's.
     """
 
-    def __init__(self, model: Any, tokenizer: _Tokenizer, options: LoadOptions, settings: str = ""):
+    def __init__(self, model: Any, tokenizer: _Tokenizer, options: BackboneOptions, settings: str = ""):
         self._model, self._tokenizer, self._settings = model.eval(), tokenizer, settings
         reading = PreprocessCfg(**model.visual.preprocess_cfg)
         self._transform = image_transform_v2(reading, is_train=False)
@@ -227,7 +227,7 @@ def _pooling(tower: Any) -> tuple[str, int | None]:
     return tower.pool_type, tower.eos_id
 
 
-def load_folder(folder: Path, options: LoadOptions) -> Backbone:
+def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a folder or repository of `open_clip.push_to_hf_hub`; code in it never runs, trusted or not."""
     path = folder / checkpoint.OPEN_CLIP_CONFIG
     if not path.is_file():
@@ -260,7 +260,7 @@ def tag_config(model: str, tag: str) -> dict[str, Any]:
     return config
 
 
-def load_open_clip(pair: str, options: LoadOptions) -> OpenClipBackbone:
+def load_open_clip(pair: str, options: BackboneOptions) -> OpenClipBackbone:
     """Load "MODEL/TAG", an architecture that open_clip knows, such as "ViT-B-32-quickgelu/openai".
 
     The tag may also be a file or folder with weights, whose last part the name then has. Weights whose tag
@@ -314,7 +314,7 @@ def _build(
     weights: Path,
     model_cfg: dict[str, Any],
     preprocess_cfg: dict[str, Any],
-    options: LoadOptions,
+    options: BackboneOptions,
     settings: str = "",
 ) -> OpenClipBackbone:
     """Architecture, weights and tokenizer as a backbone, from local files wherever there are some."""

@@ -18,7 +18,7 @@ from torch import nn
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from . import base, checkpoint, find
-from .base import Backbone, LoadOptions, Tokens
+from .base import Backbone, BackboneOptions, Tokens
 from .encoders import ENCODERS, encoder_config
 from .tokens import (
     Piece,
@@ -85,7 +85,7 @@ class PairedBackbone(Backbone):
     def __init__(
         self,
         text: TextTower,
-        options: LoadOptions,
+        options: BackboneOptions,
         *,
         settings: str,
         made_for: str | None = None,
@@ -195,7 +195,7 @@ def _linear(folder: Path, state: dict[str, torch.Tensor], bias: bool) -> nn.Line
     return layer
 
 
-def load_multilingual_clip(folder: Path, options: LoadOptions) -> Backbone:
+def load_multilingual_clip(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a Multilingual-CLIP text tower, and the image tower of another backbone.
 
     config.json has little more than the name of the encoder's architecture; for an encoder that is not built
@@ -298,7 +298,7 @@ class StudentTextTower(TextTower):
         return tower.eval()
 
 
-def load_student(folder: Path, options: LoadOptions) -> Backbone:
+def load_student(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a saved student; prefix, languages and image tower that the options leave out are its own."""
     tower = StudentTextTower.from_pretrained(folder)
     languages = tower.languages if options.languages is None else options.languages
@@ -311,7 +311,7 @@ def load_student(folder: Path, options: LoadOptions) -> Backbone:
     )
 
 
-def load_sentence_transformers(folder: Path, options: LoadOptions) -> Backbone:
+def load_sentence_transformers(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a text tower of sentence-transformers: Transformer → Pooling (mean) → Dense without activation.
 
     It borrows the image tower of another backbone. A default prompt is put after the prefix.

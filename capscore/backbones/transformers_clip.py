@@ -15,7 +15,7 @@ from torch import nn
 
 from ..errors import CapscoreError
 from . import base
-from .base import Backbone, LoadOptions, Tokens
+from .base import Backbone, BackboneOptions, Tokens
 from .checkpoint import load_config, load_strictly, read_json, refusing
 from .tokens import (
     Piece,
@@ -45,7 +45,7 @@ _LOWERCASE = Lowercase()
 _TORCHVISION = {"use_fast": True} if transformers.__version__.startswith("4.") else {"backend": "torchvision"}
 
 
-def load_folder(folder: Path, options: LoadOptions) -> Backbone:
+def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a checkpoint folder of the family, with model, tokenizer and preprocessor_config.json."""
     options.refuse_image_tower()
     kind = read_json(folder / "config.json").get("model_type", "")
@@ -72,7 +72,13 @@ class TransformersClip(Backbone):
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, image_processor: Any, options: LoadOptions, kind: str, settings: str
+        self,
+        model: Any,
+        tokenizer: Any,
+        image_processor: Any,
+        options: BackboneOptions,
+        kind: str,
+        settings: str,
     ):
         self._kind = kind
         self._tokenizer, self._image_processor = tokenizer, image_processor

@@ -18,7 +18,7 @@ import torch
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..text.languages import language_code
 from . import checkpoint, find
-from .base import DTYPES, Backbone, LoadOptions, fingerprint_of, resolve_dtype, tensors_digest
+from .base import DTYPES, Backbone, BackboneOptions, fingerprint_of, resolve_dtype, tensors_digest
 from .text_towers import PairedBackbone
 
 MARKER, WEIGHTS = checkpoint.TUNED_FILES
@@ -118,7 +118,7 @@ def save_tuned(
     checkpoint.write_checkpoint(folder, MARKER, marker, tensors, "the fine-tuned tower")
 
 
-def load_folder(folder: Path, options: LoadOptions) -> Backbone:
+def load_folder(folder: Path, options: BackboneOptions) -> Backbone:
     """Load a fine-tuned tower from a folder of `save_tuned`: its base with the folder's tensors in place.
 
     Prefix and languages that the options leave out come from the folder. Code that comes with the base does

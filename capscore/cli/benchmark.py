@@ -218,7 +218,7 @@ def _compare_metrics(
     from ..benchmarks.run import MetricRefusal, run_benchmark
     from ..benchmarks.suite import SuiteRun, reasons, run_suite
     from ..show.benchmark_tables import benchmark_report
-    from ..show.tables import Report
+    from ..tables import Report
 
     if taken := makers.keys() & how["scores"].keys():
         raise UsageError(f"--scores: {', '.join(taken)} is the name of a metric; NAME=FILE gives another")

@@ -70,8 +70,8 @@ def compare(
     """Compare the scores of systems, and write and print the tests."""
     from ..metrics.systems import read_systems
     from ..show.system_tables import comparison_report, verdict
-    from ..show.tables import Report
     from ..statistics.bootstrap import check_sampling
+    from ..tables import Report
 
     with terminal.as_usage():
         check_sampling(samples, confidence, seed, field="samples", least=1)

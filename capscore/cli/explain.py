@@ -129,7 +129,7 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
     from rich.text import Text
 
     from ..show.explained import SCORES, notes, segments, shown_regions, verdict
-    from ..show.tables import fixed
+    from ..tables import fixed
 
     console = make_console()
     no, cut = "✗…" if terminal.speaks_unicode() else "x~"
@@ -165,7 +165,7 @@ def _print(captions: Sequence[ExplainedCaption], signature: str, beta: float | N
 
 
 def _print_judged(captions: Sequence[ExplainedCaption], signature: str) -> None:
-    from ..show.tables import fixed
+    from ..tables import fixed
 
     console = make_console()
     for caption in captions:

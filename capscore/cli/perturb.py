@@ -135,7 +135,7 @@ def _write(rows: PerturbedFile, output: Path | None, force: bool, quiet: bool) -
 
 
 def _print_summary(summary: dict[str, Any]) -> None:
-    from ..show.tables import Report, Table
+    from ..tables import Report, Table
 
     parts, languages = summary["perturbations"], summary["languages"]
     columns = ("rows", "unchanged", "failed")

@@ -395,7 +395,7 @@ def _print_rows(
 
     from ..files.row_source import CHUNK_ROWS
     from ..metrics.calibration import RANKS
-    from ..show.tables import noise_text, photo_name, reason_of, shown_caption
+    from ..tables import noise_text, photo_name, reason_of, shown_caption
 
     image, scores = run.names.image, run.scores()
     metric, part = next(iter(scores.items()))

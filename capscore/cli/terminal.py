@@ -40,7 +40,7 @@ from ..files.write import write_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..show.tables import Report
+    from ..tables import Report
 
 FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends

@@ -166,7 +166,7 @@ def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
 
 def _load_text_tower(folder: Path, kind: str) -> list[str]:
     from ..backbones import text_towers, tuned
-    from ..backbones.base import LoadOptions
+    from ..backbones.base import BackboneOptions
     from ..backbones.checkpoint import read_json
 
     marker = folder / f"capscore_{kind}.json"
@@ -179,7 +179,7 @@ def _load_text_tower(folder: Path, kind: str) -> list[str]:
                 "and name it by its id on the Hub"
             )
     if kind == "tuned":
-        tuned.load_folder(folder, LoadOptions(name=folder.name))
+        tuned.load_folder(folder, BackboneOptions(name=folder.name))
         return []
     text_towers.StudentTextTower.from_pretrained(folder)
     if content["image_tower"]:

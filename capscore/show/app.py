@@ -30,10 +30,10 @@ from ..metrics import load
 from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
+from ..tables import fixed, noise_text, reason_of
 from ..text.languages import NAMES, language_code
 from .explained import explained_captions
 from .pages import explain_page, render
-from .tables import fixed, noise_text, reason_of
 
 if TYPE_CHECKING:
     import gradio

@@ -13,7 +13,7 @@ from ..benchmarks.published import find
 from ..benchmarks.run import COMPONENTS, BenchmarkRun, MetricResult, config_title
 from ..files.shipped import benchmark_folder, benchmark_slugs
 from ..registry import BENCHMARKS, METRICS
-from .tables import Report, Table, fixed, level_text, signed
+from ..tables import Report, Table, fixed, level_text, signed
 
 if TYPE_CHECKING:
     from ..benchmarks.published import Published

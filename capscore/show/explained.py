@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..metrics.calibration import RANKS, ranks
-from .tables import fixed
+from ..tables import fixed
 
 if TYPE_CHECKING:
     from ..metrics.base import Scores

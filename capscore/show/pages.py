@@ -19,6 +19,7 @@ from markupsafe import Markup
 from ..benchmarks.result_file import metric_order
 from ..errors import visible
 from ..metrics.judge import LOW_MASS
+from ..tables import fixed
 from ..text.languages import NAMES
 from .benchmark_tables import benchmark_title, metric_title, statistic_name
 from .explained import (
@@ -36,7 +37,6 @@ from .explained import (
     wrong_because,
     wrong_words,
 )
-from .tables import fixed
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -16,7 +16,7 @@ from ..benchmarks.robustness.styles_and_degrees import VersionsRun
 from ..benchmarks.run import MetricResult
 from ..perturbations import KINDS
 from ..perturbations.styles import STYLES
-from .tables import Report, Table, fixed, level_text, signed
+from ..tables import Report, Table, fixed, level_text, signed
 
 # headings for a terminal of 80 columns
 _SHORT = {

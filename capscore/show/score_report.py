@@ -15,8 +15,8 @@ from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
+from ..tables import Table, fixed, noise_text, photo_name, reason_of, shown_caption
 from .pages import inline_jpeg, language_names, page_script, render
-from .tables import Table, fixed, noise_text, photo_name, reason_of, shown_caption
 
 if TYPE_CHECKING:
     from ..metrics.base import Scores

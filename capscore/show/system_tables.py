@@ -10,7 +10,7 @@ from ..benchmarks.systems import SystemsRun
 from ..metrics.signature import parse_signature
 from ..statistics.bootstrap import Interval
 from ..statistics.system_means import ALL, SystemComparison
-from .tables import Report, Table, fixed, level_text, signed
+from ..tables import Report, Table, fixed, level_text, signed
 
 _PERCENTS = (5, 25, 50, 75, 95)
 

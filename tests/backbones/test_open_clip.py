@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from capscore.backbones import encoders
-from capscore.backbones.base import LoadOptions
+from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.open_clip import load_folder, load_open_clip
 from capscore.errors import BackboneUnavailable, CapscoreError
@@ -47,7 +47,7 @@ def copied(checkpoints, tmp_path):
 
 
 def load(folder, **options):
-    return load_folder(folder, LoadOptions(folder.name, **options))
+    return load_folder(folder, BackboneOptions(folder.name, **options))
 
 
 def reference(folder):
@@ -118,7 +118,7 @@ def test_laions_layout_weights_and_tokenizer_json_alone(checkpoints, loaded, tmp
     monkeypatch.setitem(open_clip.factory._MODEL_CONFIGS, "tiny-roberta-ViT", config)
     known = json.loads((source / "config.json").read_text())
     monkeypatch.setitem(encoders.ENCODERS, "tiny-roberta", known)
-    backbone = load_open_clip(f"tiny-roberta-ViT/{folder}", LoadOptions(""))
+    backbone = load_open_clip(f"tiny-roberta-ViT/{folder}", BackboneOptions(""))
     assert backbone.name == "tiny-roberta-ViT/laion"
     np.testing.assert_allclose(backbone.encode_texts(TEXTS), loaded("xlmr").encode_texts(TEXTS), atol=1e-5)
     assert folder_kind(folder) == "open_clip"

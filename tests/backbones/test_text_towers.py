@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from capscore.backbones import Known, base, checkpoint, loading, text_towers
-from capscore.backbones.base import LoadOptions
+from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.text_towers import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError, ResultWriteError
@@ -40,7 +40,7 @@ def load(backbones):
     """(kind, folder) → its backbone, with the images of the tiny CLIP."""
 
     def loaded(kind, folder, **changes):
-        options = LoadOptions("tiny", image_tower=backbones("clip"))
+        options = BackboneOptions("tiny", image_tower=backbones("clip"))
         return LOADERS[kind](folder, replace(options, **changes))
 
     return loaded

@@ -12,7 +12,7 @@ import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from capscore.backbones.base import LoadOptions
+from capscore.backbones.base import BackboneOptions
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.transformers_clip import load_folder
 from capscore.errors import BackboneUnavailable, CapscoreError
@@ -37,7 +37,7 @@ def clip(checkpoints, tmp_path):
 
 
 def load(folder):
-    return load_folder(folder, LoadOptions(name="tiny"))
+    return load_folder(folder, BackboneOptions(name="tiny"))
 
 
 def unit(features) -> np.ndarray:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.show.score_report import histogram, lowest_and_highest
-from capscore.show.tables import photo_name
+from capscore.tables import photo_name
 
 from ..cli.conftest import photos, run, toys, write_jsonl
 

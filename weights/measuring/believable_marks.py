@@ -24,7 +24,7 @@ import numpy as np
 
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.loading import default_backbone
-from capscore.show.tables import Report, Table
+from capscore.tables import Report, Table
 from training.engine.config import main as run_as_command
 from weights.making.mark_calibration.rows import read_mark_rows
 

@@ -33,7 +33,7 @@ from capscore.errors import InputError
 from capscore.metrics.backbone_scorer import MCS
 from capscore.metrics.signature import format_signature
 from capscore.registry import METRICS
-from capscore.show.tables import Report, Table, fixed
+from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
 from weights.making.package_texts import source_named, source_texts
 

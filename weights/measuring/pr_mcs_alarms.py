@@ -45,7 +45,7 @@ from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.metrics.backbone_scorer import MCS, row_cosines
 from capscore.show.robustness_tables import alarms_report, curves_report, robustness_reports
-from capscore.show.tables import Report, Table, fixed, signed
+from capscore.tables import Report, Table, fixed, signed
 from training.engine.config import main as run_as_command
 
 from . import image_tower

@@ -27,7 +27,7 @@ from ...errors import BackboneUnavailable, CapscoreError
 from ...files.shipped import weights_folder
 from ...text.languages import language_code
 from .. import base, checkpoint, registry
-from ..base import PUBLISHED_W, Backbone, LoadOptions, Tokens
+from ..base import PUBLISHED_W, Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
 from . import END, PACKAGE, SHA256, TEXT_RULE, PieceTokenizer, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
@@ -182,7 +182,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
 
     has_feature_map = True
 
-    def __init__(self, image: ImageTower, config: Mapping[str, Any], options: LoadOptions):
+    def __init__(self, image: ImageTower, config: Mapping[str, Any], options: BackboneOptions):
         self.text, self.tokenizer = text_encoder()
         self.image = image
         self.name, self.prefix = options.name, options.prefix
@@ -263,13 +263,13 @@ def load_embedded(
         BackboneUnavailable: a file is missing or damaged.
     """
     folder = weights_folder(registry()["embedded"].weights) if folder is None else Path(folder)
-    options = LoadOptions(
+    options = BackboneOptions(
         name="embedded", device=base.resolve_device(device), dtype=base.resolve_dtype(dtype)
     )
     return load_folder(folder, options)
 
 
-def load_folder(folder: Path, options: LoadOptions) -> EmbeddedBackbone:
+def load_folder(folder: Path, options: BackboneOptions) -> EmbeddedBackbone:
     """Load an image tower with the text encoder that it belongs to; errors as in `load_embedded`."""
     options.refuse_image_tower()
     return EmbeddedBackbone(*load_image_tower(folder), options)

@@ -16,7 +16,7 @@ from capscore.benchmarks.robustness.run import plain_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
 from capscore.show.robustness_tables import averages, groups, robustness_reports
-from capscore.show.tables import signed
+from capscore.tables import signed
 
 from ...toy import ColourBackbone
 

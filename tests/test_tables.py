@@ -14,7 +14,7 @@ from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.show.benchmark_tables import benchmark_report
-from capscore.show.tables import Table
+from capscore.tables import Table
 
 
 def of(benchmark, config, *statistics, source="cider", unlike="", **counts):

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import address_name, visible
-from ..files.columns import is_missing
+from .errors import address_name, visible
+from .files.columns import is_missing
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ..metrics.base import Scores
 
 MAX_TEXT_WIDTH = 28
 """Characters of a column of text in a terminal; longer texts are folded."""
@@ -68,7 +66,7 @@ def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
     return f"{kept}: {kind}" + (f" (p = {detail['p_kind']:.2f})" if with_p else "")
 
 
-def reason_of(scores: Scores, row: int) -> str:
+def reason_of(scores: Any, row: int) -> str:
     """What a judge says is wrong with a row, on one line; "" where it was not asked."""
     detail = scores.details[row] if scores.details else None
     return " ".join((detail or {}).get("reason", "").split())

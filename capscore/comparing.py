@@ -1,0 +1,1 @@
+"""Compares captioning systems on the same photos: does one score higher than another?"""

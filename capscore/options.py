@@ -1,0 +1,145 @@
+"""Options that commands, Python and modules share, each in one frozen dataclass.
+
+In: values as a caller names them. Out: the same values, checked, handed on as one object.
+
+    >>> RowOptions(candidate_column="generated", language="de").language
+    'de'
+    >>> Sampling(bootstrap=200).confidence
+    0.95
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from .errors import InputError, OptionError, Setting
+
+MAX_DRAWS = 10**7
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """How rows of a file, folder, stream or batch are read.
+
+    Attributes:
+        image_column, candidate_column, references_column, language_column, id_column: Names of columns that
+            have unfamiliar names; None finds the usual ones.
+        split: Split of a saved data set, or of a file whose rows name theirs; None for all rows.
+        images: Folder to which names of images are relative; None for the folder of the file.
+        references: File of references, matched by photo; None where the rows hold theirs, or need none.
+        language: Language code of all rows; None if rows name theirs, or none is stated.
+        on_error: "raise" stops at the first bad row, "skip" leaves bad rows out and lists them.
+        allow_urls: Whether http(s) addresses of images may be fetched.
+
+    Raises:
+        InputError: `on_error` is something else.
+    """
+
+    image_column: str | None = None
+    candidate_column: str | None = None
+    references_column: str | None = None
+    language_column: str | None = None
+    id_column: str | None = None
+    split: str | None = None
+    images: str | Path | None = None
+    references: str | Path | None = None
+    language: str | None = None
+    on_error: str = "raise"
+    allow_urls: bool = False
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ("raise", "skip"):
+            raise InputError(Setting("on_error", self.on_error), ": expected 'raise' or 'skip'")
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a metric and its backbone are loaded; the entries are those of `capscore.load`.
+
+    Attributes:
+        backbone, device, dtype, batch_size, cache, revision, image_tower, allow_urls, allow_private_urls,
+            progress: As in `capscore.load`.
+        metric_options: Options of the metrics themselves, by name; each goes to the metrics that take it.
+    """
+
+    backbone: Any = None
+    device: str | int | None = None
+    dtype: str | None = None
+    batch_size: int | None = None
+    cache: Any = None
+    revision: str | None = None
+    image_tower: str | None = None
+    allow_urls: bool = False
+    allow_private_urls: bool = False
+    progress: bool | None = None
+    metric_options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How intervals and tests draw.
+
+    Attributes:
+        bootstrap: Number of draws, from 0 to 10 million; 0 gives no intervals.
+        confidence: Share of the draws inside an interval, between 0 and 1.
+        seed: Seed for all draws, at least 0.
+
+    Raises:
+        InputError: a value outside its range; names the option.
+    """
+
+    bootstrap: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole_number("bootstrap", self.bootstrap, 0, MAX_DRAWS)
+        check_whole_number("seed", self.seed, 0)
+        if not isinstance(self.confidence, Real) or not 0 < self.confidence < 1:
+            setting = Setting("confidence", self.confidence)
+            raise InputError(setting, ": expected a share between 0 and 1, such as 0.95", field="confidence")
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where results of rows go, and which rows stay.
+
+    Attributes:
+        output: File for all rows with their scores; None writes none.
+        keep: File for the rows that stay, by `min_score` or `top`; None writes none.
+        min_score: Lowest score, of the first metric, of a row that stays.
+        top: Rows with the best scores that stay: their number, such as "1000", or their share, such as "30%".
+        force: Whether existing files are overwritten.
+
+    Raises:
+        OptionError: a choice of rows without a file for them.
+    """
+
+    output: str | Path | None = None
+    keep: str | Path | None = None
+    min_score: float | None = None
+    top: str | None = None
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.keep is None and not (self.min_score is None and self.top is None):
+            raise OptionError(Setting("keep"), " is missing: it names the file for the rows that stay")
+
+
+def check_whole_number(name: str, number: object, least: int, most: float = math.inf) -> None:
+    """Raise InputError unless an option is a whole number from `least` to `most`.
+
+    >>> check_whole_number("seed", 3, 0)
+    """
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if is_whole and least <= number <= most:  # type: ignore[operator]
+        return
+    expected = f": expected a whole number of at least {least}"
+    if is_whole and number > most:  # type: ignore[operator]
+        expected += f" and at most {most:,}"
+    raise InputError(Setting(name, number), expected, field=name)

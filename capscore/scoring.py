@@ -1,0 +1,1 @@
+"""Scores rows of files, streams and batches: one pipeline from a source to files and a summary."""
