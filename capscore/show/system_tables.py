@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
 from ..benchmarks.systems import SystemsRun
 from ..metrics.signature import parse_signature
 from ..statistics.bootstrap import Interval
-from ..statistics.system_means import ALL, SystemComparison
+from ..statistics.system_means import ALL, SystemComparison, SystemDifference
 from ..tables import Report, Table, fixed, level_text, signed
 
 _PERCENTS = (5, 25, 50, 75, 95)
+_HEADINGS = ("system", "mean", "difference", "interval", "p")
 
 
 # ---- scored files ----
@@ -27,71 +29,97 @@ def comparison_report(
         compared: Metric, or column of scores → its comparisons.
         signatures: Metric → signature, where it is known.
     """
-    tables = [
-        _comparison_table(metric, comparison) for metric, parts in compared.items() for comparison in parts
-    ]
-    return Report("", [*tables, *_remarks(compared), *filter(None, map(signatures.get, compared))])
+    parts: list[Table | str] = []
+    for metric, comparisons in compared.items():
+        parts += [comparison_table(metric, comparison) for comparison in comparisons]
+    parts += comparison_remarks([*chain.from_iterable(compared.values())])
+    parts += [signatures[metric] for metric in compared if signatures.get(metric)]
+    return Report("", parts)
 
 
-def _comparison_table(metric: str, comparison: SystemComparison) -> Table:
-    baseline = comparison.baseline
-    rows = [(baseline, fixed(comparison.means[baseline]), "", "", "")]
-    for found in comparison.differences:
-        mean, difference = fixed(comparison.means[found.system]), signed(found.difference)
-        p_value = "" if found.p_value_holm is None else f"{found.p_value_holm:.2g}"
-        rows.append((found.system, mean, difference, _ends(found.interval), p_value))
-    language = "" if comparison.rows == ALL else f", {comparison.rows}"
+def comparison_table(metric: str, comparison: SystemComparison) -> Table:
+    """A row per system, the baseline first; the best mean in bold, unless several systems share it."""
+    means = comparison.means
+    rows = [(comparison.baseline, fixed(means[comparison.baseline]), "", "", "")]
+    rows += [_difference_cells(means[other.system], other) for other in comparison.differences]
+    best = max(means.values())
+    bold = [(index, 1) for index, row in enumerate(rows) if means[row[0]] == best]
+    if len(bold) > 1:
+        bold = []
+    title = metric
+    if comparison.rows != ALL:
+        title += f", {comparison.rows}"
     counts = counted(comparison.n_rows, "row")
     if comparison.resampled_by != "row":
         counts += f", {counted(comparison.n_images, 'photo')}"
-    headings = ("system", "mean", "difference", "interval", "p")
-    best = max(comparison.means.values())
-    bold = [index for index, row in enumerate(rows) if comparison.means[row[0]] == best]
-    marked = frozenset((index, 1) for index in bold if len(bold) == 1)
-    return Table(headings, rows, f"{metric}{language} ({counts})", bold=marked)
+    return Table(_HEADINGS, rows, f"{title} ({counts})", bold=frozenset(bold))
 
 
-def _remarks(compared: Mapping[str, Sequence[SystemComparison]]) -> Iterator[str]:
-    parts = [part for comparisons in compared.values() for part in comparisons]
-    first = next((part for part in parts if part.differences), parts[0])
-    interval = next((found.interval for found in first.differences if found.interval), None)
-    if interval is not None:
-        unit = "photos" if first.resampled_by == "image" else "rows"
-        yield (
-            f"Differences are system minus {first.baseline}, with {level_text(interval.confidence)} "
-            f"intervals; {first.n_samples:,} draws of {unit}, seed {first.seed}."
-        )
-        if len(first.differences) > 1:
-            yield (
-                f"p-values are corrected for the {len(first.differences)} comparisons with {first.baseline} "
-                "(Holm), not for several metrics or languages."
-            )
+def _difference_cells(mean: float, other: SystemDifference) -> tuple[str, str, str, str, str]:
+    interval = p_value = ""
+    if other.interval is not None:
+        interval = _ends(other.interval)
+    if other.p_value_holm is not None:
+        p_value = f"{other.p_value_holm:.2g}"
+    return other.system, fixed(mean), signed(other.difference), interval, p_value
+
+
+def _ends(interval: Interval) -> str:
+    return f"{signed(interval.low)} to {signed(interval.high)}"
+
+
+def comparison_remarks(comparisons: Sequence[SystemComparison]) -> Iterator[str]:
+    """How differences, intervals and p-values were made, and each note of a comparison once."""
+    for comparison in comparisons:
+        if comparison.differences:
+            yield from _sampling_remarks(comparison)
+            break
     notes: dict[str, str] = {}
-    for part in parts:
-        for note in part.notes:
-            notes.setdefault(note, "" if part.rows == ALL else f"{part.rows}: ")
-    yield from (f"note: {language}{note}" for note, language in notes.items())
+    for comparison in comparisons:
+        rows = f"{comparison.rows}: "
+        if comparison.rows == ALL:
+            rows = ""
+        for note in comparison.notes:
+            notes.setdefault(note, f"note: {rows}{note}")
+    yield from notes.values()
+
+
+def _sampling_remarks(comparison: SystemComparison) -> Iterator[str]:
+    """What was drawn how often, and what the p-values are corrected for; nothing without intervals."""
+    intervals = [other.interval for other in comparison.differences if other.interval is not None]
+    if not intervals:
+        return
+    unit = {"image": "photos"}.get(comparison.resampled_by, "rows")
+    yield (
+        f"Differences are system minus {comparison.baseline}, with {level_text(intervals[0].confidence)} "
+        f"intervals; {comparison.n_samples:,} draws of {unit}, seed {comparison.seed}."
+    )
+    n_others = len(comparison.differences)
+    if n_others > 1:
+        yield (
+            f"p-values are corrected for the {n_others} comparisons with {comparison.baseline} "
+            "(Holm), not for several metrics or languages."
+        )
 
 
 def verdict(metric: str, comparisons: Sequence[SystemComparison]) -> str:
     """One sentence about all rows: which systems score higher or lower than the baseline."""
-    whole = comparisons[0]
-    found = []
-    for part in whole.differences:
-        pair = f"{part.system} and {whole.baseline}"
-        if part.interval is None or part.p_value_holm is None:
-            found.append(f"too few photos to tell {pair} apart")
-        elif part.p_value_holm < 1 - part.interval.confidence:
-            more = "higher" if part.difference > 0 else "lower"
-            numbers = f"{fixed(abs(part.difference))} ({_ends(part.interval)}), p {part.p_value_holm:.2g}"
-            found.append(f"{part.system} scores {more} than {whole.baseline} by {numbers}")
-        else:
-            found.append(f"no difference between {pair} is shown, p {part.p_value_holm:.2g}")
-    return f"{metric}: {'; '.join(found)}."
+    baseline = comparisons[0].baseline
+    return f"{metric}: {'; '.join(_outcome(other, baseline) for other in comparisons[0].differences)}."
 
 
-def _ends(interval: Interval | None) -> str:
-    return f"{signed(interval.low)} to {signed(interval.high)}" if interval else ""
+def _outcome(other: SystemDifference, baseline: str) -> str:
+    """What a system's test says."""
+    if other.interval is None or other.p_value_holm is None:
+        return f"too few photos to tell {other.system} and {baseline} apart"
+    p_value = f"p {other.p_value_holm:.2g}"
+    if other.p_value_holm >= 1 - other.interval.confidence:
+        return f"no difference between {other.system} and {baseline} is shown, {p_value}"
+    direction = "lower"
+    if other.difference > 0:
+        direction = "higher"
+    size = f"{fixed(abs(other.difference))} ({_ends(other.interval)})"
+    return f"{other.system} scores {direction} than {baseline} by {size}, {p_value}"
 
 
 # ---- systems on a benchmark, in several languages ----
@@ -99,25 +127,29 @@ def _ends(interval: Interval | None) -> str:
 
 def systems_report(run: SystemsRun) -> Report:
     """For each metric: means per language, then each language's differences to the first system."""
-    tables = []
-    for metric, parts in run.metrics.items():
-        tables.append(_means(run, metric))
+    parts: list[Table | str] = []
+    comparisons: list[SystemComparison] = []
+    for metric, by_language in run.metrics.items():
+        parts.append(_means(run, metric))
         if len(run.systems) > 1:
-            tables += [_comparison_table(metric, part) for part in parts.values()]
-    compared = {metric: [*parts.values()] for metric, parts in run.metrics.items()}
-    remarks = [*_remarks(compared), *(f"note: {note}" for note in run.notes), *run.signatures.values()]
-    return Report(f"{run.benchmark} ({run.split}): {', '.join(run.systems)}", [*tables, *remarks])
+            parts += [comparison_table(metric, comparison) for comparison in by_language.values()]
+        comparisons += by_language.values()
+    parts += comparison_remarks(comparisons)
+    parts += [f"note: {note}" for note in run.notes]
+    parts += run.signatures.values()
+    return Report(f"{run.benchmark} ({run.split}): {', '.join(run.systems)}", parts)
 
 
 def _means(run: SystemsRun, metric: str) -> Table:
     """A row per language: the mean of every system, the best in bold."""
     rows: list[list[str]] = []
     bold = set()
-    for language, part in run.metrics[metric].items():
-        if len(part.means) > 1:
-            best, names = max(part.means.values()), enumerate(run.systems, start=2)
-            bold |= {(len(rows), column) for column, name in names if part.means[name] == best}
-        rows.append([language, f"{part.n_rows:,}", *map(fixed, part.means.values())])
+    for language, comparison in run.metrics[metric].items():
+        means = comparison.means
+        if len(means) > 1:
+            best = max(means.values())
+            bold |= {(len(rows), 2 + index) for index, mean in enumerate(means.values()) if mean == best}
+        rows.append([language, f"{comparison.n_rows:,}", *map(fixed, means.values())])
     if len(rows) > 1:
         rows.append(["mean", "", *map(fixed, run.means(metric).values())])
     return Table(("language", "photos", *run.systems), rows, f"{metric}: means", bold=frozenset(bold))
@@ -133,19 +165,20 @@ def calibration_table(document: Mapping[str, Any], language: str = "all") -> Tab
         document: Content of a file of calibrations.
         language: Language, or "all".
     """
-    places = [list(document["percents"]).index(percent) for percent in _PERCENTS]
+    places = [document["percents"].index(percent) for percent in _PERCENTS]
     rows = []
     for entry in document["metrics"]:
-        for kind, found in entry["languages"].get(language, {}).items():
-            values = [fixed(found["values"][place], 3) for place in places]
-            name = _metric_with_references(entry) if kind == "right" else ""
-            rows.append((name, kind, f"{found['n']:,}", *values))
+        name = _metric_with_references(entry["metric"], entry["signature"])
+        for kind, scores in entry["languages"].get(language, {}).items():
+            values = [fixed(scores["values"][place], 3) for place in places]
+            rows.append((name, kind, f"{scores['n']:,}", *values))
+            name = ""  # once per metric
     return Table(("metric", "captions", "n", *(f"{percent} %" for percent in _PERCENTS)), rows, left=2)
 
 
-def _metric_with_references(entry: Mapping[str, Any]) -> str:
-    count = int(parse_signature(entry["signature"])[1].get("refs", "0"))
-    return f"{entry['metric']}, {counted(count, 'reference')}" if count else str(entry["metric"])
+def _metric_with_references(metric: str, signature: str) -> str:
+    count = parse_signature(signature)[1].get("refs", "0")
+    return {"0": metric, "1": f"{metric}, 1 reference"}.get(count, f"{metric}, {count} references")
 
 
 def calibration_counts(document: Mapping[str, Any]) -> str:
