@@ -43,7 +43,7 @@ _LAZY = {
     "ResultWriteError": "errors",
     "RowWarning": "errors",
     "Scorer": "metrics.base",
-    "Scores": "metrics.base",
+    "Scores": "metrics.scores",
     "TruncationWarning": "errors",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
@@ -131,9 +131,10 @@ if TYPE_CHECKING:
     from .files.shipped import benchmark_folder, benchmark_slugs, module_folder
     from .images.load import load_image
     from .metrics import load
-    from .metrics.base import Scorer, Scores
+    from .metrics.base import Scorer
     from .metrics.evaluate_module import CaptionModule
     from .metrics.hallucinated import hallucinated
+    from .metrics.scores import Scores
     from .metrics.stream import score_stream
     from .metrics.systems import compare_systems
 

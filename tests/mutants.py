@@ -34,14 +34,15 @@ LIMIT = 300  # seconds that a mutant may run; an endless loop counts as found
 # area: its files, its tests, how many mutants
 AREAS: dict[str, tuple[list[str], list[str], int]] = {
     "scorers": (
-        [
-            f"capscore/metrics/{name}.py"
-            for name in ("backbone_scorer", "base", "cider", "infometic", "stream")
-        ],
+        [f"capscore/metrics/{name}.py" for name in ("with_backbone", "rows", "cider", "infometic", "stream")],
         ["tests/metrics", "tests/modules", "tests/test_metric_laws.py"],
         20,
     ),
-    "formulas": (["capscore/metrics/formulas/*.py"], ["tests/metrics", "tests/test_metric_laws.py"], 14),
+    "formulas": (
+        ["capscore/metrics/{bleu,cider,ngrams,rouge_l}.py"],
+        ["tests/metrics", "tests/test_metric_laws.py"],
+        14,
+    ),
     "statistics": (["capscore/statistics/*.py"], ["tests/statistics", "tests/benchmarks"], 16),
     "perturbations": (
         ["capscore/perturbations/*.py"],

@@ -35,7 +35,7 @@ PRELOADED = [
     "safetensors.torch",
     "transformers.models.auto",
     "capscore.cli",
-    "capscore.metrics.backbone_scorer",
+    "capscore.metrics.with_backbone",
     "capscore.metrics.score_file",
     "training.engine.loop",
 ]

@@ -28,9 +28,10 @@ from capscore.integrations.ray import Score
 from capscore.integrations.torchmetrics import CaptionMetric
 from capscore.integrations.trl import caption_reward
 from capscore.metrics import load_together
-from capscore.metrics.base import PreparedRows, Scorer
-from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.base import Scorer
+from capscore.metrics.cider import DocumentFrequencies
 from capscore.metrics.loading import options_of
+from capscore.metrics.rows import PreparedRows
 from capscore.metrics.signature import parse_signature
 from capscore.registry import METRICS, register_metric
 
@@ -125,7 +126,7 @@ def registered():
         return scores, float(scores[of_row].sum())
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("capscore.metrics.java_metrics.SPICE.program", staticmethod(spice))
+        patch.setattr("capscore.metrics.spice.SPICE.program", staticmethod(spice))
         patch.setattr("capscore.metrics.meteor.Knowledge", str)
         patch.setattr("capscore.metrics.meteor.meteor_of_rows", meteor)
         for scorer in OUTSIDE:

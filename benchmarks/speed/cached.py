@@ -20,7 +20,7 @@ from PIL import Image
 from capscore.backbones.base import Backbone, Tokens
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.mcs import MCS
 
 from .figures import Figure, repeat
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from capscore.metrics.formulas.cider import cider
-from capscore.metrics.formulas.ngrams import TokenRows
+from capscore.metrics.cider import cider
+from capscore.metrics.ngrams import TokenRows
 
 from .figures import Figure, repeat
 

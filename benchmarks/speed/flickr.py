@@ -19,7 +19,7 @@ from capscore.backbones.base import BackboneOptions
 from capscore.backbones.open_clip import ClipTokenizer, OpenClipBackbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
-from capscore.metrics.backbone_scorer import RefCLIPScore
+from capscore.metrics.ref_clip_score import RefCLIPScore
 
 from .data import ScoredPhotos, flickr8k_expert_rows, write_photos
 from .figures import Figure, repeat

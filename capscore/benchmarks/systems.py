@@ -20,7 +20,7 @@ from ..files.columns import FAMILIAR, columns_of
 from ..files.image_folder import composed
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
-from ..metrics.base import empty_caption, is_empty
+from ..metrics.rows import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code

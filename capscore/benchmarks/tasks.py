@@ -36,7 +36,8 @@ from .protocols.results import ends
 from .protocols.words import doubts_of, labels_at, places_of, scores_of_tokens
 
 if TYPE_CHECKING:
-    from ..metrics.base import Scorer, Scores
+    from ..metrics.base import Scorer
+    from ..metrics.scores import Scores
 
 # captions whose regions are held in memory at the same time
 _BLOCK = 4000

@@ -30,7 +30,7 @@ from . import options, terminal
 from .options import argument, option
 
 if TYPE_CHECKING:
-    from ..metrics.base import Scores
+    from ..metrics.scores import Scores
     from ..show.explained import ExplainedCaption
 
 BETA = 0.1

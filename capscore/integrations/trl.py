@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..metrics.base import is_empty
 from ..metrics.loading import ScorerLoader, check_options
+from ..metrics.rows import is_empty
 from ..metrics.stream import BatchScorer
 from ..registry import METRICS
 

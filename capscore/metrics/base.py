@@ -2,327 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..errors import InputError, OptionError, Setting
-from ..files.columns import is_missing
-from ..text.languages import language_code
 from ..text.suspicious import OddRows
-from .signature import format_signature
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-# Counts of `Scores`, in the order of its summary
-COUNTS = ("n_items", "n_scored", "n_failed", "n_empty", "n_unique_images", "n_truncated")
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Scores of n rows, and what they depend on.
-
-    Attributes:
-        metric: Name of the metric, as `capscore.load` takes it.
-        scores: float64 (n,); NaN where a row failed.
-        components: Further numbers of this metric, float64 (n,) each, such as "clip_score" and "text_score".
-        settings: Everything that the numbers depend on, in the signature's order.
-        image_keys: Content key of each row's image; "" where it failed, or if the metric opens no images.
-        truncated: bool (n,), True where a text of the row was cut to the context length.
-        n_references: int64 (n,), number of references per row.
-        languages: n primary subtags; "" where the language is not stated.
-        failures: Row → what was wrong with it; without entries unless on_error="skip".
-        empty: bool (n,), True where the caption is empty; such rows were scored, or left out with NaN
-            (empty="skip"). False where the row failed.
-        corpus: Numbers of all rows together that are not means of rows, such as "corpus_bleu_4"; NaN if no
-            row was scored.
-        details: Per row, a dict ready for JSON with the keys `detail_names`, or None where the row failed.
-            None for a metric without details, or a backbone that gives none.
-        detail_names: Keys of the details.
-        ranked_by: Component on which rows are ranked; "" for the score.
-    """
-
-    metric: str
-    scores: np.ndarray
-    components: dict[str, np.ndarray]
-    settings: dict[str, object]
-    image_keys: list[str]
-    truncated: np.ndarray
-    n_references: np.ndarray
-    languages: list[str]
-    failures: dict[int, str] = field(default_factory=dict)
-    empty: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    corpus: dict[str, float] = field(default_factory=dict)
-    details: list[dict[str, Any] | None] | None = None
-    detail_names: tuple[str, ...] = ()
-    ranked_by: str = ""
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @property
-    def ranking(self) -> np.ndarray:
-        """float64 (n,), what rows are ranked by: the scores, or a component that tells rows apart better."""
-        return self.components[self.ranked_by] if self.ranked_by else self.scores
-
-    @property
-    def mean(self) -> float:
-        """Mean over the rows that were scored; NaN if there are none."""
-        return _mean(self.scores)
-
-    @property
-    def n_items(self) -> int:
-        """Number of rows, including those without a score."""
-        return len(self.scores)
-
-    @property
-    def n_scored(self) -> int:
-        """Number of rows with a score, over which the mean is taken."""
-        return int((~np.isnan(self.scores)).sum())
-
-    @property
-    def n_empty(self) -> int:
-        """Number of rows with an empty caption; whether they were scored or left out is in the signature."""
-        return int(self.empty.sum())
-
-    @property
-    def n_unique_images(self) -> int:
-        """Number of distinct images in rows that did not fail; 0 for a metric that opens no images."""
-        return len({key for key in self.image_keys if key})
-
-    @property
-    def n_truncated(self) -> int:
-        """Number of rows with a text that was cut to the context length."""
-        return int(self.truncated.sum())
-
-    @property
-    def n_failed(self) -> int:
-        """Number of rows that could not be scored; empty captions are not among them."""
-        return len(self.failures)
-
-    @property
-    def signature(self) -> str:
-        """Everything the numbers depend on, in one line."""
-        return format_signature(self.metric, self.settings)
-
-    def percentiles(self, against: str = "right", *, calibration: str | Path | None = None) -> np.ndarray:
-        """Percent of right captions of a stated set, or of captions of other photos, that score lower.
-
-        Args:
-            against: "right" for captions that people wrote for the photos of the set, "shuffled" for the same
-                captions with photos that they were not written for.
-            calibration: File that `capscore calibrate` wrote; None for the calibrations in the library. It
-                applies to scores with the same signature, each row in its own language.
-
-        Returns:
-            float64 (n,) in [0, 100]; NaN where a row failed or its language was not calibrated.
-
-        Raises:
-            InputError: no calibration applies (says why), or the file holds no calibrations.
-
-        >>> scores.percentiles(), scores.percentiles("shuffled")                  # doctest: +SKIP
-        (array([71.3]), array([99.6]))
-        """
-        from .calibration import percentiles
-
-        return percentiles(self, against, calibration)
-
-    def summary(self) -> dict[str, Any]:
-        """Means, counts and signature, ready for JSON; its size does not depend on the number of rows.
-
-        Keys: the metric's name (mean), "mean_<component>", those of `corpus`, "n_items", "n_scored" (rows
-        behind the mean), "n_failed", "n_empty", "n_unique_images", "n_truncated" and "signature". A mean over
-        no rows is None.
-        """
-        return {
-            self.metric: _plain(self.mean),
-            **{f"mean_{name}": _plain(_mean(values)) for name, values in self.components.items()},
-            **{name: _plain(value) for name, value in self.corpus.items()},
-            **{name: getattr(self, name) for name in COUNTS},
-            "signature": self.signature,
-        }
-
-    def to_dict(self, *, per_row: bool = True) -> dict[str, Any]:
-        """Plain floats, lists and strings, ready for JSON. The score of a row that was left out is None.
-
-        Keys: those of `summary`; and, unless `per_row` is False, "scores", the name of each component, each
-        key of the `details` (None for a row without a score), and "failures" (a list of row and error).
-        """
-        summary = self.summary()
-        if not per_row:
-            return summary
-        signature = summary.pop("signature")
-        details = self.details or [None] * len(self)
-        return {
-            **summary,
-            "scores": [_plain(score) for score in self.scores],
-            **{name: [_plain(value) for value in values] for name, values in self.components.items()},
-            **{name: [detail and detail[name] for detail in details] for name in self.detail_names},
-            "failures": [{"row": row, "error": error} for row, error in sorted(self.failures.items())],
-            "signature": signature,
-        }
-
-    def to_pandas(self) -> Any:
-        """A `pandas.DataFrame`, one line per row: score, components, details, and "error", None for none."""
-        import pyarrow as pa
-
-        columns = self.to_dict()
-        names = [*self.components, *self.detail_names]
-        errors = [self.failures.get(row) for row in range(len(self))]
-        of_rows = {self.metric: columns["scores"], **{name: columns[name] for name in names}, "error": errors}
-        return pa.table(of_rows).to_pandas()
-
-    def __repr__(self) -> str:
-        counts = ((self.n_failed, "failed"), (self.n_empty, "empty"))
-        noted = "".join(f", {number} {what}" for number, what in counts if number)
-        return f"Scores({self.metric}: mean {self.mean:.4f} of {self.n_items} rows{noted}; {self.signature})"
-
-
-def _mean(values: np.ndarray) -> float:
-    scored = values[~np.isnan(values)]
-    return float(scored.mean()) if len(scored) else math.nan
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedRows:
-    """n rows, each measured alone; `Scorer.finish` turns them into `Scores`.
-
-    They hold no images, so they can wait in memory or in a file until all rows have come.
-
-    Attributes:
-        values: Name → float64 (n,), what was measured; NaN where a row failed.
-        candidates: n captions if the metric `waits` for all rows, else None.
-        references: n lists of references if the metric waits, else None.
-        errors: What was wrong with each row; "" for nothing.
-        image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
-        skips_empty: Whether rows with an empty caption are left out.
-    """
-
-    values: dict[str, np.ndarray]
-    candidates: list[str] | None
-    references: list[list[str]] | None
-    image_keys: list[str]
-    truncated: np.ndarray
-    n_references: np.ndarray
-    languages: list[str]
-    errors: list[str]
-    empty: np.ndarray
-    skips_empty: bool
-    details: list[dict[str, Any] | None] | None = None
-
-    def __len__(self) -> int:
-        return len(self.languages)
-
-    @property
-    def kept(self) -> np.ndarray:
-        """bool (n,), True where a row did not fail and its caption was not left out as empty."""
-        fine = np.array([not error for error in self.errors], dtype=bool)
-        return fine & ~self.empty if self.skips_empty else fine
-
-    def row(self, index: int) -> PreparedRows:
-        """One row alone."""
-
-        def cut(column: Any) -> Any:
-            if isinstance(column, dict):
-                return {name: cut(values) for name, values in column.items()}
-            return column[index : index + 1] if isinstance(column, list | np.ndarray) else column
-
-        return PreparedRows(**{name: cut(column) for name, column in vars(self).items()})
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
-        """Consecutive pieces, prepared by scorers with the same settings, as one; at least one piece."""
-
-        def joined(columns: list[Any]) -> Any:
-            first = columns[0]
-            if isinstance(first, dict):
-                return {name: joined([column[name] for column in columns]) for name in first}
-            if isinstance(first, np.ndarray):
-                return np.concatenate(columns)
-            return list(itertools.chain.from_iterable(columns)) if isinstance(first, list) else first
-
-        return cls(**{name: joined([getattr(part, name) for part in parts]) for name in vars(parts[0])})
-
-
-@dataclass(frozen=True)
-class ExtraColumn:
-    """A column that only some metrics take. Rows may come without it, or with None in it.
-
-    Attributes:
-        name: Name of the argument of `score` that takes it.
-        values: Name of its values, in the plural, such as "lists of boxes".
-        type: Type of the column, as the modules describe it.
-        help: Description for the modules, without a full stop.
-        from_files: Whether a column of this name in a file or stream is read.
-        replaces_references: Whether rows with this column may come without references.
-    """
-
-    name: str
-    values: str
-    type: str
-    help: str
-    from_files: bool = False
-    replaces_references: bool = False
-
-
-@dataclass
-class InputRows:
-    """n rows whose texts have been checked; images are not opened yet.
-
-    Attributes:
-        candidates: n captions; "" for one that is empty.
-        images: n images; None if none were given.
-        references: n lists of references, or None for a metric that uses none.
-        languages: n primary subtags; "" for a language that is not stated.
-        n_references: int64 (n,), number of references per row.
-        failures: Row → what is wrong with it; without entries with on_error="raise".
-        empty: bool (n,), True where the caption is empty.
-        skips_empty: Whether rows with an empty caption are left out.
-        extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
-    """
-
-    candidates: list[str]
-    images: Any
-    references: list[list[str]] | None
-    languages: list[str]
-    n_references: np.ndarray
-    failures: dict[int, InputError]
-    empty: np.ndarray
-    skips_empty: bool = False
-    extra: dict[str, list[Any]] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.candidates)
-
-    def kept(self) -> np.ndarray:
-        """bool (n,), True where nothing is wrong so far, and the caption is not left out as empty."""
-        kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
-        kept[list(self.failures)] = False
-        return kept
-
-    def left_out(self) -> set[int]:
-        """The rows that are not scored, so far."""
-        return set(np.flatnonzero(~self.kept()).tolist())
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
-
-    values: dict[str, np.ndarray]
-    image_keys: list[str]
-    truncated: np.ndarray
-    details: list[dict[str, Any]] | None = None
+from .rows import (
+    ExtraColumn,
+    InputRows,
+    Measured,
+    PreparedRows,
+    as_list,
+    caption_list,
+    check_length,
+    find_empty,
+    language_codes,
+    reference_list,
+    spread,
+)
+from .scores import Scores
 
 
 class Scorer(ABC):
@@ -564,32 +265,6 @@ class Scorer(ABC):
         )
 
 
-def row_settings(rows: PreparedRows) -> dict[str, object]:
-    """The settings of a signature that describe the rows: number of references, languages, empty captions.
-
-    What happened to empty captions is named where there are any: only then does it change a number.
-    """
-    kept = np.flatnonzero(rows.kept).tolist()
-    counts = {int(rows.n_references[row]) for row in kept}
-    languages = {rows.languages[row] for row in kept or range(len(rows))}
-    ordered = sorted(languages, key=lambda language: (not language, language))
-    return {
-        "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
-        "lang": "+".join(language or "unstated" for language in ordered),
-        **({"empty": "skip" if rows.skips_empty else "score"} if rows.empty.any() else {}),
-    }
-
-
-def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Numbers of the kept rows → float64 (n,), NaN where a row failed."""
-    out = np.full(len(kept), np.nan)
-    out[kept] = values
-    return out
-
-
-# ------------------------------------------------------------------------------ input
-
-
 def check_rows(
     scorer: Scorer,
     candidates: Iterable[str],
@@ -605,7 +280,7 @@ def check_rows(
     if on_error not in ("raise", "skip"):
         raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
     check_column_names(scorer, extra)
-    captions = _caption_list(candidates)
+    captions = caption_list(candidates)
     n_rows, metric = len(captions), scorer.metric
     if images is None and scorer.needs_images:
         raise InputError(f"{metric} looks at images, but images=None", field="images")
@@ -617,7 +292,7 @@ def check_rows(
         raise InputError(f"{metric} takes no references", field="references")
     if images is not None:
         images = check_images(images)
-        _same_length("images", images, n_rows)
+        check_length("images", images, n_rows)
     failures: dict[int, InputError] = {}
 
     def fail(row: int, error: InputError) -> None:
@@ -628,24 +303,24 @@ def check_rows(
     are_texts = not scorer.compares_photos
     empty = np.zeros(n_rows, dtype=bool)
     if are_texts:
-        empty = _check_captions(captions, scorer.empty, fail)
+        empty = find_empty(captions, scorer.empty, fail)
     lists = None
     if references is not None:
-        lists = _as_list(references, "references", "lists of references", n_rows)
+        lists = as_list(references, "references", "lists of references", n_rows)
         may_be_empty = scorer.empty == "score" and not scorer.takes_backbone  # as coco-caption does
         for row, texts in enumerate(lists):
             try:
-                lists[row] = _check_references(texts, may_be_empty)
+                lists[row] = reference_list(texts, may_be_empty)
             except InputError as error:
                 fail(row, error)
                 lists[row] = []
-    codes = _languages(language, n_rows, fail)
+    codes = language_codes(language, n_rows, fail)
     problems = {code: scorer.language_problem(code) for code in dict.fromkeys(codes)}
     for row, code in enumerate(codes if any(problems.values()) else ()):
         if problems[code]:
             fail(row, InputError(problems[code], field="language"))
     columns = {
-        column.name: _as_list(extra[column.name], column.name, column.values, n_rows)
+        column.name: as_list(extra[column.name], column.name, column.values, n_rows)
         for column in scorer.extra_columns
         if extra.get(column.name) is not None
     }
@@ -655,21 +330,6 @@ def check_rows(
     empty[list(failures)] = False  # each row is counted once
     skips_empty = scorer.empty == "skip"
     return InputRows(captions, images, lists, codes, n_references, failures, empty, skips_empty, columns)
-
-
-def _check_captions(captions: list[Any], how: str, fail: Callable[[int, InputError], None]) -> np.ndarray:
-    """Which captions are empty, bool (n,); they become "" where `how` is not "raise"."""
-    empty = np.zeros(len(captions), dtype=bool)
-    for row, caption in enumerate(captions):
-        problem = text_problem(caption)
-        if problem and not is_empty(caption):
-            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
-        elif problem and how == "raise":
-            # not left to on_error: a system must not gain by saying nothing
-            raise empty_caption(caption).at(row)
-        elif problem:
-            captions[row], empty[row] = "", True
-    return empty
 
 
 def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, Any]) -> None:
@@ -683,123 +343,3 @@ def check_column_names(scorer: Scorer | type[Scorer], extra: Mapping[str, Any]) 
         if name not in names and values is not None:
             known = f"; its rows may have {', '.join(names)}" if names else ""
             raise OptionError(f"{scorer.metric} takes no {name}{known}", field=name)
-
-
-def check_captions(
-    candidates: Iterable[str], language: str | Iterable[str] | None
-) -> tuple[list[str], list[str]]:
-    """Captions without images of their own, and their languages ("" if not stated).
-
-    Raises:
-        InputError: not a list, an empty list, or the first bad caption or language.
-    """
-    captions = _caption_list(candidates)
-
-    def fail(row: int, error: InputError) -> None:
-        raise error.at(row)
-
-    _check_captions(captions, "raise", fail)
-    return captions, _languages(language, len(captions), fail)
-
-
-def _caption_list(candidates: Iterable[str]) -> list[Any]:
-    captions = _as_list(candidates, "candidates", "captions")
-    if not captions:
-        raise InputError("there are no rows: candidates is empty", field="candidates")
-    return captions
-
-
-def is_empty(text: Any) -> bool:
-    """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
-
-    >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
-    (True, False, False)
-    """
-    return (
-        isinstance(text, str)
-        and not any(sign.isprintable() and sign != " " for sign in text)
-        and not _SURROGATE.search(text)
-    )
-
-
-def empty_caption(text: str) -> InputError:
-    """The error about an empty caption where nothing says what to do with it; without its row."""
-    return InputError(
-        f"expected a caption, got {text_problem(text)}; ",
-        Setting("empty", "score"),
-        " scores it as text without words, ",
-        Setting("empty", "skip"),
-        " leaves it out of the mean and counts it",
-        field="candidate",
-    )
-
-
-def _as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> list[Any]:
-    """Values as a list, of n rows if that is known; a string or a table is not a list of texts."""
-    if isinstance(values, (str, bytes)):
-        raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
-    is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
-    if isinstance(values, (Mapping, Set)) or is_table or not _is_iterable(values):
-        raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
-    listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
-    if n_rows is not None:
-        _same_length(name, listed, n_rows)
-    return listed
-
-
-def _is_iterable(values: Any) -> bool:
-    return hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
-
-
-def _same_length(name: str, values: Any, n_rows: int) -> None:
-    if len(values) != n_rows:
-        raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
-
-
-def text_problem(text: Any) -> str:
-    """What is wrong with a caption; "" for nothing."""
-    if not isinstance(text, str):
-        return _shown(text)
-    if _SURROGATE.search(text):
-        return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
-    return f"an empty string ({text!r:.60} has no visible character)" if is_empty(text) else ""
-
-
-def _shown(value: Any) -> str:
-    try:
-        return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
-    except ValueError:  # Python does not print numbers of thousands of digits
-        return f"a very large number ({type(value).__name__})"
-
-
-def _check_references(texts: Any, may_be_empty: bool) -> list[str]:
-    if hasattr(texts, "to_pylist"):
-        texts = texts.to_pylist()
-    if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
-        texts = [texts]
-    if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
-        raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
-    texts = list(texts)
-    if not texts:
-        raise InputError("expected at least one reference, got an empty list", field="references")
-    for position, text in enumerate(texts):
-        problem = text_problem(text)
-        if problem and may_be_empty and is_empty(text):
-            texts[position] = ""
-        elif problem:
-            raise InputError(f"reference {position} is {problem}, expected a caption", field="references")
-    return texts
-
-
-def _languages(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
-    """Primary subtags; "" where the language is not stated: None, "" or a missing value."""
-    if language is None or isinstance(language, str):
-        return ["" if language is None else language_code(language)] * n_rows
-    codes = _as_list(language, "language", "language codes", n_rows)
-    for row, tag in enumerate(codes):
-        try:
-            codes[row] = "" if is_missing(tag) else language_code(tag)
-        except InputError as error:
-            fail(row, error)
-            codes[row] = ""
-    return codes

@@ -22,7 +22,9 @@ from ..errors import InputError, Setting
 from ..files.columns import is_missing
 from ..files.image_folder import image_key
 from ..text.spaced_words import placed_tokens
-from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
+from .base import Scorer
+from .rows import ExtraColumn, InputRows, Measured, PreparedRows, row_settings
+from .scores import Scores
 
 _TRUTH = ("objects", "image_id")
 # ends of plurals and of their singulars, the first that fits; the published singulars leave the first two

@@ -20,8 +20,9 @@ from datasets import Features, Value
 from ..errors import InputError, Setting
 from ..registry import METRICS
 from ..text.languages import language_code
-from .base import PreparedRows, Scorer, check_column_names
+from .base import Scorer, check_column_names
 from .loading import load, stated_options
+from .rows import PreparedRows
 
 # arguments of `evaluate.load` that are not options of a metric
 _OF_EVALUATE = frozenset(inspect.signature(evaluate.Metric).parameters) - {"config_name", "kwargs"}

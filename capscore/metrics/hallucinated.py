@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..statistics.bootstrap import Interval, bootstrap_intervals
 from ..statistics.columns import Column, units_of
-from .base import Scores
+from .scores import Scores
 
 
 @dataclass(frozen=True)

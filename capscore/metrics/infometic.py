@@ -49,8 +49,9 @@ from ..infometic.words import (
 )
 from ..text.languages import language_code
 from ..text.word_classes import length_problem, tagger_name
-from .backbone_scorer import BackboneScorer
-from .base import ExtraColumn, InputRows, Measured, PreparedRows, Scores, check_captions
+from .rows import ExtraColumn, InputRows, Measured, PreparedRows, check_captions
+from .scores import Scores
+from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
     from ..infometic.alignment import States

@@ -20,17 +20,9 @@ from ..backbones.base import DTYPES, fingerprint_of
 from ..errors import InputError, OptionError, Setting
 from ..files.columns import is_missing
 from ..images.load import DECODING
-from .base import (
-    ExtraColumn,
-    InputRows,
-    Measured,
-    PreparedRows,
-    Scorer,
-    Scores,
-    is_empty,
-    row_settings,
-    text_problem,
-)
+from .base import Scorer
+from .rows import ExtraColumn, InputRows, Measured, PreparedRows, is_empty, row_settings, text_problem
+from .scores import Scores
 
 if TYPE_CHECKING:
     from ..judges.asker import Asker

@@ -151,7 +151,7 @@ class ScorerLoader:
 
     def embedder(self, backbone: Any) -> Embedder:
         """The embedder of a backbone, which is loaded once."""
-        from .backbone_scorer import BackboneScorer
+        from .with_backbone import BackboneScorer
 
         return self.opened(BackboneScorer, backbone)
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import CapscoreError, InputError
 from .meteor_words import EXACT, PARAPHRASE, Knowledge
-from .reference_scorer import Compared, ReferenceScorer, Texts
+from .with_references import Compared, ReferenceScorer, Texts
 
 _BEAM = 40
 # one number orders partial alignments: most matched words, fewest chunks, least distance

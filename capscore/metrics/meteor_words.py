@@ -18,7 +18,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from ..errors import CapscoreError, MissingExtraError
-from .java_metrics import program_folder
+from .spice import program_folder
 
 # how two phrases can match; PARAPHRASE of the reference's phrase, PARAPHRASED: of the candidate's
 EXACT, STEM, SYNONYM, PARAPHRASE, PARAPHRASED = range(5)

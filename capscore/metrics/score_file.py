@@ -24,9 +24,11 @@ from ..files.row_source import CHUNK_ROWS, ERROR_COLUMN, Chunk, RowSource
 from ..files.write import Writer
 from ..registry import METRICS
 from ..text.suspicious import OddRows
-from .backbone_scorer import BackboneScorer
-from .base import PreparedRows, Scorer, Scores
+from .base import Scorer
 from .calibration import RANKS, ranks
+from .rows import PreparedRows
+from .scores import Scores
+from .with_backbone import BackboneScorer
 
 
 def result_columns(

@@ -18,8 +18,10 @@ from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.row_source import rows_in_memory
 from ..text.suspicious import OddRows
-from .base import COUNTS, PreparedRows, Scorer, Scores
+from .base import Scorer
+from .rows import PreparedRows
 from .score_file import ScoringRun, column_values, result_columns
+from .scores import COUNTS, Scores
 
 if TYPE_CHECKING:
     import datasets

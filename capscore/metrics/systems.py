@@ -26,7 +26,7 @@ from ..registry import METRICS
 from ..statistics.columns import Column
 from ..statistics.system_means import SystemComparison, compare_means_by_language
 from ..text.languages import language_code
-from .base import Scores
+from .scores import Scores
 from .signature import parse_signature
 
 # what names a row → its columns, preferred ones first

@@ -38,7 +38,7 @@ from .pages import explain_page, render
 if TYPE_CHECKING:
     import gradio
 
-    from ..metrics.base import Scores
+    from ..metrics.scores import Scores
 
 MAX_CHARACTERS = 20_000  # in one box of text
 MAX_CAPTIONS = 100

@@ -13,7 +13,7 @@ from ..metrics.calibration import RANKS, ranks
 from ..tables import fixed
 
 if TYPE_CHECKING:
-    from ..metrics.base import Scores
+    from ..metrics.scores import Scores
 
 MAX_MISSED = 3
 """Maximum of missed regions shown; all of them would hide the photo."""

@@ -19,9 +19,9 @@ from ..tables import Table, fixed, noise_text, photo_name, reason_of, shown_capt
 from .pages import inline_jpeg, language_names, page_script, render
 
 if TYPE_CHECKING:
-    from ..metrics.base import Scores
     from ..metrics.calibration import Standing
     from ..metrics.score_file import ScoringRun
+    from ..metrics.scores import Scores
 
 ROWS_SHOWN = 8
 """Number of rows in each list of the page."""

@@ -11,9 +11,11 @@ from capscore.backbones.base import as_read
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.backbone_scorer import MCS, CLIPScore, RefCLIPScore
-from capscore.metrics.cider import CLIPCIDEr
+from capscore.metrics.clip_cider import CLIPCIDEr
+from capscore.metrics.clip_score import CLIPScore
 from capscore.metrics.infometic import InfoMetIC
+from capscore.metrics.mcs import MCS
+from capscore.metrics.ref_clip_score import RefCLIPScore
 
 from ..toy import RED, ColourBackbone, plain
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from capscore.metrics.base import Scores
+from capscore.metrics.scores import Scores
 
 from ..infometic.invented import REGIONS, explanation
 from .conftest import assert_refused, run

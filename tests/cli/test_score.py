@@ -406,7 +406,7 @@ def test_a_column_name_in_use_is_refused(preds, tmp_path, colours):
 )  # fmt: skip
 def test_missing_packages_fail_and_say_how_to_install_them(preds, monkeypatch, asked, messages):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda: None)
+    monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
     done = score(preds, *asked.split())
     for message in messages:
         assert_refused(done, message, 2 if "no-such" in asked else 1)  # unknown, as a metric may be
@@ -624,7 +624,7 @@ def test_a_preset_is_the_metrics_that_the_rows_have_inputs_for(preds, photos, co
 
 def test_the_preset_of_clipscore_leaves_out_programs_that_are_not_here(preds, colours, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
-    monkeypatch.setattr("capscore.metrics.java_metrics._program", lambda: None)
+    monkeypatch.setattr("capscore.metrics.spice._program", lambda: None)
     monkeypatch.setattr("capscore.metrics.meteor_words.version", lambda name: "3.0.1")
     done = score(preds, "--preset", "clipscore", "--json")
     assert [*json.loads(done.stdout)["metrics"]] == [

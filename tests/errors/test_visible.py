@@ -23,7 +23,7 @@ from capscore.errors import (
     warn,
     without_secrets,
 )
-from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.mcs import MCS
 
 from ..toy import RED, ColourBackbone
 

@@ -101,7 +101,7 @@ def _(place: Place) -> Any:
 def _(place: Place) -> Any:
     """CIDEr as its paper has it, frequencies from a file, and corpora of one row."""
     import capscore
-    from capscore.metrics.formulas import cider
+    from capscore.metrics import cider
     from capscore.text import segmentation
 
     texts, references = place.captions("en", MARKS), place.references("en") * 3
@@ -147,8 +147,8 @@ def _(place: Place) -> Any:
 @case("metrics/token_rows", quick=True)
 def _(place: Place) -> Any:
     """The n-gram metrics on tokens that are split at blanks: repeated words, empty captions, equal rows."""
-    from capscore.metrics.formulas import bleu, cider, rouge_l
-    from capscore.metrics.formulas.ngrams import TokenRows
+    from capscore.metrics import bleu, cider, rouge_l
+    from capscore.metrics.ngrams import TokenRows
 
     texts = [
         "a red kite a red kite over the hill",

@@ -15,7 +15,6 @@ from PIL import Image
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics import calibration, load
-from capscore.metrics.backbone_scorer import MCS, TextScore
 from capscore.metrics.calibration import (
     PERCENTS,
     Calibration,
@@ -31,8 +30,10 @@ from capscore.metrics.calibration import (
     with_references,
 )
 from capscore.metrics.cider import CIDEr
-from capscore.metrics.reference_scorer import ROUGEL
+from capscore.metrics.mcs import MCS
+from capscore.metrics.rouge_l import ROUGEL
 from capscore.metrics.signature import parse_signature
+from capscore.metrics.text_score import TextScore
 
 from ..photos import noise
 from ..toy import BLUE, GREEN, RED, ColourBackbone

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from capscore.errors import CapscoreError, MissingExtraError
-from capscore.metrics.java_metrics import spice
+from capscore.metrics.spice import spice
 
 posix = pytest.mark.skipif(os.name != "posix", reason="the stand-in for Java is a script with a #! line")
 MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")

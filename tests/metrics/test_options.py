@@ -10,8 +10,8 @@ import pytest
 
 import capscore
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.backbone_scorer import MCS
 from capscore.metrics.loading import all_options, options_of
+from capscore.metrics.mcs import MCS
 from capscore.registry import METRICS, register_metric
 
 WITH_BACKBONE = [metric for metric in METRICS.names() if METRICS.get(metric).takes_backbone]

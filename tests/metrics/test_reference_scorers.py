@@ -11,13 +11,13 @@ import pytest
 
 import capscore
 from capscore.errors import CorpusWarning, InputError, LanguageWarning, MissingExtraError
-from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.cider import DocumentFrequencies
 from capscore.text.segmentation import segmenter_name, tokenize
 
 COUNTING = ["cider", "cider_d", "bleu", "rouge_l"]
 CAPTIONS = ["a red kite", "a dog runs", "two dogs and dogs"]
 REFERENCES = [["a red kite flies", "the kite"], ["a dog", "one dog runs"], ["two dogs run", "dogs"]]
-# tests/metrics/formulas computes CIDEr once more with dictionaries
+# test_formulas.py computes CIDEr once more with dictionaries
 CIDER = [3.4920539049332158, 3.383291592689095, 1.5347471431789816]
 PAPER = [3.5408930291059546, 3.408056871239083, 2.4148145657226703]
 
@@ -231,7 +231,7 @@ def test_meteor_and_spice_get_distinct_rows_of_words(monkeypatch, metric):
         monkeypatch.setattr("capscore.metrics.meteor.Knowledge", str)
         monkeypatch.setattr("capscore.metrics.meteor.meteor_of_rows", program)
     else:
-        monkeypatch.setattr("capscore.metrics.java_metrics.SPICE.program", staticmethod(program))
+        monkeypatch.setattr("capscore.metrics.spice.SPICE.program", staticmethod(program))
     captions, references = ["A red kite!", "The dog."], [["the kite", "A kite."], ["A dog runs"]]
     scores = score(metric, [*captions, captions[0]], [*references, references[0]])
     once = (["a red kite", "the dog"], [["the kite", "a kite"], ["a dog runs"]])

@@ -9,8 +9,8 @@ from typing import Any
 import evaluate
 import pytest
 
-from capscore.metrics.backbone_scorer import BackboneScorer
 from capscore.metrics.evaluate_module import CaptionModule
+from capscore.metrics.with_backbone import BackboneScorer
 from capscore.registry import METRICS as METRICS_BY_NAME
 
 from ..judges.tiny_models import tiny_judge

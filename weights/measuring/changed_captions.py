@@ -20,8 +20,9 @@ from capscore.benchmarks.protocols.recall import COSINE_TIE
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import InputError
-from capscore.metrics.backbone_scorer import MCS, row_cosines
+from capscore.metrics.mcs import MCS
 from capscore.metrics.signature import format_signature
+from capscore.metrics.with_backbone import row_cosines
 
 from .figures import Figure, noting, ratio
 from .planting import plant

@@ -30,7 +30,7 @@ from capscore.benchmarks.tasks import TaskOptions, task_of
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
-from capscore.metrics.backbone_scorer import MCS
+from capscore.metrics.mcs import MCS
 from capscore.metrics.signature import format_signature
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed

@@ -43,7 +43,8 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.metrics.backbone_scorer import MCS, row_cosines
+from capscore.metrics.mcs import MCS
+from capscore.metrics.with_backbone import row_cosines
 from capscore.show.robustness_tables import alarms_report, curves_report, robustness_reports
 from capscore.tables import Report, Table, fixed, signed
 from training.engine.config import main as run_as_command

@@ -18,8 +18,8 @@ from ... import __version__
 from ...backbones import find as find_backbone
 from ...backbones.checkpoint import cached_snapshot, read_json
 from ...errors import CapscoreError, InputError, MissingExtraError
-from ...metrics.backbone_scorer import row_cosines
 from ...metrics.signature import format_signature
+from ...metrics.with_backbone import row_cosines
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
 from ...statistics.bootstrap import check_sampling
 from ...statistics.columns import plain
@@ -31,7 +31,7 @@ from .captions import CaptionSet
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
-    from ...metrics.backbone_scorer import BackboneScorer
+    from ...metrics.with_backbone import BackboneScorer
 
 KS = (1, 5, 10)
 CONFIDENCE = 0.95  # level of the intervals

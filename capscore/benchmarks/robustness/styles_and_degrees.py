@@ -24,7 +24,7 @@ from .run import made_or_skipped, score_versions
 
 if TYPE_CHECKING:
     from ...embedding.embedder import Embedder
-    from ...metrics.backbone_scorer import BackboneScorer
+    from ...metrics.with_backbone import BackboneScorer
 
 Row = dict[str, Any]
 

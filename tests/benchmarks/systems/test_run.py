@@ -13,7 +13,7 @@ from capscore.benchmarks.systems import read_captions, run_systems
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.statistics.bootstrap import multiplicities
 
-from ...metrics.formulas.test_formulas import naive_cider
+from ...metrics.naive_cider import naive_cider
 from ...toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 

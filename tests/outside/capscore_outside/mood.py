@@ -4,7 +4,7 @@ import numpy as np
 
 import capscore
 from capscore.images.load import content_key
-from capscore.metrics.base import Measured, row_settings
+from capscore.metrics.rows import Measured, row_settings
 from capscore.registry import register_metric
 
 

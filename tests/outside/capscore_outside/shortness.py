@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from capscore.metrics.reference_scorer import Compared, ReferenceScorer
+from capscore.metrics.with_references import Compared, ReferenceScorer
 from capscore.registry import register_metric
 
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..errors import CapscoreError, MissingExtraError
-from .reference_scorer import Compared, ReferenceScorer, Texts
+from .with_references import Compared, ReferenceScorer, Texts
 
 _SPICE_MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 _DOWNLOAD = "from pycocoevalcap.spice.get_stanford_models import get_stanford_models as g; g()"

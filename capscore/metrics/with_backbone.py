@@ -1,7 +1,7 @@
 """Scorers with a backbone: rows are embedded, and their cosines go into a formula.
 
 In: captions in languages of the backbone, with images, or references, or both. Out: one score per row, and
-their mean. CLIPScore, RefCLIPScore and the text score are of Hessel et al. (2021), MCS of Kim et al. (2023).
+their mean.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from .. import __version__
-from ..backbones.base import DTYPES, PUBLISHED_W
-from ..errors import ImageError, InputError, LanguageWarning, RecipeWarning, Setting, TruncationWarning, warn
+from ..backbones.base import DTYPES
+from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
 from ..text.segmentation import text_problem
 from ..text.sentences import SHORT, sentences
 from ..text.suspicious import OddRows
-from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
+from .base import Scorer
+from .rows import InputRows, Measured, PreparedRows, row_settings
+from .scores import Scores
 
 if TYPE_CHECKING:
     from ..backbones.base import Backbone
@@ -31,7 +33,6 @@ _LOG = logging.getLogger(__name__)
 # options of `load` for the backbone, and for its embedder
 _OF_BACKBONE = ("device", "dtype", "revision", "image_tower")
 _OF_EMBEDDER = ("batch_size", "allow_urls", "allow_private_urls", "progress")
-_VERDICT = ("kept", "kind", "p_kind")  # what is kept of each row of a noise gate's verdict: see `PRMCS`
 
 
 class BackboneScorer(Scorer):
@@ -313,210 +314,3 @@ def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
     if first >= 0 and (np.diff(rows) == 1).all():
         return matrix[first : first + len(rows)]
     return matrix[rows]
-
-
-# ------------------------------------------------------------- CLIPScore, MCS and PR-MCS
-
-
-def clip_score(image_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
-    """w · max(cos, 0) on arrays: cosines in [−1, 1] → scores in [0, w].
-
-    >>> clip_score(np.array([0.4, 0.0, -0.2])).tolist()
-    [1.0, 0.0, 0.0]
-    """
-    return w * np.maximum(np.asarray(image_cosines, dtype=np.float64), 0.0)
-
-
-class CLIPScore(BackboneScorer):
-    """CLIPScore: w · max(cos(candidate, image), 0), in [0, w].
-
-    Its default backbone is OpenAI's ViT-B/32, as published, with its English prefix. As published, w = 2.5;
-    a backbone with cosines on another scale has its own w, which the signature names.
-
-    Args:
-        pairs: Kind of pairs other than a caption and its photo: "images", where the candidate is a photo too,
-            or "texts", the candidate and its best reference. The formula and w are the same.
-    """
-
-    metric = "clip_score"
-    title = "CLIPScore"
-    citation: ClassVar[tuple[str, ...]] = ("hessel-etal-2021-clipscore",)
-    score_range = (0, None)
-    default_backbone = "ViT-B-32-quickgelu/openai"
-
-    def __init__(self, embedder: Embedder, *, pairs: Literal["images", "texts"] | None = None, **common: Any):
-        super().__init__(embedder, **common)
-        self.check({"pairs": pairs})
-        self.pairs = pairs
-        self.needs_images, self.needs_references = self.needs({"pairs": pairs})  # type: ignore[misc]
-        self.compares_photos = pairs == "images"  # type: ignore[misc]
-        if self.compares_photos:  # no text is read
-            self.prefix, self.long = "", "cut"
-
-    @classmethod
-    def check(cls, options: Mapping[str, Any]) -> None:
-        super().check(options)
-        if options.get("pairs") not in (None, "images", "texts"):
-            raise InputError(Setting("pairs", options["pairs"]), ": expected 'images' or 'texts'")
-
-    @classmethod
-    def needs(cls, options: Mapping[str, Any]) -> tuple[bool, bool]:
-        return options.get("pairs") != "texts", options.get("pairs") == "texts"
-
-    def constants(self) -> dict[str, object]:
-        return {"w": self.backbone.w, **({"pairs": self.pairs} if self.pairs else {})}
-
-    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        cosines = values["text_cosine" if self.pairs == "texts" else "image_cosine"]
-        return clip_score(cosines, self.backbone.w), {}
-
-    def measure(self, rows: InputRows, on_error: str) -> Measured:
-        if not self.compares_photos:
-            return super().measure(rows, on_error)
-        try:
-            candidates = self.embedder.images(rows.candidates, on_error=on_error, skip=rows.left_out())
-        except ImageError as error:
-            raise error if error.row is None else error.at(error.row, "candidate") from error
-        failed = candidates.failures.items()
-        rows.failures.update((row, error.at(row, "candidate")) for row, error in failed)
-        images = self.embedder.images(rows.images, on_error=on_error, skip=rows.left_out())
-        rows.failures.update(images.failures)
-        kept = np.flatnonzero(rows.kept())
-        cosines = row_cosines(candidates.matrix, candidates.index[kept], images.matrix, images.index[kept])
-        return Measured({"image_cosine": cosines}, images.keys, np.zeros(len(rows), dtype=bool))
-
-
-class MCS(CLIPScore):
-    """MCS (Kim et al. 2023, section 3.1): CLIPScore with a multilingual text tower.
-
-    Its default backbone is LAION's ViT-B/32 with XLM-R base, without a prefix.
-    """
-
-    metric = "mcs"
-    title = "MCS"
-    citation = ("kim-etal-2023-pr-mcs", "hessel-etal-2021-clipscore")
-    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
-
-
-class PRMCS(CLIPScore):
-    """PR-MCS (Kim et al. 2023, section 3.4): MCS with a text tower that was fine-tuned to notice noise.
-
-    Its default backbone is `embedded-pr-mcs`, of the distribution capscore-weights. The formula is that of
-    MCS; the difference is the training of the text tower (`training.pr_mcs`). With a backbone without that
-    training, the scores are those of MCS.
-
-    `details` hold the verdict of `embedded-pr-mcs`'s gate on each caption: "kept", the share of its MCS that
-    it keeps, from 0 to 1; "lost", 1 − kept; "kind", the kind of noise that it most likely has, or "none"; and
-    "p_kind", the probability of that kind. A caption of several sentences keeps the mean of their shares,
-    weighted by length. Backbones without a gate give no details.
-
-    Warns:
-        RecipeWarning: the backbone was not trained for PR-MCS.
-    """
-
-    metric = "pr_mcs"
-    title = "PR-MCS"
-    citation = ("kim-etal-2023-pr-mcs",)
-    default_backbone = "embedded-pr-mcs"
-    refused_options = ("pairs",)
-    detail_columns: ClassVar[Mapping[str, type]] = {
-        "kept": float,
-        "lost": float,
-        "kind": str,
-        "p_kind": float,
-    }
-    detail_names = tuple(detail_columns)
-
-    def __init__(self, embedder: Embedder, **common: Any):
-        super().__init__(embedder, **common)
-        if self.backbone.recipe != "pr_mcs":
-            message = (
-                f"the backbone {self.backbone.name!r} does not say that it was fine-tuned for PR-MCS, so its "
-                'scores are those of MCS; backbones of training.pr_mcs say so, as does "embedded-pr-mcs"'
-            )
-            warn(RecipeWarning(message))
-
-    @property
-    def value_names(self) -> tuple[str, ...]:
-        return (*super().value_names, *(_VERDICT if self.backbone.kinds_of_noise else ()))
-
-    def text_values(self, verdicts: np.ndarray) -> dict[str, np.ndarray]:
-        if not self.backbone.kinds_of_noise:
-            return {}
-        kept, kinds = verdicts[:, 0].astype(np.float64), verdicts[:, 1:].astype(np.float64)
-        return dict(zip(_VERDICT, (kept, kinds.argmax(axis=1), kinds.max(axis=1)), strict=True))
-
-    def finish(self, rows: PreparedRows) -> Scores:
-        scores, kinds = super().finish(rows), self.backbone.kinds_of_noise
-        if not kinds:
-            return scores
-        verdicts = zip(*(rows.values[name].tolist() for name in _VERDICT), strict=True)
-        details: list[dict[str, Any] | None] = [
-            None
-            if share != share
-            else {"kept": share, "lost": 1 - share, "kind": kinds[int(number)], "p_kind": p}
-            for share, number, p in verdicts
-        ]
-        return dataclasses.replace(scores, details=details)
-
-
-# --------------------------------------------------------- RefCLIPScore and its text term
-
-
-def ref_clip_score(image_cosines: np.ndarray, text_cosines: np.ndarray, w: float = PUBLISHED_W) -> np.ndarray:
-    """Harmonic mean of w · max(cos, 0) and max(best reference's cosine, 0), on arrays.
-
-    The text term is not multiplied by w. A row scores 0 if either term is 0, the limit of the formula (the
-    authors' code divides 0 by 0). Range [0, 2w / (w + 1)]: 1.4286 for w = 2.5.
-
-    >>> ref_clip_score(np.array([0.4, 0.4, -0.1]), np.array([1.0, -0.2, 0.9])).tolist()
-    [1.0, 0.0, 0.0]
-    """
-    image_term = clip_score(image_cosines, w)
-    text_term = np.maximum(np.asarray(text_cosines, dtype=np.float64), 0.0)
-    total = image_term + text_term
-    # if one term is 0, so is the product; only 0 / 0 needs another divisor
-    return 2.0 * image_term * text_term / np.where(total > 0.0, total, 1.0)
-
-
-class RefCLIPScore(BackboneScorer):
-    """RefCLIPScore. Components: "clip_score", w · max(cos, 0); "text_score", best reference, at least 0."""
-
-    metric = "ref_clip_score"
-    title = "RefCLIPScore"
-    citation = ("hessel-etal-2021-clipscore",)
-    score_range = (0, None)
-    default_backbone = "ViT-B-32-quickgelu/openai"
-    component_names = ("clip_score", "text_score")
-    needs_references = True
-
-    def constants(self) -> dict[str, object]:
-        return {"w": self.backbone.w}
-
-    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        image, text, w = values["image_cosine"], values["text_cosine"], self.backbone.w
-        return ref_clip_score(image, text, w), {
-            "clip_score": clip_score(image, w),
-            "text_score": np.maximum(text, 0.0),
-        }
-
-
-class TextScore(BackboneScorer):
-    """The text term of RefCLIPScore alone: the candidate's highest cosine with one of its references.
-
-    RefCLIPScore clips it at 0 for its harmonic mean; here it may be negative.
-    """
-
-    metric = "text_score"
-    title = "Text score"
-    citation = ("hessel-etal-2021-clipscore",)
-    score_range = (-1, 1)
-    default_backbone = "xlm-roberta-base-ViT-B-32/laion5b_s13b_b90k"
-    needs_images = False
-    needs_references = True
-
-    def constants(self) -> dict[str, object]:
-        return {}
-
-    def combine(self, values: dict[str, np.ndarray]) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        return values["text_cosine"], {}

@@ -1,11 +1,10 @@
-"""Scorers that only read texts: candidates and references, split into words by language; BLEU and ROUGE-L.
+"""Scorers that only read texts: candidates and references, split into words by language.
 
 In: captions, each with a list of references. Out: one score per row, and their mean.
 """
 
 from __future__ import annotations
 
-import math
 import unicodedata
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from .. import __version__
-from ..errors import CorpusWarning, InputError, LanguageWarning, warn
-from .base import InputRows, Measured, PreparedRows, Scorer, Scores, row_settings
+from ..errors import InputError, LanguageWarning, warn
+from .base import Scorer
+from .rows import InputRows, Measured, PreparedRows, row_settings
+from .scores import Scores
 
 if TYPE_CHECKING:
-    from .formulas.ngrams import TokenRows
+    from .ngrams import TokenRows
 
 UNSTATED = "en"  # how rows without a stated language are split
 
@@ -82,7 +83,7 @@ class Texts:
 
     def _tokens(self, *, whole: bool) -> TokenRows:
         from ..text.segmentation import tokenize
-        from .formulas.ngrams import TokenRows
+        from .ngrams import TokenRows
 
         # two languages may split the same letters differently, so each text carries its language
         def split(keys: list[str]) -> list[list[str]]:
@@ -185,59 +186,3 @@ class ReferenceScorer(Scorer):
     @abstractmethod
     def compare(self, texts: Texts) -> Compared:
         """Score texts; there may be none."""
-
-
-class BLEU(ReferenceScorer):
-    """BLEU-4 of each row (Papineni et al. 2002), in [0, 1]. Components: "bleu_1" to "bleu_4".
-
-    Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
-    it as "corpus_bleu_1" to "corpus_bleu_4". The BLEU-4 of a row of fewer than four words is near 0, however
-    right it is, as in coco-caption; a warning counts such rows.
-    """
-
-    metric = "bleu"
-    title = "BLEU"
-    citation = ("papineni-etal-2002-bleu",)
-    score_range = (0, 1)
-    component_names = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
-    corpus_names = ("corpus_bleu_1", "corpus_bleu_2", "corpus_bleu_3", "corpus_bleu_4")
-
-    def compare(self, texts: Texts) -> Compared:
-        from .formulas.bleu import bleu, corpus_bleu
-
-        if texts.candidates:
-            rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()
-            n_short = int((texts.tokens.lengths[texts.tokens.candidates] < 4).sum())
-            if n_short:
-                message = "captions have fewer than 4 words, and BLEU-4 of such a row is near 0: see bleu_1"
-                warn(CorpusWarning(f"{n_short:,} of {len(rows):,} {message}"))
-        else:
-            rows, corpus = np.zeros((0, 4)), [math.nan] * 4
-        return Compared(
-            scores=rows[:, 3],
-            components=dict(zip(self.component_names, rows.T, strict=True)),
-            settings={"segmenter": texts.segmenters},
-            corpus=dict(zip(self.corpus_names, corpus, strict=True)),
-        )
-
-
-class ROUGEL(ReferenceScorer):
-    """ROUGE-L (Lin 2004), in [0, 1]: the longest sequence of words shared with a reference.
-
-    β = 1.2, as image captioning has used it since the COCO evaluation server.
-    """
-
-    metric = "rouge_l"
-    title = "ROUGE-L"
-    citation = ("lin-2004-rouge",)
-    score_range = (0, 1)
-
-    @property
-    def compares_rows(self) -> bool:
-        return False
-
-    def compare(self, texts: Texts) -> Compared:
-        from .formulas.rouge_l import BETA, rouge_l
-
-        scores = rouge_l(texts.tokens_for_rouge())
-        return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})

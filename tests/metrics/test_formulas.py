@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capscore.metrics.formulas import ngrams, rouge_l
-from capscore.metrics.formulas.bleu import bleu, corpus_bleu
-from capscore.metrics.formulas.cider import DocumentFrequencies, cider
-from capscore.metrics.formulas.ngrams import NGrams, TokenRows
+from capscore.metrics import ngrams, rouge_l
+from capscore.metrics.bleu import bleu, corpus_bleu
+from capscore.metrics.cider import DocumentFrequencies, cider
+from capscore.metrics.ngrams import NGrams, TokenRows
 
 # What is there to get wrong: a word more often than in any reference, no common word, one token, no token at
 # all, a candidate equal to a reference, references of unlike length, one row twice.

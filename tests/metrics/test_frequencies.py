@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from capscore.errors import CapscoreError, InputError, ResultWriteError
-from capscore.metrics.formulas.cider import DocumentFrequencies
+from capscore.metrics.cider import DocumentFrequencies
 
 DOCUMENTS = [[["a", "red", "kite"], ["a", "kite"]], [["a", "red", "hat"]], [["snow"]]]
 

@@ -5,12 +5,48 @@ In: a `TokenRows`. Out: four scores per row, or four for all rows together, 0 to
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from ..errors import CorpusWarning, warn
 from .ngrams import ORDERS, TokenRows, blocks, look_up, starts
+from .with_references import Compared, ReferenceScorer, Texts
 
 # coco-caption's guards against division by 0; they show in scores of candidates without shared n-grams
 _TINY, _SMALL = 1e-15, 1e-9
+
+
+class BLEU(ReferenceScorer):
+    """BLEU-4 of each row (Papineni et al. 2002), in [0, 1]. Components: "bleu_1" to "bleu_4".
+
+    Papers report the BLEU of a corpus, which is not the mean over rows. `Scores.corpus` and the summary hold
+    it as "corpus_bleu_1" to "corpus_bleu_4". The BLEU-4 of a row of fewer than four words is near 0, however
+    right it is, as in coco-caption; a warning counts such rows.
+    """
+
+    metric = "bleu"
+    title = "BLEU"
+    citation = ("papineni-etal-2002-bleu",)
+    score_range = (0, 1)
+    component_names = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
+    corpus_names = ("corpus_bleu_1", "corpus_bleu_2", "corpus_bleu_3", "corpus_bleu_4")
+
+    def compare(self, texts: Texts) -> Compared:
+        if texts.candidates:
+            rows, corpus = bleu(texts.tokens), corpus_bleu(texts.tokens).tolist()
+            n_short = int((texts.tokens.lengths[texts.tokens.candidates] < 4).sum())
+            if n_short:
+                message = "captions have fewer than 4 words, and BLEU-4 of such a row is near 0: see bleu_1"
+                warn(CorpusWarning(f"{n_short:,} of {len(rows):,} {message}"))
+        else:
+            rows, corpus = np.zeros((0, 4)), [math.nan] * 4
+        return Compared(
+            scores=rows[:, 3],
+            components=dict(zip(self.component_names, rows.T, strict=True)),
+            settings={"segmenter": texts.segmenters},
+            corpus=dict(zip(self.corpus_names, corpus, strict=True)),
+        )
 
 
 def bleu(rows: TokenRows) -> np.ndarray:

@@ -10,10 +10,31 @@ from collections import defaultdict
 import numpy as np
 
 from .ngrams import TokenRows, blocks, number_words, starts
+from .with_references import Compared, ReferenceScorer, Texts
 
 BETA = 1.2  # recall weighs β² times as much as precision
 _BLOCK = 1 << 14  # token numbers at once; few enough to stay in the processor's cache
 _LONG = 1 << 10  # tokens of a text from which pairs are compared one by one
+
+
+class ROUGEL(ReferenceScorer):
+    """ROUGE-L (Lin 2004), in [0, 1]: the longest sequence of words shared with a reference.
+
+    β = 1.2, as image captioning has used it since the COCO evaluation server.
+    """
+
+    metric = "rouge_l"
+    title = "ROUGE-L"
+    citation = ("lin-2004-rouge",)
+    score_range = (0, 1)
+
+    @property
+    def compares_rows(self) -> bool:
+        return False
+
+    def compare(self, texts: Texts) -> Compared:
+        scores = rouge_l(texts.tokens_for_rouge())
+        return Compared(scores, {"segmenter": texts.segmenters, "beta": BETA})
 
 
 def rouge_l(rows: TokenRows) -> np.ndarray:

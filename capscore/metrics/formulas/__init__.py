@@ -1,1 +1,0 @@
-"""Formulas of the metrics that count words: tokens in, scores out."""

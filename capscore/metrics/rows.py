@@ -1,0 +1,307 @@
+"""Rows of a scorer: as they were given and checked, and as they were measured, one by one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError, Setting
+from ..files.columns import is_missing
+from ..text.languages import language_code
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedRows:
+    """n rows, each measured alone; `Scorer.finish` turns them into `Scores`.
+
+    They hold no images, so they can wait in memory or in a file until all rows have come.
+
+    Attributes:
+        values: Name → float64 (n,), what was measured; NaN where a row failed.
+        candidates: n captions if the metric `waits` for all rows, else None.
+        references: n lists of references if the metric waits, else None.
+        errors: What was wrong with each row; "" for nothing.
+        image_keys, truncated, n_references, languages, empty, details: As in `Scores`.
+        skips_empty: Whether rows with an empty caption are left out.
+    """
+
+    values: dict[str, np.ndarray]
+    candidates: list[str] | None
+    references: list[list[str]] | None
+    image_keys: list[str]
+    truncated: np.ndarray
+    n_references: np.ndarray
+    languages: list[str]
+    errors: list[str]
+    empty: np.ndarray
+    skips_empty: bool
+    details: list[dict[str, Any] | None] | None = None
+
+    def __len__(self) -> int:
+        return len(self.languages)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """bool (n,), True where a row did not fail and its caption was not left out as empty."""
+        fine = np.array([not error for error in self.errors], dtype=bool)
+        return fine & ~self.empty if self.skips_empty else fine
+
+    def row(self, index: int) -> PreparedRows:
+        """One row alone."""
+
+        def cut(column: Any) -> Any:
+            if isinstance(column, dict):
+                return {name: cut(values) for name, values in column.items()}
+            return column[index : index + 1] if isinstance(column, list | np.ndarray) else column
+
+        return PreparedRows(**{name: cut(column) for name, column in vars(self).items()})
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[PreparedRows]) -> PreparedRows:
+        """Consecutive pieces, prepared by scorers with the same settings, as one; at least one piece."""
+
+        def joined(columns: list[Any]) -> Any:
+            first = columns[0]
+            if isinstance(first, dict):
+                return {name: joined([column[name] for column in columns]) for name in first}
+            if isinstance(first, np.ndarray):
+                return np.concatenate(columns)
+            return list(itertools.chain.from_iterable(columns)) if isinstance(first, list) else first
+
+        return cls(**{name: joined([getattr(part, name) for part in parts]) for name in vars(parts[0])})
+
+
+@dataclass(frozen=True)
+class ExtraColumn:
+    """A column that only some metrics take. Rows may come without it, or with None in it.
+
+    Attributes:
+        name: Name of the argument of `score` that takes it.
+        values: Name of its values, in the plural, such as "lists of boxes".
+        type: Type of the column, as the modules describe it.
+        help: Description for the modules, without a full stop.
+        from_files: Whether a column of this name in a file or stream is read.
+        replaces_references: Whether rows with this column may come without references.
+    """
+
+    name: str
+    values: str
+    type: str
+    help: str
+    from_files: bool = False
+    replaces_references: bool = False
+
+
+@dataclass
+class InputRows:
+    """n rows whose texts have been checked; images are not opened yet.
+
+    Attributes:
+        candidates: n captions; "" for one that is empty.
+        images: n images; None if none were given.
+        references: n lists of references, or None for a metric that uses none.
+        languages: n primary subtags; "" for a language that is not stated.
+        n_references: int64 (n,), number of references per row.
+        failures: Row → what is wrong with it; without entries with on_error="raise".
+        empty: bool (n,), True where the caption is empty.
+        skips_empty: Whether rows with an empty caption are left out.
+        extra: Name of an extra column → its n values, not checked yet; without columns that were not given.
+    """
+
+    candidates: list[str]
+    images: Any
+    references: list[list[str]] | None
+    languages: list[str]
+    n_references: np.ndarray
+    failures: dict[int, InputError]
+    empty: np.ndarray
+    skips_empty: bool = False
+    extra: dict[str, list[Any]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    def kept(self) -> np.ndarray:
+        """bool (n,), True where nothing is wrong so far, and the caption is not left out as empty."""
+        kept = ~self.empty if self.skips_empty else np.ones(len(self), dtype=bool)
+        kept[list(self.failures)] = False
+        return kept
+
+    def left_out(self) -> set[int]:
+        """The rows that are not scored, so far."""
+        return set(np.flatnonzero(~self.kept()).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Result of `Scorer.measure`: values and details of rows that did not fail, keys and flags of all."""
+
+    values: dict[str, np.ndarray]
+    image_keys: list[str]
+    truncated: np.ndarray
+    details: list[dict[str, Any]] | None = None
+
+
+def row_settings(rows: PreparedRows) -> dict[str, object]:
+    """The settings of a signature that describe the rows: number of references, languages, empty captions.
+
+    What happened to empty captions is named where there are any: only then does it change a number.
+    """
+    kept = np.flatnonzero(rows.kept).tolist()
+    counts = {int(rows.n_references[row]) for row in kept}
+    languages = {rows.languages[row] for row in kept or range(len(rows))}
+    ordered = sorted(languages, key=lambda language: (not language, language))
+    return {
+        "refs": counts.pop() if len(counts) == 1 else "var" if counts else 0,
+        "lang": "+".join(language or "unstated" for language in ordered),
+        **({"empty": "skip" if rows.skips_empty else "score"} if rows.empty.any() else {}),
+    }
+
+
+def spread(values: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Numbers of the kept rows → float64 (n,), NaN where a row failed."""
+    out = np.full(len(kept), np.nan)
+    out[kept] = values
+    return out
+
+
+def find_empty(captions: list[Any], how: str, fail: Callable[[int, InputError], None]) -> np.ndarray:
+    """Which captions are empty, bool (n,); they become "" where `how` is not "raise"."""
+    empty = np.zeros(len(captions), dtype=bool)
+    for row, caption in enumerate(captions):
+        problem = text_problem(caption)
+        if problem and not is_empty(caption):
+            fail(row, InputError(f"expected a caption, got {problem}", field="candidate"))
+        elif problem and how == "raise":
+            # not left to on_error: a system must not gain by saying nothing
+            raise empty_caption(caption).at(row)
+        elif problem:
+            captions[row], empty[row] = "", True
+    return empty
+
+
+def check_captions(
+    candidates: Iterable[str], language: str | Iterable[str] | None
+) -> tuple[list[str], list[str]]:
+    """Captions without images of their own, and their languages ("" if not stated).
+
+    Raises:
+        InputError: not a list, an empty list, or the first bad caption or language.
+    """
+    captions = caption_list(candidates)
+
+    def fail(row: int, error: InputError) -> None:
+        raise error.at(row)
+
+    find_empty(captions, "raise", fail)
+    return captions, language_codes(language, len(captions), fail)
+
+
+def caption_list(candidates: Iterable[str]) -> list[Any]:
+    captions = as_list(candidates, "candidates", "captions")
+    if not captions:
+        raise InputError("there are no rows: candidates is empty", field="candidates")
+    return captions
+
+
+def is_empty(text: Any) -> bool:
+    """Whether a text has no visible character: "", blanks, or signs such as a zero-width space.
+
+    >>> is_empty(" \\u3000\\u200b"), is_empty("."), is_empty(None)
+    (True, False, False)
+    """
+    return (
+        isinstance(text, str)
+        and not any(sign.isprintable() and sign != " " for sign in text)
+        and not _SURROGATE.search(text)
+    )
+
+
+def empty_caption(text: str) -> InputError:
+    """The error about an empty caption where nothing says what to do with it; without its row."""
+    return InputError(
+        f"expected a caption, got {text_problem(text)}; ",
+        Setting("empty", "score"),
+        " scores it as text without words, ",
+        Setting("empty", "skip"),
+        " leaves it out of the mean and counts it",
+        field="candidate",
+    )
+
+
+def as_list(values: Any, name: str, what: str, n_rows: int | None = None) -> list[Any]:
+    """Values as a list, of n rows if that is known; a string or a table is not a list of texts."""
+    if isinstance(values, (str, bytes)):
+        raise InputError(f"{name}={values!r:.60} is one string; expected a list of {what}", field=name)
+    is_table = getattr(values, "column_names", None) or getattr(values, "columns", None) is not None
+    if isinstance(values, (Mapping, Set)) or is_table or not _is_iterable(values):
+        raise InputError(f"{name} is a {type(values).__name__}; expected a list of {what}", field=name)
+    listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
+    if n_rows is not None:
+        check_length(name, listed, n_rows)
+    return listed
+
+
+def _is_iterable(values: Any) -> bool:
+    return hasattr(values, "__iter__") and getattr(values, "ndim", 1) > 0
+
+
+def check_length(name: str, values: Any, n_rows: int) -> None:
+    if len(values) != n_rows:
+        raise InputError(f"got {len(values)}; expected {n_rows}, one per candidate", field=name)
+
+
+def text_problem(text: Any) -> str:
+    """What is wrong with a caption; "" for nothing."""
+    if not isinstance(text, str):
+        return _shown(text)
+    if _SURROGATE.search(text):
+        return f"{text!r:.60}, which holds half a surrogate pair (text decoded wrongly)"
+    return f"an empty string ({text!r:.60} has no visible character)" if is_empty(text) else ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return "None" if value is None else f"{value!r:.60} ({type(value).__name__})"
+    except ValueError:  # Python does not print numbers of thousands of digits
+        return f"a very large number ({type(value).__name__})"
+
+
+def reference_list(texts: Any, may_be_empty: bool) -> list[str]:
+    if hasattr(texts, "to_pylist"):
+        texts = texts.to_pylist()
+    if isinstance(texts, str) and not re.fullmatch(r"\s*\[.*\]\s*", texts, re.DOTALL):  # no list in writing
+        texts = [texts]
+    if isinstance(texts, (str, bytes, Mapping)) or not _is_iterable(texts):
+        raise InputError(f"expected a list of references, got {_shown(texts)}", field="references")
+    texts = list(texts)
+    if not texts:
+        raise InputError("expected at least one reference, got an empty list", field="references")
+    for position, text in enumerate(texts):
+        problem = text_problem(text)
+        if problem and may_be_empty and is_empty(text):
+            texts[position] = ""
+        elif problem:
+            raise InputError(f"reference {position} is {problem}, expected a caption", field="references")
+    return texts
+
+
+def language_codes(language: Any, n_rows: int, fail: Callable[[int, InputError], None]) -> list[str]:
+    """Primary subtags; "" where the language is not stated: None, "" or a missing value."""
+    if language is None or isinstance(language, str):
+        return ["" if language is None else language_code(language)] * n_rows
+    codes = as_list(language, "language", "language codes", n_rows)
+    for row, tag in enumerate(codes):
+        try:
+            codes[row] = "" if is_missing(tag) else language_code(tag)
+        except InputError as error:
+            fail(row, error)
+            codes[row] = ""
+    return codes
