@@ -23,9 +23,10 @@ from capscore import CapscoreError, InputError, load_backbone
 from capscore.backbones import registry
 from capscore.backbones.checkpoint import folder_kind
 from capscore.backbones.loading import LOADERS
-from capscore.backbones.tuned import WEIGHTS, save_tuned
+from capscore.backbones.tuned import WEIGHTS
 from capscore.embedding.embedder import Embedder
 from capscore.registry import BACKBONES
+from training.engine.saved_towers import save_tuned
 
 from .backbones import tiny_transformers as tiny
 from .backbones.tiny_kinds import FOLDERS, KINDS, Checkpoint, edit_json

@@ -18,7 +18,6 @@ from typing import Literal
 import xxhash
 
 from capscore import load_backbone
-from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
 from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
@@ -45,6 +44,7 @@ from training.engine.recipe import (
     write_run,
 )
 from training.engine.robustness_check import RobustnessCheck
+from training.engine.saved_towers import save_tuned
 
 RECIPE = "pr_mcs"
 # Settings that do not make a run what it is.
@@ -196,7 +196,7 @@ def _save(
     """Write the weights, the card and the result."""
     languages = sorted({captions.languages[row] for row in trained.split.training.tolist()})
     weights, noise = asdict(settings.weights), asdict(settings.noise)
-    tuned.save_tuned(
+    save_tuned(
         backbone,
         trained.folder,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),

@@ -12,7 +12,7 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,13 +24,13 @@ from torch.nn import functional as F
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import BackboneUnavailable, CapscoreError, Setting
 from ..files.shipped import weights_folder
-from .folders import CONFIG, built, find_folder, read_folder, write_folder
+from .folders import CONFIG, built, find_folder, read_folder
 
 MODEL_TYPE = "capscore_mark_calibration"
 LEARNED, PUBLISHED = "learned", "published"
 # Backbone's name → folder with its mark calibration in the distribution capscore-weights.
 INSTALLED_MARKS = {"embedded": "mark_calibration"}
-_FORMAT = 3
+FORMAT = 3
 # Classes of words that are marked, in the order of their embeddings.
 MARKED_CLASSES = ("noun", "verb", "adjective", "adverb", "number")
 # Numbers of features of a region beside a caption, and of a word in its caption; the layers do not read the
@@ -442,19 +442,11 @@ class MarkCalibration:
             raise CapscoreError(f"the mark calibration is for the backbone {made_for}, not for {now}")
 
 
-_CURVES = ("alone", "words", "fits", "mentions")
-
-
-def _plain(curves: Any) -> dict[str, Any]:
-    """A curve, or a mapping of curves, ready for JSON."""
-    if isinstance(curves, MarkCurve):
-        numbers = {name: round(getattr(curves, name), 5) for name in ("scale", "bias", "found")}
-        return {**numbers, "quantiles": [round(value, 5) for value in curves.quantiles]}
-    return {name: _plain(inner) for name, inner in curves.items()}
+CURVES = ("alone", "words", "fits", "mentions")
 
 
 def _read_curves(values: Any) -> Any:
-    """The inverse of `_plain`; any of four errors for anything but curves."""
+    """Curves from JSON; any of four errors for anything but curves."""
     if "quantiles" not in values:
         return {name: _read_curves(inner) for name, inner in values.items()}
     curve = MarkCurve(**{**values, "quantiles": tuple(map(float, values["quantiles"]))})
@@ -462,18 +454,6 @@ def _read_curves(values: Any) -> Any:
     if len(curve.quantiles) != len(RATES) or not np.isfinite(numbers).all():
         raise ValueError(f"a curve has {len(RATES)} quantiles, and finite numbers")
     return curve
-
-
-def save_mark_calibration(calibration: MarkCalibration, folder: str | os.PathLike[str]) -> None:
-    """Write a mark calibration, its weights in float16; errors as in `folders.write_folder`."""
-    record = {
-        "model_type": MODEL_TYPE,
-        "format": _FORMAT,
-        "sizes": asdict(calibration.network.config),
-        "calibration": {name: _plain(getattr(calibration, name)) for name in _CURVES},
-        **{name: getattr(calibration, name) for name in ("backbone", "backbone_revision", "nouns", "notes")},
-    }
-    write_folder(folder, calibration.network, record, "float16")
 
 
 def load_mark_calibration(
@@ -485,12 +465,12 @@ def load_mark_calibration(
     the calibration is not for `backbone`, which None does not check.
     """
     folder = Path(folder).expanduser()
-    content, state = read_folder(folder, MODEL_TYPE, _FORMAT)
+    content, state = read_folder(folder, MODEL_TYPE, FORMAT)
     try:
         config, curves = MarkNetworkConfig(**content["sizes"]), content["calibration"]
         calibration = MarkCalibration(
             network=built(folder, state, config, lambda: MarkNetwork(config)),
-            **{name: _read_curves(curves[name]) for name in _CURVES},
+            **{name: _read_curves(curves[name]) for name in CURVES},
             nouns={language: tuple(map(str, nouns)) for language, nouns in content["nouns"].items()},
             backbone=str(content["backbone"]),
             backbone_revision=str(content["backbone_revision"]),

@@ -24,11 +24,11 @@ from capscore.backbones.embedded import backbone as backbone_module
 from capscore.backbones.embedded.backbone import (
     load_embedded,
     load_image_tower,
-    save_image_tower,
 )
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
+from training.engine.saved_towers import save_image_tower
 from weights.making.classes import class_descriptions
 
 from .tiny_gate import PARTS

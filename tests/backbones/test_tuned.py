@@ -15,8 +15,9 @@ from safetensors.torch import load_file, save_file
 from capscore import BackboneUnavailable, CapscoreError, load_backbone
 from capscore.backbones import find, loading
 from capscore.backbones.base import tensors_digest
-from capscore.backbones.tuned import MARKER, WEIGHTS, save_tuned
+from capscore.backbones.tuned import MARKER, WEIGHTS
 from capscore.metrics.loading import default_backbone
+from training.engine.saved_towers import save_tuned
 
 from ..toy import ColourBackbone
 from . import tiny_transformers as tiny

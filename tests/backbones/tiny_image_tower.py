@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from capscore.backbones.embedded.backbone import save_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower, ImageTowerConfig
+from training.engine.saved_towers import save_image_tower
 
 SMALL: dict[str, Any] = {
     "side": 32,

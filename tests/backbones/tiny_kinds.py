@@ -17,7 +17,7 @@ from capscore import load_backbone
 from capscore.backbones.base import Backbone
 from capscore.backbones.text_towers import StudentTextTower
 from capscore.backbones.tokens import load_tokenizer
-from capscore.backbones.tuned import save_tuned
+from training.engine.saved_towers import save_tuned
 
 from . import tiny_transformers as tiny
 from .tiny_gate import with_gate

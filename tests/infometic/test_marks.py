@@ -18,11 +18,11 @@ from capscore.infometic.mark_calibration import (
     MarkNetwork,
     PhotoBatch,
     load_mark_calibration,
-    save_mark_calibration,
     word_rate,
 )
 from capscore.infometic.marks import MarkedRow, PhotoFeatures, mark_rows
 from capscore.infometic.words import CaptionWord
+from weights.making.mark_calibration.saving import save_mark_calibration
 
 from .tiny_marks import EVEN, SIZES, seen_photos, tiny_marks
 

@@ -15,13 +15,13 @@ from typing import Any, Literal
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm  # noqa: PLC2701
 
-from capscore.backbones import tuned
 from capscore.backbones.base import Backbone
-from capscore.backbones.embedded.backbone import EmbeddedBackbone, save_image_tower
+from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 from training.data.pictures import Fixed
 from training.engine.loop_settings import require
+from training.engine.saved_towers import save_image_tower, save_tuned
 
 TowerChoice = Literal["both", "image", "text"]
 # Factors that a loss of cosines does not use.
@@ -182,7 +182,7 @@ class TrainedPart:
                 notes=notes,
             )
             return
-        tuned.save_tuned(
+        save_tuned(
             backbone,
             folder,
             base=load_backbone(base, device="cpu", dtype="float32"),

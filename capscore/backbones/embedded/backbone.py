@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from ...errors import BackboneUnavailable, CapscoreError
 from ...files.shipped import weights_folder
 from ...text.languages import language_code
 from .. import base, checkpoint, registry
-from ..base import PUBLISHED_W, Backbone, BackboneOptions, Tokens
+from ..base import Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
 from . import END, PACKAGE, SHA256, TEXT_RULE, PieceTokenizer, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
@@ -300,61 +300,6 @@ def load_image_tower(folder: str | os.PathLike[str]) -> tuple[ImageTower, dict[s
             f"{folder}: expected finite weights, 'w' and 'logit_scale' above 0, and a 'dim' of {DIM}"
         )
     return tower.eval().requires_grad_(False), config
-
-
-def save_image_tower(
-    image_tower: ImageTower,
-    folder: str | os.PathLike[str],
-    *,
-    w: float = PUBLISHED_W,
-    logit_scale: float = 1.0,
-    languages: Iterable[str] | None = None,
-    recipe: str = "",
-    rated_from: str = "",
-    notes: Mapping[str, Any] | None = None,
-) -> None:
-    """Save an image tower to a folder that `load_backbone` reads.
-
-    Matrices are stored in float16 and vectors in float32. config.json comes last. Other files stay.
-
-    Args:
-        image_tower: Network, on any device.
-        folder: Folder to write, created if needed; refused if it holds the config of another model.
-        w, logit_scale, recipe, rated_from: As in `Backbone`.
-        languages: Language codes whose captions it was trained on; None for those of the text encoder.
-        notes: Anything else worth recording, ready for JSON.
-
-    Raises:
-        CapscoreError: a weight is not finite or too large for float16, the weights are too many for
-            `MAX_BYTES`, or the folder holds another model.
-        ResultWriteError: the folder could not be written.
-    """
-    folder = Path(folder)
-    checkpoint.refuse_other_models(folder, "embedded")
-    # Vectors are few, and rounding one moves every photo and text alike.
-    tensors = {
-        name: tensor.to(torch.float16 if tensor.ndim > 1 else torch.float32)
-        for name, tensor in image_tower.state_dict().items()
-    }
-    size = sum(tensor.nbytes for tensor in tensors.values())
-    if size > MAX_BYTES:
-        raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
-    if not min(w, logit_scale) > 0:
-        raise CapscoreError(f"w={w} and logit_scale={logit_scale}: expected factors above 0")
-    config = {
-        "model_type": MODEL_TYPE,
-        "format": FORMAT,
-        "network": image_tower.config.to_dict(),
-        "w": float(w),
-        "logit_scale": float(logit_scale),
-        "languages": None if languages is None else sorted(set(map(language_code, languages))),
-        "text_encoder": TEXT_ENCODER,
-        "weights": "",
-        **({"recipe": recipe} if recipe else {}),
-        **({"rated_from": rated_from} if rated_from else {}),
-        "notes": dict(notes or {}),
-    }
-    checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
 
 
 class FreeBackbone(SentenceEncoderBackbone):

@@ -24,7 +24,6 @@ from capscore.backbones.embedded.backbone import (
     centred,
     load_classes,
     load_efficientnet,
-    save_image_tower,
 )
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.backbones.loading import load_backbone
@@ -35,6 +34,7 @@ from training.engine.loop import RunResult
 from training.engine.model_card import ModelCard, write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import compute_of, write_settings
+from training.engine.saved_towers import save_image_tower
 from weights.making.cards import image_tower_card
 from weights.making.image_tower.data import prepare, rows_of
 from weights.making.image_tower.features import folded

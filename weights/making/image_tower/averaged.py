@@ -17,13 +17,14 @@ from pathlib import Path
 
 import torch
 
-from capscore.backbones.embedded.backbone import load_image_tower, save_image_tower
+from capscore.backbones.embedded.backbone import load_image_tower
 from capscore.backbones.embedded.image_tower import ImageTower
 from capscore.errors import InputError
 from capscore.files.write import write_text
 from training.engine.config import main as run_as_command
 from training.engine.model_card import read_card, write_card
 from training.engine.recipe import SETTINGS
+from training.engine.saved_towers import save_image_tower
 
 
 def average_folders(folders: Sequence[Path], out: Path, *, name: str = "") -> None:

@@ -29,7 +29,6 @@ from capscore.infometic.mark_calibration import (
     MarkCalibration,
     MarkNetwork,
     MarkNetworkConfig,
-    save_mark_calibration,
 )
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -49,6 +48,7 @@ from weights.making.mark_calibration.objects import (
     train_naming,
 )
 from weights.making.mark_calibration.rows import read_mark_rows
+from weights.making.mark_calibration.saving import save_mark_calibration
 from weights.making.mark_calibration.settings import MarkCalibrationSettings
 
 _NO_IDENTITY = {"name", "license", "rows", "boxes", "features"}

@@ -21,7 +21,6 @@ from capscore.infometic.mark_calibration import (
     MarkNetwork,
     MarkNetworkConfig,
     load_mark_calibration,
-    save_mark_calibration,
 )
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
@@ -30,6 +29,7 @@ from weights.making.jsonl import require_settings
 from weights.making.mark_calibration.__main__ import background_of
 from weights.making.mark_calibration.calibrate import calibrate, shares_found
 from weights.making.mark_calibration.features import embed_texts, prepare
+from weights.making.mark_calibration.saving import save_mark_calibration
 
 
 @dataclass

@@ -34,6 +34,7 @@ from training.engine.loop import RunResult, run
 from training.engine.model_card import write_card
 from training.engine.processes import device, is_main_process, say
 from training.engine.recipe import RESULT, compute_of, own_settings, write_settings
+from training.engine.saved_towers import save_tuned
 from weights.making.cards import noise_gate_card, validation_results
 from weights.making.held_out import photo_of
 from weights.making.noise_gate.loss import NoiseGateCheck, NoiseGateLoss, curved, null_direction
@@ -107,7 +108,7 @@ def _finish(
     with torch.no_grad():
         network.curve.copy_(torch.tensor(curve))
     numbers, languages = check(network, curve), check.by_language(curved(openness, curve))
-    tuned.save_tuned(
+    save_tuned(
         backbone,
         out,
         base=load_backbone(settings.base, device="cpu", dtype="float32"),

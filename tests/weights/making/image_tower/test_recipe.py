@@ -16,7 +16,6 @@ from capscore.backbones.embedded.backbone import (
     load_efficientnet,
     load_embedded,
     load_image_tower,
-    save_image_tower,
 )
 from capscore.backbones.embedded.image_tower import STAGES
 from capscore.benchmarks.data.builder import BenchmarkWarning
@@ -24,6 +23,7 @@ from capscore.errors import CapscoreError, InputError
 from tests.datasets_scripts.official import write_jsonl
 from training.engine.config import parse
 from training.engine.model_card import read_card
+from training.engine.saved_towers import save_image_tower
 from weights.making import cards
 from weights.making.image_tower import __main__ as recipe
 from weights.making.image_tower import averaged

@@ -1,0 +1,197 @@
+"""Trained towers → folders that `capscore.load_backbone` reads.
+
+In: an image tower, or a trained backbone and the base that its training started from. Out: a folder with the
+weights of the image tower, or with the tensors that differ from the base's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capscore.backbones import checkpoint, find
+from capscore.backbones.base import DTYPES, PUBLISHED_W, Backbone, resolve_dtype, tensors_digest
+from capscore.backbones.embedded.backbone import CONFIG, MAX_BYTES, MODEL_TYPE, TEXT_ENCODER
+from capscore.backbones.embedded.backbone import FORMAT as TOWER_FORMAT
+from capscore.backbones.embedded.image_tower import ImageTower
+from capscore.backbones.text_towers import PairedBackbone
+from capscore.backbones.tuned import FORMAT, MARKER, Towers, cast, network_of, tokens_digest
+from capscore.errors import CapscoreError, Setting
+from capscore.text.languages import language_code
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def save_image_tower(
+    image_tower: ImageTower,
+    folder: str | os.PathLike[str],
+    *,
+    w: float = PUBLISHED_W,
+    logit_scale: float = 1.0,
+    languages: Iterable[str] | None = None,
+    recipe: str = "",
+    rated_from: str = "",
+    notes: Mapping[str, Any] | None = None,
+) -> None:
+    """Save an image tower to a folder that `load_backbone` reads.
+
+    Matrices are stored in float16 and vectors in float32. config.json comes last. Other files stay.
+
+    Args:
+        image_tower: Network, on any device.
+        folder: Folder to write, created if needed; refused if it holds the config of another model.
+        w, logit_scale, recipe, rated_from: As in `Backbone`.
+        languages: Language codes whose captions it was trained on; None for those of the text encoder.
+        notes: Anything else worth recording, ready for JSON.
+
+    Raises:
+        CapscoreError: a weight is not finite or too large for float16, the weights are too many for
+            `MAX_BYTES`, or the folder holds another model.
+        ResultWriteError: the folder could not be written.
+    """
+    folder = Path(folder)
+    checkpoint.refuse_other_models(folder, "embedded")
+    # Vectors are few, and rounding one moves every photo and text alike.
+    tensors = {
+        name: tensor.to(torch.float16 if tensor.ndim > 1 else torch.float32)
+        for name, tensor in image_tower.state_dict().items()
+    }
+    size = sum(tensor.nbytes for tensor in tensors.values())
+    if size > MAX_BYTES:
+        raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
+    if not min(w, logit_scale) > 0:
+        raise CapscoreError(f"w={w} and logit_scale={logit_scale}: expected factors above 0")
+    config = {
+        "model_type": MODEL_TYPE,
+        "format": TOWER_FORMAT,
+        "network": image_tower.config.to_dict(),
+        "w": float(w),
+        "logit_scale": float(logit_scale),
+        "languages": None if languages is None else sorted(set(map(language_code, languages))),
+        "text_encoder": TEXT_ENCODER,
+        "weights": "",
+        **({"recipe": recipe} if recipe else {}),
+        **({"rated_from": rated_from} if rated_from else {}),
+        "notes": dict(notes or {}),
+    }
+    checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
+
+
+def save_tuned(
+    backbone: Backbone,
+    folder: str | Path,
+    *,
+    base: Backbone,
+    base_spec: str,
+    recipe: str,
+    languages: Iterable[str] | None = None,
+    notes: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    towers: Towers = "text",
+    rated_from: str = "",
+) -> None:
+    """Write what fine-tuning changed to a folder that `load_backbone` reads.
+
+    The folder holds model.safetensors with the tensors that differ from the base's, and capscore_tuned.json,
+    which comes last. Other files stay.
+
+    Args:
+        backbone: Trained backbone, in float32.
+        folder: Folder to write, created if needed; refused if it holds another model's weights.
+        base: Backbone that the training started from, in float32 and unchanged since it was loaded.
+        base_spec: Spec of the base for `load_backbone`. A commit is pinned if the base came from the Hub; the
+            path of a folder is stored as an absolute one.
+        recipe: Recipe of the training, such as "pr_mcs", for the record.
+        languages: Language codes that it was trained on; None for the backbone's.
+        notes: Anything else worth recording, ready for JSON.
+        dtype: "float32", or "float16" for half the size and embeddings that differ by about 1e-3.
+        towers: Network that was trained: "text", `Backbone.text_network`, or "both", `Backbone.network`.
+        rated_from: As `Backbone.rated_from`.
+
+    Raises:
+        CapscoreError: the two backbones do not go together, nothing was trained, a weight is not finite, or
+            the folder holds another model.
+        ResultWriteError: the folder could not be written.
+    """
+    folder, stored = Path(folder), resolve_dtype(dtype)
+    if stored == "bfloat16":
+        raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
+    parts = _check_pair(backbone, base, towers)
+    before, after = (
+        checkpoint.without_rebuilt(network_of(model, towers).state_dict()) for model in (base, backbone)
+    )
+    tensors = _changed(before, after, getattr(torch, stored), grown=parts is not None)
+    base_spec, commit = _absolute(os.fspath(base_spec).strip()), base.revision.partition("+")[0]
+    if not base_spec or base_spec == _absolute(str(folder)):
+        raise CapscoreError(Setting("base_spec", base_spec), ": expected another backbone, or another folder")
+    if _COMMIT.fullmatch(commit) and "@" not in base_spec and not os.path.isabs(base_spec):
+        base_spec = f"{base_spec}@{commit}"  # the text tower came from the Hub
+    languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
+    image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
+    marker = {
+        "format": FORMAT,
+        "base": base_spec,
+        "base_revision": base.revision,
+        # A tower is cast when it is loaded, so there is a digest to check for every dtype.
+        "base_text": {name: tensors_digest(cast(before, getattr(torch, name))) for name in DTYPES},
+        "base_tokens": tokens_digest(base),
+        "image_tower": _absolute(image_tower),
+        "parts": parts,
+        "prefix": backbone.prefix,
+        "languages": None if languages is None else sorted(languages),
+        "weights": "",
+        "recipe": recipe,
+        **({"towers": towers} if towers != "text" else {}),
+        **({"rated_from": rated_from} if rated_from else {}),
+        "notes": dict(notes or {}),
+    }
+    checkpoint.refuse_other_models(folder, "tuned")
+    checkpoint.write_checkpoint(folder, MARKER, marker, tensors, "the fine-tuned tower")
+
+
+def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str, Any] | None:
+    """Parts, ready for JSON, to add to the base before the tensors are put in; None if it has them all."""
+    own, others = ({t.data_ptr() for t in network_of(b, towers).parameters()} for b in (backbone, base))
+    parts, had = (getattr(model.text_network(), "parts", None) for model in (backbone, base))
+    if type(backbone) is not type(base) or {backbone.dtype, base.dtype} != {"float32"}:
+        problem = "a backbone and its base are of one kind, both in float32"
+    elif own & others:
+        problem = "backbone and base share their network"
+    elif base.remade().fingerprint != base.fingerprint:
+        problem = "the base has changed since it was loaded"
+    elif tokens_digest(backbone) != tokens_digest(base):
+        problem = "the backbone splits texts into other tokens than its base"
+    elif parts != had and (parts is None or had is not None or towers == "both"):
+        problem = f"the backbone has the parts {parts!r}, but its base has {had!r}"
+    else:
+        return None if parts == had else parts
+    raise CapscoreError(f"{problem}: load the base {base.name!r} again, as the training started from it")
+
+
+def _changed(
+    before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], dtype: torch.dtype, *, grown: bool
+) -> dict[str, torch.Tensor]:
+    """The tensors that training changed or added, as they are stored."""
+    misfits = [name for name in before if name not in after or after[name].shape != before[name].shape]
+    misfits += [name for name in after if name not in before and not grown]
+    if misfits:
+        raise CapscoreError(f"the network is not that of the base: {', '.join(sorted(misfits)[:3])} differ")
+    changed = {
+        name: tensor.detach().cpu()
+        for name, tensor in after.items()
+        if name not in before or not torch.equal(tensor.cpu(), before[name].cpu())
+    }
+    if not changed:
+        raise CapscoreError("nothing was trained: every weight equals the base's")
+    return cast(changed, dtype)
+
+
+def _absolute(spec: str) -> str:
+    """A spec as the marker stores it: the path of a folder becomes absolute."""
+    path = Path(os.path.expanduser(spec))
+    return str(path.resolve()) if spec and find(spec) is None and path.is_dir() else spec
