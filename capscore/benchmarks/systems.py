@@ -22,6 +22,7 @@ from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
 from ..metrics.rows import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
+from ..options import RowOptions
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
 from .run import heard, images_for, read_benchmark, scored_by
@@ -209,7 +210,8 @@ def read_captions(
     """
     source = open_rows(path)
     try:
-        names = columns_of(source, image="image_id" if "image_id" in source.columns else None)
+        image = "image_id" if "image_id" in source.columns else None
+        names = columns_of(source, RowOptions(image_column=image))
     except InputError as error:  # the command has no option for a column
         raise InputError(f"{path}, {error.option}", *error.parts[1:]) from None
     if names.language is None and len(languages) != 1:

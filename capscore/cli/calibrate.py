@@ -27,6 +27,7 @@ from ..errors import Setting
 from ..files.console import make_console
 from ..files.write import write_text
 from ..metrics.loading import ScorerLoader
+from ..options import RowOptions
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
@@ -114,9 +115,10 @@ def _rows(
     from ..metrics.calibration import CaptionedPhoto
     from ..text.languages import language_code
 
-    source = open_rows(path, split=split)
-    listed = with_references and bool(find_reference_columns(source.columns, columns["references"]))
-    names = columns_of(source, with_references=listed, **columns)
+    row_options = RowOptions(**columns, split=split)
+    source = open_rows(path, row_options)
+    listed = with_references and bool(find_reference_columns(source.columns, columns["references_column"]))
+    names = columns_of(source, row_options, with_references=listed)
     options.say_notes(source, names, None)
     folder = ImageFolder(images or source.folder, allow_urls=allow_urls)
     rows = []

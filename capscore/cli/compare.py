@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from .. import __version__
 from ..errors import Setting
+from ..options import RowOptions
 from ..registry import METRICS
 from . import options, score, terminal
 from .options import argument, column_option, option
@@ -128,7 +129,7 @@ def _scored(
     systems: Mapping[str, Path],
     metrics: Sequence[str],
     folder: Path,
-    columns: Mapping[str, str | None],
+    columns: Mapping[str, Any],
     metric_options: Mapping[str, Any],
     *,
     images: Path | None,
@@ -142,7 +143,8 @@ def _scored(
     from ..files.references import read_references, with_references
 
     found, computed = {**systems}, [metric for metric in metrics if metric in METRICS.names()]
-    sources = {name: open_rows(path, on_error=on_error) for name, path in systems.items() if computed}
+    row_options = RowOptions(**columns, language=language, on_error=on_error)
+    sources = {name: open_rows(path, row_options) for name, path in systems.items() if computed}
     missing = {
         name: [metric for metric in computed if metric not in source.columns]
         for name, source in sources.items()
@@ -150,13 +152,15 @@ def _scored(
     sources = {name: source for name, source in sources.items() if missing[name]}
     if not sources:
         return found
-    terminal.check_only_one(Setting("language", language), Setting("language_column", columns["language"]))
-    known = None if references is None else read_references(references, on_error=on_error)
+    terminal.check_only_one(
+        Setting("language", language), Setting("language_column", columns["language_column"])
+    )
+    known = None if references is None else read_references(references, row_options)
     longest = max(source.n_rows for source in sources.values())
     load, has_bar = score.loader(metric_options, longest, quiet=quiet)
     for index, (name, source) in enumerate(sources.items()):
         if known is not None:
-            source = with_references(source, known, image=columns["image"], language=language)
+            source = with_references(source, known, row_options)
         options.check_metric_options(missing[name], metric_options)
         target = folder / f"{index}.jsonl"
         how: dict[str, Any] = {"images": images, "language": language, "on_error": on_error}

@@ -73,9 +73,10 @@ def complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last)]
 
 
-def columns(*named: str | None) -> dict[str, str | None]:
+def columns(*named: str | None) -> dict[str, Any]:
     """The columns that options name, by what they hold."""
-    return dict(zip(("image", "candidate", "references", "language"), named, strict=True))
+    names = ("image_column", "candidate_column", "references_column", "language_column")
+    return dict(zip(names, named, strict=True))
 
 
 def metrics_option(help: str) -> Any:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting, json_visible
 from ..files.console import make_console, progress_bar
+from ..options import RowOptions
 from . import options, terminal
 from .options import argument, noise_option, option
 
@@ -90,9 +91,11 @@ def _open(
     from ..files.columns import columns_of
     from ..files.read import open_rows
 
-    source = open_rows(path, split=split)
-    how: dict[str, Any] = {"with_images": False, "with_language": language is None}
-    names = columns_of(source, candidate=candidate, language=languages, **how)
+    row_options = RowOptions(
+        candidate_column=candidate, language_column=languages, split=split, language=language
+    )
+    source = open_rows(path, row_options)
+    names = columns_of(source, row_options, with_images=False)
     options.say_notes(source, names, language)
     return source, names
 

@@ -32,6 +32,7 @@ from ..errors import InputError, Setting, visible
 from ..files.console import make_console, progress_bar
 from ..metrics import PRESETS
 from ..metrics.loading import ScorerLoader
+from ..options import RowOptions
 from ..registry import METRICS
 from . import options, terminal
 from .options import argument, option
@@ -116,23 +117,26 @@ def score(
         expected = "expected one thing to score: a file or a folder of photos, or --photo dog.jpg --caption "
         raise UsageError(f"{expected}'a dog'")
     if input is not None:
-        how: dict[str, Any] = {
-            "split": split,
-            "image": image_column,
-            "language": language,
-            "on_error": on_error,
-        }
-        source = open_with_references(input, references, **how)
+        row_options = RowOptions(
+            image_column=image_column,
+            split=split,
+            references=references,
+            language=language,
+            on_error=on_error,
+        )
+        source = open_with_references(input, row_options)
     else:
         source = pair_captions(photo or (), caption or (), reference or ())
         if references is not None:
-            source = with_references(source, read_references(references, split=split), language=language)
+            known = read_references(references, RowOptions(split=split))
+            source = with_references(source, known, RowOptions(language=language))
     backbones = options.own_backbones(metric or [])
     metrics = _metrics([*backbones], preset, source, columns)
     options.check_metric_options(metrics, metric_options)
     row_filter = _row_filter(keep, metrics[0], min_score, top)
     load, has_bar = loader(metric_options, source.n_rows, backbones, quiet=quiet)
-    how = {"images": images, "language": language, "on_error": on_error, "calibration": calibration}
+    how: dict[str, Any] = {"images": images, "language": language, "on_error": on_error}
+    how["calibration"] = calibration
     run, new, output, keep = prepare(source, metrics, load, columns, output, keep, force=force, **how)
     order = _order(sort, new)
     about = {"input": input and str(input), "output": output and str(output)}
@@ -171,8 +175,8 @@ def _metrics(
     """The metrics, each once; of a preset, those that the rows have inputs for, and whose program is here."""
     from ..files.columns import find_image_column, find_reference_columns
 
-    has_images = bool(find_image_column(source.columns, columns["image"]))
-    has_references = bool(find_reference_columns(source.columns, columns["references"]))
+    has_images = bool(find_image_column(source.columns, columns["image_column"]))
+    has_references = bool(find_reference_columns(source.columns, columns["references_column"]))
     metrics = []
     for name in PRESETS.get(preset or "", ()):
         kind = METRICS.get(name)
@@ -204,7 +208,7 @@ def prepare(
     source: RowSource,
     metrics: Sequence[str],
     load: ScorerLoader,
-    columns: Mapping[str, str | None],
+    columns: Mapping[str, Any],
     output: Path | None,
     keep: Path | None = None,
     *,
@@ -228,12 +232,12 @@ def prepare(
         what: [name for name, needed in asked.items() if needed[index]]
         for index, what in enumerate(("images", "references"))
     }
-    if not find_reference_columns(source.columns, columns["references"]):
+    if not find_reference_columns(source.columns, columns["references_column"]):
         may_lack = [name for name in metrics if METRICS.get(name).has_instead(source.columns)]
         needs["references"] = [name for name in needs["references"] if name not in may_lack]
     read = {f"with_{what}": bool(takers) for what, takers in needs.items()}
     try:
-        names = columns_of(source, **columns, **read, with_language=language is None)
+        names = columns_of(source, RowOptions(**columns, language=language), **read)
     except InputError as error:
         what = {"image_column": "images", "references_column": "references"}.get(error.option or "", "")
         if len(error.parts) < 2 or not what:

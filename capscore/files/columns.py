@@ -9,13 +9,14 @@ import ast
 import json
 import math
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any, NamedTuple
 
 from ..errors import InputError, Setting
+from ..options import RowOptions
 from .image_folder import ImageFolder, find_images
 from .row_source import Chunk, RowSource
 
@@ -56,21 +57,18 @@ class ColumnNames:
 
 def find_columns(
     columns: Sequence[str],
+    options: RowOptions = RowOptions(),
     *,
-    image: str | None = None,
-    candidate: str | None = None,
-    references: str | None = None,
-    language: str | None = None,
     with_images: bool = True,
     with_references: bool = False,
-    with_language: bool = True,
 ) -> ColumnNames:
     """Find the columns of a file by familiar names.
 
     Args:
         columns: Names of all columns.
-        image, candidate, references, language: Names of columns that are called something unfamiliar.
-        with_images, with_references, with_language: Whether such a column is needed.
+        options: Names of columns that are called something unfamiliar. Where it states a language of all
+            rows, a column of languages is not read.
+        with_images, with_references: Whether such a column is needed.
 
     Raises:
         InputError: A column is missing, or several could be meant.
@@ -78,10 +76,13 @@ def find_columns(
     >>> find_columns(["img", "hyp", "reference_1", "reference_2"], with_references=True)
     ColumnNames(image='img', candidate='hyp', references=('reference_1', 'reference_2'), language=None)
     """
+    image, candidate, references = options.image_column, options.candidate_column, options.references_column
     images = _find("image", image, columns, required=True) if with_images else (None,)
     candidates = _find("candidate", candidate, columns, required=True)
     texts = _find("references", references, columns, required=True) if with_references else ()
-    languages = _find("language", language, columns, required=False) if with_language else ()
+    languages: tuple[str, ...] = ()
+    if options.language is None:
+        languages = _find("language", options.language_column, columns, required=False)
     notes = tuple(
         f"the column {name!r} is read as the {what}, by its name"
         for what, name in (("image", images[0]), ("candidate", candidates[0]))
@@ -92,10 +93,28 @@ def find_columns(
     return ColumnNames(images[0], candidates[0], texts, next(iter(languages), None), notes)
 
 
-def columns_of(source: RowSource, **options: Any) -> ColumnNames:
+def columns_of(
+    source: RowSource,
+    options: RowOptions = RowOptions(),
+    *,
+    with_images: bool = True,
+    with_references: bool = False,
+) -> ColumnNames:
     """`find_columns` of a file, whose first row the error shows."""
+    with _first_row_shown(source):
+        return find_columns(source.columns, options, with_images=with_images, with_references=with_references)
+
+
+def candidate_column_of(source: RowSource) -> str:
+    """Name of the column of captions; errors as in `columns_of`."""
+    with _first_row_shown(source):
+        return _find("candidate", None, source.columns, required=True)[0]
+
+
+@contextmanager
+def _first_row_shown(source: RowSource) -> Iterator[None]:
     try:
-        return find_columns(source.columns, **options)
+        yield
     except InputError as error:
         (first,) = next(iter(source.chunks(1))).dicts()
         raise InputError(*error.parts, f"; the first row is {first!r:.120}") from None

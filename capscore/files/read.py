@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..errors import InputError, Setting
+from ..options import RowOptions
 from .image_folder import IMAGE_SUFFIXES, composed
 from .layouts import has_columns, layout_of, nearest
 from .row_source import (
@@ -51,9 +52,7 @@ _ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
 _Rows = Iterator[tuple[int | None, dict[str, Any]]]  # line, or None where a file has no lines, and cells
 
 
-def open_rows(
-    path: str | Path, *, split: str | None = None, needs_split: bool = True, on_error: str = "raise"
-) -> RowSource:
+def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_split: bool = True) -> RowSource:
     """Open a file or folder of rows. A text file is read here to its end, so that errors in it come early.
 
     Args:
@@ -62,19 +61,20 @@ def open_rows(
             where there is no suffix, and text may be gzipped (.gz). Or a folder: of a saved data set, of
             Parquet files that are parts of one table, of photos with NAME.txt or NAME.caption beside each
             NAME.jpg, in which each line that is not blank is a row, or with metadata.csv or .jsonl.
-        split: Split of a saved data set that has several, or of a file that names the split of each row.
+        options: `split` of a saved data set that has several, or of a file that names the split of each row;
+            with `on_error="skip"`, a row of another number of cells than the header is one of
+            `RowSource.faults`. `references` are not read here, but by `references.open_with_references`.
         needs_split: Whether it is an error that no row of a file names its split.
-        on_error: With "skip", a row of another number of cells than the header is one of `RowSource.faults`.
 
     Raises:
         InputError: There is no such file, its kind is unknown, or the content is not what the kind promises;
             names the line.
     """
-    source, split = _open(Path(path), split)
+    source, split = _open(Path(path), options.split)
     if split is not None and (needs_split or "split" in source.columns):
         source = _of_split(source, split)
     for row, fault in source.faults.items():
-        if on_error == "raise" and fault.field is None:
+        if options.on_error == "raise" and fault.field is None:
             chunk = next(chunk for chunk in source.chunks(CHUNK_ROWS) if row < chunk.start + len(chunk))
             raise source.at(fault, chunk, row - chunk.start)
     return source

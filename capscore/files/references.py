@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ..errors import InputError, Setting
+from ..options import RowOptions
 from ..text.languages import language_code
 from .columns import (
     ColumnNames,
+    candidate_column_of,
     columns_of,
     find_image_column,
     find_language_column,
@@ -72,16 +74,17 @@ class References:
         return next((self.names[known] for known in photo_names(str(value)) if known in self.names), None)
 
 
-def read_references(path: str | Path, *, split: str | None = None, on_error: str = "raise") -> References:
+def read_references(path: str | Path, options: RowOptions = RowOptions()) -> References:
     """Read the references of photos from any file of rows; errors name the file and the row.
 
-    With on_error="skip", rows that cannot be read are left out, and a note counts them.
+    Of the options, `split` and `on_error` count: with "skip", rows that cannot be read are left out, and a
+    note counts them.
     """
-    source = open_rows(path, split=split, needs_split=False, on_error=on_error)
+    source = open_rows(path, options, needs_split=False)
     option = Setting("references", path)
     try:
         lists = find_reference_columns(source.columns)
-        texts = lists or (columns_of(source, with_images=False, with_language=False).candidate,)
+        texts = lists or (candidate_column_of(source),)
         image = find_image_column(source.columns)
     except InputError as error:  # whose first part is the option of another file
         raise InputError(option, *error.parts[1:]) from None
@@ -109,16 +112,14 @@ def read_references(path: str | Path, *, split: str | None = None, on_error: str
                 found.add(image_id, name, language_code(tag) if tag else "", given)
             except InputError as error:
                 left_out.append(source.at(error, chunk, row))
-                if on_error == "raise":
+                if options.on_error == "raise":
                     raise left_out[0] from None
     some = f"{len(left_out):,} rows of references are left out (first: "
     found.notes = (*source.notes, *(f"{some}{error})" for error in left_out[:1]))
     return found
 
 
-def with_references(
-    rows: RowSource, references: References, *, image: str | None = None, language: str | None = None
-) -> RowSource:
+def with_references(rows: RowSource, references: References, options: RowOptions = RowOptions()) -> RowSource:
     """Rows of a file, with the references of their photos.
 
     Rows are matched by `image_id` if one of them has an id that the references have, or else by the name of
@@ -129,8 +130,7 @@ def with_references(
     Args:
         rows: Rows with candidates.
         references: References of their photos.
-        image: Name of the image column, if it is unfamiliar.
-        language: Language of all rows; None for that of each row.
+        options: Name of the image column, if it is unfamiliar, and language of all rows.
 
     Raises:
         InputError: The rows have references already, or name no photo that the references have.
@@ -140,12 +140,12 @@ def with_references(
     given = Setting("references", references.path)
     if "references" in rows.columns:
         raise InputError(given, f": {rows.path} has a column 'references' already; leave out one of them")
-    column = find_image_column(rows.columns, image)
+    column = find_image_column(rows.columns, options.image_column)
     if column is None:
         raise InputError(
             given, f" cannot be matched with {rows.path}: expected a column image_id, or one of images"
         )
-    new, faults, unused = _matched(rows, references, column, language)
+    new, faults, unused = _matched(rows, references, column, options.language)
     types = {"image": pa.string(), "references": pa.list_(pa.string())}
     if column != "image_id":
         del new["image"], types["image"]
@@ -264,7 +264,7 @@ def read_rows(
     >>> rows = read_rows("candidates.json", references="refs.json", images="photos")   # doctest: +SKIP
     >>> capscore.load("ref_clip_score").score(*rows).mean                               # doctest: +SKIP
     """
-    source = open_with_references(path, references, split=split, on_error=on_error)
+    source = open_with_references(path, RowOptions(references=references, split=split, on_error=on_error))
     has_images = find_image_column(source.columns) is not None
     has_references = bool(find_reference_columns(source.columns))
     names = columns_of(source, with_images=has_images, with_references=has_references)
@@ -291,19 +291,9 @@ def read_rows(
     return Rows(kept[0], (kept[1] or None) if has_photos else None, kept[2] or None, kept[3] or None)
 
 
-def open_with_references(
-    path: str | Path,
-    references: str | Path | None,
-    *,
-    split: str | None = None,
-    image: str | None = None,
-    language: str | None = None,
-    on_error: str = "raise",
-) -> RowSource:
-    """Open a file of rows, with the references of another; a split is of each that has splits."""
-    if references is None:
-        return open_rows(path, split=split, on_error=on_error)
-    found = read_references(references, split=split, on_error=on_error)
-    needs_split = not found.has_splits
-    source = open_rows(path, split=split, needs_split=needs_split, on_error=on_error)
-    return with_references(source, found, image=image, language=language)
+def open_with_references(path: str | Path, options: RowOptions = RowOptions()) -> RowSource:
+    """Open a file of rows, with those of `options.references`; a split is of each file that has splits."""
+    if options.references is None:
+        return open_rows(path, options)
+    found = read_references(options.references, options)
+    return with_references(open_rows(path, options, needs_split=not found.has_splits), found, options)

@@ -17,6 +17,7 @@ from ..errors import InputError, OptionError, Setting
 from ..files.columns import ColumnNames, find_columns
 from ..files.image_folder import ImageFolder
 from ..files.row_source import rows_in_memory
+from ..options import RowOptions
 from ..text.suspicious import OddRows
 from .base import Scorer
 from .rows import PreparedRows
@@ -160,7 +161,9 @@ class BatchScorer:
                     " that were counted before",
                 )
         self.scorers = [*scorers]
-        self._columns = dict(zip(("image", "candidate", "references", "language"), columns, strict=True))
+        names = ("image_column", "candidate_column", "references_column", "language_column")
+        given: dict[str, Any] = dict(zip(names, columns, strict=True))
+        self._columns = RowOptions(**given, language=language)
         self._folder = ImageFolder(Path(images or "."), allow_urls=allow_urls)
         self._language, self._on_error = language, on_error
         self._languages: set[str] = set()
@@ -195,10 +198,9 @@ class BatchScorer:
         new = self.new_columns([*batch])
         names = find_columns(
             [*batch],
-            **self._columns,
+            self._columns,
             with_images=any(scorer.needs_images for scorer in self.scorers),
             with_references=any(scorer.needs_references for scorer in self.scorers),
-            with_language=self._language is None,
         )
         read = [name for name in (names.image, names.candidate, *names.references, names.language) if name]
         extra = {

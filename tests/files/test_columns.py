@@ -10,6 +10,7 @@ from capscore.errors import ImageError, InputError
 from capscore.files.columns import ColumnNames, columns_of, find_columns, read_inputs
 from capscore.files.image_folder import ImageFolder
 from capscore.files.read import open_rows
+from capscore.options import RowOptions
 
 from ..cli.conftest import write_jsonl
 
@@ -24,7 +25,9 @@ def test_familiar_columns():
     found = find_columns(["id", "file_name", "prediction", "refs", "lang"], with_references=True)
     assert found == ColumnNames("file_name", "prediction", ("refs",), "lang")
     assert find_columns(["image", "caption", "refs", "references"]).references == ()
-    assert find_columns(["image", "caption", "x"], references="x", with_references=True).references == ("x",)
+    assert find_columns(
+        ["image", "caption", "x"], RowOptions(references_column="x"), with_references=True
+    ).references == ("x",)
     assert find_columns(["image_id", "caption"]).image == "image_id", "where nothing else is"
     assert find_columns(["image_id", "caption", "img"]).image == "img"
     found = find_columns(["question_id", "prompt", "text"])
@@ -50,14 +53,14 @@ BASE = ["image", "caption"]
         ([*BASE, "refs", "reference_1"], {}, "refs and reference_1 could each be meant"),
         (["image", "captions"], {}, "candidate_column: .*'captions'; expected one named caption"),
         (BASE, {}, "references_column: .*, or reference_1, reference_2"),
-        (BASE, {"candidate": "captoin"}, "candidate_column='captoin': there is no such column"),
+        (BASE, {"candidate_column": "captoin"}, "candidate_column='captoin': there is no such column"),
         ([f"c{number}" for number in range(100_000)], {}, "and 99980 more"),
         (["9" * 5_000], {}, "image_column"),
     ],
 )  # fmt: skip
 def test_columns_that_are_missing_or_could_be_two(columns, options, message):
     with pytest.raises(InputError, match=message) as caught:
-        find_columns(columns, with_references=True, **options)
+        find_columns(columns, RowOptions(**options), with_references=True)
     assert len(str(caught.value)) < 900
 
 

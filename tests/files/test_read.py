@@ -15,6 +15,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.files.image_folder import ImageFolder, pair_captions
 from capscore.files.read import open_rows
 from capscore.files.sizes import ROW_BYTES
+from capscore.options import RowOptions
 
 from ..test_file_format_laws import read
 
@@ -79,7 +80,7 @@ def test_layouts_of_text_are_known_by_their_first_line(tmp_path):
 )
 def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
     assert "line 3: " in error_of(tmp_path / name, content)
-    source = open_rows(tmp_path / name, on_error="skip")
+    source = open_rows(tmp_path / name, RowOptions(on_error="skip"))
     assert (source.n_rows, [*source.faults]) == (2, [1])
 
 
@@ -184,7 +185,7 @@ def test_splits_of_a_saved_data_set(tmp_path):
     datasets.DatasetDict({"test": rows}).save_to_disk(tmp_path / "single")
     (tmp_path / "p.jsonl").write_text('{"a": 1}')
     assert read(tmp_path / "single") == [{"a": 1}]
-    (chunk,) = open_rows(tmp_path / "two", split="test").chunks(2)
+    (chunk,) = open_rows(tmp_path / "two", RowOptions(split="test")).chunks(2)
     assert chunk.dicts() == [{"a": 2}]
     for name, split, message in (
         ("p.jsonl", "test", "p.jsonl has no split"),
@@ -193,7 +194,7 @@ def test_splits_of_a_saved_data_set(tmp_path):
         ("two", "val", r"split='val': .* has the splits train, test"),
     ):
         with pytest.raises(InputError, match=message):
-            open_rows(tmp_path / name, split=split)
+            open_rows(tmp_path / name, RowOptions(split=split))
 
 
 def test_parts_have_the_same_columns_and_large_images_come_in_smaller_chunks(tmp_path, monkeypatch):

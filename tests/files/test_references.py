@@ -14,6 +14,7 @@ from capscore.errors import InputError
 from capscore.files.image_folder import image_key
 from capscore.files.read import open_rows
 from capscore.files.references import read_references, with_references
+from capscore.options import RowOptions
 
 from ..laws import every
 from ..test_file_format_laws import write
@@ -45,7 +46,7 @@ def annotations(tmp_path):
 
 
 def matched(rows, references, **options):
-    return with_references(open_rows(rows), read_references(references), **options)
+    return with_references(open_rows(rows), read_references(references), RowOptions(**options))
 
 
 def rows_of(source, size=1):
@@ -262,7 +263,7 @@ def test_a_broken_row_of_references_is_an_error_or_left_out_and_counted(tmp_path
     rows = as_json(tmp_path / "c.json", {"a.jpg": "a dog", "b.jpg": "a cat"})
     with pytest.raises(InputError, match=r"results\.csv, line 3: 2 cells"):
         read_references(references)
-    found = with_references(open_rows(rows), read_references(references, on_error="skip"))
+    found = with_references(open_rows(rows), read_references(references, RowOptions(on_error="skip")))
     assert references_of(found) == [["A dog."], ["A cat ."]]
     assert "1 rows of references are left out" in found.notes[-1] and "line 3" in found.notes[-1]
     texts = capscore.read_rows(references, on_error="skip")

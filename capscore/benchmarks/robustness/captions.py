@@ -17,6 +17,7 @@ from ...files.columns import FAMILIAR, columns_of
 from ...files.image_folder import ImageFolder, find_images
 from ...files.read import open_rows
 from ...files.row_source import CHUNK_ROWS, Chunk, RowSource
+from ...options import RowOptions
 from ...perturbations.objects import OBJECT_COLUMNS, objects_of_cell
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
@@ -218,14 +219,9 @@ def file_captions(
     Raises:
         InputError: the file is missing, or lacks a column; a row that cannot be scored, with its line.
     """
-    source = open_rows(path, split=split)
-    fields = columns_of(
-        source,
-        image=image_column,
-        candidate=candidate_column,
-        language=language_column,
-        with_images=not stand_in,
-    )
+    row_options = RowOptions(image_column, candidate_column, language_column=language_column, split=split)
+    source = open_rows(path, row_options)
+    fields = columns_of(source, row_options, with_images=not stand_in)
     if stand_in and STAND_IN not in source.columns:
         raise InputError(Setting("stand_in", True), f": {path} has no column {STAND_IN!r} with texts")
     if fields.language is None:
