@@ -21,7 +21,6 @@ RECIPES = {
     "teacher_learning": ("training.teacher_learning", "TeacherLearning"),
     "human_ratings": ("training.human_ratings", "Settings"),
     "translate": ("training.translate", "Settings"),
-    "grid": ("training.grid", "GridSettings"),
     "noise_gate": ("weights.making.noise_gate.settings", "NoiseGateSettings"),
     "image_tower": ("weights.making.image_tower.settings", "ImageTowerSettings"),
     "image_tower_second": ("weights.making.image_tower.second", "SecondStageSettings"),

@@ -10,12 +10,11 @@ import pytest
 
 from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS
-from training import grid, human_ratings, infometic, pr_mcs, teacher_learning, translate
+from training import human_ratings, infometic, pr_mcs, teacher_learning, translate
 from training.engine.config import parse
 
 CONFIGS = Path(__file__).parents[2] / "training" / "configs"
 SETTINGS = {
-    "grid": grid.GridSettings,
     "human_ratings": human_ratings.Settings,
     "infometic": infometic.Settings,
     "pr_mcs": pr_mcs.Settings,
@@ -128,10 +127,6 @@ NO_LOSS = dict.fromkeys(("clip_weight", "lambda_1", "lambda_2", "lambda_3"), 0.0
         ("teacher_learning", {"data": []}, "no data"),
         ("translate", {"candidates": 6, "num_beams": 5}, "candidates=6: expected 1 to num_beams=5"),
         ("translate", {"languages": ["de", "deu"]}, r"languages=\['de', 'deu'\]: expected .* each once"),
-        ("grid", {"lambda_1_values": []}, r"lambda_1_values=\[\]"),
-        ("grid", {"lambda_2_values": [-0.1]}, r"lambda_2_values=\[-0\.1\]"),
-        ("grid", {"lambda_3_values": [0.1, 0.1]}, r"lambda_3_values=.*each once"),
-        ("grid", {"validation_share": 0.0}, "needs captions to measure its runs on"),
     ],
 )
 def test_impossible_values_are_refused(recipe, changes, message):
