@@ -77,7 +77,7 @@ def publish_weights(
     Example: capscore publish weights runs/own --org my-lab --dry-run
     """
     from ..files.shipped import has_weights, offered_weights, weights_folder
-    from ..hub.weights import plan_weights, with_results
+    from ..hub.weights import plan_weights
 
     folder = Path(weights).expanduser()
     if not folder.is_dir():
@@ -88,8 +88,7 @@ def publish_weights(
             )
         folder = weights_folder(weights)
     with as_usage(InputError):
-        plan = plan_weights(folder)
-        plan = with_results(plan, folder, results, org) if results else plan
+        plan = plan_weights(folder, results or (), org)
     _publish(plan, _repo_id(org, name or plan.name), dry_run, overwrite_card)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -53,45 +53,53 @@ def eval_result_files(
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     except ImportError:
         raise CapscoreError(f"{FOLDER} needs huggingface_hub 1.4 or newer: upgrade it with pip") from None
-    results = [
-        (document, run, result)
-        for document in documents
-        for run in runs_of(document)
-        for result in run["results"]
-        if result["n_rows"] == run["n_rows"] and revision in (None, _model(result).rpartition("@")[2])
-    ]
-    models = sorted({_model(result) for _, _, result in results} - {""})
-    if revision is None and len(models) > 1:
-        raise InputError(f"expected results of one model, got those of {' and '.join(models)}")
+    model = ""
     files: dict[str, str] = {}
-    for document, run, result in results:
-        benchmark, version = run["benchmark"], run["capscore_version"]
+    for document, run, result in _results_on_all_rows(documents):
+        of = _model(result)
+        if not of or revision not in (None, of.rpartition("@")[2]):
+            continue
+        if revision is None and model not in ("", of):
+            raise InputError(f"expected results of one model, got those of {model} and {of}")
+        model = of
+        benchmark, config = run["benchmark"], run["config"]
         metric = result["metric"].partition("@")[0]
-        name = f"{FOLDER}/{benchmark}-{run['config']}-{run['split']}-{metric}.yaml"
+        name = f"{FOLDER}/{benchmark}-{config}-{run['split']}-{metric}.yaml"
         if name in files:
-            raise InputError(f"there are two results of {metric} on {benchmark}, {run['config']}: give one")
+            raise InputError(f"there are two results of {metric} on {benchmark}, {config}: give one")
         entries = [
             EvalResultEntry(
                 dataset_id=f"{org}/{benchmark}",
-                task_id=f"{run['config']}_{run['split']}_{statistic['name'].replace('@', '_')}",
+                task_id=f"{config}_{run['split']}_{statistic['name'].replace('@', '_')}",
                 value=round(100 * statistic["measured"], 2),
                 date=date,
-                source_url=f"https://pypi.org/project/capscore/{version}/",
-                source_name=f"capscore {version}",
+                source_url=f"https://pypi.org/project/capscore/{run['capscore_version']}/",
+                source_name=f"capscore {run['capscore_version']}",
                 notes=_notes(document, run, result, statistic),
             )
             for statistic in result["statistics"]
-            if _model(result) and statistic["measured"] is not None
+            if statistic["measured"] is not None
         ]
         if entries:
             files[name] = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=1000)
     return files
 
 
+def _results_on_all_rows(documents: Iterable[Content]) -> Iterator[tuple[Content, Content, Content]]:
+    """Each result that is of all rows, with its document and run."""
+    for document in documents:
+        for run in runs_of(document):
+            for result in run["results"]:
+                if result["n_rows"] == run["n_rows"]:
+                    yield document, run, result
+
+
 def _model(result: Content) -> str:
     """Weights that a result is of, as name@revision; "" if it has none, or others computed its scores."""
+    if not result["backbone"]:
+        return ""
     try:
-        settings = parse_signature(result["signature"])[1] if result["backbone"] else {}
+        settings = parse_signature(result["signature"])[1]
     except ValueError:
         return ""
     return settings.get("weights") or settings.get("backbone", "")
@@ -99,17 +107,20 @@ def _model(result: Content) -> str:
 
 def _notes(document: Content, run: Content, result: Content, statistic: Content) -> str:
     """Statistic with its interval, the command without its folders, signature, and versions of packages."""
-    interval = ""
+    measured = f"{statistic['name']} times 100"
     if statistic["interval"]:
         low, high = statistic["interval"]
-        interval = f", {run['options']['confidence']:.0%} interval {100 * low:.2f} to {100 * high:.2f}"
+        measured += f", {run['options']['confidence']:.0%} interval {100 * low:.2f} to {100 * high:.2f}"
     options = {"data": run["benchmark"], "config": run["config"], "split": run["split"]}
     options |= {"metric": result["metric"].partition("@")[0], "backbone": result["backbone"]}
-    options |= {} if run["options"]["raters"] == "flatten" else {"raters": run["options"]["raters"]}
+    if run["options"]["raters"] != "flatten":
+        options["raters"] = run["options"]["raters"]
     parts = [
-        f"{statistic['name']} times 100{interval}, {result['n_rows']:,} rows",
+        f"{measured}, {result['n_rows']:,} rows",
         " ".join(["capscore benchmark", *(f"--{name} {value}" for name, value in options.items())]),
         result["signature"],
-        ", ".join(" ".join(item) for item in document.get("environment", {}).get("packages", {}).items()),
     ]
-    return ". ".join(filter(None, parts))
+    packages = document.get("environment", {}).get("packages", {})
+    if packages:
+        parts.append(", ".join(f"{name} {version}" for name, version in packages.items()))
+    return ". ".join(parts)

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..backbones.checkpoint import in_one_line, offline_variable
 from ..errors import CapscoreError, InputError, Setting
+
+if TYPE_CHECKING:
+    from huggingface_hub import RepoCard
 
 CARD = "README.md"
 
@@ -34,10 +37,10 @@ class Plan:
     name: str
     notes: Sequence[str] = ()
 
-    def card(self) -> bytes:
-        """Content of the card."""
-        card = self.files[CARD]
-        return card.read_bytes() if isinstance(card, Path) else card
+    def content(self, name: str) -> bytes:
+        """Content of a file."""
+        content = self.files[name]
+        return content.read_bytes() if isinstance(content, Path) else content
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class Pushed:
 def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
     """Push the planned files in one commit.
 
+    `HfApi.upload_folder` may split a folder into several commits; this sends one, or nothing.
+
     Args:
         plan: Result of `plan_weights`, `plan_metric` or `plan_benchmark`.
         repo_id: "org/name" on the Hub; a public repository is created if needed.
@@ -76,33 +81,34 @@ def push(plan: Plan, repo_id: str, *, overwrite_card: bool = False) -> Pushed:
     from huggingface_hub import CommitOperationAdd, HfApi, RepoCard, constants
 
     api, kind = HfApi(endpoint=constants.ENDPOINT, library_name="capscore"), plan.repo_type
+    card, sent = plan.content(CARD), dict(plan.files)
     with _errors_of_the_hub():
         api.whoami()  # without a token, says how to log in
-        RepoCard(plan.card().decode("utf-8")).validate(repo_type=kind)
+        RepoCard(card.decode("utf-8")).validate(repo_type=kind)
         created = not api.repo_exists(repo_id, repo_type=kind)
         if created:
             sdk = "gradio" if kind == "space" else None
             api.create_repo(repo_id, repo_type=kind, space_sdk=sdk)
-        info: Any = api.repo_info(repo_id, repo_type=kind)
-        present = {file.rfilename for file in info.siblings or ()}
-        kept_card = False
-        if CARD in present and not created and not overwrite_card:
-            card = api.hf_hub_download(repo_id, CARD, repo_type=kind, revision=info.sha)
-            kept_card = Path(card).read_bytes() != plan.card()
-        if stale := sorted(set(plan.reads(sorted(present | plan.files.keys()))) - plan.files.keys()):
+        head = api.repo_info(repo_id, repo_type=kind).sha
+        present = set(api.list_repo_files(repo_id, repo_type=kind, revision=head))
+        stale = set(plan.reads(sorted(present | sent.keys()))) - sent.keys()
+        if stale:
             raise CapscoreError(
-                f"{repo_id} has further files that loading would read: {', '.join(stale)}; delete them "
-                "there, or choose another name; nothing was sent"
+                f"{repo_id} has further files that loading would read: {', '.join(sorted(stale))}; delete "
+                "them there, or choose another name; nothing was sent"
             )
-        sent = {name: content for name, content in plan.files.items() if not (kept_card and name == CARD)}
+        if CARD in present and not created and not overwrite_card:
+            theirs = api.hf_hub_download(repo_id, CARD, repo_type=kind, revision=head)
+            if Path(theirs).read_bytes() != card:
+                del sent[CARD]
         result = api.create_commit(
             repo_id,
             [CommitOperationAdd(*item) for item in sent.items()],
             repo_type=kind,
             commit_message=f"Upload {plan.name} with capscore",
-            parent_commit=info.sha,
+            parent_commit=head,
         )
-    return Pushed(result.oid, result.commit_url, created, result.oid != info.sha, kept_card)
+    return Pushed(result.oid, result.commit_url, created, result.oid != head, CARD not in sent)
 
 
 @contextmanager
@@ -118,23 +124,25 @@ def _errors_of_the_hub() -> Iterator[None]:
     except CapscoreError:
         raise
     except Exception as error:  # the upload, xet and the HTTP library raise their own kinds
-        # an upload wraps the errors of its threads
-        cause = f": {in_one_line(error.__cause__)}" if type(error) is RuntimeError and error.__cause__ else ""
-        why = f"{type(error).__name__}: {in_one_line(error)}{cause}"
+        why = f"{type(error).__name__}: {in_one_line(error)}"
+        if type(error) is RuntimeError and error.__cause__:  # an upload wraps the errors of its threads
+            why += f": {in_one_line(error.__cause__)}"
         raise CapscoreError(f"the Hub ({constants.ENDPOINT}) failed: {why}; nothing was sent") from error
 
 
-def read_card(text: str, path: Path) -> dict[str, Any]:
-    """Front matter of a card.
+def files_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
+    """Files of a folder: name in a repository → path."""
+    paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.glob(pattern))}
+    return {name: path for name, path in paths.items() if path.is_file()}
 
-    Raises:
-        CapscoreError: it cannot be read; names the file.
-    """
+
+def read_card(path: Path) -> RepoCard:
+    """The card in a file; CapscoreError: its front matter cannot be read."""
     from huggingface_hub import RepoCard
     from yaml import YAMLError
 
     try:
-        return RepoCard(text, ignore_metadata_errors=False).data.to_dict()
+        return RepoCard.load(path)
     except (ValueError, TypeError, YAMLError) as error:
         raise CapscoreError(f"the front matter of {path} cannot be read: {in_one_line(error)}") from None
 

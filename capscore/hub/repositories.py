@@ -17,10 +17,10 @@ from ..benchmarks.data.export import export_benchmark
 from ..benchmarks.data.load import builder_class
 from ..errors import InputError, Setting
 from ..files.shipped import benchmark_folder, module_folder
-from .push import CARD, Plan, read_card
+from .push import CARD, Plan, files_in, read_card
 
 RELEASE = "release"
-_REQUIREMENT = re.compile(r"^(capscore(?:-weights)?)(\[[\w,-]+\])?\s*[<>=!~].*$", re.MULTILINE)
+_REQUIREMENT = re.compile(r"^(capscore(?:-weights)?)((?:\[[\w,-]+\])?)\s*[<>=!~].*$", re.MULTILINE)
 # Licences, as the Hub writes them, that let anybody pass the annotations on.
 MAY_BE_PASSED_ON = frozenset(
     "apache-2.0 bsd-3-clause-clear cc-by-2.0 cc-by-4.0 cc-by-nc-4.0 cc-by-sa-4.0 cc0-1.0 mit".split()
@@ -39,30 +39,29 @@ def plan_metric(name: str, repo_id: str, install: Sequence[str], *, endpoint: st
         install: How the Space installs this library: "release", or paths of wheels, which it gets.
         endpoint: Address of the Hub.
     """
-    folder = Path(module_folder(name))
-    files: dict[str, Path | bytes] = {
-        path.name: path
-        for path in sorted(folder.iterdir())
-        if path.is_file() and not path.name.startswith(".")
-    }
-    text = (folder / "requirements.txt").read_text(encoding="utf-8")
-    text, wheels = requirements(text, install, f"{endpoint}/spaces/{repo_id}/resolve/main")
-    files["requirements.txt"] = text.encode("utf-8")
+    files = files_in(Path(module_folder(name)), "[!.]*")
+    requirements_text = files["requirements.txt"].read_text(encoding="utf-8")
+    address = f"{endpoint}/spaces/{repo_id}/resolve/main"
+    requirements_text, wheels = requirements(requirements_text, install, address)
     card = re.sub(
         r"^```python\n.*?^```$",
         lambda code: code[0].replace(f'evaluate.load("metrics/{name}"', f'evaluate.load("{repo_id}"'),
-        (folder / CARD).read_text(encoding="utf-8"),
+        files[CARD].read_text(encoding="utf-8"),
         flags=re.DOTALL | re.MULTILINE,
     )
-    files[CARD] = card.encode("utf-8")
-    files |= {wheel.name: wheel for wheel in wheels}
-    notes = [f"{wheel.name} goes into the Space, where everybody can download it" for wheel in wheels]
-    loads = "evaluate.load('{repo}', revision='{commit}')"
-    return Plan("space", files, loads, lambda names: _ending(names, ".py", ".whl"), name, notes=notes)
-
-
-def _ending(names: Sequence[str], *suffixes: str) -> list[str]:
-    return [name for name in names if name.endswith(suffixes)]
+    return Plan(
+        "space",
+        {
+            **files,
+            "requirements.txt": requirements_text.encode("utf-8"),
+            CARD: card.encode("utf-8"),
+            **{wheel.name: wheel for wheel in wheels},
+        },
+        "evaluate.load('{repo}', revision='{commit}')",
+        lambda names: [name for name in names if name.endswith((".py", ".whl"))],
+        name,
+        [f"{wheel.name} goes into the Space, where everybody can download it" for wheel in wheels],
+    )
 
 
 def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, list[Path]]:
@@ -72,13 +71,13 @@ def requirements(text: str, install: Sequence[str], address: str) -> tuple[str, 
     ...     f"capscore[app]=={__version__}\\nnumpy\\n")
     True
     """
-    wheels = {} if list(install) == [RELEASE] else {_distribution(path): Path(path) for path in install}
+    if [*install] == [RELEASE]:
+        return _REQUIREMENT.sub(rf"\1\2=={__version__}", text), []
+    wheels = {_distribution(path): Path(path) for path in install}
     used: list[Path] = []
 
     def line(match: re.Match[str]) -> str:
-        name, extras = match[1], match[2] or ""
-        if list(install) == [RELEASE]:
-            return f"{name}{extras}=={__version__}"
+        name, extras = match.groups()
         if name not in wheels:
             raise InputError(Setting("install"), f": the Space needs the wheel of {name} too")
         used.append(wheels[name])
@@ -105,8 +104,7 @@ def may_be_published(slug: str) -> bool:
     >>> may_be_published("xvnli"), may_be_published("flickr8k_human")
     (True, False)
     """
-    path = Path(benchmark_folder(slug), CARD)
-    return read_card(path.read_text(encoding="utf-8"), path).get("license") in MAY_BE_PASSED_ON
+    return read_card(Path(benchmark_folder(slug), CARD)).data.get("license") in MAY_BE_PASSED_ON
 
 
 def plan_benchmark(
@@ -133,25 +131,28 @@ def plan_benchmark(
         InputError: `data_dir` is none, or a configuration is unknown.
         AnnotationError: a file is missing or damaged.
     """
-    licence = builder_class(slug).LICENSE
-    files: dict[str, Path | bytes]
     if not may_be_published(slug):
         folder = Path(benchmark_folder(slug))
         card = _card_without_data((folder / CARD).read_text(encoding="utf-8"), slug)
         files = {f"builder/{slug}.py": folder / f"{slug}.py"}
+        licence = builder_class(slug).LICENSE
         note = f"the licence ({licence}) does not permit redistribution: only card and builder are published"
         loads = f"capscore.load_benchmark({slug!r}, data_dir=…)"
     else:
         folder = export_benchmark(slug, workshop / slug, configs, data_dir=data_dir, images=False, say=say)
         card = (folder / CARD).read_text(encoding="utf-8").replace("path/or/id/of/this/folder", repo_id)
-        first = read_card(card, folder / CARD)["configs"][0]["config_name"]
-        files = {
-            path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-        }
+        files = files_in(folder)
         note = "photos are not published: they have their own licences"
+        first = read_card(folder / CARD).data["configs"][0]["config_name"]
         loads = f"load_dataset('{{repo}}', {first!r}, revision='{{commit}}')"
-    files[CARD] = card.encode("utf-8")
-    return Plan("dataset", files, loads, lambda names: _ending(names, ".parquet"), slug, notes=[note])
+    return Plan(
+        "dataset",
+        {**files, CARD: card.encode("utf-8")},
+        loads,
+        lambda names: [name for name in names if name.endswith(".parquet")],
+        slug,
+        [note],
+    )
 
 
 def _card_without_data(card: str, slug: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,15 +13,16 @@ from ..benchmarks.result_file import read_documents
 from ..errors import CapscoreError, InputError, Setting
 from .eval_results import FOLDER as EVAL_RESULTS
 from .eval_results import eval_result_files
-from .push import CARD, Plan, read_card
+from .push import CARD, Plan, files_in, read_card
 
 IMAGE_TOWER, NETWORK, MARK_CALIBRATION = "image_tower", "infometic", "mark_calibration"
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 RUN = "run.json"  # facts of the card, with paths of this machine
+Files = dict[str, Path | bytes]
 _FOR_PEOPLE = (CARD, "LICENSE", "LICENCE", "NOTICE", "CITATION", f"{EVAL_RESULTS}/")
 
 
-def plan_weights(folder: str | Path) -> Plan:
+def plan_weights(folder: str | Path, results: Sequence[str | Path] = (), org: str = "") -> Plan:
     """Check a folder, and list what to push from it.
 
     Reads only the local disk, unless the tower needs a backbone that is not downloaded yet.
@@ -30,54 +30,58 @@ def plan_weights(folder: str | Path) -> Plan:
     Args:
         folder: Saved student, fine-tuned tower, image tower, or network or mark calibration of InfoMetIC,
             with its card.
+        results: Files that `capscore benchmark --output` wrote, or folders of them. What they say about
+            exactly these weights is pushed too, for the Hub's leaderboards.
+        org: Organisation or user on the Hub that has the data sets of the results.
 
     Raises:
-        InputError: there is no such folder.
+        InputError: there is no such folder; a file of results is not of the schema; two results are of one
+            metric on the same rows.
         CapscoreError: the weights cannot be loaded, are not finite, or need a folder of this machine; the
             card is missing, or says no licence or languages. Names the file.
+        MissingExtraError: jsonschema, which reads results, is not installed.
     """
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise InputError(Setting("folder", str(folder)), ": there is no such folder")
     kind = weights_kind(folder)
-    path = folder / CARD
+    text = _checked_card(folder / CARD)
+    paths = files_in(folder)
+    read = _files_read(kind, [*paths])
+    files: Files = {}
+    for name, path in paths.items():
+        if name in read or f"]({name})" in text or name.startswith(_FOR_PEOPLE):
+            files[name] = path
+    if WEIGHTS not in files:
+        raise CapscoreError(f"{folder} has no {WEIGHTS}")
+    loads, notes = _load(folder, kind)
+    _check_finite(folder / WEIGHTS)
+    if len(files) < len(paths):
+        notes.append(f"not sent: {', '.join(name for name in paths if name not in files)}")
+    if results:
+        measured, remarks = _results_of(folder, kind, results, org)
+        files |= measured
+        notes += remarks
+    return Plan("model", files, loads, partial(_files_read, kind), folder.name.replace("_", "-"), notes)
+
+
+def _checked_card(path: Path) -> str:
+    """Text of the card, which must name a licence and languages."""
     if not path.is_file():
         raise CapscoreError(
-            f"{folder} has no {CARD}: write its card with training.engine.model_card.write_card"
+            f"{path.parent} has no {CARD}: write its card with training.engine.model_card.write_card"
         )
-    card = path.read_text(encoding="utf-8", errors="replace")
-    data = read_card(card, path)
+    card = read_card(path)
     for name, example in (("license", "apache-2.0"), ("language", "[de, en]")):
-        if not data.get(name):
+        if not card.data.get(name):
             raise CapscoreError(f"the front matter of {path} has no {name}, such as {name}: {example}")
-    files, left_out = _sorted_out(folder, kind, card)
-    backbone, notes = _load(folder, kind)
-    _check_finite(folder / WEIGHTS)
-    loads = "capscore.load(…, backbone='{repo}@{commit}')"
-    if kind in (NETWORK, MARK_CALIBRATION):
-        option = "weights" if kind == NETWORK else "marks"
-        loads = f"capscore.load('infometic', backbone={backbone or '…'!r}, {option}='{{repo}}@{{commit}}')"
-    name = folder.name.replace("_", "-")
-    notes += [f"not sent: {', '.join(left_out)}"] if left_out else []
-    return Plan("model", files, loads, partial(_files_read, kind), name, notes)
+    return card.text
 
 
-def with_results(plan: Plan, folder: str | Path, results: Sequence[str | Path], org: str) -> Plan:
-    """The plan with what files of results say about exactly these weights, for the Hub's leaderboards.
-
-    Args:
-        plan: Result of `plan_weights`.
-        folder: Folder of the weights.
-        results: Files that `capscore benchmark --output` wrote, or folders of them.
-        org: Organisation or user on the Hub that has the data sets.
-
-    Raises:
-        InputError: a file is not of the schema; two results are of one metric on the same rows.
-        MissingExtraError: jsonschema is not installed.
-    """
-    kind = weights_kind(Path(folder))
+def _results_of(folder: Path, kind: str, results: Sequence[str | Path], org: str) -> tuple[Files, list[str]]:
+    """Files of `.eval_results/` about exactly these weights, and a remark where there are none."""
     if kind == MARK_CALIBRATION:
-        return plan
+        return {}, []
     if kind == NETWORK:
         from ..infometic.network import InfoMetIC
 
@@ -85,13 +89,11 @@ def with_results(plan: Plan, folder: str | Path, results: Sequence[str | Path], 
     else:
         revision = load_backbone(folder, device="cpu").revision
     documents = [document for _, document in read_documents(results)]
-    found = eval_result_files(documents, org, revision=revision)
+    files = eval_result_files(documents, org, revision=revision)
+    if files:
+        return {name: text.encode("utf-8") for name, text in files.items()}, []
     named = ", ".join(map(str, results))
-    notes = (
-        [] if found else [f"no results of these weights ({revision}) on all rows of a benchmark in {named}"]
-    )
-    files = {name: text.encode("utf-8") for name, text in found.items()}
-    return replace(plan, files={**plan.files, **files}, notes=[*plan.notes, *notes])
+    return {}, [f"no results of these weights ({revision}) on all rows of a benchmark in {named}"]
 
 
 def weights_kind(folder: Path) -> str:
@@ -124,47 +126,36 @@ def _files_read(kind: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in (CONFIG, WEIGHTS, STUDENT_MARKER, *TUNED_FILES)]
 
 
-def _sorted_out(folder: Path, kind: str, card: str) -> tuple[dict[str, Path], list[str]]:
-    """Files to send by name, among them those that the card shows; and names of those that stay here."""
-    paths = {
-        path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()
-    }
-    read = _files_read(kind, list(paths))
-    files = {
-        name: path
-        for name, path in paths.items()
-        if name in read or f"]({name})" in card or name.startswith(_FOR_PEOPLE)
-    }
-    if WEIGHTS not in files:
-        raise CapscoreError(f"{folder} has no {WEIGHTS}")
-    return files, [name for name in paths if name not in files]
-
-
 def _load(folder: Path, kind: str) -> tuple[str, list[str]]:
-    """Load the weights as far as possible; returns the backbone of InfoMetIC's, and remarks."""
+    """Load the weights as far as possible; returns the call that loads them from the Hub, and remarks."""
+    load = "capscore.load(…, backbone='{repo}@{commit}')"
     if kind == IMAGE_TOWER:
         from ..backbones.embedded.backbone import load_image_tower
 
         load_image_tower(folder)
-        return "", []
+        return load, []
+    if kind not in (NETWORK, MARK_CALIBRATION):
+        return load, _load_text_tower(folder, kind)
+    notes = []
     if kind == MARK_CALIBRATION:
         from ..infometic.mark_calibration import load_mark_calibration
 
-        return load_mark_calibration(folder).backbone, []
-    if kind != NETWORK:
-        return "", _load_text_tower(folder, kind)
-    from ..infometic.network import InfoMetIC
+        option, backbone = "marks", load_mark_calibration(folder).backbone
+    else:
+        from ..infometic.network import InfoMetIC
 
-    backbone = InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
-    if not backbone:
-        return "", ["the weights do not name their backbone: users must know it to load them"]
-    if _is_local(backbone) or ("/" not in backbone and find(backbone) is None):
-        why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
-        return backbone, [f"{why}: users need that folder too, as backbone=…"]
-    return backbone, []
+        option, backbone = "weights", InfoMetIC.from_pretrained(folder, device="cpu").config.backbone
+        if not backbone:
+            notes.append("the weights do not name their backbone: users must know it to load them")
+        elif _is_local(backbone) or ("/" not in backbone and find(backbone) is None):
+            why = f"the network reads the embeddings of {backbone!r}, a folder on this machine only"
+            notes.append(f"{why}: users need that folder too, as backbone=…")
+    load = f"capscore.load('infometic', backbone={backbone or '…'!r}, {option}='{{repo}}@{{commit}}')"
+    return load, notes
 
 
 def _load_text_tower(folder: Path, kind: str) -> list[str]:
+    """Load a tower as far as possible; returns remarks."""
     from ..backbones import text_towers, tuned
     from ..backbones.base import BackboneOptions
     from ..backbones.checkpoint import read_json
