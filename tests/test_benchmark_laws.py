@@ -22,6 +22,7 @@ from capscore.benchmarks.run import benchmark_queries
 from capscore.benchmarks.suite import SUITES, benchmark_home, members
 from capscore.benchmarks.tasks import TaskOptions, known_slugs, task_of
 from capscore.files.shipped import benchmark_slugs
+from capscore.options import Sampling
 from capscore.registry import BENCHMARKS, METRICS
 
 from .datasets_scripts.conftest import _own_cache, official, shared
@@ -35,8 +36,8 @@ __all__ = ["_own_cache", "shared"]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 BENCHMARKS.unregister("rated_rooms")  # it is registered while these laws run
 UNSCORED = ("m_finecap3k", "flickr30k_entities")  # other protocols
-QUICK = TaskOptions(bootstrap=0, missing="skip")
-DRAWN = TaskOptions(bootstrap=40, missing="skip")
+QUICK = TaskOptions(missing="skip", sampling=Sampling(0))
+DRAWN = TaskOptions(missing="skip", sampling=Sampling(40))
 every_benchmark = every("benchmark", also=["rated_rooms"])
 every_scored = every("benchmark", without=UNSCORED, also=["rated_rooms"])
 # protocols of papers besides agreement, accuracy and recall: statistics of robustness and of systems
@@ -163,7 +164,11 @@ def test_numbers_do_not_depend_on_the_order_of_rows_and_come_again_by_seed(bench
         shuffled = random.Random(1).sample(rows, len(rows))
         found, again, other = (
             task.outcome(part, toy_scores(task.queries(part)), options)
-            for part, options in ((rows, DRAWN), (shuffled, DRAWN), (rows, TaskOptions(bootstrap=40, seed=1)))
+            for part, options in (
+                (rows, DRAWN),
+                (shuffled, DRAWN),
+                (rows, TaskOptions(sampling=Sampling(40, seed=1))),
+            )
         )
         same(found, again)
         assert [row.value for row in other.statistics] == [row.value for row in found.statistics]
@@ -182,7 +187,7 @@ def test_a_query_without_a_score_is_left_out_and_counted(benchmark, folder_of):
     whole = task.outcome(rows, scores, QUICK)
     scores[0] = math.nan
     with pytest.raises(capscore.InputError, match="missing"):
-        task.outcome(rows, scores, TaskOptions(bootstrap=0))
+        task.outcome(rows, scores, TaskOptions(sampling=Sampling(0)))
     part = task.outcome(rows, scores, QUICK)
     assert any("left out" in note for note in part.notes)
     assert sum(row.n for row in part.statistics) < sum(row.n for row in whole.statistics)

@@ -13,6 +13,7 @@ from capscore.benchmarks.published import find
 from capscore.benchmarks.run import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
+from capscore.options import Sampling
 from capscore.show.benchmark_tables import benchmark_report
 from capscore.tables import Table
 
@@ -95,7 +96,7 @@ def test_measured_published_and_recomputed_values_and_remarks(run):
         ({}, "| cider | τ_c | 43.89 | 42.1 to 45.7 | 43.9 [1] | yes | 16,992 |"),
         ({}, "## flickr8k_human · expert (test, 5,664 rows)"),
         ({}, "- `cider|segmenter:ptb2|refs:5`"),
-        ({"options": TaskOptions(confidence=0.999)}, "| 99.9% interval |"),
+        ({"options": TaskOptions(sampling=Sampling(confidence=0.999))}, "| 99.9% interval |"),
         (
             {"results": [of("flickr8k_human", "expert", Statistic("pearson", 0.6, None, 9), source="mcs")]},
             "| 60.00 | 59.9 [1] | no, +0.10 |",  # published as 0.599

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from capscore.options import Sampling
 from capscore.statistics.agreement import agreement
 from capscore.statistics.bootstrap import multiplicities, percentile_interval
 
@@ -25,7 +26,8 @@ def measure(quick: bool) -> list[Figure]:
     timed = 3 if quick else 10
 
     def ours() -> None:
-        agreement(scores, ratings, raters="flatten", images=images, bootstrap=SAMPLES, statistics=STATISTICS)
+        how = {"images": images, "statistics": STATISTICS, "sampling": Sampling(SAMPLES)}
+        agreement(scores, ratings, raters="flatten", **how)
 
     def written_out() -> None:
         _scipys_samples(scores, ratings, images, timed)
@@ -89,7 +91,7 @@ def _scipys_samples(scores: np.ndarray, ratings: np.ndarray, images: np.ndarray,
 
 def _largest_difference(scores: np.ndarray, ratings: np.ndarray, images: np.ndarray, count: int) -> float:
     found = agreement(
-        scores, ratings, raters="flatten", images=images, bootstrap=count, statistics=STATISTICS
+        scores, ratings, raters="flatten", images=images, statistics=STATISTICS, sampling=Sampling(count)
     )
     differences = []
     for name, samples in zip(STATISTICS, _scipys_samples(scores, ratings, images, count), strict=True):

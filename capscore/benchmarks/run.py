@@ -155,7 +155,7 @@ class BenchmarkRun:
             "capscore_version": __version__,
             "files": self.files,
             "n_rows": self.n_rows,
-            "options": dataclasses.asdict(self.options),
+            "options": self.options.to_dict(),
             "results": [result.to_dict() for result in self.results],
             "comparisons": self.comparisons,
             "skipped": {metric: str(why) for metric, why in self.skipped.items()},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -91,7 +91,7 @@ class SystemsRun:
             "capscore_version": __version__,
             "files": dict(self.files),
             "systems": {name: str(path) for name, path in self.systems.items()},
-            "options": {name: getattr(self.options, name) for name in ("bootstrap", "confidence", "seed")},
+            "options": asdict(self.options.sampling),
             "metrics": {
                 metric: {
                     "signature": self.signatures[metric],
@@ -349,8 +349,8 @@ def _compare(
     # empty captions that the scorer leaves out have no score
     if not np.isfinite(np.array([*systems.values()])).all(axis=0).any():
         raise CapscoreError(f"{name} has no score for any photo of {language.where}")
-    how: dict[str, Any] = {"n": options.bootstrap, "confidence": options.confidence, "seed": options.seed}
-    found = compare_means(systems, images=range(len(photos)), missing="skip", rows=language.code, **how)
+    how: dict[str, Any] = {"sampling": options.sampling, "missing": "skip", "rows": language.code}
+    found = compare_means(systems, images=range(len(photos)), **how)
     return found, f"{signature}|component:{component}" if component else signature
 
 

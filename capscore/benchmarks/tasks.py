@@ -8,19 +8,18 @@ task as the attribute `task` of its builder (see `capscore.registry.register_ben
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
 from ..metrics.signature import format_signature
+from ..options import Sampling
 from ..registry import BENCHMARKS
 from ..statistics.agreement import agreement, compare
-from ..statistics.bootstrap import check_sampling
 from ..statistics.columns import check_missing
 from .protocols import (
-    VALSE_PIECES,
     ProtocolResult,
     Statistic,
     captokeneval,
@@ -54,32 +53,25 @@ class TaskOptions:
 
     Args:
         raters: Meaning of several ratings per item: "flatten" (one row each, as published) or "mean".
-        bootstrap: Number of draws for the intervals; 0 gives none.
-        confidence: Share of the draws inside an interval.
-        seed: Seed for the draws.
         missing: What happens to items without a score: "raise" or "skip".
+        sampling: Draws for the intervals.
 
-    >>> TaskOptions(bootstrap=200).confidence
-    0.95
+    >>> TaskOptions(sampling=Sampling(bootstrap=200)).to_dict()
+    {'raters': 'flatten', 'missing': 'raise', 'bootstrap': 200, 'confidence': 0.95, 'seed': 0}
     """
 
     raters: str = "flatten"
-    bootstrap: int = 1000
-    confidence: float = 0.95
-    seed: int = 0
     missing: str = "raise"
+    sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
         if self.raters not in ("flatten", "mean"):
             raise InputError(Setting("raters", self.raters), ": expected 'flatten' or 'mean'", field="raters")
-        check_sampling(self.bootstrap, self.confidence, self.seed, field="bootstrap", least=0)
 
-    @property
-    def sampling(self) -> dict[str, Any]:
-        """The arguments of every protocol that makes intervals, by name."""
-        names = ("bootstrap", "confidence", "seed", "missing")
-        return {name: getattr(self, name) for name in names}
+    def to_dict(self) -> dict[str, str | float]:
+        """All options by name, ready for JSON."""
+        return {"raters": self.raters, "missing": self.missing, **asdict(self.sampling)}
 
 
 class Measurement(NamedTuple):
@@ -209,6 +201,11 @@ def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Sc
     )
 
 
+def _of_intervals(options: TaskOptions) -> dict[str, Any]:
+    """What every protocol takes that makes intervals."""
+    return {"sampling": options.sampling, "missing": options.missing}
+
+
 def _column(rows: KeyedRows, name: str) -> list[Any]:
     return [row[name] for _, row in rows]
 
@@ -243,7 +240,7 @@ class RatingTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         rated = self._rated(rows, options)
-        found = agreement(scores, statistics=self.statistics, **rated, **options.sampling)
+        found = agreement(scores, statistics=self.statistics, **rated, **_of_intervals(options))
         counts = {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0}
         statistics = (
             Statistic(name, value, ends(found.intervals.get(name)), found.n_rows)
@@ -254,9 +251,15 @@ class RatingTask(Task):
     def compare(
         self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
     ) -> list[dict[str, Any]]:
-        how = {**self._rated(rows, options), **options.sampling, "statistic": self.statistics[0]}
-        how["n"] = how.pop("bootstrap") or 1000
-        return [compare(first, second, **how).to_dict()]
+        draws = options.sampling.bootstrap or Sampling().bootstrap
+        found = compare(
+            (first, second),
+            **self._rated(rows, options),
+            statistic=self.statistics[0],
+            sampling=replace(options.sampling, bootstrap=draws),
+            missing=options.missing,
+        )
+        return [found.to_dict()]
 
 
 class PairTask(Task):
@@ -267,7 +270,7 @@ class PairTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, categories, images = (_column(rows, name) for name in ("label", "category", "image_id"))
-        how = {"images": images, **options.sampling}
+        how = {"images": images, **_of_intervals(options)}
         return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
 
 
@@ -284,8 +287,7 @@ class FoilTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
-        known = VALSE_PIECES if set(pieces) == set(VALSE_PIECES) else None
-        how = {"known": known, "images": _column(rows, "image_id"), **options.sampling}
+        how = {"images": _column(rows, "image_id"), **_of_intervals(options)}
         found = foils(scores[0::2], scores[1::2], pieces, valid, **how)
         # of a single piece, the mean and all pairs together are that piece
         return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
@@ -318,7 +320,7 @@ class HallucinationTask(Task):
             places = [where for _, where in marked]
             judged["word_doubts"] = doubts_of(words)
             judged["word_labels"] = [labels_at(*pair) for pair in zip(words, places, strict=True)]
-        how = {**judged, "images": self.queries(rows).image_ids, **options.sampling}
+        how = {**judged, "images": self.queries(rows).image_ids, **_of_intervals(options)}
         return localisation(scores, [wrong for wrong, _ in marked], **how)
 
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
@@ -374,7 +376,7 @@ class XvnliTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, images = _column(rows, "label"), _column(rows, "image_id")
         image, premise = (
-            xvnli(scores, labels, images, premise_ids=premises, **options.sampling)
+            xvnli(scores, labels, images, premise_ids=premises, **_of_intervals(options))
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
@@ -397,7 +399,7 @@ class MarvlTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
-        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **options.sampling)
+        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **_of_intervals(options))
 
 
 class ThumbTask(Task):
@@ -410,8 +412,10 @@ class ThumbTask(Task):
         return config, f"pearson_{rating}", (setting,)
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
-        columns = [_column(rows, name) for name in ("precision", "recall", "rating", "system")]
-        return thumb(scores, *columns, images=_column(rows, "image_id"), **options.sampling)
+        columns = {"precision": "precision", "recall": "recall", "total": "rating"}
+        ratings = {name: _column(rows, column) for name, column in columns.items()}
+        systems, images = _column(rows, "system"), _column(rows, "image_id")
+        return thumb(scores, ratings, systems, images=images, **_of_intervals(options))
 
 
 class TokenTask(Task):
@@ -499,7 +503,9 @@ class RetrievalTask(Task):
 
 
 def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) -> ProtocolResult:
-    return replace(found, notes=(*found.notes, f"no intervals: {why}")) if options.bootstrap else found
+    if not options.sampling.bootstrap:
+        return found
+    return replace(found, notes=(*found.notes, f"no intervals: {why}"))
 
 
 # benchmark, or benchmark/configuration → its task

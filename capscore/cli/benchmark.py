@@ -39,6 +39,7 @@ from typing import Annotated, Any, Literal
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
 from ..metrics.loading import ScorerLoader, all_options
+from ..options import Sampling
 from ..registry import METRICS
 from . import options, terminal
 from .options import Target, argument, option, statistics_option
@@ -93,9 +94,9 @@ def benchmark(
     _check_eval_results(eval_results, org)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
-        sampling = TaskOptions(raters, bootstrap, confidence, seed, missing)
+        task_options = TaskOptions(raters, missing, Sampling(bootstrap, confidence, seed))
     where: dict[str, Any] = {"split": split, "image_dir": image_dir}
-    how = {"options": sampling, "partial": partial, **where}
+    how = {"options": task_options, "partial": partial, **where}
     how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
     of_scores = {"scores": scores, "write_queries": write_queries}
     if systems or more:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from .. import __version__
 from ..errors import Setting
-from ..options import RowOptions
+from ..options import MAX_DRAWS, RowOptions, Sampling, check_whole_number
 from ..registry import METRICS
 from . import options, score, terminal
 from .options import argument, column_option, option
@@ -71,11 +71,11 @@ def compare(
     """Compare the scores of systems, and write and print the tests."""
     from ..metrics.systems import read_systems
     from ..show.system_tables import comparison_report, verdict
-    from ..statistics.bootstrap import check_sampling
     from ..tables import Report
 
     with terminal.as_usage():
-        check_sampling(samples, confidence, seed, field="samples", least=1)
+        check_whole_number("samples", samples, 1, MAX_DRAWS)
+        sampling = Sampling(samples, confidence, seed)
     systems = options.named_files(files)
     if len(systems) < 2:
         raise terminal.UsageError("give the scored files of at least 2 systems")
@@ -97,7 +97,7 @@ def compare(
             quiet=quiet or as_json,
         )
         rows = read_systems(scored, metric or None, match_by=match_by, common_rows=common_rows, **columns)
-    compared = rows.compare(baseline=baseline, n=samples, confidence=confidence, seed=seed)
+    compared = rows.compare(baseline=baseline, sampling=sampling)
     document = {
         "systems": {name: str(path) for name, path in systems.items()},
         "matched_by": rows.matched_by,

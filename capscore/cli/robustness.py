@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ..errors import Setting
 from ..metrics.loading import ScorerLoader
+from ..options import Sampling
 from ..registry import METRICS
 from . import options, terminal
 from .options import noise_option, option
@@ -90,7 +91,7 @@ def robustness(
         if value:
             raise UsageError(Setting(name, value), " does not go with ", Setting(source))
     with terminal.as_usage():
-        noise = RobustnessOptions(options.chosen_kinds(kind or ["paper"]), p, seed)
+        noise = RobustnessOptions(options.chosen_kinds(kind or ["paper"]), p, sampling=Sampling(seed=seed))
     if degrees and not set(noise.kinds) & set(KINDS):
         raise UsageError(f"--degrees: expected one of {', '.join(KINDS)} as --kind")
     towers = _towers(metric or [], backbone or [None])
@@ -153,7 +154,9 @@ def _measure(
             found["styles"].append(run_alarms(captions, against, **how))
         if degrees:
             kinds = [kind for kind in noise.kinds if kind in KINDS]
-            found["degrees"].append(run_degrees(captions, scorers, kinds=kinds, seed=noise.seed, **how))
+            found["degrees"].append(
+                run_degrees(captions, scorers, kinds=kinds, seed=noise.sampling.seed, **how)
+            )
     return found
 
 

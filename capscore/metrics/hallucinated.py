@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from ..options import Sampling
 from ..statistics.bootstrap import Interval, bootstrap_intervals
 from ..statistics.columns import Column, units_of
 from .scores import Scores
@@ -77,12 +78,11 @@ def hallucinated(
     >>> round(found.captions, 4), round(found.nouns, 4), found.n_nouns
     (0.6667, 0.5, 4)
     """
-    return {name: _of_system(name, scores, images, (n, confidence, seed)) for name, scores in systems.items()}
+    sampling = Sampling(n, confidence, seed)
+    return {name: _of_system(name, scores, images, sampling) for name, scores in systems.items()}
 
 
-def _of_system(
-    name: str, scores: Scores, images: Column | None, sampling: tuple[int, float, int]
-) -> Hallucinated:
+def _of_system(name: str, scores: Scores, images: Column | None, sampling: Sampling) -> Hallucinated:
     names = {"words", "mentioned"} & {*scores.detail_names}
     if not names:
         raise InputError(f"{name}: expected Scores of infometic or chair, got those of {scores.metric}")

@@ -22,6 +22,7 @@ from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_
 from ..files.image_folder import composed, photo_names
 from ..files.read import open_rows
 from ..files.write import summary_path
+from ..options import Sampling
 from ..registry import METRICS
 from ..statistics.columns import Column
 from ..statistics.system_means import SystemComparison, compare_means_by_language
@@ -105,9 +106,7 @@ def compare_systems(
         languages,
         images=images,
         baseline=baseline,
-        n=n,
-        confidence=confidence,
-        seed=seed,
+        sampling=Sampling(n, confidence, seed),
         missing=missing,
     )
 

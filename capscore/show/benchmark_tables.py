@@ -99,7 +99,7 @@ def benchmark_report(run: BenchmarkRun) -> Report:
                 ]
             )
             rows += [["", "", "", "", *_published(statistic, other, sources), ""] for other in others]
-    interval = f"{level_text(run.options.confidence)} interval"
+    interval = f"{level_text(run.options.sampling.confidence)} interval"
     headings = ("metric", "statistic", "measured", interval, "published", "reproduced", "n")
     parts: list[Table | str] = []
     if rows:
@@ -109,8 +109,8 @@ def benchmark_report(run: BenchmarkRun) -> Report:
                 " Reproduced: the measured number is within half a unit of the published one's last digit; "
                 "if not, by how much it is higher (+) or lower (−)."
             )
-        if run.options.bootstrap:
-            legend += f" Intervals: {run.options.bootstrap:,} bootstrap draws of photos."
+        if run.options.sampling.bootstrap:
+            legend += f" Intervals: {run.options.sampling.bootstrap:,} bootstrap draws of photos."
         parts = [Table(headings, rows, left=2), legend]
     unlike = [line for result in run.results for line in _not_comparable(result, sources)]
     parts += [*unlike, *(f"[{number}] {source}" for number, source in enumerate(sources, start=1))]

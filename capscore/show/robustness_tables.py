@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
-from ..benchmarks.robustness.run import CONFIDENCE, RobustnessRun
+from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.robustness.styles_and_degrees import VersionsRun
 from ..benchmarks.run import MetricResult
 from ..perturbations import KINDS
@@ -151,7 +151,8 @@ def _drop_rows(group: Group, metric: str, names: Sequence[str]) -> list[tuple[st
     for run, result in group.results(metric):
         values = {name: statistic.value for name, statistic in result.statistics.items()}
         intervals = {name: statistic.interval for name, statistic in result.statistics.items()}
-        rows += _rows(run.language, names, values, intervals, _published(result))
+        level = level_text(run.options.sampling.confidence)
+        rows += _rows(run.language, names, values, intervals, _published(result), level)
     if len(group.runs) > 1:
         both = averages(group, metric)
         means, published_means = ({name: pair[index] for name, pair in both.items()} for index in (0, 1))
@@ -165,13 +166,14 @@ def _rows(
     values: Mapping[str, float | None],
     intervals: Mapping[str, tuple[float, float] | None],
     published: Mapping[str, float | None],
+    level: str = "",
 ) -> list[tuple[str, ...]]:
     means = [fixed(values.get(f"mean_{name}"), 4, "") for name in ("original", *names)]
     drops = [f"drop_{name}" for name in names]
     rows = [(language, "mean", *means), ("", "drop %", "", *(_percent(values.get(name)) for name in drops))]
     ends = [intervals.get(name) or (None, None) for name in drops]
     for end, word in enumerate(("from", "to")) if any(low is not None for low, _ in ends) else ():
-        rows.append(("", f"{level_text(CONFIDENCE)} {word}", "", *(_percent(pair[end]) for pair in ends)))
+        rows.append(("", f"{level} {word}", "", *(_percent(pair[end]) for pair in ends)))
     printed = [_percent(published.get(name)) for name in drops]
     if any(printed):
         rows.append(("", "published", fixed(published.get("mean_original"), 4, ""), *printed))

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, Setting
+from ..options import MAX_DRAWS, Sampling, check_whole_number
 from .bootstrap import (
+    NO_INTERVALS,
     Interval,
     bootstrap_intervals,
-    check_sampling,
     percentile_interval,
     resample,
     sampling_notes,
@@ -25,6 +26,8 @@ from .bootstrap import (
 )
 from .columns import Column, as_list, means_by, number_column, numbers_of, plain, present_rows, units_of
 from .correlation import STATISTICS, Correlations, check_statistics
+
+_THOUSAND = Sampling(bootstrap=1000)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,10 +95,8 @@ def agreement(
     *,
     raters: str | None = None,
     images: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
     statistics: str | Sequence[str] = STATISTICS,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> Agreement:
     """Measure how well scores agree with people's ratings.
@@ -108,11 +109,9 @@ def agreement(
             named: "flatten" makes a row of each rating, as figures on Flickr8k-Expert are published; "mean"
             makes a row of each item, with its mean rating.
         images: n image ids; the bootstrap draws whole images.
-        bootstrap: Number of samples to draw; 0 for no intervals. Without `images` the samples are of items,
-            which a note says, and also depend on the order of the items.
-        confidence: Share of samples inside an interval.
-        seed: Seed for the samples.
         statistics: Any of "tau_b", "tau_c", "spearman", "pearson".
+        sampling: Draws for the intervals; the default makes none. Without `images` the samples are of items,
+            which a note says, and also depend on the order of the items.
         missing: "raise" stops at the first item without a score or with a missing rating; "skip" leaves out
             the item, or the missing one of several ratings, counts it and names it in the notes.
 
@@ -131,7 +130,7 @@ def agreement(
     """
     names = check_statistics(statistics)
     rows = _rows({"scores": scores}, ratings, raters, images, missing)
-    if bootstrap and rows.n_units < 2:
+    if sampling.bootstrap and rows.n_units < 2:
         raise InputError(f"a bootstrap by {rows.unit} needs at least 2 {rows.unit}s, and there is 1")
     correlations = Correlations(rows.scores["scores"], rows.ratings, rows.units)
     intervals, notes = bootstrap_intervals(
@@ -140,7 +139,7 @@ def agreement(
         n_units=rows.n_units,
         unit=rows.unit,
         n_rows=correlations.n_cells,
-        sampling=(bootstrap, confidence, seed),
+        sampling=sampling,
     )
     return Agreement(
         values=_of_all(correlations, names),
@@ -151,16 +150,13 @@ def agreement(
 
 
 def compare(
-    first_scores: Column,
-    second_scores: Column,
+    scores: tuple[Column, Column],
     ratings: Column,
     *,
     raters: str | None = None,
     images: Column | None = None,
     statistic: str = "tau_c",
-    n: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = _THOUSAND,
     missing: str = "raise",
 ) -> Comparison:
     """Test whether one metric agrees better with people than another, on the same rows.
@@ -168,27 +164,27 @@ def compare(
     Images are drawn with replacement, the same ones for both metrics. The interval holds the middle of the
     differences. The p-value counts how often a difference lies as far from the mean of all differences as the
     observed one lies from 0: they vary around their mean as they would vary around 0 if both metrics agreed
-    equally well. It is two-sided, and (1 + count) / (1 + n).
+    equally well. It is two-sided, and (1 + count) / (1 + number of samples).
 
     Args:
-        first_scores: n numbers, as `scores` in `agreement`.
-        second_scores: n numbers of the other metric on the same items.
-        ratings, raters, images, confidence, seed, missing: As in `agreement`; an item that lacks either score
-            is left out for both.
+        scores: n numbers of the first metric, as `scores` in `agreement`, and n of the second, on the same
+            items.
+        ratings, raters, images, missing: As in `agreement`; an item that lacks either score is left out for
+            both.
         statistic: "tau_b", "tau_c", "spearman" or "pearson".
-        n: Number of samples.
+        sampling: Number of samples, at least 1; confidence and seed.
 
     Raises:
         InputError: as in `agreement`; fewer than 2 images.
 
-    >>> people = [1, 1, 2, 2, 3, 3, 4, 4]
-    >>> found = compare([1, 2, 3, 4, 5, 6, 7, 8], [8, 1, 6, 3, 4, 5, 2, 7], people, statistic="tau_b", n=200)
+    >>> people, scores = [1, 1, 2, 2, 3, 3, 4, 4], ([1, 2, 3, 4, 5, 6, 7, 8], [8, 1, 6, 3, 4, 5, 2, 7])
+    >>> found = compare(scores, people, statistic="tau_b", sampling=Sampling(bootstrap=200))
     >>> round(found.first, 3), round(found.second, 3), found.p_value < 0.05
     (0.926, 0.0, True)
     """
     check_statistics((statistic,))
-    check_sampling(n, confidence, seed, field="n", least=1)
-    given = {"first_scores": first_scores, "second_scores": second_scores}
+    check_whole_number("bootstrap", sampling.bootstrap, 1, MAX_DRAWS)
+    given = dict(zip(("first_scores", "second_scores"), scores, strict=True))
     rows = _rows(given, ratings, raters, images, missing)
     if rows.n_units < 2:
         raise InputError(f"a bootstrap needs at least 2 {rows.unit}s, and there is 1")
@@ -204,12 +200,12 @@ def compare(
             return (one - other)[None]
 
         n_cells = pair[0].n_cells + pair[1].n_cells
-        samples = resample(differences, n_units=rows.n_units, n_samples=n, seed=seed, n_rows=n_cells)[0]
+        samples = resample(differences, sampling, n_units=rows.n_units, n_rows=n_cells)[0]
         defined = samples[~np.isnan(samples)]
-        interval = percentile_interval(samples, confidence)
+        interval = percentile_interval(samples, sampling.confidence)
         if len(defined):
             p_value = two_sided_p(defined - defined.mean(), difference)
-        notes += sampling_notes(rows.unit, n, confidence, {statistic: interval})
+        notes += sampling_notes(rows.unit, sampling, {statistic: interval})
     return Comparison(
         statistic=statistic,
         first=first,

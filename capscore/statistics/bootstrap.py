@@ -13,8 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, Setting
 from ..files.console import progress_bar
+from ..options import Sampling
+
+NO_INTERVALS = Sampling(bootstrap=0)
+"""What statistics take where a caller asks for no intervals."""
 
 # rows times samples at once: 2 MB per array, small enough for the processor's cache
 _BLOCK = 2**18
@@ -58,20 +61,20 @@ def multiplicities(rng: np.random.Generator, n_units: int, n_samples: int) -> np
 
 
 def resample(
-    values: Callable[[np.ndarray], np.ndarray], *, n_units: int, n_samples: int, seed: int, n_rows: int
+    values: Callable[[np.ndarray], np.ndarray], sampling: Sampling, *, n_units: int, n_rows: int
 ) -> np.ndarray:
     """Compute the numbers of many samples, a bounded block at a time, with a progress bar for long work.
 
     Args:
         values: Function from multiplicities, (n_units, b), to numbers (k, b).
-        n_units, n_samples: Number of units to draw from, and of samples.
-        seed: Seed for the samples, which don't depend on how many are computed at once.
+        sampling: Number of samples, and their seed; they don't depend on how many are computed at once.
+        n_units: Number of units to draw from.
         n_rows: Number of rows, to which the work for one sample is proportional.
 
     Returns:
-        float64 (k, n_samples).
+        float64 (k, number of samples).
     """
-    rng = np.random.default_rng(seed)
+    n_samples, rng = sampling.bootstrap, np.random.default_rng(sampling.seed)
     width = max(8, _BLOCK // max(n_rows, n_units))
     parts = []
     with progress_bar("bootstrap", n_samples) as advance:
@@ -126,30 +129,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def check_sampling(n_samples: int, confidence: float, seed: int, *, field: str, least: int) -> None:
-    """Check the options of an interval.
-
-    Raises:
-        InputError: a number of samples that is not a whole number from `least` to 10 million, a confidence
-            outside (0, 1), a seed that is not a whole number of at least 0.
-
-    >>> check_sampling(1000, 0.95, 0, field="bootstrap", least=0)
-    """
-    for name, number, smallest, largest in ((field, n_samples, least, 10**7), ("seed", seed, 0, math.inf)):
-        whole = isinstance(number, (int, np.integer)) and not isinstance(number, bool)
-        if not whole or not smallest <= number <= largest:
-            expected = f": expected a whole number of at least {smallest}"
-            expected += f" and at most {largest:,}" if whole and number > largest else ""
-            raise InputError(Setting(name, number), expected, field=name)
-    if not isinstance(confidence, (int, float, np.floating)) or not 0 < confidence < 1:
-        setting = Setting("confidence", confidence)
-        raise InputError(setting, ": expected a share between 0 and 1, such as 0.95", field="confidence")
-
-
-# number of bootstrap samples (0 makes no intervals), share of them inside an interval, seed
-Sampling = tuple[int, float, int]
-
-
 def bootstrap_intervals(
     values: Callable[[np.ndarray], np.ndarray],
     names: Sequence[str],
@@ -172,24 +151,23 @@ def bootstrap_intervals(
         Name → interval, None where the number is undefined; {} where no intervals are requested or can be
         made. Notes.
     """
-    n_samples, confidence, seed = sampling
-    check_sampling(n_samples, confidence, seed, field="bootstrap", least=0)
-    if not n_samples or not names:
+    if not sampling.bootstrap or not names:
         return {}, []
     if n_units < 2:
         return {}, [f"no intervals: a bootstrap needs at least 2 {unit}s, and there is {n_units}"]
-    samples = resample(values, n_units=n_units, n_samples=n_samples, seed=seed, n_rows=n_rows)
-    found = {name: percentile_interval(row, confidence) for name, row in zip(names, samples, strict=True)}
-    return found, sampling_notes(unit, n_samples, confidence, found)
+    samples = resample(values, sampling, n_units=n_units, n_rows=n_rows)
+    found = {
+        name: percentile_interval(row, sampling.confidence) for name, row in zip(names, samples, strict=True)
+    }
+    return found, sampling_notes(unit, sampling, found)
 
 
-def sampling_notes(
-    unit: str, n_samples: int, confidence: float, intervals: Mapping[str, Interval | None]
-) -> list[str]:
+def sampling_notes(unit: str, sampling: Sampling, intervals: Mapping[str, Interval | None]) -> list[str]:
     """What a reader of bootstrap intervals has to know."""
-    notes, needed = [], math.ceil(round(2 / (1 - confidence), 6))
+    notes, needed = [], math.ceil(round(2 / (1 - sampling.confidence), 6))
+    n_samples = sampling.bootstrap
     if n_samples < needed:
-        level = f"{100 * confidence:.4g}%"
+        level = f"{100 * sampling.confidence:.4g}%"
         notes.append(f"{n_samples} samples are too few for a {level} interval: take {needed} or more")
     if unit not in ("image", "group"):
         notes.append(f"no image ids: resampled by {unit}; intervals are too narrow if images recur")

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, Setting
+from ..options import Sampling
 from .bootstrap import (
     Interval,
-    check_sampling,
     holm,
     percentile_interval,
     resample,
@@ -24,6 +24,7 @@ from .bootstrap import (
 from .columns import Column, as_list, left_out, number_column, plain, present_rows, units_of
 
 ALL = "all"
+TEN_THOUSAND = Sampling(bootstrap=10_000)
 _BLOCK = 256  # ways to swap images at once
 
 
@@ -86,9 +87,7 @@ def compare_means(
     *,
     images: Column | None = None,
     baseline: str | None = None,
-    n: int = 10_000,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = TEN_THOUSAND,
     missing: str = "raise",
     rows: str = ALL,
 ) -> SystemComparison:
@@ -98,16 +97,14 @@ def compare_means(
     replacement, the same ones for all systems (Koehn 2004). The p-value is two-sided, by approximate
     randomisation: the scores of two systems on an image are swapped with chance 1/2, and the differences
     counted that are then as large as the observed one (Noreen 1989; Riezler and Maxwell 2005). Where
-    there are no more than n ways to swap, all are counted and the p-value is exact, else it is (1 +
-    count) / (1 + n). With several systems, Holm's correction goes over all of them.
+    there are no more ways to swap than samples, all are counted and the p-value is exact, else it is (1 +
+    count) / (1 + number of samples). With several systems, Holm's correction goes over all of them.
 
     Args:
         systems: Name → n scores on the same rows in the same order.
         images: n image ids; without them rows count as independent, which a note says.
         baseline: System that the others are compared with; None for the first.
-        n: Number of samples; 0 for no intervals and no p-values.
-        confidence: Share of samples inside an interval.
-        seed: Seed for the samples.
+        sampling: Number of samples, 0 for no intervals and no p-values; confidence and seed.
         missing: "raise" stops at a missing score (NaN or None); "skip" leaves the row out for all systems.
         rows: Name for the rows, for the result.
 
@@ -119,7 +116,6 @@ def compare_means(
     >>> round(found.differences[0].difference, 6), found.differences[0].p_value
     (0.266667, 0.25)
     """
-    check_sampling(n, confidence, seed, field="n", least=0)
     if baseline is not None and baseline not in systems:
         raise InputError(Setting("baseline", baseline), f": expected one of {', '.join(systems)}")
     first = next(iter(systems)) if baseline is None else baseline
@@ -139,20 +135,16 @@ def compare_means(
     p_values: list[list[Any]] = [[None] * len(others)] * 2
     if n_units < 2:
         notes.append(f"1 {unit}: there is nothing to resample, so no intervals and no p-values")
-    elif others and n:
+    elif others and sampling.bootstrap:
         together = np.vstack([sums, np.bincount(units, minlength=n_units)])
         totals = resample(
-            lambda drawn: together @ drawn.astype(np.float64),
-            n_units=n_units,
-            n_samples=n,
-            seed=seed,
-            n_rows=n_units,
+            lambda drawn: together @ drawn.astype(np.float64), sampling, n_units=n_units, n_rows=n_units
         )
         samples = totals[:-1] / totals[-1]
-        intervals = [percentile_interval(row, confidence) for row in samples]
-        found = _randomisation(sums, n, seed)
+        intervals = [percentile_interval(row, sampling.confidence) for row in samples]
+        found = _randomisation(sums, sampling.bootstrap, sampling.seed)
         p_values = [found, holm(found)]
-        notes += sampling_notes(unit, n, confidence, dict(zip(others, intervals, strict=True)))
+        notes += sampling_notes(unit, sampling, dict(zip(others, intervals, strict=True)))
         if n_units < 10:
             notes.append(f"{n_units} {unit}s are few for a bootstrap: its intervals are too narrow")
     return SystemComparison(
@@ -163,8 +155,8 @@ def compare_means(
         n_rows=n_rows,
         n_images=n_units,
         resampled_by=unit,
-        n_samples=n,
-        seed=seed,
+        n_samples=sampling.bootstrap,
+        seed=sampling.seed,
         n_left_out=len(present) - n_rows,
         notes=tuple(notes),
     )

@@ -17,13 +17,14 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.metrics import infometic
+from capscore.options import Sampling
 from capscore.registry import METRICS
 
 from ..datasets_scripts.official import coco, write_json, write_jsonl
 from ..photos import encode
 from ..toy import ColourBackbone
 
-quick = TaskOptions(bootstrap=0)
+quick = TaskOptions(sampling=Sampling(0))
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 RED, GREEN, BLUE, DARK = (255, 0, 0), (0, 255, 0), (0, 0, 255), (0, 0, 0)
 # left and right half of each photo
@@ -210,7 +211,9 @@ def test_notes_count_words_that_were_cut_off_or_do_not_fit(tokens, network):
     makers = {"infometic": maker(weights=network)}
     with pytest.raises(InputError, match=r"row 1, word_scores: "):
         results("captokeneval", folder, makers)
-    found = results("captokeneval", folder, makers, TaskOptions(bootstrap=0, missing="skip"))["infometic"]
+    found = results("captokeneval", folder, makers, TaskOptions(missing="skip", sampling=Sampling(0)))[
+        "infometic"
+    ]
     assert found.outcome.counts["left out"] == 1
     assert "1 semantic word without a score left out" in found.outcome.notes
     pairs[1]["caption"] = "blue"

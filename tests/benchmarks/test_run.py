@@ -15,6 +15,7 @@ from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.benchmarks.run import benchmark_queries
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
+from capscore.options import Sampling
 
 from ..datasets_scripts.conftest import official
 from ..judges.tiny_models import tiny_judge
@@ -24,7 +25,7 @@ from ..toy import ColourBackbone
 rouge = {"rouge_l": functools.partial(capscore.load, "rouge_l")}
 toy = {"mcs": functools.partial(capscore.load, "mcs", backbone=ColourBackbone(), cache=False)}
 VIT_B = "ViT-B-32-quickgelu/openai"
-quick = TaskOptions(bootstrap=0)
+quick = TaskOptions(sampling=Sampling(0))
 
 
 def rated(folder):
@@ -82,7 +83,11 @@ def test_agreement_is_that_of_the_scores_with_every_single_rating(tmp_path):
     assert found.notes == (
         "flickr8k_human (expert, test) has 12 rows where 5,664 were published: is a file cut short?",
     )
-    mean = run(tmp_path, rouge, TaskOptions(bootstrap=0, raters="mean")).results[0].outcome.statistics[0]
+    mean = (
+        run(tmp_path, rouge, TaskOptions(raters="mean", sampling=Sampling(0)))
+        .results[0]
+        .outcome.statistics[0]
+    )
     expected = kendalltau(scores.scores, np.mean(ratings, axis=1), variant="c").statistic
     assert mean.value == pytest.approx(expected, abs=1e-12)
 
@@ -108,7 +113,9 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     entry = cider.to_dict()["statistics"][0]
     assert entry["published"][0]["difference"] == pytest.approx(entry["measured"] - 0.439)
     # figures of single ratings do not stand beside averaged ones
-    (mean,) = run(tmp_path, options=TaskOptions(bootstrap=0, raters="mean"), scores={"cider": path}).results
+    (mean,) = run(
+        tmp_path, options=TaskOptions(raters="mean", sampling=Sampling(0)), scores={"cider": path}
+    ).results
     assert standings(mean) == ["not comparable: raters='mean', not single ratings"]
     # nor those of captions that are read in another way
     write_photos(tmp_path, *range(4))
@@ -146,7 +153,9 @@ def test_scores_that_round_to_one_are_ranked_by_their_margin(tmp_path, monkeypat
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False, formula=formula)
     answers = np.stack([sure, np.ones(12)], axis=1), ["photo"] * 12, {}
     monkeypatch.setattr(judge.asker, "ask", lambda *given, **more: answers)
-    (result,) = run(tmp_path, {"judge": lambda: judge}, TaskOptions(bootstrap=0, raters="mean")).results
+    (result,) = run(
+        tmp_path, {"judge": lambda: judge}, TaskOptions(raters="mean", sampling=Sampling(0))
+    ).results
     expected = 1 if ranked else None
     assert result.value("tau_b") == (None if expected is None else pytest.approx(expected))
     assert ("rows are ranked by the margin of their score" in result.outcome.notes) == ranked
@@ -201,13 +210,15 @@ def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
     with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
         run(tmp_path, scores={"mine": path})
-    (result,) = run(tmp_path, options=TaskOptions(bootstrap=0, missing="skip"), scores={"mine": path}).results
+    (result,) = run(
+        tmp_path, options=TaskOptions(missing="skip", sampling=Sampling(0)), scores={"mine": path}
+    ).results
     rest = [n for n in range(12) if n != 3]
     expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
     assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
     assert result.signature == "mine.jsonl, column score, rows matched by id"
     path = scored(tmp_path, [0.5] * 12)
-    (result,) = run(tmp_path, options=TaskOptions(bootstrap=50), scores={"mine": path}).results
+    (result,) = run(tmp_path, options=TaskOptions(sampling=Sampling(50)), scores={"mine": path}).results
     assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
     assert any("scores are all 0.5" in note for note in result.outcome.notes)
 
@@ -222,7 +233,7 @@ def test_a_file_that_does_not_fit_is_an_error_before_anything_is_scored(tmp_path
 
 def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     rated(tmp_path)
-    draws = TaskOptions(bootstrap=50)
+    draws = TaskOptions(sampling=Sampling(50))
     bleu = {"bleu_1": functools.partial(capscore.load, "bleu")}
     found = run(tmp_path, {**rouge, **bleu}, draws, compare=True)
     first, second = (result.outcome.statistics[0].value for result in found.results)
@@ -248,7 +259,7 @@ def test_metrics_with_different_rows_are_compared_on_shared_rows(tmp_path):
     assert [test["difference"] for test in found.comparisons] == [test["difference"] for test in same]
     # rows with gaps are not common
     gaps = scored(tmp_path, [None if n in (3, 7) else n for n in range(12)], "gaps.jsonl")
-    how = {"options": TaskOptions(bootstrap=50, missing="skip"), "compare": True}
+    how = {"options": TaskOptions(missing="skip", sampling=Sampling(50)), "compare": True}
     found = run(tmp_path, scores={"a": whole, "b": gaps}, **how)
     assert "a and b are compared on 10 of 12 rows" in found.notes
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from capscore.options import Sampling
+
 from .place import Place
 from .table import case
 
@@ -41,9 +43,13 @@ def _(place: Place) -> Any:
     gaps[5] = math.nan
     return {
         "plain": told(pairwise_by_category(first, second, labels, categories)),
-        "images": told(pairwise_by_category(first, second, labels, categories, images=images, bootstrap=100)),
+        "images": told(
+            pairwise_by_category(first, second, labels, categories, images=images, sampling=Sampling(100))
+        ),
         "gaps": told(
-            pairwise_by_category(gaps, second, labels, categories, bootstrap=50, seed=3, missing="skip")
+            pairwise_by_category(
+                gaps, second, labels, categories, sampling=Sampling(50, seed=3), missing="skip"
+            )
         ),
     }
 
@@ -55,16 +61,16 @@ def _(place: Place) -> Any:
     captions, wrong = draws(2, 66, seed=1)
     pieces = [list(VALSE_PIECES)[row % len(VALSE_PIECES)] for row in range(66)]
     valid = [row % 7 != 0 for row in range(66)]
-    of_valse = {"known": VALSE_PIECES, "images": [str(row // 2) for row in range(66)]}
+    photos = [str(row // 2) for row in range(66)]
     return {
         "pieces": list(VALSE_PIECES),
         "phenomena": VALSE_PHENOMENA,
         "plain": told(foils(captions, wrong)),
-        "grouped": told(foils(captions, wrong, [piece[:4] for piece in pieces], valid, bootstrap=100)),
-        "valse": told(foils(captions, wrong, pieces, valid, **of_valse, bootstrap=100, confidence=0.9)),
-        "gaps": told(
-            foils([math.nan, *captions[1:]], wrong, pieces, valid, known=VALSE_PIECES, missing="skip")
+        "grouped": told(
+            foils(captions, wrong, [piece[:4] for piece in pieces], valid, sampling=Sampling(100))
         ),
+        "valse": told(foils(captions, wrong, pieces, valid, images=photos, sampling=Sampling(100, 0.9))),
+        "gaps": told(foils([math.nan, *captions[1:]], wrong, pieces, valid, missing="skip")),
     }
 
 
@@ -78,7 +84,7 @@ def _(place: Place) -> Any:
     ids = [f"sw-{row}" for row in range(43)]
     gaps = left.copy()
     gaps[[0, 9]] = math.nan
-    found = marvl(left, right, labels, captions, ids, bootstrap=100)
+    found = marvl(left, right, labels, captions, ids, sampling=Sampling(100))
     return {
         "caption": told(found),
         "gaps": told(marvl(gaps, right, labels, captions, ids, missing="skip")),
@@ -96,8 +102,8 @@ def _(place: Place) -> Any:
     gaps = [None if row == 7 else value for row, value in enumerate(scores)]
     return {
         "labels": XVNLI_LABELS,
-        "images": told(xvnli(scores, labels, images, bootstrap=100, seed=5)),
-        "premises": told(xvnli(scores, labels, images, premise_ids=premises, bootstrap=50)),
+        "images": told(xvnli(scores, labels, images, sampling=Sampling(100, seed=5))),
+        "premises": told(xvnli(scores, labels, images, premise_ids=premises, sampling=Sampling(50))),
         "gaps": told(xvnli(gaps, labels, images, missing="skip")),
     }
 
@@ -156,15 +162,22 @@ def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import thumb
 
     scores = draws(40, seed=20)
-    precision, recall, total = np.random.default_rng(21).integers(1, 6, (3, 40))
+    rated = np.random.default_rng(21).integers(1, 6, (3, 40))
+    ratings = dict(zip(("precision", "recall", "total"), rated, strict=True))
     systems = [("Human", "Up-Down", "VinVL-base", "VinVL-large")[row % 4] for row in range(40)]
     images = [str(row // 4) for row in range(40)]
     gaps = [None, *scores[1:]]
     return {
-        "plain": told(thumb(scores, precision, recall, total, systems)),
-        "images": told(thumb(scores, precision, recall, total, systems, images=images, bootstrap=100)),
-        "gaps": told(thumb(gaps, precision, recall, total, systems, human="VinVL-base", missing="skip")),
-        "constant": told(thumb([0.5] * 4, [5] * 4, [1, 2, 3, 4], [1, 2, 3, 4], ["A", "A", "B", "B"])),
+        "plain": told(thumb(scores, ratings, systems)),
+        "images": told(thumb(scores, ratings, systems, images=images, sampling=Sampling(100))),
+        "gaps": told(thumb(gaps, ratings, systems, human="VinVL-base", missing="skip")),
+        "constant": told(
+            thumb(
+                [0.5] * 4,
+                {"precision": [5] * 4, "recall": [1, 2, 3, 4], "total": [1, 2, 3, 4]},
+                ["A", "A", "B", "B"],
+            )
+        ),
     }
 
 
@@ -177,7 +190,7 @@ def _(place: Place) -> Any:
     images = [str(row // 3) for row in range(30)]
     found = {}
     for raters in ("flatten", "mean"):
-        result = agreement(scores, ratings, raters=raters, images=images, bootstrap=100)
+        result = agreement(scores, ratings, raters=raters, images=images, sampling=Sampling(100))
         found[raters] = result.to_dict()
     gaps = [None, *scores[1:]]
     last = agreement(gaps, ratings[:, 0], raters=None, statistics="tau_c", missing="skip")
@@ -198,9 +211,13 @@ def _(place: Place) -> Any:
     gaps[3, 1] = math.nan
     found = {
         "items": agreement.agreement(scores, ratings[:, 0]),
-        "flatten": agreement.agreement(scores, ratings, raters="flatten", images=images, bootstrap=200),
-        "mean": agreement.agreement(scores, ratings, raters="mean", bootstrap=200, seed=4, confidence=0.9),
-        "one": agreement.agreement(scores, ratings[:, 1], statistics=["tau_c", "pearson"], bootstrap=50),
+        "flatten": agreement.agreement(
+            scores, ratings, raters="flatten", images=images, sampling=Sampling(200)
+        ),
+        "mean": agreement.agreement(scores, ratings, raters="mean", sampling=Sampling(200, 0.9, 4)),
+        "one": agreement.agreement(
+            scores, ratings[:, 1], statistics=["tau_c", "pearson"], sampling=Sampling(50)
+        ),
         "skip": agreement.agreement([None, *scores[1:]], ratings[:, 0], missing="skip"),
         "constant": agreement.agreement([1.0] * 6, [1, 2, 3, 1, 2, 3]),
         "ragged": agreement.agreement(scores[:4], [[1, 2], [3], [2, 2, 4], [1]], raters="flatten"),
@@ -217,13 +234,12 @@ def _(place: Place) -> Any:
     images = [str(row // 2) for row in range(40)]
     return {
         f"bootstrap {statistic}": agreement.compare(
-            first,
-            second,
+            (first, second),
             ratings,
             raters="flatten",
             images=images,
             statistic=statistic,
-            n=200,
+            sampling=Sampling(200),
         ).to_dict()
         for statistic in ("tau_c", "tau_b", "spearman", "pearson")
     }

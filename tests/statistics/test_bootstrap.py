@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from capscore.errors import InputError
+from capscore.options import Sampling
 from capscore.statistics import bootstrap
 from capscore.statistics.bootstrap import (
     Interval,
-    check_sampling,
     holm,
     multiplicities,
     percentile_interval,
@@ -42,7 +42,7 @@ def test_blocks_do_not_change_the_samples_and_long_work_has_a_bar(monkeypatch):
             widths.append(drawn.shape[1])
             return np.arange(7) @ drawn[None]
 
-        return resample(values, n_units=7, n_samples=50, seed=3, n_rows=n_rows), widths
+        return resample(values, Sampling(50, seed=3), n_units=7, n_rows=n_rows), widths
 
     monkeypatch.setattr(bootstrap, "progress_bar", bar)
     whole, widths = run(7)
@@ -85,16 +85,16 @@ def test_p_values():
 )
 def test_invalid_input_is_refused(arguments, field):
     with pytest.raises(InputError, match=f"{field}=.*expected") as caught:
-        check_sampling(*arguments, field="bootstrap", least=0)
+        Sampling(*arguments)
     assert caught.value.field == field
 
 
 def test_notes_warn_readers_of_intervals():
-    assert sampling_notes("image", 40, 0.95, {}) == []
-    (note,) = sampling_notes("image", 39, 0.95, {})
+    assert sampling_notes("image", Sampling(40), {}) == []
+    (note,) = sampling_notes("image", Sampling(39), {})
     assert note == "39 samples are too few for a 95% interval: take 40 or more"
-    assert "take 200 or more" in sampling_notes("group", 100, 0.99, {})[0]
-    by_item, undefined = sampling_notes("item", 40, 0.95, {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
+    assert "take 200 or more" in sampling_notes("group", Sampling(100, 0.99), {})[0]
+    by_item, undefined = sampling_notes("item", Sampling(40), {"r": Interval(0, 1, 0.95, 38, 2), "s": None})
     assert "resampled by item" in by_item and "interval of r: 2 of 40 samples left out" in undefined
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capscore.errors import InputError
+from capscore.options import Sampling
 from capscore.statistics.bootstrap import holm, multiplicities
 from capscore.statistics.system_means import compare_means, compare_means_by_language
 
@@ -33,7 +34,9 @@ def test_photos_are_drawn_with_their_rows():
     rng = np.random.default_rng(8)
     first = rng.normal(0.5, 0.2, 80)
     second = first + rng.normal(0.03, 0.1, 80)
-    (b,) = compare_means({"a": first, "b": second}, images=range(80), n=5_000, seed=1).differences
+    (b,) = compare_means(
+        {"a": first, "b": second}, images=range(80), sampling=Sampling(5_000, seed=1)
+    ).differences
     swapped = scipy.stats.permutation_test(
         (second, first),
         lambda x, y, axis: np.mean(x - y, axis=axis),
@@ -45,10 +48,12 @@ def test_photos_are_drawn_with_their_rows():
     assert b.p_value == pytest.approx(swapped.pvalue, abs=0.01)
     # every row three times over changes nothing by photo, and makes intervals too narrow by row
     thrice = {"a": np.repeat(first, 3), "b": np.repeat(second, 3)}
-    by_photo = compare_means(thrice, images=np.repeat(range(80), 3), n=5_000, seed=1).differences[0]
+    by_photo = compare_means(
+        thrice, images=np.repeat(range(80), 3), sampling=Sampling(5_000, seed=1)
+    ).differences[0]
     assert by_photo.interval.low == pytest.approx(b.interval.low, abs=1e-12)
     assert by_photo.p_value == b.p_value
-    by_row = compare_means(thrice, n=500)
+    by_row = compare_means(thrice, sampling=Sampling(500))
     narrow = by_row.differences[0].interval
     assert narrow.high - narrow.low < 0.8 * (b.interval.high - b.interval.low)
     assert by_row.resampled_by == "row" and "resampled by row" in by_row.notes[-1]
@@ -57,7 +62,9 @@ def test_photos_are_drawn_with_their_rows():
 def test_photos_with_many_rows_weigh_more_in_a_sample():
     photos = np.array([0, 0, 0, 0, 1, 2, 2, 3, 4, 5])
     first, second = np.random.default_rng(9).random((2, 10))
-    found = compare_means({"a": first, "b": second}, images=photos, n=200, seed=3).differences[0]
+    found = compare_means(
+        {"a": first, "b": second}, images=photos, sampling=Sampling(200, seed=3)
+    ).differences[0]
     means = []
     for times in multiplicities(np.random.default_rng(3), 6, 200).T:
         rows = np.repeat(np.arange(10), times[photos])
@@ -77,7 +84,9 @@ def test_photos_with_many_rows_weigh_more_in_a_sample():
 def test_the_order_of_rows_does_not_matter_and_equal_systems_do_not_differ(rows, random):
     def compared(rows):
         photos, first, second = map(list, zip(*rows, strict=True))
-        return compare_means({"a": first, "b": second, "a again": first}, images=photos, n=100).differences
+        return compare_means(
+            {"a": first, "b": second, "a again": first}, images=photos, sampling=Sampling(100)
+        ).differences
 
     (one, same), (other, _) = compared(rows), compared(random.sample(rows, len(rows)))
     assert one.difference == pytest.approx(other.difference, abs=1e-9)
@@ -90,16 +99,16 @@ def test_several_systems_are_corrected_for():
     rng = np.random.default_rng(4)
     base = rng.random(50)
     systems = {"base": base, **{f"s{k}": base + rng.normal(0.01 * k, 0.1, 50) for k in range(4)}}
-    found = compare_means(systems, images=range(50), n=999)
+    found = compare_means(systems, images=range(50), sampling=Sampling(999))
     corrected = holm([part.p_value for part in found.differences])
     assert [part.p_value_holm for part in found.differences] == pytest.approx(corrected)
-    other = compare_means(systems, images=range(50), n=999, baseline="s2")
+    other = compare_means(systems, images=range(50), sampling=Sampling(999), baseline="s2")
     assert [part.system for part in other.differences] == ["base", "s0", "s1", "s3"]
     assert other.differences[0].difference == pytest.approx(-found.differences[2].difference)
 
 
 def test_without_samples_or_with_one_system_there_are_means_alone():
-    (b,) = compare_means({"a": SMALL, "b": LARGE}, images=PHOTOS, n=0).differences
+    (b,) = compare_means({"a": SMALL, "b": LARGE}, images=PHOTOS, sampling=Sampling(0)).differences
     assert b.difference == pytest.approx(0.26 / 7) and b.interval is b.p_value is None
     assert compare_means({"a": SMALL}).differences == ()
     one_photo = compare_means({"a": SMALL, "b": LARGE}, images=["1"] * 7)
@@ -108,10 +117,12 @@ def test_without_samples_or_with_one_system_there_are_means_alone():
 
 def test_each_language_is_compared_by_itself():
     languages, systems = ["de", "en"] * 4, {"a": [0.0] * 8, "b": [1.0, 3.0] * 4}
-    parts = compare_means_by_language(systems, languages, images=[0, 0, 1, 1, 2, 2, 3, 3], n=50)
+    parts = compare_means_by_language(
+        systems, languages, images=[0, 0, 1, 1, 2, 2, 3, 3], sampling=Sampling(50)
+    )
     assert [part.rows for part in parts] == ["all", "de", "en"]
     assert [part.differences[0].difference for part in parts] == [2.0, 1.0, 3.0]
-    (alone,) = compare_means_by_language(systems, ["de"] * 8, n=50)
+    (alone,) = compare_means_by_language(systems, ["de"] * 8, sampling=Sampling(50))
     assert alone.rows == "all"
 
 
@@ -119,9 +130,11 @@ def test_a_missing_score_stops_or_leaves_the_row_out():
     systems = {"a": [1.0, 2.0, None, 4.0], "b": [2.0, 3.0, 3.0, math.nan]}
     with pytest.raises(InputError, match="row 2, a: "):
         compare_means(systems)
-    found = compare_means(systems, missing="skip", n=50)
+    found = compare_means(systems, missing="skip", sampling=Sampling(50))
     assert (found.n_rows, found.n_left_out, found.means) == (2, 2, {"a": 1.5, "b": 2.5})
-    whole, *rest = compare_means_by_language(systems, ["de", "en", "de", "fr"], missing="skip", n=50)
+    whole, *rest = compare_means_by_language(
+        systems, ["de", "en", "de", "fr"], missing="skip", sampling=Sampling(50)
+    )
     assert [part.rows for part in rest] == ["de", "en"] and whole.n_left_out == 2
 
 
@@ -132,7 +145,6 @@ def test_a_missing_score_stops_or_leaves_the_row_out():
         ({"a": [], "b": []}, {}),
         ({"a": [1.0], "b": [1.0]}, {"baseline": "c"}),
         ({"a": [1.0], "b": ["x"]}, {}),
-        ({"a": [1.0], "b": [1.0]}, {"n": -1}),
         ({"a": [1.0, 2], "b": [1.0, 2]}, {"images": ["x"]}),
     ],
 )

@@ -79,9 +79,8 @@ def ratio(
     value = float(percent(np.ones((n_photos, 1)))[0, 0])
     if np.isnan(value):
         return None, None
-    sampling = options.bootstrap, options.confidence, options.seed
     intervals, _ = bootstrap_intervals(
-        percent, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=sampling
+        percent, ["ratio"], n_units=n_photos, unit="photo", n_rows=n_photos, sampling=options.sampling
     )
     interval = intervals.get("ratio")
     return value, interval and (interval.low, interval.high)

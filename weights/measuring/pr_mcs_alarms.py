@@ -46,6 +46,7 @@ from capscore.errors import CapscoreError, InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.with_backbone import row_cosines
 from capscore.show.robustness_tables import alarms_report, curves_report, robustness_reports
+from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import Report, Table, fixed, signed
 from training.engine.config import main as run_as_command
 
@@ -123,8 +124,8 @@ def measure_set(captions: CaptionSet, towers: Sequence[Tower]) -> Measured:
     all_kinds, moved = (
         run_robustness(captions, scorers, options, **how)
         for options in (
-            RobustnessOptions(kinds=("all",), bootstrap=0),
-            RobustnessOptions(kinds=("substitution",), order="every", bootstrap=0),
+            RobustnessOptions(kinds=("all",), sampling=NO_INTERVALS),
+            RobustnessOptions(kinds=("substitution",), order="every", sampling=NO_INTERVALS),
         )
     )
     against = {tower.name: (scorers[tower.name], MCS(tower.plain), plain_name) for tower in towers}
@@ -197,7 +198,7 @@ class Study:
     def _seen(self, embedder: Embedder, data: Path, photos: Path) -> dict[str, float]:
         """Figures of the study of image towers in percent, by their titles."""
         figures: list[Figure] = []
-        options = TaskOptions(bootstrap=0)
+        options = TaskOptions(sampling=NO_INTERVALS)
         image_tower.measure_ratings(figures, embedder, "expert", data, photos, options)
         with self.noting("search among Flickr8k's test photos"):
             image_tower.Search(embedder, data, photos, options, figures).english()

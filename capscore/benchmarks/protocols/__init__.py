@@ -7,8 +7,7 @@ cannot give; `notes` says why. Ratings are correlated by `capscore.statistics.ag
 What several functions take:
 
 - `images`: image id of each row; the bootstrap draws the rows of one image together. None draws single rows.
-- `bootstrap`, `confidence`, `seed`: number of samples for the intervals, 0 for none; share of the samples
-  inside an interval; seed for the samples.
+- `sampling`: draws for the intervals (`capscore.options.Sampling`); the default makes none.
 - `missing`: "raise" stops at a missing score (NaN or None); "skip" leaves out what needs it and counts it.
 
 All raise `InputError` for columns of different lengths, an unknown label, or a missing score; it names the

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
-from ...statistics.bootstrap import Sampling
+from ...options import Sampling
+from ...statistics.bootstrap import NO_INTERVALS
 from ...statistics.columns import (
     Column,
     flag_column,
@@ -51,11 +52,8 @@ def pairwise_by_category(
     labels: Column,
     categories: Column,
     *,
-    known: Sequence[str] = PASCAL50S_CATEGORIES,
     images: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """How often the preferred caption scores strictly higher, per category (Hu et al. 2023, §4.2, Table 1).
@@ -66,19 +64,20 @@ def pairwise_by_category(
     Args:
         first, second: Scores of the first and of the second captions, (n,) each.
         labels: 0 where people prefer the first, 1 where they prefer the second.
-        categories: Category of each pair, one of `known`.
-        known: All categories, in the order of the result; the default is Pascal-50S's.
-        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
+        categories: Category of each pair, one of `PASCAL50S_CATEGORIES`.
+        images, sampling, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "accuracy_<category>", then "accuracy_mean": the plain mean of categories, None if one has no pair.
         Details: "ties", statistic → number of pairs whose scores are equal.
 
     >>> result = pairwise_by_category(
-    ...     [0.9, 0.2, 0.5], [0.1, 0.7, 0.5], [0, 0, 1], ["HC", "HC", "MM"], known=("HC", "MM")
+    ...     [0.9, 0.2, 0.3, 0.8, 0.5], [0.1, 0.7, 0.2, 0.9, 0.5], [0, 0, 0, 1, 1],
+    ...     ["HC", "HC", "HI", "HM", "MM"],
     ... )
     >>> result.table()
-    [('accuracy hc', 0.5, 2), ('accuracy mm', 0.0, 1), ('accuracy mean', 0.25, 3)]
+    [('accuracy hc', 0.5, 2), ('accuracy hi', 1.0, 1), ('accuracy hm', 1.0, 1), ('accuracy mm', 0.0, 1),
+     ('accuracy mean', 0.625, 5)]
     >>> result.notes
     ('1 tie of scores in MM, not counted as a win',)
     """
@@ -86,11 +85,11 @@ def pairwise_by_category(
     n = len(item)
     other = number_column(second, "second", n)
     label = label_codes(labels, "labels", n, (0, 1))
-    codes = label_codes(categories, "categories", n, known)
+    codes = label_codes(categories, "categories", n, PASCAL50S_CATEGORIES)
     present = present_rows(missing, first=item, second=other)
     better, worse = np.where(label == 0, (item, other), (other, item))
-    names = {name: f"accuracy_{name.lower()}" for name in known}
-    rows, ties, notes = _pairs(better, worse, codes, names, present, images, (bootstrap, confidence, seed))
+    names = {name: f"accuracy_{name.lower()}" for name in PASCAL50S_CATEGORIES}
+    rows, ties, notes = _pairs(better, worse, codes, names, present, images, sampling)
     return ProtocolResult(
         tuple(rows[:-1]),
         {"pairs": rows[-1].n, "ties": ties[rows[-1].name], "left out": int((~present).sum())},
@@ -105,16 +104,13 @@ def foils(
     pieces: Column | None = None,
     valid: Column | None = None,
     *,
-    known: Sequence[str] | None = None,
     images: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """How often the caption scores strictly higher than its foil, per piece.
 
-    VALSE (Gomes et al. 2025, Tables 4 and 6) has 11 pieces, `known=VALSE_PIECES`. A pair is valid if at least
+    VALSE (Gomes et al. 2025, Tables 4 and 6) has 11 pieces, `VALSE_PIECES`. A pair is valid if at least
     two of three annotators chose the caption (`mturk.caption >= 2`): 7,702 of the released 8,782. (Gomes et
     al. report 6,704 without saying how they selected them.)
 
@@ -122,14 +118,13 @@ def foils(
         caption_scores, foil_scores: Scores of the true captions and of their foils, (n,) each.
         pieces: Piece of each pair, such as the domain or the phenomenon; None puts all pairs into one, "all".
         valid: True for each pair that counts; None counts all.
-        known: All pieces, in the order of the result; None takes those that occur, sorted.
-        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`; pairs that are not
+        images, sampling, missing: See `capscore.benchmarks.protocols`; pairs that are not
             valid need no score.
 
     Returns:
-        "accuracy_<piece>", then "accuracy_mean" (the plain mean of the pieces, as published; None if one has
-        no valid pair) and "accuracy_pooled" (over all valid pairs). Details: "ties", as in
-        `pairwise_by_category`; of VALSE also "phenomena", the plain mean of each one's pieces.
+        "accuracy_<piece>", sorted, or in VALSE's order; then "accuracy_mean" (the plain mean of the pieces,
+        as published; None if one has no valid pair) and "accuracy_pooled" (over all valid pairs). Details:
+        "ties", as in `pairwise_by_category`; of VALSE also "phenomena", the plain mean of each one's pieces.
 
     >>> foils([0.9, 0.8, 0.3], [0.2, 0.8, 0.1], ["in", "in", "out"]).table()
     [('accuracy in', 0.5, 2), ('accuracy out', 1.0, 1), ('accuracy mean', 0.75, 3),
@@ -138,21 +133,17 @@ def foils(
     captions = number_column(caption_scores, "caption_scores")
     n = len(captions)
     foiled = number_column(foil_scores, "foil_scores", n)
-    if pieces is None:
-        pieces, known = ["all"] * n, ("all",)
-    if known is None:
-        codes, found = group_codes(pieces, "pieces", n)
-        known = [str(name) for name in found]
-    else:
-        codes = label_codes(pieces, "pieces", n, known)
+    codes, known = group_codes(["all"] * n if pieces is None else pieces, "pieces", n)
+    is_valse = set(known) == set(VALSE_PIECES)
+    if is_valse:
+        codes, known = np.array([VALSE_PIECES.index(piece) for piece in known])[codes], [*VALSE_PIECES]
     counts = np.full(n, True) if valid is None else flag_column(valid, "valid", n)
     captions, foiled = np.where(counts, captions, 0.0), np.where(counts, foiled, 0.0)
     present = present_rows(missing, caption_scores=captions, foil_scores=foiled)
-    sampling = (bootstrap, confidence, seed)
     names = {name: f"accuracy_{name}" for name in known}
     rows, ties, notes = _pairs(captions, foiled, codes, names, counts & present, images, sampling)
     shares = dict(zip(known, [row.value for row in rows], strict=False))
-    of_valse = VALSE_PHENOMENA if tuple(known) == VALSE_PIECES else {}
+    of_valse = VALSE_PHENOMENA if is_valse else {}
     n_invalid, n_missing = int((~counts).sum()), int((~present).sum())
     return ProtocolResult(
         tuple(rows),
@@ -171,9 +162,7 @@ def xvnli(
     image_ids: Column,
     *,
     premise_ids: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """The three XVNLI experiments (Gomes et al. 2025, §4.3.3, App. E.1, Table 5).
@@ -191,7 +180,7 @@ def xvnli(
         image_ids: Image id of each caption (`Flikr30kID` in the files); the bootstrap draws images.
         premise_ids: Premise id of each caption (`captionID` in the files); only captions with the same
             premise and image are then compared.
-        bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
+        sampling, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "accuracy_1" (pairs of an entailed and a contradicted caption), "accuracy_2" (all pairs of different
@@ -221,7 +210,6 @@ def xvnli(
     e, u, c = by_label.T
     total = int((2 * e * c + e * u + u * c + e * u * c).sum())
     numbers = _xvnli_comparisons(values[kept], label[kept], group[kept], image[kept])
-    sampling = (bootstrap, confidence, seed)
     rows, ties, notes = _accuracies(numbers, _EXPERIMENTS, "image", sampling)
     compared = sum(row.n for row in rows)
     return ProtocolResult(
@@ -245,9 +233,7 @@ def marvl(
     captions: Column,
     ids: Column,
     *,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """The two MaRVL experiments (Gomes et al. 2025, §4.3.3, App. E.2, Table 5).
@@ -262,7 +248,7 @@ def marvl(
         labels: True where the caption is true of the pair of photos.
         captions: Text of each row, or any value shared by the rows of one caption.
         ids: Unique id of each row, such as "sw-17".
-        bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`; groups are drawn.
+        sampling, missing: See `capscore.benchmarks.protocols`; groups are drawn.
 
     Returns:
         "accuracy_1": share of pairs of a true and a false row of one group (four per group) in which the
@@ -298,7 +284,6 @@ def marvl(
     best, worst = np.maximum(left, right)[fours[:, 2:]], np.minimum(left, right)[fours[:, :2]]
     better, worse = np.broadcast_arrays(best[:, :, None], worst[:, None, :])
     numbers = _marvl_comparisons(better.reshape(-1, 4), worse.reshape(-1, 4))
-    sampling = (bootstrap, confidence, seed)
     rows, ties, notes = _accuracies(numbers, dict([*_EXPERIMENTS.items()][:2]), "group", sampling)
     n_irregular = int((~regular).sum())
     if n_irregular:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from ...options import Sampling
+from ...statistics.bootstrap import NO_INTERVALS
 from ...statistics.columns import (
     Column,
     group_codes,
@@ -15,21 +19,15 @@ from ...statistics.columns import (
 from ...statistics.correlation import Correlations
 from .results import ProtocolResult, Statistic, estimates
 
-RATINGS = ("precision", "recall", "total")
-
 
 def thumb(
     scores: Column,
-    precision: Column,
-    recall: Column,
-    total: Column,
+    ratings: Mapping[str, Column],
     systems: Column,
     *,
     human: str = "Human",
     images: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """Pearson's r of scores with THumB's ratings (Kasai et al. 2022; Hu et al. 2023, §4.2, Table 3).
@@ -39,11 +37,11 @@ def thumb(
 
     Args:
         scores: Scores (n,), overall or for precision or recall alone.
-        precision, recall: Ratings 1 to 5, `P` and `R` in the files.
-        total: Ratings, `human_score` in the files.
+        ratings: Name → ratings (n,): "precision" and "recall", from 1 to 5 (`P` and `R` in the files), and
+            "total" (`human_score` in the files).
         systems: Name of the system that wrote each caption, `SYS` in the files.
         human: Name of the system for human captions.
-        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
+        images, sampling, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "pearson_<rating>_without_human" (over the machines' captions), then "pearson_<rating>_with_human";
@@ -51,9 +49,7 @@ def thumb(
 
     >>> result = thumb(
     ...     scores=[0.1, 0.2, 0.4, 0.9],
-    ...     precision=[3, 4, 5, 5],
-    ...     recall=[2, 3, 3, 4],
-    ...     total=[2, 3, 4, 5],
+    ...     ratings={"precision": [3, 4, 5, 5], "recall": [2, 3, 3, 4], "total": [2, 3, 4, 5]},
     ...     systems=["Up-Down", "Up-Down", "VinVL", "Human"],
     ... )
     >>> round(result.value("pearson_total_without_human"), 3)
@@ -61,29 +57,27 @@ def thumb(
     """
     values = number_column(scores, "scores")
     n = len(values)
-    given = zip(RATINGS, (precision, recall, total), strict=True)
-    ratings = {name: number_column(column, name, n, complete=True) for name, column in given}
+    rated = {name: number_column(column, name, n, complete=True) for name, column in ratings.items()}
     codes, names = group_codes(systems, "systems", n)
     present = present_rows(missing, scores=values)
-    units, unit = units_of(images, present, "caption", *ratings.values(), values, codes)
+    units, unit = units_of(images, present, "caption", *rated.values(), values, codes)
     machine = (codes != names.index(human) if human in names else np.full(n, True))[present]
     subsets = {"without_human": machine, "with_human": np.full(len(units), True)}
     pairs = {
         f"{name} {subset}": Correlations(values[present][kept], column[present][kept], units[kept])
         for subset, kept in subsets.items()
         if kept.any()
-        for name, column in ratings.items()
+        for name, column in rated.items()
     }
 
     def correlated(weights: np.ndarray) -> np.ndarray:
         return np.array([pair.values(["pearson"], weights)["pearson"] for pair in pairs.values()])
 
     size = {"n_units": int(units.max(initial=-1)) + 1, "n_rows": len(pairs) * len(units)}
-    sampling = (bootstrap, confidence, seed)
     found, notes = estimates(correlated, list(pairs), unit=unit, sampling=sampling, **size)
     statistics = []
     for subset, kept in subsets.items():
-        r = {f"{name} {subset}": found.get(f"{name} {subset}", (None, None)) for name in RATINGS}
+        r = {f"{name} {subset}": found.get(f"{name} {subset}", (None, None)) for name in rated}
         statistics += [
             Statistic(f"pearson_{key.replace(' ', '_')}", *pair, int(kept.sum())) for key, pair in r.items()
         ]

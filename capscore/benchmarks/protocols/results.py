@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...statistics.bootstrap import Interval, Sampling, bootstrap_intervals
+from ...options import Sampling
+from ...statistics.bootstrap import Interval, bootstrap_intervals
 
 
 class Statistic(NamedTuple):

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import InputError
+from ...options import Sampling
+from ...statistics.bootstrap import NO_INTERVALS
 from ...statistics.columns import (
     MISSING,
     Column,
@@ -186,9 +188,7 @@ def localisation(
     word_labels: Column | None = None,
     *,
     images: Column | None = None,
-    bootstrap: int = 0,
-    confidence: float = 0.95,
-    seed: int = 0,
+    sampling: Sampling = NO_INTERVALS,
     missing: str = "raise",
 ) -> ProtocolResult:
     """Localisation accuracy and average precision (Petryk et al. 2024).
@@ -206,7 +206,7 @@ def localisation(
         word_doubts: For each caption a list with one number per word, higher for a word that is more likely
             wrong; None for a word that the metric does not judge. None if the metric has no scores of words.
         word_labels: For each caption a list of the same length, 1 for a wrong word and 0 for a right one.
-        images, bootstrap, confidence, seed, missing: See `capscore.benchmarks.protocols`.
+        images, sampling, missing: See `capscore.benchmarks.protocols`.
 
     Returns:
         "localisation_accuracy", "average_precision_right", "average_precision_foil",
@@ -254,7 +254,6 @@ def localisation(
             return np.vstack([number(weights) for number in numbers.values()])
 
     size = {"n_units": int(units.max()) + 1, "n_rows": max(n, counts.get("judged words", 0))}
-    sampling = (bootstrap, confidence, seed)
     found, sampled = estimates(values, list(numbers), unit=unit, sampling=sampling, **size)
     return ProtocolResult(
         tuple(

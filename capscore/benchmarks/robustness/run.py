@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,9 +20,8 @@ from ...backbones.checkpoint import cached_snapshot, read_json
 from ...errors import CapscoreError, InputError, MissingExtraError
 from ...metrics.signature import format_signature
 from ...metrics.with_backbone import row_cosines
+from ...options import Sampling
 from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen_kinds, perturb
-from ...statistics.bootstrap import check_sampling
-from ...statistics.columns import plain
 from ..protocols.recall import retrieval
 from ..protocols.results import ProtocolResult, Statistic, counted, estimates
 from ..published import Published, find
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from ...metrics.with_backbone import BackboneScorer
 
 KS = (1, 5, 10)
-CONFIDENCE = 0.95  # level of the intervals
 # benchmarks whose captions papers report under another name
 _PUBLISHED_AS = {"flickr8k_human": "flickr8k"}
 # captions of one version (perturbed, in another style), and the row of the set that each is made of
@@ -49,29 +47,31 @@ class RobustnessOptions:
     Args:
         kinds: Names of perturbations, or of sets: "paper", "unseen", "all".
         p: Probability with which a word is drawn.
-        seed: Seed for all random draws.
         order: Order of the objects in a substitution: "published", any order that differs, or "every", an
             order in which every object moves.
-        bootstrap: Number of draws of photos for the 95 % intervals of the drops; 0 gives none.
+        sampling: Draws of photos for the intervals of the drops; its seed is the one of all random draws.
 
     Raises:
         InputError: a value is not allowed; the message says what is expected.
 
-    >>> RobustnessOptions(kinds=("jumble",), bootstrap=200).p
+    >>> RobustnessOptions(kinds=("jumble",), sampling=Sampling(bootstrap=200)).p
     0.4
     """
 
     kinds: tuple[str, ...] = ("paper",)
     p: float = P
-    seed: int = 0
     order: str = "published"
-    bootstrap: int = 1000
+    sampling: Sampling = field(default_factory=Sampling)
 
     def __post_init__(self) -> None:
         chosen = chosen_kinds(self.kinds)
         object.__setattr__(self, "kinds", tuple(kind for kind in all_kinds() if kind in chosen))
-        check_draws(self.p, self.seed, self.order)
-        check_sampling(self.bootstrap, CONFIDENCE, self.seed, field="bootstrap", least=0)
+        check_draws(self.p, self.sampling.seed, self.order)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All options by name, ready for JSON."""
+        drawn = {"seed": self.sampling.seed, "bootstrap": self.sampling.bootstrap}
+        return {"kinds": list(self.kinds), "p": self.p, "order": self.order, **drawn}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class RobustnessRun:
             "files": self.captions.files,
             "n_photos": len(set(self.captions.image_ids)),
             "images": self.images,
-            "options": plain(self.options),
+            "options": self.options.to_dict(),
             "unchanged": self.unchanged,
             "objects_not_found": self.not_found,
             "results": [result.to_dict() for result in self.results],
@@ -197,7 +197,7 @@ def perturbed_captions(
     captions: CaptionSet, options: RobustnessOptions
 ) -> tuple[dict[str, Perturbed], dict[str, str]]:
     """The captions under each perturbation; and kind → why their language does not allow it."""
-    how: dict[str, Any] = {"p": options.p, "seed": options.seed, "order": options.order}
+    how: dict[str, Any] = {"p": options.p, "seed": options.sampling.seed, "order": options.order}
 
     def perturbed(kind: str) -> Perturbed:
         objects = captions.objects if kind == "substitution" else None
@@ -302,10 +302,8 @@ def _means_and_drops(
 
     n, names = len(original), [*perturbed, *groups]
     size = {"n_units": len(index), "n_rows": len(perturbed) * len(index)}
-    sampling = (options.bootstrap, CONFIDENCE, options.seed)
-    found, notes = estimates(
-        drops, [f"drop_{name}" for name in names], unit="image", sampling=sampling, **size
-    )
+    of_drops = [f"drop_{name}" for name in names]
+    found, notes = estimates(drops, of_drops, unit="image", sampling=options.sampling, **size)
     means = np.array([column.mean() for column in perturbed.values()])
     of_names = [*means.tolist(), *(float(means[group].mean()) for group in groups.values())]
     counts = [n] * len(perturbed) + [n * int(group.sum()) for group in groups.values()]

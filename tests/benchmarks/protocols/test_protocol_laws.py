@@ -16,14 +16,21 @@ from capscore.benchmarks.protocols import (
     localisation,
     marvl,
     pairwise_by_category,
-    thumb,
     xvnli,
 )
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.cli.benchmark import benchmark
 from capscore.errors import InputError
+from capscore.options import Sampling
 from capscore.statistics.agreement import agreement, compare
 from capscore.statistics.bootstrap import multiplicities
+
+
+def thumb(scores, precision, recall, total, systems, **how):
+    """The protocol, with a column for each rating."""
+    ratings = {"precision": precision, "recall": recall, "total": total}
+    return protocols.thumb(scores, ratings, systems, **how)
+
 
 N = 24
 chance = np.random.default_rng(4)
@@ -88,18 +95,18 @@ every_drawing_one = pytest.mark.parametrize("protocol", DRAWING, ids=lambda prot
 def columns_of(protocol):
     scores, others, _ = PROTOCOLS[protocol]
     columns = {name: list(column) for name, column in {**scores, **others}.items()}
-    has_images = "images" in inspect.signature(protocol).parameters
+    has_images = "images" in inspect.signature(getattr(protocols, protocol.__name__)).parameters
     return {**columns, **({"images": PHOTOS} if has_images else {})}
 
 
 def test_every_protocol_is_here():
-    functions = {part for name in protocols.__all__ if inspect.isfunction(part := getattr(protocols, name))}
-    assert functions == {*PROTOCOLS, protocols.retrieval}
+    functions = {name for name in protocols.__all__ if inspect.isfunction(getattr(protocols, name))}
+    assert functions == {*(protocol.__name__ for protocol in PROTOCOLS), "retrieval"}
 
 
 @every_protocol
 def test_results_are_json_and_statistics_have_names(protocol):
-    found = protocol(**columns_of(protocol), **({"bootstrap": 20} if protocol in DRAWING else {}))
+    found = protocol(**columns_of(protocol), **({"sampling": Sampling(20)} if protocol in DRAWING else {}))
     json.dumps([found.details, found.counts], allow_nan=False)
     assert len({row.name for row in found.statistics}) == len(found.statistics) > 1
     for row in found.statistics:
@@ -115,7 +122,11 @@ def test_the_order_of_rows_does_not_matter(protocol):
     columns = columns_of(protocol)
     order = np.random.default_rng(1).permutation(N)
     shuffled = {name: [column[row] for row in order] for name, column in columns.items()}
-    for how in [{}] if protocol not in DRAWING else [{"bootstrap": 20}, {"bootstrap": 20, "images": None}]:
+    for how in (
+        [{}]
+        if protocol not in DRAWING
+        else [{"sampling": Sampling(20)}, {"sampling": Sampling(20), "images": None}]
+    ):
         how = {name: value for name, value in how.items() if name != "images" or "images" in columns}
         one, other = protocol(**{**columns, **how}), protocol(**{**shuffled, **how})
         for row, again in zip(one.statistics, other.statistics, strict=True):
@@ -129,7 +140,7 @@ def test_the_order_of_rows_does_not_matter(protocol):
 def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol):
     columns = columns_of(protocol)
     units = GROUPS if protocol is marvl else PHOTOS
-    found = protocol(**columns, bootstrap=30, confidence=0.5, seed=5)
+    found = protocol(**columns, sampling=Sampling(30, 0.5, 5))
     names = sorted(set(units))
     samples = {row.name: [] for row in found.statistics}
     for times in multiplicities(np.random.default_rng(5), len(names), 30).T:
@@ -150,21 +161,16 @@ def test_intervals_are_those_of_photos_or_groups_drawn_and_written_out(protocol)
 @every_drawing_one
 def test_intervals_need_two_photos_and_the_default_seed_is_0(protocol):
     columns = columns_of(protocol)
-    drawn = [protocol(**columns, bootstrap=20, **more) for more in ({}, {"seed": 0}, {"seed": 1})]
+    seeds = ({}, {"seed": 0}, {"seed": 1})
+    drawn = [protocol(**columns, sampling=Sampling(20, **seed)) for seed in seeds]
     assert drawn[0].statistics == drawn[1].statistics != drawn[2].statistics
-    defaults = {name: part.default for name, part in inspect.signature(protocol).parameters.items()}
-    assert [defaults[name] for name in ("bootstrap", "confidence", "seed")] == [0, 0.95, 0]
-    for options in ({"bootstrap": -1}, {"bootstrap": 9, "confidence": 95}, {"seed": -1}):
-        with pytest.raises(InputError) as caught:
-            protocol(**columns, **options)
-        assert caught.value.field in options
+    assert all(row.interval is None for row in protocol(**columns).statistics)
     if "images" in columns:
-        one = protocol(**{**columns, "images": ["a"] * N}, bootstrap=9)
+        one = protocol(**{**columns, "images": ["a"] * N}, sampling=Sampling(9))
         assert all(row.interval is None for row in one.statistics)
         assert any("needs at least 2 images" in note for note in one.notes)
-        assert any(
-            "resampled by" in note for note in protocol(**{**columns, "images": None}, bootstrap=50).notes
-        )
+        by_row = protocol(**{**columns, "images": None}, sampling=Sampling(50))
+        assert any("resampled by" in note for note in by_row.notes)
 
 
 @every_protocol
@@ -229,11 +235,8 @@ def test_columns_of_common_types_are_accepted():
 
 def test_defaults_of_runs_and_commands():
     """Other defaults would change published intervals."""
-    assert TaskOptions().sampling == {"bootstrap": 1000, "confidence": 0.95, "seed": 0, "missing": "raise"}
-    for function, draws, n in (
-        (benchmark, "bootstrap", 1000),
-        (agreement, "bootstrap", 0),
-        (compare, "n", 1000),
-    ):
-        found = {name: part.default for name, part in inspect.signature(function).parameters.items()}
-        assert (found[draws], found["confidence"], found["seed"]) == (n, 0.95, 0)
+    assert TaskOptions() == TaskOptions("flatten", "raise", Sampling(1000, 0.95, 0))
+    found = {name: part.default for name, part in inspect.signature(benchmark).parameters.items()}
+    assert (found["bootstrap"], found["confidence"], found["seed"]) == (1000, 0.95, 0)
+    for function, draws in ((agreement, 0), (compare, 1000)):
+        assert inspect.signature(function).parameters["sampling"].default == Sampling(draws, 0.95, 0)

@@ -14,13 +14,15 @@ from capscore.backbones import find
 from capscore.benchmarks.robustness import RobustnessOptions, run_robustness
 from capscore.benchmarks.robustness.run import plain_backbone
 from capscore.errors import BackboneUnavailable, CapscoreError, InputError
+from capscore.options import Sampling
 from capscore.perturbations import KINDS, UNSEEN_KINDS, perturb
 from capscore.show.robustness_tables import averages, groups, robustness_reports
+from capscore.statistics.bootstrap import NO_INTERVALS
 from capscore.tables import signed
 
 from ...toy import ColourBackbone
 
-quick = RobustnessOptions(bootstrap=0)
+quick = RobustnessOptions(sampling=NO_INTERVALS)
 STAND_INS = ["red", "red", "blue", "blue"]
 COLOURS = {"r": (1, 0, 0), "b": (0, 0, 1)}
 
@@ -34,7 +36,9 @@ def by_hand(text, photo):
 
 
 def test_numbers_are_those_of_the_formula(captions, scorer):
-    run = run_robustness(captions, {"mcs": scorer}, RobustnessOptions(kinds=("all",), bootstrap=0, seed=4))
+    run = run_robustness(
+        captions, {"mcs": scorer}, RobustnessOptions(kinds=("all",), sampling=Sampling(0, seed=4))
+    )
     (result,) = run.results
 
     def mean(texts):
@@ -55,7 +59,9 @@ def test_numbers_are_those_of_the_formula(captions, scorer):
 
 
 def test_each_text_and_photo_is_embedded_once_and_the_signature_says_how(captions, scorer):
-    (result,) = run_robustness(captions, {"mcs": scorer}, replace(quick, seed=7)).results
+    (result,) = run_robustness(
+        captions, {"mcs": scorer}, replace(quick, sampling=Sampling(0, seed=7))
+    ).results
     texts = {text for kind in KINDS for text in perturb(captions.captions, kind, "en", seed=7).captions}
     assert scorer.backbone.encoded_texts == len(texts | {*captions.captions})
     assert scorer.backbone.encoded_images == 2
@@ -93,15 +99,14 @@ def test_objects_of_the_data_are_what_is_substituted(captions, scorer):
     assert run.results[0].value("mean_substitution") == pytest.approx(np.mean(expected), abs=1e-6)
 
 
-def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, scorer, monkeypatch):
-    options = RobustnessOptions(bootstrap=60, seed=2)
+def test_an_interval_is_that_of_photos_drawn_with_their_captions(captions, scorer):
+    options = RobustnessOptions(sampling=Sampling(60, seed=2))
     first, second = (run_robustness(captions, {"mcs": scorer}, options) for _ in range(2))
     assert first.results[0].statistics == second.results[0].statistics
     drawn = {name for name, row in first.results[0].statistics.items() if row.interval}
     assert drawn == {*(f"drop_{kind}" for kind in KINDS), "drop_average"}
     # two photos: a draw has the first twice, both, or the second twice
-    monkeypatch.setattr("capscore.benchmarks.robustness.run.CONFIDENCE", 0.9999)
-    options = RobustnessOptions(kinds=("masking",), bootstrap=400, seed=1)
+    options = RobustnessOptions(kinds=("masking",), sampling=Sampling(400, 0.9999, seed=1))
     result = run_robustness(captions, {"mcs": scorer}, options).results[0]
     masked = perturb(captions.captions, "masking", "en", seed=1).captions
     before, after = (
@@ -216,9 +221,7 @@ def test_the_plain_backbone_is_what_all_tuning_began_with(tmp_path, monkeypatch)
 # ---- bad input ----
 
 
-@pytest.mark.parametrize(
-    "settings", [{"kinds": ("jumbel",)}, {"p": 1.5}, {"order": "all"}, {"bootstrap": -1}, {"seed": -1}]
-)
+@pytest.mark.parametrize("settings", [{"kinds": ("jumbel",)}, {"p": 1.5}, {"order": "all"}])
 def test_bad_options(settings):
     ((name, value),) = settings.items()
     with pytest.raises(

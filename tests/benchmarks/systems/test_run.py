@@ -11,13 +11,14 @@ import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmarks.systems import read_captions, run_systems
 from capscore.benchmarks.tasks import TaskOptions
+from capscore.options import Sampling
 from capscore.statistics.bootstrap import multiplicities
 
 from ...metrics.naive_cider import naive_cider
 from ...toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
-NO_DRAWS = TaskOptions(bootstrap=0)
+NO_DRAWS = TaskOptions(sampling=Sampling(0))
 CIDER = {"cider": lambda: capscore.load("cider")}
 # language → system → mean CIDEr, from the formula with dicts
 MEANS = {
@@ -57,7 +58,7 @@ def test_cider_per_language_with_all_references(folder, tmp_path):
 
 
 def test_intervals_draw_photos_for_both_systems_alike_in_any_order(folder, tmp_path):
-    options = TaskOptions(bootstrap=200, confidence=0.8, seed=3)
+    options = TaskOptions(sampling=Sampling(200, confidence=0.8, seed=3))
     straight = run(folder, write_systems(tmp_path, "small", "large"), options=options)
     (row,) = straight.metrics["cider"]["de"].differences
     small = np.array([1.748063421, 2.365653295, 3.143703806, 2.768041011])

@@ -14,6 +14,7 @@ from capscore.benchmarks.protocols.recall import retrieval
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
+from capscore.options import Sampling
 from tests.datasets_scripts.official import write_json, write_lines
 from tests.toy import WORDS, ColourBackbone
 from weights.measuring import image_tower as study
@@ -284,7 +285,7 @@ def test_a_missing_file_is_named_for_each_skipped_measurement(tmp_path, gone, ke
     write_files(tmp_path / "data", tmp_path / "photos")
     (tmp_path / gone).rename(tmp_path / "elsewhere")
     embedder = Embedder(ColourBackbone(), cache=None)
-    given = embedder, tmp_path / "data", tmp_path / "photos", None, TaskOptions(bootstrap=0)
+    given = embedder, tmp_path / "data", tmp_path / "photos", None, TaskOptions(sampling=Sampling(0))
     figure = {figure.key: figure for figure in study.measure(*given)}[key]
     assert figure.value is None and gone.rpartition("/")[2] in figure.missing
 
@@ -296,7 +297,7 @@ FOUND, ALL, OTHER = np.array([[2, 0, 5, 1, 3], [5, 5, 5, 1, 4], [1, 2, 4, 1, 2]]
     ("columns", "value"), [((FOUND, ALL), 1100 / 20), ((OTHER, ALL, FOUND, ALL), 1000 / 11)]
 )
 def test_shares_and_their_ratios_draw_whole_photos(columns, value):
-    found, interval = ratio(columns, TaskOptions(bootstrap=200, seed=3, confidence=0.8))
+    found, interval = ratio(columns, TaskOptions(sampling=Sampling(200, seed=3, confidence=0.8)))
     assert found == pytest.approx(value)
     samples = []
     for drawn in np.random.default_rng(3).integers(0, 5, (200, 5)):
@@ -305,7 +306,7 @@ def test_shares_and_their_ratios_draw_whole_photos(columns, value):
             samples.append(100 * over / under * (others[1] / others[0] if others else 1))
     assert interval == pytest.approx(tuple(np.quantile(samples, [0.1, 0.9])))
     assert ratio([*columns[:-1], 0 * ALL], TaskOptions()) == (None, None)
-    assert ratio(columns, TaskOptions(bootstrap=0)) == (pytest.approx(value), None)
+    assert ratio(columns, TaskOptions(sampling=Sampling(0))) == (pytest.approx(value), None)
 
 
 def test_ranks_are_those_of_the_benchmark_s_protocol(monkeypatch):
