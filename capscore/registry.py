@@ -1,8 +1,9 @@
-"""Names → metrics, backbones, perturbations and benchmarks, also those of other packages.
+"""Names → metrics, backbones, perturbations, benchmarks, readings, layouts, protocols: one register a kind.
 
-A package adds its own with a decorator, or with an entry point of the group `capscore.metrics`,
-`capscore.backbones`, `capscore.perturbations` or `capscore.benchmarks`; then everything that takes a name
-takes it. docs/extending.md shows one of each.
+What comes with the library and what another package adds are entries of the same register. A package adds its
+own with a decorator, or with an entry point of the group `capscore.metrics`, `capscore.backbones`,
+`capscore.perturbations`, `capscore.benchmarks`, `capscore.readings`, `capscore.layouts` or
+`capscore.protocols`; then everything that takes a name takes it. docs/extending.md has examples.
 
     >>> @register_perturbation("shout")
     ... def shout(caption, language, rng):
@@ -34,28 +35,50 @@ class Registry(Generic[T]):
         kind: What they are, in the singular, such as "metric"; entry points are in the group
             `capscore.<kind>s`.
         builtin: Name → "module:object" of those that come with the library.
+        listed: "module:function" for further names of the library, which a data file or a folder brings: the
+            function returns {spelling: name}, and a name may have several spellings.
+        load: "module:function" of the function that returns the thing of such a name.
     """
 
-    def __init__(self, kind: str, builtin: Mapping[str, str] | None = None):
+    def __init__(
+        self, kind: str, builtin: Mapping[str, str] | None = None, *, listed: str = "", load: str = ""
+    ):
         self.kind = kind
-        self.builtin = dict(builtin or {})
+        self._places = dict(builtin or {})
+        self._listed, self._load = listed, load
         self._registered: dict[str, T] = {}
 
     @cached_property
+    def builtin(self) -> dict[str, str]:
+        """{spelling: name} of everything that comes with the library."""
+        names = {name: name for name in self._places}
+        if self._listed:
+            names |= _imported(self._listed)()
+        return names
+
+    @cached_property
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {point.name: point for point in entry_points(group=f"capscore.{self.kind}s")}
+        found: dict[str, EntryPoint] = {}
+        for point in entry_points(group=f"capscore.{self.kind}s"):
+            self._check_free(point.name, point.module)
+            if point.name in found:
+                raise self._taken(point.name, found[point.name].module, point.module)
+            found[point.name] = point
+        return found
 
     def register(self, name: str) -> Callable[[Any], Any]:
-        """Decorator that gives a name to a class or function.
+        """Decorator that gives a name to a class, a function or another object.
 
         Raises:
-            CapscoreError: the name comes with the library, or something else has it.
+            CapscoreError: something else has the name, in the library or in another package.
         """
 
         def named(item: Any) -> Any:
-            other = self._registered.get(name, item)
-            if name in self.builtin or (other.__module__, other.__name__) != (item.__module__, item.__name__):
-                raise CapscoreError(f"there is already a {self.kind} named {name!r}")
+            self._check_free(name, item.__module__, item)
+            if name in self._entry_points:
+                module = self._entry_points[name].module
+                if _package(module) != _package(item.__module__):
+                    raise self._taken(name, module, item.__module__)
             self._registered[name] = item
             return item
 
@@ -66,8 +89,12 @@ class Registry(Generic[T]):
         self._registered.pop(name, None)
 
     def names(self) -> list[str]:
-        """All names: of the library first, then of other packages."""
-        return list(dict.fromkeys([*self.builtin, *self._registered, *self._entry_points]))
+        """All names: of the library first, then of other packages.
+
+        Raises:
+            CapscoreError: an installed package has an entry point whose name is taken.
+        """
+        return list(dict.fromkeys([*self.builtin.values(), *self._registered, *self._entry_points]))
 
     def outside(self) -> list[str]:
         """Names from other packages."""
@@ -75,6 +102,10 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: object) -> bool:
         return name in self.builtin or name in self._registered or name in self._entry_points
+
+    def find(self, name: str) -> T | None:
+        """The thing that a name is registered for, or None for an unknown name."""
+        return self.get(name) if name in self else None
 
     def get(self, name: str) -> T:
         """The thing that a name is registered for.
@@ -84,16 +115,49 @@ class Registry(Generic[T]):
         """
         if name in self._registered:
             return self._registered[name]
-        if name in self.builtin:
-            module, _, item = self.builtin[name].partition(":")
-            return getattr(importlib.import_module(module), item)
         if name in self._entry_points:
-            self._registered.setdefault(name, self._entry_points[name].load())
-            return self._registered[name]
+            item = self._entry_points[name].load()
+            return self._registered.setdefault(name, item)
+        if name in self._places:
+            return _imported(self._places[name])
+        if name in self.builtin:
+            return _imported(self._load)(self.builtin[name])
         known = self.names()
         close = difflib.get_close_matches(str(name)[:60].lower().replace("-", "_"), known, n=1, cutoff=0.4)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise CapscoreError(f"{self.kind} {name!r:.60} is not one of {', '.join(known)}{hint}")
+
+    def _check_free(self, name: str, module: str, item: Any = None) -> None:
+        """Raise CapscoreError if the library has a name, or another item than this was registered for it."""
+        if name in self.builtin:
+            raise self._taken(name, "capscore", module)
+        other = self._registered.get(name)
+        if other is None or other is item:
+            return
+        if item is None:
+            same = _package(other.__module__) == _package(module)
+        else:
+            same = _place(other) == _place(item)
+        if not same:
+            raise self._taken(name, other.__module__, module)
+
+    def _taken(self, name: str, holder: str, newcomer: str) -> CapscoreError:
+        there = f"there is already a {self.kind} named {name!r}, from {holder}"
+        return CapscoreError(f"{there}: that of {newcomer} needs another name")
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _place(item: Any) -> tuple[str, Any]:
+    """Where something was defined, by which a cell of a notebook that runs twice is known."""
+    return item.__module__, getattr(item, "__qualname__", id(item))
 
 
 METRICS: Registry[Any] = Registry(
@@ -116,12 +180,39 @@ METRICS: Registry[Any] = Registry(
         "chair": "capscore.metrics.chair:Chair",
     },
 )
-# Loaders of backbones by name, besides those of capscore/backbones/registry.json
-BACKBONES: Registry[Callable[..., Any]] = Registry("backbone")
-# Perturbations besides those of capscore.perturbations
-PERTURBATIONS: Registry[Callable[..., str]] = Registry("perturbation")
-# Builders of benchmarks besides those of datasets_scripts/
-BENCHMARKS: Registry[Any] = Registry("benchmark")
+# Entries of capscore/backbones/registry.json, and functions `(*, device, dtype)` that load others
+BACKBONES: Registry[Any] = Registry(
+    "backbone", listed="capscore.backbones:spellings", load="capscore.backbones:known_backbone"
+)
+# Functions `(caption, language, rng) -> caption`
+PERTURBATIONS: Registry[Callable[..., str]] = Registry(
+    "perturbation",
+    {
+        "repetition": "capscore.perturbations.kinds:repeat_words",
+        "removal": "capscore.perturbations.kinds:remove_words",
+        "masking": "capscore.perturbations.kinds:mask_words",
+        "jumble": "capscore.perturbations.kinds:jumble_words",
+        "substitution": "capscore.perturbations.kinds:exchange_nouns",
+        "neighbours": "capscore.perturbations.unseen:swap_neighbours",
+        "typos": "capscore.perturbations.unseen:mistype",
+        "number": "capscore.perturbations.unseen:change_number",
+        "negation": "capscore.perturbations.negation:negate",
+        "foreign": "capscore.perturbations.unseen:replace_by_foreign_word",
+        "truncation": "capscore.perturbations.unseen:truncate",
+    },
+)
+# Builders of benchmarks: classes in the loading scripts of datasets_scripts/, and others
+BENCHMARKS: Registry[Any] = Registry(
+    "benchmark",
+    listed="capscore.files.shipped:shipped_benchmarks",
+    load="capscore.benchmarks.data.load:builder_in_script",
+)
+# What a judge is asked, and how its answer becomes a score
+READINGS: Registry[Any] = Registry("reading")
+# Ways in which files lay out their rows
+LAYOUTS: Registry[Any] = Registry("layout")
+# What is computed from the scores of a benchmark's rows
+PROTOCOLS: Registry[Any] = Registry("protocol")
 
 
 def register_metric(name: str) -> Callable[[Any], Any]:
@@ -154,3 +245,18 @@ def register_perturbation(name: str) -> Callable[[Any], Any]:
 def register_benchmark(name: str) -> Callable[[Any], Any]:
     """Decorator for a `capscore.CaptionBenchmark` subclass with a `task` of `capscore.benchmarks.tasks`."""
     return BENCHMARKS.register(name)
+
+
+def register_reading(name: str) -> Callable[[Any], Any]:
+    """Decorator for a reading of the judge."""
+    return READINGS.register(name)
+
+
+def register_layout(name: str) -> Callable[[Any], Any]:
+    """Decorator for a layout of files."""
+    return LAYOUTS.register(name)
+
+
+def register_protocol(name: str) -> Callable[[Any], Any]:
+    """Decorator for a protocol of benchmarks."""
+    return PROTOCOLS.register(name)

@@ -1,21 +1,29 @@
-"""A backbone's name → its entry in registry.json: location, revision and published figures."""
+"""A backbone's name → what is known of it: location, revision and published figures.
+
+Built-in backbones are entries of registry.json; one from another package is known by its name and by the
+function that loads it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from ..registry import BACKBONES
+
 
 @dataclass(frozen=True)
 class Known:
-    """One entry of the registry.
+    """What is known of a backbone that has a name.
 
     Attributes:
-        kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", or
-            "tuned" for installed weights that were fine-tuned from another entry.
+        kind: "embedded", "open_clip", "transformers", "multilingual_clip", "sentence_transformers", "tuned"
+            for installed weights that were fine-tuned from another entry, or "outside" for one from another
+            package.
         model: open_clip architecture, or Hub id of the weights; for "embedded" and "tuned" its own name.
         weights: Folder that it needs of the distribution capscore-weights; "" for none.
         pretrained: open_clip tag; "" for other kinds.
@@ -32,6 +40,7 @@ class Known:
         retrieval: Published recall@1 on Crossmodal-3600 in percent, the mean over its 36 languages, as
             {"text_to_image", "image_to_text", "source"}. Sources differ in what they search.
         note: Advice for choosing it.
+        load: Function `(*, device, dtype)` that loads one from another package.
     """
 
     name: str
@@ -54,11 +63,12 @@ class Known:
     text_case: str = ""
     retrieval: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    load: Callable[..., Any] | None = None
 
 
 @cache
 def registry() -> dict[str, Known]:
-    """All known backbones by name, in the order of the file.
+    """All backbones of registry.json by name, in the order of the file.
 
     >>> registry()["embedded"].dim
     512
@@ -71,6 +81,22 @@ def registry() -> dict[str, Known]:
     return entries
 
 
+def spellings() -> dict[str, str]:
+    """{name or alias: name} of all entries of registry.json; see `capscore.registry.Registry`."""
+    found = {name: name for name in registry()}
+    for known in registry().values():
+        found |= dict.fromkeys(known.aliases, known.name)
+    return found
+
+
+def known_backbone(name: str) -> Known:
+    """The entry of registry.json with a name."""
+    return registry()[name]
+
+
 def find(name: str) -> Known | None:
-    """The entry with a name or alias, or None."""
-    return next((known for known in registry().values() if name in (known.name, *known.aliases)), None)
+    """The backbone with a name or alias, or None."""
+    entry = BACKBONES.find(name)
+    if entry is None or isinstance(entry, Known):
+        return entry
+    return Known(name, "outside", name, load=entry)

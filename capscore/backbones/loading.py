@@ -8,10 +8,10 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from ..errors import BackboneUnavailable, CapscoreError, MissingWeightsError, Part, Setting, UnknownBackbone
 from ..files.shipped import FREE, weights_folder
-from ..registry import BACKBONES
 from . import Known, embedded, find
 from .base import Backbone, BackboneOptions, resolve_device, resolve_dtype
 from .checkpoint import fetch, folder_kind, in_one_line, needed_files, refusing
@@ -43,9 +43,9 @@ def load_backbone(
         spec: Backbone to load, one of the following, tried in this order:
 
             - a `Backbone`, returned as it is; no other argument goes with it;
-            - a name of `capscore.registry.BACKBONES`, from another package;
-            - a name or alias in the registry ("embedded", "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also
-              sets the prefix, the languages, the pinned revision and the image tower;
+            - a name or alias in `capscore.registry.BACKBONES` ("embedded",
+              "M-CLIP/XLM-Roberta-Large-Vit-B-32"), which also sets the prefix, the languages, the pinned
+              revision and the image tower; or a name from another package;
             - "open_clip:MODEL/TAG", where TAG may also be a file or folder with weights;
             - "hf-hub:org/name", an open_clip model on the Hub;
             - a local folder, whose kind is recognised by its files;
@@ -69,9 +69,6 @@ def load_backbone(
     if not isinstance(spec, (str, os.PathLike)) or not str(spec).strip():
         raise CapscoreError(Setting("backbone", spec), ": expected a name, a Hub id, a folder or a Backbone")
     asked = os.fspath(spec).strip()
-    if asked in BACKBONES:
-        _refuse(asked, revision=revision, image_tower=image_tower)
-        return BACKBONES.get(asked)(device=device, dtype=dtype)
     name, revision = _split_revision(asked, revision)
     known = find(name)
     if "torch" not in sys.modules and known is not None and "embedded" in (known.kind, known.base):
@@ -141,8 +138,10 @@ def _source(name: str) -> Known | str:
 
 
 def _load_known(known: Known, plain: str, options: BackboneOptions) -> Backbone:
-    if known.kind in ("embedded", "tuned"):
+    if known.kind in ("embedded", "tuned", "outside"):
         _refuse(known.name, revision=options.revision, image_tower=options.image_tower)
+    if known.load is not None:
+        return cast("Backbone", known.load(device=options.device, dtype=options.dtype))
     options = replace(
         options, name=known.name, prefix=known.prefix, languages=frozenset(known.languages) or None
     )
@@ -185,8 +184,6 @@ def _load_folder(folder: Path, options: BackboneOptions) -> Backbone:
 def check_spec(spec: str) -> None:
     """Raise `CapscoreError` if a spec of `load_backbone` can name no backbone; nothing is loaded."""
     name = _split_revision(spec.strip(), None)[0]
-    if name in BACKBONES:
-        return
     try:
         model, _, tag = _plain(name).partition("/")
         if _source(name) == "pair" and not (tag and _expanded(tag).exists()):
@@ -199,7 +196,7 @@ def check_spec(spec: str) -> None:
 
 def repository_of(known: Known) -> str:
     """Hub id of the repository that holds the weights of a registry entry, "" if there is none."""
-    if known.kind in ("embedded", "tuned"):
+    if known.kind in ("embedded", "tuned", "outside"):
         return ""
     if known.kind != "open_clip":
         return known.model

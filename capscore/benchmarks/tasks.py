@@ -551,9 +551,7 @@ def task_of(slug: str, config: str) -> Task:
     >>> task_of("flickr8k_human", "crowdflower").statistics
     ('tau_b', 'tau_c', 'spearman')
     """
-    task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug)
-    if slug in BENCHMARKS:
-        task = getattr(BENCHMARKS.get(slug), "task", None)
+    task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug) or BENCHMARKS.get(slug).task
     if not isinstance(task, Task):
         why = _ELSEWHERE.get(slug, "it has no `task`, a `capscore.benchmarks.tasks.Task`")
         raise CapscoreError(f"{slug} is not a benchmark of caption scores: {why}")
@@ -562,8 +560,8 @@ def task_of(slug: str, config: str) -> Task:
 
 def known_slugs() -> list[str]:
     """Benchmarks that have a task, those of other packages last."""
-    outside = [name for name in BENCHMARKS.names() if getattr(BENCHMARKS.get(name), "task", None) is not None]
-    return [*(slug for slug in _TASKS if "/" not in slug), *outside]
+    others = [name for name in BENCHMARKS.outside() if BENCHMARKS.get(name).task is not None]
+    return [*(slug for slug in _TASKS if "/" not in slug), *others]
 
 
 def captioned_sets() -> list[str]:

@@ -33,9 +33,9 @@ def run_app(
     """
     from ..show.app import build_app, launch
 
-    if backbone and metric and metric in METRICS and not METRICS.get(metric).takes_backbone:
-        raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
     with as_usage():
+        if backbone and metric and not METRICS.get(metric).takes_backbone:
+            raise UsageError(Setting("backbone"), f" does not apply: {metric} has none")
         app = build_app(metric, backbone=backbone, device=device)
     try:
         launch(app, server_name=host, server_port=port)

@@ -48,7 +48,7 @@ def backbones(as_json: AsJson = False) -> None:
         table.add_row(entry["name"], spoken, size, entry["licence"])
     console.print(table)
     print_line(console, "judge takes any vision–language model; docs/judge.md says more of these.")
-    if others := BACKBONES.names():
+    if others := BACKBONES.outside():
         print_line(console, f"from other packages: {', '.join(others)}")
 
 

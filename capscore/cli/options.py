@@ -57,8 +57,9 @@ def own_backbones(metrics: Sequence[str]) -> dict[str, str]:
         metric, sign, backbone = name.partition("@")
         if metric in found:
             raise UsageError(Setting("metric", name), f": {metric} is there twice")
-        if sign and metric in METRICS and not METRICS.get(metric).takes_backbone:
-            raise UsageError(Setting("metric", name), f": {metric} has no backbone")
+        with as_usage():
+            if sign and not METRICS.get(metric).takes_backbone:
+                raise UsageError(Setting("metric", name), f": {metric} has no backbone")
         found[metric] = backbone
     return found
 

@@ -51,7 +51,23 @@ def benchmark_slugs() -> list[str]:
     >>> "flickr8k_human" in benchmark_slugs()
     True
     """
-    return [*_slugs(_parent_folder("datasets_scripts")), *BENCHMARKS.names()]
+    return BENCHMARKS.names()
+
+
+def shipped_benchmarks() -> dict[str, str]:
+    """{name: name} of the benchmarks whose loading scripts ship, sorted; see `capscore.registry.Registry`."""
+    return {slug: slug for slug in _slugs(_parent_folder("datasets_scripts"))}
+
+
+def benchmark_card(slug: str) -> str:
+    """The card of a benchmark, which is beside its loading script; "" for one of another package.
+
+    >>> benchmark_card("xvnli").splitlines()[0]
+    '---'
+    """
+    if slug not in shipped_benchmarks():
+        return ""
+    return Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
 
 
 def calibration_files() -> list[Path]:

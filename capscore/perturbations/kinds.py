@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations, islice
 from numbers import Integral, Real
 
@@ -22,31 +23,16 @@ from ..errors import CapscoreError, InputError, Setting
 from ..registry import PERTURBATIONS
 from ..text.languages import NAMES, language_code
 from ..text.segmentation import check_texts, has_spaces, segmenter_name
-from .negation import NEGATED_LANGUAGES, negate, verb_finder
+from .negation import NEGATED_LANGUAGES, verb_finder
 from .objects import ORDERS, Object, exchange_objects, find_nouns, find_objects, noun_finder
-from .unseen import (
-    NUMBERS,
-    change_number,
-    mistype,
-    replace_by_foreign_word,
-    swap_neighbours,
-    truncate,
-)
+from .unseen import NUMBERS
 from .words import caption_random, only_words, weave, words_and_gaps
 
 KINDS = ("repetition", "removal", "masking", "jumble", "substitution")
 MASK = "[MASK]"
 P = 0.4  # Kim et al. 2023, section 5.2
 UNSEEN_RULES = "unseen1"  # in signatures; the number grows whenever the rules for a caption change
-_UNSEEN: dict[str, Callable[[str, str, random.Random], str]] = {
-    "neighbours": swap_neighbours,
-    "typos": mistype,
-    "number": change_number,
-    "negation": negate,
-    "foreign": replace_by_foreign_word,
-    "truncation": truncate,
-}
-UNSEEN_KINDS = tuple(_UNSEEN)
+UNSEEN_KINDS = ("neighbours", "typos", "number", "negation", "foreign", "truncation")
 # Kinds with rules for these languages alone; other kinds need none.
 _RULES_FOR = {"number": sorted(NUMBERS), "negation": NEGATED_LANGUAGES}
 
@@ -74,7 +60,7 @@ class Perturbed:
 
 def all_kinds() -> tuple[str, ...]:
     """Names of all perturbations: the published five, the unseen ones, and those registered from outside."""
-    return (*KINDS, *UNSEEN_KINDS, *PERTURBATIONS.names())
+    return tuple(PERTURBATIONS.names())
 
 
 def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
@@ -163,24 +149,17 @@ def perturb(
         settings |= {"objects": noun_finder(code) if objects is None else "given", "order": order}
         found, not_found = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
         texts = [exchange_objects(*row, order)[0] for row in zip(captions, found, draws, strict=True)]
-    elif kind in KINDS:
-        settings["words"] = word_finder(code)
-        if kind != "jumble":
+    else:
+        change: Callable[..., str] = PERTURBATIONS.get(kind)
+        if kind in UNSEEN_KINDS:
+            settings |= _unseen_settings(kind, code)
+        elif kind in KINDS:
+            settings["words"] = word_finder(code)
+        if drawing == "draw":
             settings |= {"p": float(p), "draws": "shared"}
+            change = partial(change, p=p)
         if kind == "removal":
             settings["removal"] = "keep"
-        between = " " if has_spaces(code) else ""
-        texts = []
-        for caption, rng in zip(captions, draws, strict=True):
-            words, gaps = words_and_gaps(caption, code)
-            if kind == "jumble":
-                texts.append(_jumble(words, gaps, rng))
-            else:
-                drawn = _draw(len(words), p, rng)
-                texts.append(change_words(kind, words, gaps, drawn, between))
-    else:
-        settings |= _unseen_settings(kind, code)
-        change = _UNSEEN.get(kind) or PERTURBATIONS.get(kind)
         texts = [change(caption, code or "en", rng) for caption, rng in zip(captions, draws, strict=True)]
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
@@ -245,6 +224,37 @@ def change_words(kind: str, words: list[str], gaps: list[str], drawn: list[bool]
     )
 
 
+def repeat_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
+    """The caption with the drawn words written twice."""
+    return _with_drawn("repetition", caption, language, rng, p)
+
+
+def remove_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
+    """The drawn words of the caption, as published."""
+    return _with_drawn("removal", caption, language, rng, p)
+
+
+def mask_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
+    """The caption with `[MASK]` in place of the drawn words."""
+    return _with_drawn("masking", caption, language, rng, p)
+
+
+def jumble_words(caption: str, language: str, rng: random.Random) -> str:
+    """The caption with its words in another order."""
+    return _jumble(*words_and_gaps(caption, language), rng)
+
+
+def exchange_nouns(caption: str, language: str, rng: random.Random) -> str:
+    """The caption with its nouns in another order."""
+    return exchange_objects(caption, find_nouns([caption], language)[0], rng)[0]
+
+
+def _with_drawn(kind: str, caption: str, language: str, rng: random.Random, p: float) -> str:
+    words, gaps = words_and_gaps(caption, language)
+    between = " " if has_spaces(language) else ""
+    return change_words(kind, words, gaps, _draw(len(words), p, rng), between)
+
+
 def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:
     if not has_rules(kind, code):
         language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
@@ -252,7 +262,7 @@ def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:
             f"there are no rules for {kind!r} in {language}; expected one of {', '.join(_RULES_FOR[kind])}",
             field="language",
         )
-    settings: dict[str, object] = {"rules": UNSEEN_RULES} if kind in _UNSEEN else {}
+    settings: dict[str, object] = {"rules": UNSEEN_RULES}
     if kind in ("neighbours", "typos", "foreign", "truncation"):
         settings["words"] = word_finder(code)
     verbs = verb_finder(code or "en") if kind == "negation" else None

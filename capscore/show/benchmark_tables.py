@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..benchmarks.protocols.results import Statistic
 from ..benchmarks.published import find
 from ..benchmarks.run import COMPONENTS, BenchmarkRun, MetricResult, config_title
-from ..files.shipped import benchmark_folder, benchmark_slugs
-from ..registry import BENCHMARKS, METRICS
+from ..files.shipped import benchmark_card
+from ..registry import METRICS
 from ..tables import Report, Table, fixed, level_text, signed
 
 if TYPE_CHECKING:
@@ -53,10 +52,11 @@ def metric_title(name: str) -> str:
     ['RefCLIPScore', 'InfoMetIC+', 'BLEU-4', 'theirs.jsonl']
     """
     metric, _ = COMPONENTS.get(name, (name, ""))
-    if metric not in METRICS:
+    scorer = METRICS.find(metric)
+    if scorer is None:
         return name
     part = name.removeprefix(metric).replace("_plus", "+").replace("_", "-" if name[-1].isdigit() else " ")
-    return (METRICS.get(metric).title or metric) + part
+    return (scorer.title or metric) + part
 
 
 @cache
@@ -66,9 +66,9 @@ def benchmark_title(slug: str, config: str | None = None) -> str:
     >>> benchmark_title("flickr8k_human", "expert"), benchmark_title("theirs", "default")
     ('Flickr8k human judgements · expert', 'theirs')
     """
-    if slug in benchmark_slugs() and slug not in BENCHMARKS:
-        card = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
-        slug = re.findall(r"^pretty_name: (.+)$", card, re.MULTILINE)[0]
+    pretty_name = re.search(r"^pretty_name: (.+)$", benchmark_card(slug), re.MULTILINE)
+    if pretty_name:
+        slug = pretty_name[1]
     return config_title(slug, config)
 
 

@@ -84,7 +84,8 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
             f"{error}; expected a signature, such as mcs|backbone:embedded@w5ffb627b|…"
         ) from None
     metric = {"infoclip": "infometic"}.get(metric, metric)
-    if metric not in METRICS:
+    scorer = METRICS.find(metric)
+    if scorer is None:
         names = ", ".join(METRICS.names())
         raise InputError(f"{metric!r} is not a metric of capscore: a signature begins with {names}")
     found = [
@@ -92,7 +93,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         "  title = {capscore: automatic evaluation of image captions in every language},\n"
         f"  version = {{{settings.get('version', __version__)}}}, year = {{2026}}}}"
     ]
-    found += [entries().get(key, key) for key in METRICS.get(metric).citation]
+    found += [entries().get(key, key) for key in scorer.citation]
     notes = []
     # names of the Hub hold no "@" but before their revision
     backbone = settings.get("backbone", "").partition("@")[0]

@@ -95,7 +95,7 @@ def test_a_metric_that_cannot_be_run_does_not_stop_the_others(flickr):
         ("--data thumb --scores =mine.jsonl", "expected NAME=FILE, or a file"),
         ("--data xvnli -m rouge_l", "xvnli needs a configuration: expected one of en, ar"),
         ("--data xvnli -c fx -m rouge_l", "has no configuration 'fx': expected one of en, ar"),
-        ("--data flikr8k -m rouge_l", "there is no benchmark 'flikr8k'"),
+        ("--data flikr8k -m rouge_l", "benchmark 'flikr8k' is not one of"),
         ("--data thumb -m roug_l", "did you mean 'rouge_l'?"),
         ("--data thumb -m mcs --regions detr:x", ": an option of infometic, not of mcs"),
         ("--data thumb -m cider --backbone embedded", "none of cider has a backbone"),
@@ -281,11 +281,11 @@ def test_an_export_is_reported_without_bars_and_replaced_with_force(xvnli, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("check xvnl", "there is no benchmark 'xvnl'"),
+        ("check xvnl", "benchmark 'xvnl' is not one of"),
         ("check xvnli -c FR --data-dir .", "expected one of en, ar, es, fr, ru"),
         ("check xvnli --data-dir nowhere", "nowhere is not a folder"),
         ("check xvnli -c fr --data-dir . --image-dir nowhere", "is not a folder"),
-        ("export xvnl --output out", "there is no benchmark 'xvnl'"),
+        ("export xvnl --output out", "benchmark 'xvnl' is not one of"),
         ("export xvnli --output out -c FR", "expected one of en, ar, es, fr, ru"),
         ("export xvnli --output taken", "taken exists; --force replaces it"),
         ("export xvnli --output taken --force", "is not an exported benchmark; it is left alone"),

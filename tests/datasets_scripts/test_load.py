@@ -75,7 +75,7 @@ def test_paths_that_are_not_folders_are_refused(folder, monkeypatch, name):
         ({"split": "test[:10%"}, r"split: 'test\[:10%' of .*expected such as 'test\[:10%\]'"),
         ({"split": "test[:110%]"}, r"split: 'test\[:110%\]' of "),
         ({"split": "test[:2]", "streaming": True}, "split: 'test.*: .*; a stream reads one whole split"),
-        ({"slug": "xvnl"}, "there is no benchmark 'xvnl': .*xvnli"),
+        ({"slug": "xvnl"}, "benchmark 'xvnl' is not one of .*did you mean 'xvnli'"),
         ({"config": "FR"}, "no configuration 'FR': expected one of en, ar, es, fr, ru"),
         ({"config": None}, "xvnli needs a configuration: expected one of en, ar, es, fr, ru$"),
         ({"images": "yes"}, "images: 'yes': expected None, True or False"),

@@ -158,6 +158,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
         IMAGES: Folders of the photos.
         IMAGE_COLUMNS: the columns that hold photos; each has one of names, "image_id", beside it.
         SPLITS: names of the splits.
+        task: `capscore.benchmarks.tasks.Task` of a benchmark from another package; None if it has none.
         COUNTS: configuration → split → what is counted → published number; "rows" is always counted.
     """
 
@@ -166,6 +167,7 @@ class CaptionBenchmark(datasets.GeneratorBasedBuilder):
     CITATION: ClassVar[str] = ""
     HOMEPAGE: ClassVar[str] = ""
     LICENSE: ClassVar[str] = ""
+    task: ClassVar[Any] = None
     CONFIGS: ClassVar[Mapping[str, str]] = {"default": "en"}
     FIELDS: ClassVar[Mapping[str, Any]] = {}
     FILES: ClassVar[Mapping[str, AnnotationFile]] = {}

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import CapscoreError, InputError, ResultWriteError, Setting
-from ...files.shipped import benchmark_folder
-from ...registry import BENCHMARKS
+from ...files.shipped import benchmark_card
 from .annotation_files import MissingAnnotations
 from .load import benchmark_builder, builder_class, config_name
 
@@ -142,7 +141,8 @@ def _card(slug: str, written: dict[str, Any]) -> str:
     """The benchmark's card, with the configurations that were written."""
     import yaml
 
-    if slug in BENCHMARKS:
+    text = benchmark_card(slug)
+    if not text:
         kind = builder_class(slug)
         head: dict[str, Any] = {"license": "other", "license_name": kind.LICENSE, "pretty_name": slug}
         body = (
@@ -150,7 +150,6 @@ def _card(slug: str, written: dict[str, Any]) -> str:
             f"## Citation\n\n```bibtex\n{kind.citation()}\n```\n"
         )
     else:
-        text = Path(benchmark_folder(slug), "README.md").read_text(encoding="utf-8")
         _, front, body = re.split(r"^---\n", text, maxsplit=2, flags=re.MULTILINE)
         head = yaml.safe_load(front)
     head["configs"] = [

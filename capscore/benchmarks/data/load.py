@@ -168,13 +168,16 @@ _LOADING = threading.RLock()
 
 
 def builder_class(slug: str) -> type[CaptionBenchmark]:
-    """The builder class in a benchmark's loading script, or the one that was registered by this name.
+    """The builder class of a benchmark.
 
     Raises:
         CapscoreError: there is no benchmark of that name; the message names similar ones.
     """
-    if slug in BENCHMARKS:
-        return cast("type[CaptionBenchmark]", BENCHMARKS.get(slug))
+    return cast("type[CaptionBenchmark]", BENCHMARKS.get(slug))
+
+
+def builder_in_script(slug: str) -> type[CaptionBenchmark]:
+    """The builder class in the loading script of a benchmark."""
     from datasets import GeneratorBasedBuilder
 
     path = _importable(Path(benchmark_folder(slug), f"{slug}.py"))
