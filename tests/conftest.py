@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import functools
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from importlib.metadata import PackageNotFoundError
 
 from .python_source import hold_the_collector_while_parsing
@@ -25,6 +28,15 @@ os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.pop("CAPSCORE_BACKBONE", None)
+
+# The caches of embeddings, data sets, scripts and models are in a folder of this run, whoever runs it.
+_CACHES = tempfile.mkdtemp(prefix="capscore-tests-")
+atexit.register(shutil.rmtree, _CACHES, ignore_errors=True)
+os.environ["HF_HOME"] = os.path.join(_CACHES, "huggingface")
+os.environ["CAPSCORE_CACHE"] = os.path.join(_CACHES, "embeddings")
+os.environ["PYTHAINLP_DATA"] = os.path.join(_CACHES, "pythainlp")
+for name in ("HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_MODULES_CACHE", "HF_METRICS_CACHE"):
+    os.environ.pop(name, None)
 
 import pytest
 import torch
@@ -65,18 +77,6 @@ def pytest_unconfigure():
     if len(_internal_errors) > 1:
         lines = _internal_errors[0].splitlines()
         print("first internal error:", *lines[-25:], sep="\n", file=sys.__stderr__)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_modules(tmp_path_factory):
-    """One folder for the scripts that `evaluate` and `datasets` copy: their packages keep the first one."""
-    folder = tmp_path_factory.mktemp("hf-modules")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_MODULES_CACHE", str(folder))  # read when they are imported
-        for library, value in (("evaluate", folder), ("datasets", str(folder))):
-            if config := sys.modules.get(f"{library}.config"):
-                patch.setattr(config, "HF_MODULES_CACHE", value)
-        yield
 
 
 @pytest.fixture(autouse=True)

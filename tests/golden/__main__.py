@@ -10,7 +10,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -63,23 +63,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if bad else 0
 
 
+@contextmanager
+def opened_place() -> Iterator[Place]:
+    """A place in a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder, Place(Path(folder)).open() as place:
+        yield place
+
+
 def run(cases: Sequence[Case]) -> Iterator[tuple[str, Any, str]]:
     """Cases → name, result, "" or what went wrong; those that cannot be run here are left out."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open(os.devnull, "w", encoding="utf-8") as nowhere,
-        Place(Path(folder)).open() as place,
-    ):
+    with opened_place() as place:
         for item in cases:
-            if not item.needs():
-                continue
-            result, failure = None, ""
-            try:
-                with place.case(item.name), redirect_stdout(nowhere), redirect_stderr(nowhere):
-                    result = json.loads(json.dumps(plain(item.run(place), place.names)))
-            except (Exception, SystemExit):
-                failure = f": failed\n{traceback.format_exc()}"
-            yield item.name, result, failure
+            if item.needs():
+                yield item.name, *run_one(item, place)
+
+
+def run_one(item: Case, place: Place) -> tuple[Any, str]:
+    """A case's result, and "" or what went wrong."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        try:
+            with place.case(item.name), redirect_stdout(nowhere), redirect_stderr(nowhere):
+                return json.loads(json.dumps(plain(item.run(place), place.names))), ""
+        except (Exception, SystemExit):
+            return None, f": failed\n{traceback.format_exc()}"
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from capscore.files.shipped import benchmark_slugs
 
 from .place import Place, file_rows, write_rows
-from .table import case
+from .table import KERNELS, case
 
 # benchmark → the configurations that are measured, with the metrics that ask nothing of a photo's words
 MEASURED = {
@@ -136,7 +136,7 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("benchmarks/embedded")
+@case("benchmarks/embedded", tolerance=KERNELS)
 def _(place: Place) -> Any:
     """On the backbone `embedded`: ratings without photos, and sets with photos."""
     where = ("--data", "flickr8k_human", "--config", "expert", "--data-dir", place.rated())

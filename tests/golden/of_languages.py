@@ -86,7 +86,7 @@ def texts_of(place: Place, language: str) -> list[str]:
     return place.captions(language, ("right", "half"))
 
 
-@case("languages/ptb", quick=True)
+@case("languages/ptb")
 def _(place: Place) -> Any:
     from capscore.text import ptb
 
@@ -97,7 +97,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("languages/segmentation", quick=True)
+@case("languages/segmentation")
 def _(place: Place) -> Any:
     from capscore.text import segmentation
 
@@ -123,7 +123,7 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("languages/word_classes", quick=True)
+@case("languages/word_classes")
 def _(place: Place) -> Any:
     from capscore.text import word_classes
 
@@ -140,7 +140,7 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("languages/perturbations", quick=True)
+@case("languages/perturbations")
 def _(place: Place) -> Any:
     """The five kinds of PR-MCS, with fixed seeds and every option."""
     from capscore import perturbations
@@ -178,7 +178,7 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("languages/unseen_perturbations", quick=True)
+@case("languages/unseen_perturbations")
 def _(place: Place) -> Any:
     from capscore import perturbations
     from capscore.perturbations.kinds import has_rules

@@ -12,7 +12,7 @@ from .. import toy
 from ..backbones.tiny_kinds import Checkpoint
 from .place import Place
 from .plain import plain
-from .table import case
+from .table import KERNELS, case
 
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh", "ar", "ru")
 OF_WORDS = ("cider", "cider_d", "bleu", "rouge_l")
@@ -64,17 +64,17 @@ for _metric in OF_PHOTOS:
 
 for _metric in OF_WORDS:
 
-    @case(f"metrics/{_metric}", quick=True)
+    @case(f"metrics/{_metric}")
     def _(place: Place, metric: str = _metric) -> Any:
         return by_language(place, metric)
 
 
-@case("metrics/pr_mcs")
+@case("metrics/pr_mcs", tolerance=KERNELS)
 def _(place: Place) -> Any:
     return by_language(place, "pr_mcs", backbone=place.pr_mcs)
 
 
-@case("metrics/many_languages")
+@case("metrics/many_languages", tolerance=KERNELS)
 def _(place: Place) -> Any:
     """Rows of several languages at once, and rows that cannot be scored."""
     import capscore
@@ -97,7 +97,7 @@ def _(place: Place) -> Any:
     return found
 
 
-@case("metrics/variants", quick=True)
+@case("metrics/variants")
 def _(place: Place) -> Any:
     """CIDEr as its paper has it, frequencies from a file, and corpora of one row."""
     import capscore
@@ -144,7 +144,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("metrics/token_rows", quick=True)
+@case("metrics/token_rows")
 def _(place: Place) -> Any:
     """The n-gram metrics on tokens that are split at blanks: repeated words, empty captions, equal rows."""
     from capscore.metrics import bleu, cider, rouge_l
@@ -204,7 +204,7 @@ def _two(place: Place) -> tuple[list[str], list[str], list[str]]:
 
 for _name, _weights in (("infometic", None), ("infometic_info_clip", "info_clip")):
 
-    @case(f"metrics/{_name}")
+    @case(f"metrics/{_name}", tolerance=KERNELS)
     def _(place: Place, weights: str | None = _weights) -> Any:
         """The weights that ship, and the baseline, with all that they say of words and regions."""
         import capscore
@@ -216,7 +216,7 @@ for _name, _weights in (("infometic", None), ("infometic_info_clip", "info_clip"
         return {**found, "matrix": matrix, "matrix components": components}
 
 
-@case("metrics/infometic_boxes")
+@case("metrics/infometic_boxes", tolerance=KERNELS)
 def _(place: Place) -> Any:
     """Regions that are given; another threshold and number of regions."""
     import capscore
@@ -234,7 +234,7 @@ def _(place: Place) -> Any:
 # ------------------------------------------------------------------ tiny backbones and toys
 
 
-@case("metrics/toy", quick=True)
+@case("metrics/toy")
 def _(place: Place) -> Any:
     """Colours against the words red, green and blue."""
     import capscore

@@ -31,7 +31,7 @@ def told(result: Any) -> Any:
     }
 
 
-@case("protocols/pairwise", quick=True)
+@case("protocols/pairwise")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import PASCAL50S_CATEGORIES, pairwise_by_category
 
@@ -54,7 +54,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/foils", quick=True)
+@case("protocols/foils")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import VALSE_PHENOMENA, VALSE_PIECES, foils
 
@@ -74,7 +74,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/marvl", quick=True)
+@case("protocols/marvl")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import marvl
 
@@ -91,7 +91,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/xvnli", quick=True)
+@case("protocols/xvnli")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import XVNLI_LABELS, xvnli
 
@@ -108,7 +108,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/captokeneval", quick=True)
+@case("protocols/captokeneval")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import captokeneval
     from capscore.benchmarks.protocols.words import scores_of_tokens
@@ -136,7 +136,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/retrieval", quick=True)
+@case("protocols/retrieval")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import retrieval
 
@@ -157,7 +157,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/thumb", quick=True)
+@case("protocols/thumb")
 def _(place: Place) -> Any:
     from capscore.benchmarks.protocols import thumb
 
@@ -181,7 +181,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("protocols/rating_correlation", quick=True)
+@case("protocols/rating_correlation")
 def _(place: Place) -> Any:
     from capscore.statistics.agreement import agreement
 
@@ -200,7 +200,7 @@ def _(place: Place) -> Any:
 # ------------------------------------------------------------------ agreement and correlation
 
 
-@case("agreement/agreement", quick=True)
+@case("agreement/agreement")
 def _(place: Place) -> Any:
     from capscore.statistics import agreement
 
@@ -225,7 +225,7 @@ def _(place: Place) -> Any:
     return {name: result.to_dict() for name, result in found.items()}
 
 
-@case("agreement/compare", quick=True)
+@case("agreement/compare")
 def _(place: Place) -> Any:
     from capscore.statistics import agreement
 
@@ -245,7 +245,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("agreement/correlation", quick=True)
+@case("agreement/correlation")
 def _(place: Place) -> Any:
     from capscore.statistics import bootstrap, correlation
 

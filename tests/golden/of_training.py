@@ -27,7 +27,7 @@ def digest(texts: Any) -> str:
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:16]
 
 
-@case("training/losses", quick=True)
+@case("training/losses")
 def _(place: Place) -> Any:
     import torch
 
@@ -64,7 +64,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("training/infometic_losses", quick=True)
+@case("training/infometic_losses")
 def _(place: Place) -> Any:
     import torch
 
@@ -85,7 +85,7 @@ def _(place: Place) -> Any:
     }
 
 
-@case("training/caption_grammar", quick=True)
+@case("training/caption_grammar")
 def _(place: Place) -> Any:
     from weights.making import caption_grammar as grammar
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .place import Place
+from .plain import TOLERANCE
 
 Run = Callable[[Place], Any]
 
@@ -18,17 +19,18 @@ class Case:
 
     Attributes:
         run: Function from a place to work in to the answer.
-        quick: Whether the test suite runs it.
+        tolerance: Difference that the processor's kernels may make, relative to the greater number or 1.
         needs: Whether it can be run here.
     """
 
     name: str
     run: Run
-    quick: bool = False
+    tolerance: float = TOLERANCE
     needs: Callable[[], bool] = lambda: True
 
 
 CASES: dict[str, Case] = {}
+KERNELS = 1e-5  # what a signature promises on any machine; numbers of regions differ by up to 5e-6
 
 
 def case(name: str, **more: Any) -> Callable[[Run], Run]:

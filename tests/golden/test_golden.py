@@ -1,4 +1,4 @@
-"""What capscore answers is what it answered when the results were written; `--all` takes every case."""
+"""What capscore answers is what it answered when the results were written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from . import plain, releases
-from .__main__ import run
+from .__main__ import opened_place, run_one
 from .plain import differences
 from .table import all_cases
 
@@ -17,16 +17,19 @@ WRITTEN = json.loads(Path(__file__).with_name("results.json").read_text(encoding
 CASES = all_cases()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if item.quick else [pytest.mark.slow]) for name, item in CASES.items()],
-)
-def test_as_before(name, monkeypatch):
+@pytest.fixture(scope="module")
+def place():
+    """One place for all cases, in which backbones are loaded once."""
+    with opened_place() as place:
+        yield place
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_before(name, place, monkeypatch):
     if not CASES[name].needs():
         pytest.skip("cannot be run here")
-    if not CASES[name].quick:
-        monkeypatch.setattr(plain, "TOLERANCE", 1e-5)  # what a signature promises on any machine
-    ((_, result, failure),) = run([CASES[name]])
+    monkeypatch.setattr(plain, "TOLERANCE", CASES[name].tolerance)
+    result, failure = run_one(CASES[name], place)
     assert not failure, failure
     assert list(differences(WRITTEN[name], result)) == []
 
