@@ -24,7 +24,7 @@ from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError
 from training.data.batches import AlternatingBatches
-from training.data.pictures import Pictures
+from training.data.pictures import TrainedPictures
 from training.data.rated_batches import ContrastiveBatches, PearsonBatches
 from training.data.rated_rows import RatedRows, Role
 from training.data.rows import CAPTIONS, RATED
@@ -126,13 +126,14 @@ def train(settings: Settings) -> Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = _sources(settings)
     part = TrainedPart(backbone, settings, seed=settings.seed)
-    pictures, texts = Pictures(backbone, part.fixed, out if out.is_dir() else None), TextSide(backbone)
+    pictures, texts = TrainedPictures(backbone, part.fixed, out if out.is_dir() else None), TextSide(backbone)
     rows = RatedRows(sources, pictures)
     split = rows.given_split() if sources["validation"] else settings.split(rows)
     check = _check(settings, rows, split, pictures, texts)
     n_measured = check.n if check else 0
-    replaced = f", {pictures.n_stand_ins:,} of them replaced by texts" if pictures.n_stand_ins else ""
-    images = counted(len(pictures.keys), "image") + replaced
+    images = counted(len(pictures.keys), "image")
+    if pictures.stand_ins:
+        images += f", {len(pictures.stand_ins):,} of them replaced by texts"
     say(f"{split.described(n_measured)}; {images}; {part.n_trained:,} trained numbers")
 
     part.train()
@@ -201,7 +202,7 @@ def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBa
 
 
 def _check(
-    settings: Settings, rows: RatedRows, split: Split, pictures: Pictures, texts: TextSide
+    settings: Settings, rows: RatedRows, split: Split, pictures: TrainedPictures, texts: TextSide
 ) -> RatingsCheck | None:
     """The check of the held-out ratings, in the main process; None without any."""
     parts = [*rows.parts("ratings", split.validation), *rows.parts("validation", split.validation)]
@@ -213,7 +214,7 @@ def _check(
     return None
 
 
-def _mean_cosine(texts: TextSide, pictures: Pictures, rows: RatedRows, split: Split) -> float:
+def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, split: Split) -> float:
     """Mean cosine of some training captions and their pictures; 0 where no factor w depends on it."""
     if not isinstance(pictures.backbone, EmbeddedBackbone):
         return 0.0
@@ -225,9 +226,9 @@ def _mean_cosine(texts: TextSide, pictures: Pictures, rows: RatedRows, split: Sp
 
 
 def _write_card(
-    settings: Settings, trained: Trained, rows: RatedRows, pictures: Pictures, scale: float
+    settings: Settings, trained: Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
 ) -> None:
-    n, n_texts = len(pictures.keys), pictures.n_stand_ins
+    n, n_texts = len(pictures.keys), len(pictures.stand_ins)
     limitation = f"{n_texts:,} of the {n:,} images were not available: other captions stood in for each."
     write_run(
         settings,

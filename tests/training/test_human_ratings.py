@@ -21,7 +21,7 @@ from tests.backbones import tiny_open_clip, tiny_transformers
 from tests.backbones.tiny_image_tower import write_image_tower
 from tests.datasets_scripts.official import write_jsonl
 from training import human_ratings
-from training.data.pictures import Pictures
+from training.data.pictures import TrainedPictures
 from training.data.rows import RATED, file_rows
 from training.data.split import split_by_image
 from training.engine.ratings_loss import RatingsLoss
@@ -254,8 +254,8 @@ def test_the_mean_of_references_stands_in_for_a_photo(settings, tmp_path, bases,
     assert "6 of the 6 images were not available" in (run.folder / "README.md").read_text()
     base = capscore.load_backbone(str(bases["clip"]), device="cpu")
     mean = base.encode_texts(rows[0]["stand_in"]).mean(axis=0)
-    pictures = Pictures(base, "pixels")
-    assert pictures.add(list(file_rows(rated, RATED))) == [photo for photo in range(6) for _ in range(3)]
+    pictures = TrainedPictures(base, "pixels")
+    assert pictures.add(file_rows(rated, RATED))[1] == [photo for photo in range(6) for _ in range(3)]
     assert np.allclose(pictures.embedded([0])[0], mean / np.linalg.norm(mean), rtol=0, atol=1e-6)
 
 
@@ -273,7 +273,7 @@ def test_held_out_ratings_of_their_own_file(settings, files, tmp_path):
 
 
 def test_a_bad_rating_ends_the_run_before_anything_is_embedded(settings, files, monkeypatch):
-    monkeypatch.setattr("training.human_ratings.Pictures.add", lambda *_: pytest.fail("embedded"))
+    monkeypatch.setattr("training.human_ratings.TrainedPictures.add", lambda *_: pytest.fail("embedded"))
     rows = [json.loads(line) for line in files[1].read_text().splitlines()]
     bad = write_jsonl(files[1].parent / "bad.jsonl", [rows[0], {**rows[1], "rating": "good"}])
     with pytest.raises(InputError, match=r"line 2.*rating: 'good'; expected a finite number"):

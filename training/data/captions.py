@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from capscore.embedding.embedder import EmbeddedRows, Embedder
-from capscore.errors import ImageError, InputError
+from capscore.embedding.embedder import Embedder
+from capscore.errors import InputError
 from capscore.perturbations import Object, noun_finder
+from training.data.pictures import Pictures
 from training.data.rows import Row
 from training.data.stored_rows import StoredRows
-
-# Rows that are read and embedded at a time.
-_CHUNK = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,8 +72,6 @@ def check_captions(rows: Iterable[Row], *, nouns: bool) -> None:
 def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Path | None = None) -> Captions:
     """Read captions and embed what they describe: each image once, from the cache where possible.
 
-    Texts that stand in go through the text tower as it is now, before any training.
-
     Args:
         rows: Captions with an image or a text that stands in for it, read in chunks.
         embedder: Embedder of the base.
@@ -86,25 +81,8 @@ def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Pat
         InputError: there are no rows, or a row is malformed; names it.
         ImageError: an image cannot be read; names its row.
     """
-    known: list[Row] = []
-    image: list[int] = []
-    numbers: dict[str, int] = {}
-    n_stand_ins = 0
-    matrix = StoredRows(embedder.backbone.dim, folder)
-    source = iter(rows)
-    while chunk := list(islice(source, _CHUNK)):
-        pictured = [row for row in chunk if not row.stand_in]
-        shown = embedder.images([row.image for row in pictured], on_error="skip")
-        if shown.failures:
-            first = min(shown.failures)
-            raise ImageError(f"{pictured[first].where}, image: {shown.failures[first].message}")
-        texts = [row.stand_in[0] for row in chunk if row.stand_in]
-        described = embedder.texts(texts, prefix=embedder.backbone.prefix)
-        matrix.append(_new_rows(shown, numbers))
-        n_stand_ins += len(matrix.append(_new_rows(described, numbers)))
-        keys = {False: iter(shown.keys), True: iter(described.keys)}
-        image += [numbers[next(keys[bool(row.stand_in)])] for row in chunk]
-        known += [replace(row, image=None) for row in chunk]
+    pictures = Pictures(embedder, StoredRows(embedder.backbone.dim, folder))
+    known, image = pictures.add(rows)
     if not known:
         raise InputError("there are no captions to train on")
     return Captions(
@@ -113,17 +91,7 @@ def embed_captions(rows: Iterable[Row], embedder: Embedder, *, folder: str | Pat
         objects=[row.objects for row in known],
         image=np.array(image, dtype=np.int64),
         names=[row.names for row in known],
-        embeddings=matrix.finish(),
-        keys=list(numbers),
-        n_stand_ins=n_stand_ins,
+        embeddings=pictures.matrix.finish(),
+        keys=pictures.keys,
+        n_stand_ins=len(pictures.stand_ins),
     )
-
-
-def _new_rows(embedded: EmbeddedRows, numbers: dict[str, int]) -> np.ndarray:
-    """The embeddings whose keys have no number yet; each gets one."""
-    new = []
-    for key, row in zip(embedded.keys, embedded.index, strict=True):
-        if key not in numbers:
-            numbers[key] = len(numbers)
-            new.append(row)
-    return embedded.matrix[new]

@@ -1,169 +1,216 @@
-"""What captions describe → embeddings, as far as training moves them: each distinct image or stand-in once.
+"""What rows describe → embeddings: each distinct image or stand-in once, from the cache where possible.
 
-In: rows with an image or texts that stand in for it. Out: `Pictures`, and the number of each row's picture.
+In: rows with an image, or with texts that stand in for it. Out: the number of each row's picture, and the
+pictures' embeddings, before training or as far as training moves them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 import xxhash
-from torch.nn import functional as F
+from PIL import Image
 
 from capscore.backbones.base import Backbone
+from capscore.embedding.cache import EmbeddingCache
+from capscore.embedding.embedder import Embedder, ImageReader
 from capscore.errors import ImageError
-from capscore.files.console import progress_bar
-from capscore.images.load import content_key, load_image
+from capscore.images.load import load_image
 from training.data.rows import Row
 from training.data.stored_rows import StoredRows
 
 # What of an image stays the same in training, and is computed once: its embedding, where the image tower is
 # not trained; its feature map, where only what follows the map is; nothing but the file.
 Fixed = Literal["embedding", "map", "pixels"]
+# Rows that are read and embedded at a time.
+_CHUNK = 1024
 _AT_ONCE = 32
-_TEXTS_AT_ONCE = 64
 _THREADS = 8
 
 
 class Pictures:
-    """Distinct images and stand-ins.
+    """Distinct images and stand-ins, with their embeddings before any training.
+
+    A stand-in is a text, or the mean of several, scaled to unit length; it goes through the text tower.
 
     Args:
-        backbone: Backbone before any training. Stand-ins go through its text tower as it is now, and are
-            never trained.
-        fixed: What is computed once.
-        folder: Folder for a temporary file of what is computed once; None for the system's.
+        embedder: Embedder of the backbone.
+        matrix: Matrix that takes the embeddings.
+        key_of_texts: Key of the texts that stand in; None for the embedder's own key of a single text.
+        reader: Reader of the decoded images, as `Embedder.images` takes it.
 
     Attributes:
-        keys: Content key of each: equal files, or equal stand-ins, are one picture.
-        n_stand_ins: Number of stand-ins among them.
+        keys: Content key of each picture: equal pixels, or equal stand-ins, are one picture.
+        stand_ins: Numbers of the pictures that are texts.
+        row_of: Row of each picture in the matrix.
     """
 
-    def __init__(self, backbone: Backbone, fixed: Fixed, folder: Path | None = None):
-        self.backbone, self.fixed, self.folder = backbone, fixed, folder
+    def __init__(
+        self,
+        embedder: Embedder,
+        matrix: StoredRows,
+        *,
+        key_of_texts: Callable[[Sequence[str]], str] | None = None,
+        reader: ImageReader | None = None,
+    ):
+        self.embedder, self.matrix = embedder, matrix
+        self.key_of_texts, self.reader = key_of_texts, reader
         self.keys: list[str] = []
+        self.stand_ins: set[int] = set()
+        self.row_of: list[int] = []
         self._numbers: dict[str, int] = {}
-        self._images: dict[int, Any] = {}
-        self._stand_ins: dict[int, torch.Tensor] = {}
-        # number of a picture → its row in the matrix of what is computed once
-        self._stored_row: dict[int, int] = {}
-        self._stored: StoredRows | None = None
-        self._shape: tuple[int, ...] = ()
-        self._matrix: np.ndarray | None = None
 
-    @property
-    def n_stand_ins(self) -> int:
-        return len(self._stand_ins)
+    def add(self, rows: Iterable[Row]) -> tuple[list[Row], list[int]]:
+        """Embed the pictures of rows that are new. Rows are read in chunks.
 
-    def add(self, rows: Sequence[Row]) -> list[int]:
-        """Take in the pictures of rows; returns the number of each row's picture.
+        Returns:
+            The rows without their images, and the number of each row's picture.
 
         Raises:
             ImageError: an image cannot be read; names its row.
         """
-        with ThreadPoolExecutor(_THREADS) as pool:
-            keys = list(pool.map(_key, rows))
-            new: dict[int, Row] = {}
-            for row, key in zip(rows, keys, strict=True):
-                number = self._numbers.setdefault(key, len(self.keys))
-                if number == len(self.keys):
-                    self.keys.append(key)
-                    new[number] = row
-            self._add_images({number: row for number, row in new.items() if not row.stand_in}, pool)
-        self._add_stand_ins({number: row for number, row in new.items() if row.stand_in})
-        return [self._numbers[key] for key in keys]
+        known: list[Row] = []
+        numbers: list[int] = []
+        source = iter(rows)
+        while chunk := list(islice(source, _CHUNK)):
+            keys = {
+                False: iter(self._add_images([row for row in chunk if not row.stand_in])),
+                True: iter(self._add_stand_ins([row.stand_in for row in chunk if row.stand_in])),
+            }
+            numbers += [self._numbers[next(keys[bool(row.stand_in)])] for row in chunk]
+            known += [replace(row, image=None) for row in chunk]
+        return known, numbers
+
+    def _add_images(self, rows: Sequence[Row]) -> list[str]:
+        shown = self.embedder.images([row.image for row in rows], on_error="skip", reader=self.reader)
+        if shown.failures:
+            first = min(shown.failures)
+            raise ImageError(f"{rows[first].where}, image: {shown.failures[first].message}")
+        self._append(shown.keys, shown.matrix[shown.index])
+        return shown.keys
+
+    def _add_stand_ins(self, listed: Sequence[Sequence[str]]) -> list[str]:
+        texts = [text for several in listed for text in several]
+        embedded = self.embedder.texts(texts, prefix=self.embedder.backbone.prefix)
+        keys = embedded.keys
+        if self.key_of_texts is not None:
+            keys = [self.key_of_texts(several) for several in listed]
+        ends = np.cumsum([len(several) for several in listed], dtype=np.int64)
+        parts = np.split(embedded.matrix[embedded.index], ends)[: len(listed)]
+        self.stand_ins.update(self._append(keys, [_mean(part) for part in parts]))
+        return keys
+
+    def _append(self, keys: Sequence[str], vectors: Iterable[np.ndarray]) -> range:
+        """Store the embeddings whose keys have no number yet; returns their numbers."""
+        before = len(self.keys)
+        new = []
+        for key, vector in zip(keys, vectors, strict=True):
+            if key not in self._numbers:
+                self._numbers[key] = len(self.keys)
+                self.keys.append(key)
+                new.append(vector)
+        if new:
+            self.row_of += self.matrix.append(np.stack(new))
+        return range(before, len(self.keys))
+
+
+def _mean(vectors: np.ndarray) -> np.ndarray:
+    """Mean of unit rows, scaled to unit length; a single row as it is."""
+    if len(vectors) == 1:
+        return vectors[0]
+    mean = vectors.mean(axis=0)
+    return mean / max(float(np.linalg.norm(mean)), 1e-12)
+
+
+def key_of_texts(texts: Sequence[str]) -> str:
+    """Key of one or more texts that stand in for an image."""
+    joined = "\x1f".join(texts).encode("utf-8", "surrogatepass")
+    return f"texts:{xxhash.xxh3_128_hexdigest(joined)}"
+
+
+class TrainedPictures(Pictures):
+    """Pictures whose embeddings follow the training of the image tower; stand-ins stay as they were.
+
+    Args:
+        backbone: Backbone before any training.
+        fixed: What of an image is computed once.
+        folder: Folder for temporary files of what is computed once; None for the system's.
+    """
+
+    def __init__(self, backbone: Backbone, fixed: Fixed, folder: Path | None = None):
+        embedder = Embedder(backbone, cache=EmbeddingCache(None))
+        matrix = StoredRows(backbone.dim, folder)
+        super().__init__(embedder, matrix, key_of_texts=key_of_texts, reader=self)
+        self.backbone, self.fixed, self.folder = backbone, fixed, folder
+        self._images: dict[str, Any] = {}
+        self._maps: StoredRows | None = None
+        self._map_shape: tuple[int, ...] = ()
+        self._map_row: dict[str, int] = {}
+
+    def _add_images(self, rows: Sequence[Row]) -> list[str]:
+        keys = super()._add_images(rows)
+        if self.fixed == "pixels":
+            self._images |= {key: row.image for key, row in zip(keys, rows, strict=True)}
+        return keys
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        """The images whose feature maps are to be stored."""
+        if self.fixed != "map":
+            return ()
+        return {key for key in keys if key not in self._numbers}
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        """Store the feature maps of images."""
+        maps = self.embedder.maps(list(images.values())).cpu().numpy()
+        if self._maps is None:
+            # a map is a thousand times larger than an embedding
+            self._map_shape = maps.shape[1:]
+            self._maps = StoredRows(maps[0].size, self.folder, np.float16)
+        self._map_row |= zip(images, self._maps.append(maps.reshape(len(maps), -1)), strict=True)
 
     def embed(self, numbers: Sequence[int]) -> torch.Tensor:
         """Embeddings (n, d) of pictures as the backbone is now, with gradients where it is trained.
 
         Each distinct picture is embedded once.
         """
-        distinct = list(dict.fromkeys(numbers))
-        shown = [number for number in distinct if number not in self._stand_ins]
-        texts = [number for number in distinct if number in self._stand_ins]
-        parts = [self._embed_images(shown)] if shown else []
-        if texts:
-            stacked = torch.stack([self._stand_ins[number] for number in texts])
-            parts.append(stacked.to(self.backbone.device))
-        row_of = {number: row for row, number in enumerate((*shown, *texts))}
-        rows = torch.cat([part.float() for part in parts])
+        stored, moved = [], []
+        for number in dict.fromkeys(numbers):
+            stays = self.fixed == "embedding" or number in self.stand_ins
+            (stored if stays else moved).append(number)
+        parts = []
+        if stored:
+            parts.append(self._read(self.matrix, [self.row_of[number] for number in stored]))
+        if moved:
+            parts.append(self._embed_again([self.keys[number] for number in moved]).float())
+        rows = torch.cat(parts)
+        row_of = {number: row for row, number in enumerate((*stored, *moved))}
         return rows[torch.tensor([row_of[number] for number in numbers], device=rows.device)]
 
-    def _embed_images(self, numbers: Sequence[int]) -> torch.Tensor:
-        if self.fixed == "pixels":
-            with ThreadPoolExecutor(_THREADS) as pool:
-                return self.backbone.embed_pixels(list(pool.map(self._pixels, numbers)))
-        assert self._stored is not None, "images have been added"
-        if self._matrix is None:
-            self._matrix = self._stored.finish()
-        read = np.array(self._matrix[[self._stored_row[number] for number in numbers]], dtype=np.float32)
-        stored = torch.from_numpy(read.reshape(-1, *self._shape)).to(self.backbone.device)
-        return stored if self.fixed == "embedding" else self.backbone.embed_maps(stored)
+    def _embed_again(self, keys: Sequence[str]) -> torch.Tensor:
+        if self._maps is not None:
+            maps = self._read(self._maps, [self._map_row[key] for key in keys])
+            return self.backbone.embed_maps(maps.reshape(-1, *self._map_shape))
+        with ThreadPoolExecutor(_THREADS) as pool:
+            return self.backbone.embed_pixels(list(pool.map(self._pixels, keys)))
+
+    def _pixels(self, key: str) -> torch.Tensor:
+        return self.backbone.preprocess(load_image(self._images[key]))
+
+    def _read(self, matrix: StoredRows, rows: Sequence[int]) -> torch.Tensor:
+        return torch.from_numpy(matrix.finish()[rows].astype(np.float32)).to(self.backbone.device)
 
     @torch.no_grad()
     def embedded(self, numbers: Sequence[int]) -> np.ndarray:
         """`embed` without gradients, a few at a time, float32 (n, d)."""
         distinct, index = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
-        starts = range(0, len(distinct), _AT_ONCE)
-        parts = [self.embed(distinct[start : start + _AT_ONCE].tolist()).cpu().numpy() for start in starts]
+        parts = []
+        for start in range(0, len(distinct), _AT_ONCE):
+            parts.append(self.embed(distinct[start : start + _AT_ONCE].tolist()).cpu().numpy())
         return np.concatenate(parts)[index]
-
-    def _pixels(self, number: int) -> torch.Tensor:
-        return self.backbone.preprocess(load_image(self._images[number]))
-
-    def _add_images(self, rows: dict[int, Row], pool: ThreadPoolExecutor) -> None:
-        """Open each image once, so that one that cannot be read ends a run in its first minutes."""
-        self._images |= {number: row.image for number, row in rows.items()}
-
-        def read(number: int) -> torch.Tensor:
-            try:
-                return self._pixels(number)
-            except ImageError as error:
-                raise ImageError(f"{rows[number].where}, image: {error.message}") from None
-
-        listed = list(rows)
-        with progress_bar("Reading images", len(listed)) as advance:
-            for start in range(0, len(listed), _AT_ONCE):
-                numbers = listed[start : start + _AT_ONCE]
-                pixels = list(pool.map(read, numbers))
-                if self.fixed != "pixels":
-                    self._store(numbers, pixels)
-                advance(len(numbers))
-
-    def _store(self, numbers: list[int], pixels: list[torch.Tensor]) -> None:
-        if self.fixed == "embedding":
-            rows = self.backbone.encode_pixels(pixels)
-        else:
-            rows = self.backbone.feature_maps(pixels).cpu().numpy()
-        self._shape, self._matrix = rows.shape[1:], None
-        if self._stored is None:
-            # a map is a thousand times larger than an embedding
-            dtype = np.float32 if self.fixed == "embedding" else np.float16
-            self._stored = StoredRows(int(np.prod(self._shape)), self.folder, dtype)
-        self._stored_row |= zip(numbers, self._stored.append(rows.reshape(len(rows), -1)), strict=True)
-
-    def _add_stand_ins(self, rows: dict[int, Row]) -> None:
-        texts = list(dict.fromkeys(text for row in rows.values() for text in row.stand_in))
-        found: dict[str, torch.Tensor] = {}
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            part = texts[start : start + _TEXTS_AT_ONCE]
-            encoded = self.backbone.encode_texts([self.backbone.prefix + text for text in part])
-            found |= zip(part, torch.from_numpy(encoded), strict=True)
-        for number, row in rows.items():
-            mean = torch.stack([found[text] for text in row.stand_in]).mean(dim=0)
-            self._stand_ins[number] = F.normalize(mean, dim=0)
-
-
-def _key(row: Row) -> str:
-    if row.stand_in:
-        joined = "\x1f".join(row.stand_in).encode("utf-8", "surrogatepass")
-        return f"texts:{xxhash.xxh3_128_hexdigest(joined)}"
-    try:
-        return content_key(row.image)
-    except ImageError as error:
-        raise ImageError(f"{row.where}, image: {error.message}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -46,10 +45,10 @@ class RatedRows:
         image: list[int] = []
         file: list[int] = []
         for role, source in [(role, source) for role, listed in sources.items() for source in listed]:
-            rows = list(source.rows())
-            image += pictures.add(rows)
+            rows, numbers = pictures.add(source.rows())
+            image += numbers
             file += [len(self.files)] * len(rows)
-            self.rows += [replace(row, image=None) for row in rows]
+            self.rows += rows
             self.files.append((role, source.spec))
         self.keys, self.names = pictures.keys, [row.names for row in self.rows]
         self.image, self.file = np.array(image, dtype=np.int64), np.array(file, dtype=np.int64)

@@ -10,7 +10,7 @@ import torch
 
 from capscore.errors import InputError
 from capscore.statistics.correlation import spearman, tau_b, tau_c
-from training.data.pictures import Pictures
+from training.data.pictures import TrainedPictures
 from training.data.rows import Row
 from training.engine.texts import TextSide
 
@@ -37,7 +37,7 @@ class RatingsCheck:
     def __init__(
         self,
         held_out: Sequence[tuple[str, Sequence[int], Sequence[Row]]],
-        pictures: Pictures,
+        pictures: TrainedPictures,
         texts: TextSide,
     ):
         self._files = [file for file in held_out if file[2]]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from training.data.pictures import Pictures
+from training.data.pictures import TrainedPictures
 from training.data.rated_batches import PearsonRow, ShownRow
 from training.engine.pr_mcs_losses import contrastive_loss
 from training.engine.processes import Gather
@@ -61,7 +61,7 @@ class RatingsLoss:
 
     def __init__(
         self,
-        pictures: Pictures,
+        pictures: TrainedPictures,
         texts: TextSide,
         *,
         logit_scale: float,

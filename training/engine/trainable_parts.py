@@ -67,7 +67,7 @@ class TrainedPart:
 
     Attributes:
         network: Module to train.
-        fixed: What of an image stays the same, as `training.data.pictures.Pictures` takes it.
+        fixed: What of an image stays the same, as `training.data.pictures.TrainedPictures` takes it.
 
     Raises:
         CapscoreError: the backbone has no such part, a pattern fits no name, or no part of the network offers

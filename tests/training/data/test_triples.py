@@ -57,7 +57,7 @@ def drawn(captions, *, epoch=0, seed=0, **noise):
 
 
 def test_each_image_is_embedded_once_and_equal_pixels_are_one_image(monkeypatch):
-    monkeypatch.setattr("training.data.captions._CHUNK", 2)
+    monkeypatch.setattr("training.data.pictures._CHUNK", 2)
     backbone = ColourBackbone(prefix="green ")
     rows = [
         Row("a red kite", "en", image=RED),
