@@ -25,10 +25,11 @@ from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from training.data.origin import DataSource
+from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, write_card
-from training.engine.public_checkpoint import new_folder, read_tensors, whole_folder
+from training.engine.public_checkpoint import new_folder, read_tensors
 
 # Backbone of the published checkpoint.
 PUBLISHED = "ViT-B-32-quickgelu/openai"

@@ -24,9 +24,10 @@ from capscore.backbones.checkpoint import OPEN_CLIP_CONFIG, OPEN_CLIP_WEIGHTS
 from capscore.backbones.loading import load_backbone
 from capscore.backbones.open_clip import tag_config
 from capscore.errors import CapscoreError, InputError
+from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse
-from training.engine.public_checkpoint import new_folder, read_tensors, whole_folder
+from training.engine.public_checkpoint import new_folder, read_tensors
 
 PREFIX, W = "A photo depicts ", 2.0
 _READING = ("mean", "std", "interpolation", "resize_mode")

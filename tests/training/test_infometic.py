@@ -28,7 +28,7 @@ from training.data.alignment_batches import AlignmentBatches, AlignmentItem
 from training.data.alignment_data import AlignmentData, load_features
 from training.data.alignment_features import FeatureOptions, labelled_shares, prepare
 from training.data.rows import ALIGNED, Row, file_rows
-from training.data.stored_rows import StoredRows
+from training.data.stored import StoredRows
 from training.data.word_pollution import like_words
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.infometic_losses import AlignmentLoss

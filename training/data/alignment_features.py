@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import uuid
 from collections import namedtuple
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xxhash
-from PIL.Image import Image
+from PIL import Image
 
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, ImageError, InputError, ResultWriteError, Setting
+from capscore.errors import CapscoreError, ImageError, InputError, Setting
 from capscore.images.boxes import check_boxes, normalised, overlaps
-from capscore.images.load import content_key, load_image
+from capscore.images.load import content_key
 from capscore.infometic.regions import RegionFinder, Regions, choose, load_finder
 from capscore.infometic.words import (
     CaptionWord,
@@ -41,8 +39,9 @@ from training.data.alignment_data import (
     load_features,
     store_features,
 )
+from training.data.pictures import Pictures, key_of_texts
 from training.data.rows import Row
-from training.data.stored_rows import StoredRows
+from training.data.stored import StoredRows, whole_folder
 from training.data.word_pollution import (
     EXCLUDED,
     WRONG,
@@ -55,8 +54,6 @@ from training.data.word_pollution import (
 
 # Regions are the boxes that the rows give.
 GIVEN = "given"
-# Images that are open at once.
-_OPEN = 32
 # Texts, or pieces, that are embedded between two writes.
 _TEXTS_AT_ONCE = 16_384
 # How the seed of a row's wrong words has its region texts.
@@ -132,15 +129,17 @@ def prepare(
     if not rows:
         raise InputError("there are no captions to train on")
     contents = _contents(rows)
-    finds = options.regions != GIVEN and any(row.image is not None and not row.region_texts for row in rows)
-    finder = load_finder(options.regions, embedder) if finds else None
+    finder, name = None, ""
+    if options.regions != GIVEN and any(row.image is not None and not row.region_texts for row in rows):
+        finder = load_finder(options.regions, embedder)
+        name = finder.fingerprint
     parts = {
         "format": _FORMAT,
         "options": {known.name: getattr(options, known.name) for known in fields(FeatureOptions)},
         "word_context": word_context,
         "backbone": embedder.fingerprint,
         "prefix": embedder.backbone.prefix,
-        "finder": "" if finder is None else finder.fingerprint,
+        "finder": name,
         "taggers": [tagger_name(language) for language in sorted({row.language for row in rows})],
     }
     digest = xxhash.xxh3_128(json.dumps(parts, sort_keys=True).encode())
@@ -148,52 +147,45 @@ def prepare(
         plain = replace(row, image=None, where="")
         digest.update(f"{plain!r}|{content}\n".encode("utf-8", "surrogatepass"))
     final = Path(folder).expanduser() / digest.hexdigest()
-    if final.exists():
-        return load_features(final)
-    aside = final.with_name(f".{uuid.uuid4().hex[:12]}.partial")
-    try:
-        aside.mkdir(parents=True)
-        _Builder(rows, contents, embedder, options, finder, aside).build(word_context)
-        os.replace(aside, final)
-    except OSError as error:
-        if isinstance(error, CapscoreError):
-            raise
-        reason = error.strerror or error
-        raise ResultWriteError(f"the features could not be written to {final}: {reason}") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    if not final.exists():
+        with whole_folder(final) as aside:
+            _Builder(rows, contents, embedder, options, finder, aside).build(word_context)
     return load_features(final)
 
 
 def _contents(rows: Sequence[Row]) -> list[str]:
     """The content of what each row describes: a key of its image, or a digest of its stand-ins."""
-    known: dict[Any, str] = {}
-    found = []
+    known: dict[os.PathLike[str], str] = {}
+    contents = []
     for row in rows:
-        path = row.image if isinstance(row.image, os.PathLike) else None
-        if path is None or path not in known:
+        if row.image is None:
             joined = "\n".join(row.stand_in).encode("utf-8", "surrogatepass")
+            contents.append(xxhash.xxh3_128_hexdigest(joined))
+            continue
+        key = known.get(row.image) if isinstance(row.image, os.PathLike) else None
+        if key is None:
             try:
-                key = xxhash.xxh3_128_hexdigest(joined) if row.image is None else content_key(row.image)
+                key = content_key(row.image)
             except ImageError as error:
                 raise ImageError(f"{row.where}, image: {error.message}") from error
-            known[path] = key
-        found.append(known[path])
-    return found
+        if isinstance(row.image, os.PathLike):
+            known[row.image] = key
+        contents.append(key)
+    return contents
 
 
-class _Image(NamedTuple):
-    """An image and its regions.
+@dataclass(frozen=True, eq=False)
+class _Regions:
+    """The regions of a picture.
 
     Attributes:
-        vector, regions: Rows of the matrix.
-        boxes: Boxes (m, 4) of the regions, in shares of the image.
+        rows: Rows of the matrix.
+        boxes: Boxes (m, 4), in shares of the image.
         given: Which of the boxes or texts that the row gives are regions; None where regions were found.
-        size: Width and height in pixels.
+        size: Width and height of the image in pixels.
     """
 
-    vector: int
-    regions: Sequence[int]
+    rows: Sequence[int]
     boxes: np.ndarray
     given: np.ndarray | None
     size: tuple[int, int]
@@ -211,6 +203,62 @@ class _Image(NamedTuple):
         # the null region stands for a caption that mentions none
         label = np.array([*shows, not row.mentioned], dtype=np.uint8)
         return label if label.any() else label[:0]
+
+
+class _RegionReader:
+    """Finds, chooses and embeds the regions of images as the embedder decodes them (an `ImageReader`).
+
+    Args:
+        rows: Rows with an image whose regions are boxes: content key of the image → number and row.
+        matrix: Matrix that takes the embeddings.
+
+    Attributes:
+        found: Number of a row → the regions of its image.
+    """
+
+    def __init__(
+        self,
+        rows: Mapping[str, Sequence[tuple[int, Row]]],
+        embedder: Embedder,
+        options: FeatureOptions,
+        finder: RegionFinder | None,
+        matrix: StoredRows,
+    ):
+        self.rows, self.embedder, self.options, self.finder = rows, embedder, options, finder
+        self.matrix = matrix
+        self.found: dict[int, _Regions] = {}
+
+    def wanted(self, keys: Sequence[str]) -> Collection[str]:
+        return self.rows.keys() & set(keys)
+
+    def look(self, images: Mapping[str, Image.Image]) -> None:
+        numbers, shown, proposed = [], [], []
+        for key, image in images.items():
+            for number, row in self.rows[key]:
+                numbers.append(number)
+                shown.append(image)
+                if self.finder is None:
+                    boxes = _pixel_boxes(row, image.size)
+                    proposed.append(Regions.unlabelled(boxes, np.ones(len(boxes))))
+        if self.finder is not None:
+            proposed = self.finder.find(shown)
+        embedded = self.embedder.regions(shown, [regions.boxes for regions in proposed])
+        for number, image, regions, vectors in zip(numbers, shown, proposed, embedded, strict=True):
+            chosen = choose(regions, vectors, n=self.options.n_regions, seed=self.options.seed)
+            self.found[number] = _Regions(
+                rows=self.matrix.append(vectors[chosen]),
+                boxes=normalised(regions.boxes[chosen], image.size),
+                given=chosen if self.finder is None else None,
+                size=image.size,
+            )
+
+
+class _Shown(NamedTuple):
+    """What makes two pictures with their regions the same."""
+
+    content: str
+    region_texts: tuple[str, ...]
+    boxes: tuple[tuple[float, ...], ...] | None
 
 
 class _Builder:
@@ -232,26 +280,30 @@ class _Builder:
 
     def build(self, word_context: bool) -> None:
         """Write all files of the features."""
-        rows, overlap = self.rows, self.options.overlap
-        given = self.options.regions == GIVEN
-        keys: list[Any] = [
-            (content, row.region_texts, row.boxes if given else None)
-            for row, content in zip(rows, self.contents, strict=True)
+        rows = self.rows
+        # a row of each distinct picture with its regions
+        shown: dict[_Shown, Row] = {}
+        numbers: dict[_Shown, int] = {}
+        pair_image = []
+        for row, content in zip(rows, self.contents, strict=True):
+            boxes = row.boxes if self.options.regions == GIVEN else None
+            key = _Shown(content, row.region_texts, boxes)
+            shown.setdefault(key, row)
+            pair_image.append(numbers.setdefault(key, len(numbers)))
+        image_vector, regions = self._embed_pictures(list(shown.values()), [key.content for key in shown])
+        labels = [
+            regions[number].label(row, self.options.overlap)
+            for row, number in zip(rows, pair_image, strict=True)
         ]
-        first = dict(zip(reversed(keys), reversed(rows), strict=True))  # a row that has the image
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        images = self._embed_images([first[key] for key in numbers])
-        pair_image = [numbers[key] for key in keys]
-        labels = [images[number].label(row, overlap) for row, number in zip(rows, pair_image, strict=True)]
         captions = _Captions(rows, pair_image, self.options, self.embedder)
         arrays = self._store_pieces(captions, word_context)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
         np.save(self.folder / VECTORS, self.vectors.finish())
         contents, photo = np.unique(np.array(self.contents), return_inverse=True)
         arrays |= {
-            "image_vector": np.array([image.vector for image in images], dtype=np.int64),
-            "regions": Lists.of((image.regions for image in images), np.int64),
-            "boxes": Lists.of((image.boxes for image in images), np.float32, 4),
+            "image_vector": np.array(image_vector, dtype=np.int64),
+            "regions": Lists.of((found.rows for found in regions), np.int64),
+            "boxes": Lists.of((found.boxes for found in regions), np.float32, 4),
             "text_vector": text_vector,
             "pair_image": np.array(pair_image, dtype=np.int64),
             "pair_text": np.array(captions.pair_text, dtype=np.int64),
@@ -262,6 +314,31 @@ class _Builder:
         }
         store_features(self.folder, arrays, captions.texts, [row.names for row in rows])
 
+    def _embed_pictures(
+        self, rows: Sequence[Row], contents: Sequence[str]
+    ) -> tuple[list[int], list[_Regions]]:
+        """The row of each picture in the matrix, and its regions."""
+        with_boxes: dict[str, list[tuple[int, Row]]] = {}
+        for number, (row, content) in enumerate(zip(rows, contents, strict=True)):
+            if row.image is None or row.region_texts:
+                continue
+            if self.finder is None and row.boxes is None:
+                raise InputError(f"{row.where} has no boxes, which ", Setting("regions", GIVEN), " needs")
+            with_boxes.setdefault(content, []).append((number, row))
+        reader = _RegionReader(with_boxes, self.embedder, self.options, self.finder, self.vectors)
+        pictures = Pictures(self.embedder, self.vectors, key_of_texts=key_of_texts, reader=reader)
+        _, places = pictures.add(rows)
+        most = self.options.n_regions
+        self._texts([text for row in rows for text in row.region_texts[:most]])  # all at once
+        regions = []
+        for number, row in enumerate(rows):
+            found = reader.found.get(number)
+            if found is None:
+                texts = self._texts(row.region_texts[:most])
+                found = _Regions(texts, np.zeros((len(texts), 4)), np.arange(len(texts)), (0, 0))
+            regions.append(found)
+        return [pictures.row_of[place] for place in places], regions
+
     def _texts(self, texts: Sequence[str]) -> list[int]:
         """The row of each text in the matrix; those that have none are embedded."""
         new = [text for text in dict.fromkeys(texts) if text not in self._row_of]
@@ -269,54 +346,6 @@ class _Builder:
             part = new[start : start + _TEXTS_AT_ONCE]
             self._row_of |= zip(part, self.vectors.append(_embedded(self.embedder, part)), strict=True)
         return [self._row_of[text] for text in texts]
-
-    def _embed_images(self, rows: Sequence[Row]) -> list[_Image]:
-        """Embed images and their regions."""
-        found = []
-        for start in range(0, len(rows), _OPEN):
-            part = rows[start : start + _OPEN]
-            photos = [None if row.image is None else _opened(row) for row in part]
-            # in one batch; below they come from the embedder's memory
-            _embedded(self.embedder, [text for row in part for text in row.stand_in])
-            regions = self._find_regions(part, photos)
-            found += [self._embed_image(*parts) for parts in zip(part, photos, regions, strict=True)]
-        return found
-
-    def _embed_image(self, row: Row, photo: Image | None, regions: Regions | None) -> _Image:
-        if photo is None and len(row.stand_in) == 1:
-            (vector,) = self._texts(row.stand_in)
-        elif photo is None:
-            mean = _embedded(self.embedder, row.stand_in).mean(axis=0, keepdims=True)
-            (vector,) = self.vectors.append(mean / max(float(np.linalg.norm(mean)), 1e-12))
-        else:
-            boxes = np.zeros((0, 4)) if regions is None else regions.boxes
-            # the box of the whole photo gives the photo's own embedding, from the same pass
-            (shown,) = self.embedder.regions([photo], [np.vstack([(0, 0, *photo.size), boxes])])
-            (vector,) = self.vectors.append(shown[:1])
-            if regions is not None:
-                picked = choose(regions, shown[1:], n=self.options.n_regions, seed=self.options.seed)
-                own = self.vectors.append(shown[1:][picked])
-                places = normalised(regions.boxes[picked], photo.size)
-                return _Image(vector, own, places, picked if self.finder is None else None, photo.size)
-        chosen = self._texts(row.region_texts[: self.options.n_regions])
-        return _Image(vector, chosen, np.zeros((len(chosen), 4)), np.arange(len(chosen)), (0, 0))
-
-    def _find_regions(self, rows: Sequence[Row], photos: Sequence[Image | None]) -> list[Regions | None]:
-        """Regions of each row's image; None where texts, or nothing, stand for them."""
-        found: list[Regions | None] = [None] * len(rows)
-        needed = {n: photo for n, photo in enumerate(photos) if photo and not rows[n].region_texts}
-        if self.finder is not None and needed:
-            for index, regions in zip(needed, self.finder.find(list(needed.values())), strict=True):
-                found[index] = regions
-            return found
-        for index, photo in needed.items():
-            if rows[index].boxes is None:
-                raise InputError(
-                    f"{rows[index].where} has no boxes, which ", Setting("regions", GIVEN), " needs"
-                )
-            boxes = _pixel_boxes(rows[index], photo.size)
-            found[index] = Regions.unlabelled(boxes, np.ones(len(boxes)))
-        return found
 
     def _store_pieces(self, captions: _Captions, word_context: bool) -> dict[str, np.ndarray | Lists]:
         """Write the embeddings of the captions' pieces; returns what is known of words and pieces."""
@@ -359,13 +388,6 @@ class _Builder:
 def _embedded(embedder: Embedder, texts: Sequence[str]) -> np.ndarray:
     rows = embedder.texts(texts, prefix=embedder.backbone.prefix)
     return rows.matrix[rows.index]
-
-
-def _opened(row: Row) -> Image:
-    try:
-        return load_image(row.image)
-    except ImageError as error:
-        raise ImageError(f"{row.where}, image: {error.message}") from error
 
 
 def _pixel_boxes(row: Row, size: tuple[int, int]) -> np.ndarray:

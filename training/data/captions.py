@@ -14,7 +14,7 @@ from capscore.errors import InputError
 from capscore.perturbations import Object, noun_finder
 from training.data.pictures import Pictures
 from training.data.rows import Row
-from training.data.stored_rows import StoredRows
+from training.data.stored import StoredRows
 
 
 @dataclass(frozen=True, eq=False)

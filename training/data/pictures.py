@@ -24,7 +24,7 @@ from capscore.embedding.embedder import Embedder, ImageReader
 from capscore.errors import ImageError
 from capscore.images.load import load_image
 from training.data.rows import Row
-from training.data.stored_rows import StoredRows
+from training.data.stored import StoredRows
 
 # What of an image stays the same in training, and is computed once: its embedding, where the image tower is
 # not trained; its feature map, where only what follows the map is; nothing but the file.
@@ -180,10 +180,13 @@ class TrainedPictures(Pictures):
 
         Each distinct picture is embedded once.
         """
-        stored, moved = [], []
+        stored: list[int] = []
+        moved: list[int] = []
         for number in dict.fromkeys(numbers):
-            stays = self.fixed == "embedding" or number in self.stand_ins
-            (stored if stays else moved).append(number)
+            if self.fixed == "embedding" or number in self.stand_ins:
+                stored.append(number)
+            else:
+                moved.append(number)
         parts = []
         if stored:
             parts.append(self._read(self.matrix, [self.row_of[number] for number in stored]))

@@ -1,18 +1,15 @@
-"""Checkpoints of public code: their tensors, without running code in the file; a new folder for weights."""
+"""Checkpoints of public code: their tensors, without running code in the file; where to write them."""
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from capscore.errors import CapscoreError, InputError, ResultWriteError
+from capscore.errors import CapscoreError, InputError
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -49,23 +46,3 @@ def new_folder(out: str | Path) -> Path:
     if target.exists() and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"{target} is not empty: give a new folder", field="out")
     return target
-
-
-@contextmanager
-def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write into, which becomes `target` at the end, and nothing if there was an error.
-
-    Raises:
-        ResultWriteError: the folder cannot be written.
-    """
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as scratch:
-            whole = Path(scratch) / target.name
-            whole.mkdir()
-            yield whole
-            os.replace(whole, target)
-    except OSError as error:
-        if isinstance(error, CapscoreError):
-            raise
-        raise ResultWriteError(f"{target} could not be written: {error.strerror or error}") from error

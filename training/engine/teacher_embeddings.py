@@ -11,7 +11,7 @@ from capscore.backbones.base import Backbone, fingerprint_of
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.files.write import whole_file
-from training.data.stored_rows import StoredRows
+from training.data.stored import StoredRows
 from training.engine.processes import say
 
 # Sentences that the teacher embeds at a time.

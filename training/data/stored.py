@@ -1,11 +1,16 @@
-"""A matrix that may become too large for memory."""
+"""What is stored on disk: a matrix that may be too large for memory; a folder, whole or not there."""
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+
+from capscore.errors import CapscoreError, ResultWriteError
 
 
 class StoredRows:
@@ -33,3 +38,23 @@ class StoredRows:
         if not self.n:
             return np.zeros((0, self.dim), self.dtype)
         return np.memmap(self._file, dtype=self.dtype, mode="r", shape=(self.n, self.dim))
+
+
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write into, which becomes `target` at the end, and nothing if there was an error.
+
+    Raises:
+        ResultWriteError: the folder cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target.parent) as scratch:
+            whole = Path(scratch) / target.name
+            whole.mkdir()
+            yield whole
+            os.replace(whole, target)
+    except OSError as error:
+        if isinstance(error, CapscoreError):
+            raise
+        raise ResultWriteError(f"{target} could not be written: {error.strerror or error}") from error
