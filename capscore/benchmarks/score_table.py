@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import InputError, Setting
-from ..files.columns import number_in
+from ..files.columns import read_numbers
+from ..files.read import open_rows
 from .tasks import Queries
 
 
@@ -34,8 +35,6 @@ def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -
         InputError: no such column, a score that is not a number, a query without a row, two scores for one
             query.
     """
-    from ..files.read import open_rows
-
     path = Path(path)
     source = open_rows(path)
     for column in ("score", "id"):
@@ -46,20 +45,16 @@ def read_scores(path: str | Path, queries: Queries, *, missing: str = "raise") -
                 " writes the rows to score, with their ids",
                 field="scores",
             )
-    rows = [row for chunk in source.chunks(4096) for row in chunk.dicts()]
-    values = [number_in(row.get("score")) for row in rows]
-    for index, value in enumerate(values):
-        if math.isinf(value):
-            given = rows[index]["score"]
-            raise InputError(f"{path}: {given!r:.40} is not a finite number", row=index, field="score")
-    keys = ["" if row.get("id") is None else str(row["id"]) for row in rows]
-    if "" in keys:
-        raise InputError(f"{path}: the id is missing", row=keys.index(""), field="id")
     scores: dict[str, float] = {}
-    for row, (key, value) in enumerate(zip(keys, values, strict=True)):
+    (ids,) = source.cells("id")
+    for row, (cell, value) in enumerate(zip(ids, read_numbers(source, "score"), strict=True)):
+        if cell is None or cell == "":
+            raise source.at_row(InputError("the id is missing"), row)
+        key = str(cell)
         before = scores.setdefault(key, value)
         if before != value and not (math.isnan(before) and math.isnan(value)):
-            raise InputError(f"{path}: {key!r:.120} has two scores, {before:g} and {value:g}", row=row)
+            problem = f"{key!r:.120} has two scores, {before:g} and {value:g}"
+            raise source.at_row(InputError(problem), row)
     notes, asked = [], set(queries.ids)
     if lacking := [key for key in queries.ids if key not in scores]:
         note = f"no score for {len(lacking):,} of {len(asked):,} queries, such as {lacking[0]!r:.120}"

@@ -17,7 +17,7 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
 from ..files.columns import FAMILIAR, columns_of
-from ..files.image_folder import composed
+from ..files.matching import photo_key
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
 from ..metrics.rows import empty_caption, is_empty
@@ -31,7 +31,6 @@ from .tasks import TaskOptions, check_captioned
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
 
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 # language → photo (file name without folder and suffix) → caption, and where it stands in words
 Captions = Mapping[str, Mapping[str, tuple[str, str]]]
 
@@ -251,17 +250,6 @@ def _photo_in(cell: Any, column: str) -> str:
     if isinstance(name, bool) or not isinstance(name, (str, int)) or not str(name).strip():
         raise InputError(f"the column {column!r} holds {cell!r:.60}; expected the name of a photo")
     return photo_key(str(name).strip())
-
-
-def photo_key(name: str) -> str:
-    """What a photo is known by: its file name without folder and suffix.
-
-    >>> photo_key("images/00aa11bb.jpg"), photo_key("00aa11bb"), photo_key("v1.5_photo")
-    ('00aa11bb', '00aa11bb', 'v1.5_photo')
-    """
-    base = composed(name).replace("\\", "/").rpartition("/")[2]
-    stem, dot, suffix = base.rpartition(".")
-    return stem if stem and f"{dot}{suffix}".lower() in _SUFFIXES else base
 
 
 def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:

@@ -82,7 +82,6 @@ def compare(
     if baseline is not None and baseline not in systems:
         raise terminal.UsageError(Setting("baseline", baseline), f": expected {' or '.join(systems)}")
     terminal.check_result_files(force, output=output, markdown=markdown)
-    columns = {"id_column": id_column, "image_column": image_column, "language_column": language_column}
     with TemporaryDirectory() as folder:
         scored = _scored(
             systems,
@@ -96,7 +95,8 @@ def compare(
             on_error=on_error,
             quiet=quiet or as_json,
         )
-        rows = read_systems(scored, metric or None, match_by=match_by, common_rows=common_rows, **columns)
+        named = RowOptions(id_column=id_column, image_column=image_column, language_column=language_column)
+        rows = read_systems(scored, metric or None, match_by=match_by, options=named, common_rows=common_rows)
     compared = rows.compare(baseline=baseline, sampling=sampling)
     document = {
         "systems": {name: str(path) for name, path in systems.items()},

@@ -264,6 +264,21 @@ def number_in(cell: Any) -> float:
         return math.inf
 
 
+def read_numbers(source: RowSource, column: str) -> list[float]:
+    """The numbers of a column, NaN where a cell is empty.
+
+    Raises:
+        InputError: a cell holds anything but a finite number; names its row.
+    """
+    (cells,) = source.cells(column)
+    numbers = list(map(number_in, cells))
+    for row, number in enumerate(numbers):
+        if math.isinf(number):
+            problem = f"the column {column!r} holds {cells[row]!r:.40}; expected a finite number"
+            raise source.at_row(InputError(problem), row)
+    return numbers
+
+
 def _is_written_list(cell: Any) -> bool:
     return isinstance(cell, str) and (cell[:1], cell[-1:]) == ("[", "]")
 

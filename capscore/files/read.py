@@ -75,8 +75,7 @@ def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_spl
         source = _of_split(source, split)
     for row, fault in source.faults.items():
         if options.on_error == "raise" and fault.field is None:
-            chunk = next(chunk for chunk in source.chunks(CHUNK_ROWS) if row < chunk.start + len(chunk))
-            raise source.at(fault, chunk, row - chunk.start)
+            raise source.at_row(fault, row)
     return source
 
 

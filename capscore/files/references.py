@@ -24,7 +24,8 @@ from .columns import (
     is_missing,
     read_inputs,
 )
-from .image_folder import ImageFolder, composed, image_key, photo_names
+from .image_folder import ImageFolder
+from .matching import PhotoIndex
 from .read import open_rows
 from .row_source import CHUNK_ROWS, RowSource, extended_schema
 
@@ -37,41 +38,19 @@ class References:
         path: File that they are from.
         has_splits: Whether the file names the split of each row.
         notes: Sentences about the whole file.
-        texts: Photo → language, or "" → its references, in the order of the file. A photo is known by its id,
-            or else by its name.
-        files: Photo → name of its file.
-        ids: Photos that are known by their ids.
-        names: Name of a photo, in each form that `photo_names` gives → the photo; None if two have it.
+        photos: Photos of the file.
+        texts: Photo → language, or "" → its references, in the order of the file.
     """
 
     path: Path
     has_splits: bool = False
     notes: Sequence[str] = ()
+    photos: PhotoIndex = field(default_factory=PhotoIndex)
     texts: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    files: dict[str, str] = field(default_factory=dict)
-    ids: set[str] = field(default_factory=set)
-    names: dict[str | int, str | None] = field(default_factory=dict)
 
-    def add(self, image_id: Any, name: Any, language: str, texts: Sequence[str]) -> None:
-        """Add references of a photo that is named by its id, its name, or both."""
-        key = image_key(image_id)
-        if key is None and not name:
-            raise InputError("the row names no photo")
-        photo = key or composed(name)
-        if photo not in self.texts:
-            if key is not None:
-                self.ids.add(key)
-            for known in dict.fromkeys(photo_names(name or str(image_id))):
-                self.names[known] = None if known in self.names else photo
-            if name:
-                self.files[photo] = name
-        self.texts.setdefault(photo, {}).setdefault(language, []).extend(texts)
-
-    def named(self, value: Any) -> str | None:
-        """The photo that a name or number means; None if there is none, or several."""
-        if isinstance(value, bool) or not isinstance(value, str | int | Path):
-            return None
-        return next((self.names[known] for known in photo_names(str(value)) if known in self.names), None)
+    def languages(self) -> set[str]:
+        """Languages of the references, "" for those that state none."""
+        return {code for texts in self.texts.values() for code in texts}
 
 
 def read_references(path: str | Path, options: RowOptions = RowOptions()) -> References:
@@ -109,7 +88,9 @@ def read_references(path: str | Path, options: RowOptions = RowOptions()) -> Ref
                     raise InputError(f"expected a reference; got {given!r:.60}")
                 tag = inputs.languages[row] if inputs.languages else None
                 name = None if is_missing(name) else str(_without_bytes(name))
-                found.add(image_id, name, language_code(tag) if tag else "", given)
+                code = language_code(tag) if tag else ""
+                photo = found.photos.add(image_id, name)
+                found.texts.setdefault(photo, {}).setdefault(code, []).extend(given)
             except InputError as error:
                 left_out.append(source.at(error, chunk, row))
                 if options.on_error == "raise":
@@ -149,7 +130,7 @@ def with_references(rows: RowSource, references: References, options: RowOptions
     types = {"image": pa.string(), "references": pa.list_(pa.string())}
     if column != "image_id":
         del new["image"], types["image"]
-    elif rows.arrow_schema is not None and not references.files:
+    elif rows.arrow_schema is not None and not references.photos.files:
         types["image"] = rows.arrow_schema.field("image_id").type
 
     def read(size: int, columns: Sequence[str] | None) -> Any:
@@ -177,48 +158,36 @@ def _matched(
 ) -> tuple[dict[str, list[Any]], dict[int, InputError], list[str]]:
     """Image and references of every row; what is wrong with rows; the photos that no row has a caption of."""
     tag = find_language_column(rows.columns)
-    read = dict.fromkeys(name for name in (column, "image_id", tag) if name in rows.columns)
-    cells: dict[str, list[Any]] = {name: [] for name in read}
-    for chunk in rows.chunks(CHUNK_ROWS, [*read]):
-        for name, values in cells.items():
-            values += [_without_bytes(value) for value in chunk.values(name)]
-    ids = [image_key(value) for value in cells.get("image_id", ())]
-    named = [references.named(value) for value in cells[column]]
-    photos = [key if key in references.ids else None for key in ids]
-    pairs = zip(photos, named, strict=True) if column != "image_id" and photos else ()
-    # where names contradict ids, ids are numbered in another way
-    by_id = any(photos) and all(a is None or b is None or a == b for a, b in pairs)
-    if not by_id:
-        photos = named
+    names, ids, tags = rows.cells(column, "image_id", tag, take=_without_bytes)
+    photos, by_id = references.photos.match(ids, None if column == "image_id" else names)
+    texts, files = references.texts, references.photos.files
     if not any(photos):
-        first = next(iter(references.files.values()), next(iter(references.texts), None))
+        first = next(iter(files.values()), next(iter(texts), None))
         raise InputError(
             Setting("references", references.path),
             f" cannot be matched with {rows.path}: no row has one of its photos; the first {column} is "
-            f"{cells[column][0]!r:.60}, in that file {first!r:.60}",
+            f"{names[0]!r:.60}, in that file {first!r:.60}",
         )
-    several = len({code for texts in references.texts.values() for code in texts}) > 1
+    several = len(references.languages()) > 1
     faults: dict[int, InputError] = {}
     new: dict[str, list[Any]] = {"image": [], "references": []}
     for row, photo in enumerate(photos):
-        value = cells["image_id" if by_id else column][row]
-        found, what = (
-            references.texts.get(photo or "", {}),
-            f"{'image_id' if by_id else column} {value!r:.60}",
-        )
-        code = "" if several else next(iter(found), "")
-        if several and found:
-            stated = language or (cells[tag][row] if tag else None)
+        value = ids[row] if by_id else names[row]
+        what = f"{'image_id' if by_id else column} {value!r:.60}"
+        of_photo = texts.get(photo or "", {})
+        code = next(iter(of_photo), "")
+        if several and of_photo:
+            stated = language or tags[row]
             code = language_code(stated) if stated else ""
             what += f" in language {code!r}" if code else " without a language"
-        if code not in found:
+        if code not in of_photo:
             problem = f"{what} has no caption in {references.path}, so there are no references"
             faults[row] = InputError(problem, field="references")
-        new["references"].append(found.get(code))
+        new["references"].append(of_photo.get(code))
         # without a name of its file, the id is the name
-        new["image"].append(references.files.get(photo or "", None if references.files else value))
+        new["image"].append(files.get(photo or "") if files else value)
     seen = set(photos)
-    return new, faults, [photo for photo in references.texts if photo not in seen]
+    return new, faults, [photo for photo in texts if photo not in seen]
 
 
 def _without_bytes(value: Any) -> Any:

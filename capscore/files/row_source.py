@@ -214,6 +214,22 @@ class RowSource:
             return self.places[number]
         return f"{self.path}, {self.short_place(number, line)}"
 
+    def cells(self, *columns: str | None, take: Callable[[Any], Any] = lambda cell: cell) -> list[list[Any]]:
+        """All values of each column, None where a row lacks it, or where there is no such column.
+
+        `take` gets each value, and returns what of it is wanted: of a photo, its name without its bytes.
+        """
+        read: dict[str, list[Any]] = {name: [] for name in columns if name in self.columns}
+        for chunk in self.chunks(CHUNK_ROWS, [*read]):
+            for name, values in read.items():
+                values += map(take, chunk.values(name))
+        return [read.get(name or "") or [None] * self.n_rows for name in columns]
+
+    def at_row(self, error: InputError, number: int) -> InputError:
+        """An error of a row, counted from 0, with the row's place before the message."""
+        chunk = next(chunk for chunk in self.chunks(CHUNK_ROWS) if number < chunk.start + len(chunk))
+        return self.at(error, chunk, number - chunk.start)
+
     def at(self, error: InputError, chunk: Chunk, row: int) -> InputError:
         """An error of a row, with the row's place before the message."""
         field = "" if error.field is None else f"{error.field}: "

@@ -7,41 +7,24 @@ wrote for several systems, and puts their rows in one order.
 from __future__ import annotations
 
 import json
-import math
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xxhash
 
 from ..errors import InputError, Setting
-from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing, number_in
-from ..files.image_folder import composed, photo_names
+from ..files.columns import FAMILIAR, OTHER_NAMES, check_column, read_numbers
+from ..files.matching import Key, match_rows
 from ..files.read import open_rows
 from ..files.write import summary_path
-from ..options import Sampling
+from ..options import RowOptions, Sampling
 from ..registry import METRICS
 from ..statistics.columns import Column
 from ..statistics.system_means import SystemComparison, compare_means_by_language
-from ..text.languages import language_code
 from .scores import Scores
 from .signature import parse_signature
-
-# what names a row → its columns, preferred ones first
-_NAMES = {
-    "id": ("id",),
-    "photo": (
-        *FAMILIAR["image"],
-        *OTHER_NAMES["image"],
-        *("filepath", "path", "picture", "url", "image_id", "img_id", "question_id"),
-    ),
-    "language": FAMILIAR["language"],
-}
-# what rows may be matched by unless "order" is asked for; what comes first is preferred
-MATCHED_BY = ("id", "photo", "references")
 
 
 def compare_systems(
@@ -170,9 +153,6 @@ def _check_signatures(
 
 # ---- scored files ----
 
-# what names a row, its language, and its number among the rows of these
-Key = tuple[str, str, int]
-
 
 @dataclass(frozen=True)
 class SystemRows:
@@ -213,22 +193,10 @@ class SystemRows:
 
 
 class _System:
-    """One file: its rows, the metrics of its summary, the columns and cells of what names a row, and keys."""
+    """A file of scores: its rows, and the metrics of its summary."""
 
-    def __init__(self, name: str, path: Path, given: Mapping[str, str | None]):
+    def __init__(self, name: str, path: Path):
         self.name, self.source, self.metrics = name, open_rows(path), _summary(path)
-        for what, column in given.items():
-            if column is not None:
-                where = f" (in {self.source.path})"
-                check_column(f"{what}_column", column, self.source.columns, where)
-        self.columns: dict[str, tuple[str, ...]] = {}
-        for what, names in _NAMES.items():
-            known = (column for column in names if column in self.source.columns)
-            column = given["image" if what == "photo" else what] or next(known, None)
-            self.columns[what] = () if column is None else (column,)
-        self.columns["references"] = find_reference_columns(self.source.columns)
-        self.cells: dict[str, list[Any]] = {}
-        self.keys: list[Key] = []
 
     def stated(self, column: str, what: str) -> Any:
         """What the summary states of the metric that a column belongs to, such as its signature."""
@@ -238,65 +206,24 @@ class _System:
                 return stated.get(what)
         return None
 
-    def read(self, metrics: Sequence[str], shared: Collection[str]) -> None:
-        """Read scores by the names of their columns, and what names a row by what it is."""
-        wanted = [*metrics, *(column for what in shared for column in self.columns[what])]
-        cells: dict[str, list[Any]] = {column: [] for column in wanted}
-        for chunk in self.source.chunks(4096, [*cells]):
-            for column, values in cells.items():
-                values += map(_without_photo, chunk.values(column))
-        for column in metrics:
-            self.cells[column] = [*map(number_in, cells[column])]
-            for row, number in enumerate(self.cells[column]):
-                if math.isinf(number):
-                    message = f"the column {column!r} holds {cells[column][row]!r:.40}"
-                    raise InputError(f"{self.place(row)}: {message}; expected a finite number")
-        for what in shared:
-            columns = (cells[column] for column in self.columns[what])
-            self.cells[what] = [*map(_name_of, zip(*columns, strict=True))]
-        for row, code in enumerate(self.cells.get("language", ())):
-            try:
-                self.cells["language"][row] = language_code(code) if code else ""
-            except InputError as error:
-                raise InputError(f"{self.place(row)}: ", *error.parts) from None
-
-    def match(self, how: str) -> None:
-        """Give every row its key."""
-        names = self.cells[how] if how != "order" else [str(row) for row in range(self.source.n_rows)]
-        if not all(names):
-            raise InputError(
-                f"{self.place(names.index(''))}: its {how} is missing, and rows are matched by it"
-            )
-        times: Counter[tuple[str, str]] = Counter()
-        for pair in zip(names, self.cells.get("language", [""] * len(names)), strict=True):
-            self.keys.append((*pair, times[pair]))
-            times[pair] += 1
-
-    def place(self, row: int) -> str:
-        """How messages name a row."""
-        return f"{self.source.path}, row {row} counted from 0"
-
 
 def read_systems(
     files: Mapping[str, Path],
     metrics: Sequence[str] | None = None,
     *,
     match_by: str | None = None,
-    id_column: str | None = None,
-    image_column: str | None = None,
-    language_column: str | None = None,
+    options: RowOptions = RowOptions(),
     common_rows: bool = False,
 ) -> SystemRows:
     """Read the scores of several systems, and match their rows.
 
-    Rows are matched by their id; without one by photo, or by references. Where rows have languages the
-    language counts too, and rows that agree in all are matched by their order among each other.
+    Rows are matched by their id; without one by photo, or by references (see `files.matching.match_rows`).
 
     Args:
         files: System → file of scored rows, of any kind that `capscore score` reads.
         metrics: Columns of scores; None takes all metrics that the files have in common.
         match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
-        id_column, image_column, language_column: Names of columns that are called something unfamiliar.
+        options: Names of the columns of ids, images and languages, where they are unfamiliar.
         common_rows: Whether rows that not all systems have a score for are left out; otherwise they are an
             error.
 
@@ -304,57 +231,54 @@ def read_systems(
         InputError: a file or column that does not exist, a score that is not a number, nothing that names
             rows, different rows, or different signatures.
     """
-    given = {"id": id_column, "image": image_column, "language": language_column}
-    systems = [_System(name, Path(path), given) for name, path in files.items()]
-    first = systems[0]
-    for system, metric in ((system, metric) for system in systems for metric in metrics or ()):
-        check_column("metric", metric, system.source.columns, f" (in {system.source.path})")
-    known = {*METRICS.names(), "score", *(metric for system in systems for metric in system.metrics)}
-    common = [name for name in first.source.columns if all(name in s.source.columns for s in systems)]
-    columns = [*dict.fromkeys(metrics)] if metrics else [column for column in common if column in known]
-    if not columns:
-        raise InputError(
-            Setting("metric"),
-            ": the files have no metric in common; name metrics that are to be computed, such as ",
-            Setting("metric", "mcs"),
-            ", or a column of scores",
-        )
+    systems = [_System(name, Path(path)) for name, path in files.items()]
+    sources = {system.name: system.source for system in systems}
+    columns = _score_columns(systems, metrics)
     notes = _signature_notes(systems, columns, common_rows)
-    shared = [what for what in first.columns if all(system.columns[what] for system in systems)]
-    how = match_by or next((what for what in MATCHED_BY if what in shared), "")
-    if not how:
-        order = Setting("match_by", "order")
-        hint = ("name the rows with ", Setting("id_column"), ", or choose ", order)
-        raise InputError("the files share no column that identifies their rows; ", *hint)
-    if how != "order" and how not in shared:
-        raise InputError(Setting("match_by", how), f": not all files have a column of {how.rstrip('s')}s")
-    for system in systems:
-        system.read(columns, shared)
-    if "photo" in shared:
-        _shorten_photos(systems)
-    for system in systems:
-        system.match(how)
-    matched_by = ("their order" if how == "order" else how) + (
-        " and language" if "language" in shared else ""
-    )
-    numbers = _same_rows(systems, matched_by, common_rows)
-    rows = numbers[first.name]
-    signatures = {column: str(found) for column in columns if (found := first.stated(column, "signature"))}
-    notes += _style_notes(systems, signatures.values())
-    scores = {
-        column: {s.name: np.array([s.cells[column][row] for row in numbers[s.name]]) for s in systems}
-        for column in columns
-    }
+    rows = match_rows(sources, options, match_by=match_by, common_rows=common_rows)
+    scores: dict[str, dict[str, np.ndarray]] = {}
+    for column in columns:
+        scores[column] = {}
+        for name, source in sources.items():
+            scores[column][name] = np.array(read_numbers(source, column))[rows.numbers[name]]
     if not common_rows:
-        _refuse_missing_scores(scores, [first.keys[row] for row in rows])
+        _refuse_missing_scores(scores, rows.keys)
+    signatures: dict[str, str] = {}
+    for column in columns:
+        if stated := systems[0].stated(column, "signature"):
+            signatures[column] = str(stated)
     return SystemRows(
         scores=scores,
-        photos=_photos_of_rows(systems, shared, numbers, how),
-        languages=[first.cells["language"][row] for row in rows] if "language" in shared else None,
-        matched_by=matched_by,
-        n_left={system.name: len(system.keys) - len(rows) for system in systems},
+        photos=rows.photos,
+        languages=rows.languages,
+        matched_by=rows.matched_by,
+        n_left=rows.n_left,
         signatures=signatures,
-        notes=notes,
+        notes=notes + _style_notes(systems, signatures.values()),
+    )
+
+
+def _score_columns(systems: Sequence[_System], metrics: Sequence[str] | None) -> list[str]:
+    """The columns of scores: those that are named, or all metrics that the files have in common."""
+    for system in systems:
+        for metric in metrics or ():
+            check_column("metric", metric, system.source.columns, f" (in {system.source.path})")
+    if metrics:
+        return list(dict.fromkeys(metrics))
+    known = {*METRICS.names(), "score"}
+    for system in systems:
+        known.update(system.metrics)
+    columns = []
+    for name in systems[0].source.columns:
+        if name in known and all(name in system.source.columns for system in systems):
+            columns.append(name)
+    if columns:
+        return columns
+    raise InputError(
+        Setting("metric"),
+        ": the files have no metric in common; name metrics that are to be computed, such as ",
+        Setting("metric", "mcs"),
+        ", or a column of scores",
     )
 
 
@@ -423,102 +347,13 @@ def _style_notes(systems: Sequence[_System], signatures: Iterable[str]) -> list[
     ]
 
 
-def _without_photo(value: Any) -> Any:
-    """A cell without the photo it may hold: its name, or a digest of its bytes."""
-    if isinstance(value, dict) and {"path", "bytes"} & set(value):
-        value = value.get("path") or value.get("bytes")
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return xxhash.xxh3_128_hexdigest(value)
-    return value
-
-
-def _name_of(cells: Iterable[Any]) -> str:
-    """What names a row, in one column or several, as lists or as text; "" if nothing does."""
-    found: list[str] = []
-    for cell in cells:
-        texts = cell if isinstance(cell, (list, tuple)) else () if is_missing(cell) else [cell]
-        found += [composed(str(text)) for text in map(_whole, texts)]
-    return " | ".join(sorted(found))
-
-
-def _whole(value: Any) -> Any:
-    """A whole number that a column with gaps holds as a float, as an int."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _shorten_photos(systems: Sequence[_System]) -> None:
-    """Photos are known by their file names, unless a file has two photos of one name in two folders.
-
-    Where files name them in other ways, suffix and zeros of a number do not count: 42, 000042.jpg.
-    """
-    found = [[item.replace("\\", "/") for item in system.cells["photo"]] for system in systems]
-    for part in (1, -1):
-        names = [[str(photo_names(item)[part]) for item in rows] for rows in found]
-        ambiguous = any(len(set(a)) < len(set(b)) for a, b in zip(names, found, strict=True))
-        n_shared = [len(set.intersection(*map(set, rows))) for rows in (found, names)]
-        if not ambiguous and (part == 1 or n_shared[1] > n_shared[0]):
-            found = names
-    for system, photos in zip(systems, found, strict=True):
-        system.cells["photo"] = photos
-
-
-def _same_rows(systems: Sequence[_System], matched_by: str, common_rows: bool) -> dict[str, list[int]]:
-    """System → numbers of the shared rows in its file, in the order of the first."""
-    kept = set.intersection(*(set(system.keys) for system in systems))
-    parts = []
-    for system in systems:
-        if lone := [_shown(key) for key in system.keys if key not in kept]:
-            more = ", …" if len(lone) > 3 else ""
-            count = f"{len(lone):,} of the {len(system.keys):,} rows of {system.name}"
-            parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
-    if parts and (not common_rows or not kept):
-        said = f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}; "
-        if not kept:
-            raise InputError(f"{said}no row is in every file")
-        raise InputError(
-            said, Setting("common_rows", True), f" compares only the {len(kept):,} that all files have"
-        )
-    order = [key for key in systems[0].keys if key in kept]
-    number_of = {system.name: {key: row for row, key in enumerate(system.keys)} for system in systems}
-    return {name: [numbers[key] for key in order] for name, numbers in number_of.items()}
-
-
-def _shown(key: Key) -> str:
-    *parts, time = key
-    more = f", occurrence {time + 1}" if time else ""
-    return f"{' '.join(part for part in parts if part)!r:.80}{more}"
-
-
-def _photos_of_rows(
-    systems: Sequence[_System], shared: Collection[str], numbers: Mapping[str, Sequence[int]], how: str
-) -> list[str] | None:
-    """The photo of each shared row, the same in all files; references that match rows replace photos."""
-    first = systems[0]
-    if how == "references":
-        return [first.keys[row][0] for row in numbers[first.name]]
-    if "photo" not in shared:
-        return None
-    photos = [first.cells["photo"][row] for row in numbers[first.name]]
-    for system in systems[1:]:
-        for index, row in enumerate(numbers[system.name]):
-            found = system.cells["photo"][row]
-            if found != photos[index]:
-                raise InputError(
-                    f"{first.place(numbers[first.name][index])} shows {photos[index]!r:.80} and "
-                    f"{system.place(row)} shows {found!r:.80} (rows are matched by {how}); ",
-                    Setting("match_by", "photo"),
-                    " matches them by their photos",
-                )
-    return photos
-
-
 def _refuse_missing_scores(scores: Mapping[str, Mapping[str, np.ndarray]], keys: Sequence[Key]) -> None:
     for column, by_system in scores.items():
         for name, values in by_system.items():
             if (missing := np.isnan(values)).any():
                 raise InputError(
                     f"{column}: {missing.sum():,} rows of {name} have no score, such as "
-                    f"{_shown(keys[int(missing.argmax())])}; ",
+                    f"{keys[int(missing.argmax())]}; ",
                     Setting("common_rows", True),
                     " compares only the rows that every system has a score for",
                 )

@@ -39,14 +39,17 @@ def test_a_query_without_a_row_is_left_to_missing(tmp_path):
     ("rows", "message"),
     [
         ([{"id": "a|1", "points": 1}], r"no column 'score'; it has id, points"),
-        ([{"id": "a|1", "score": "good"}], r"row 0, score: .*'good' is not a finite number"),
-        ([{"id": "a|1", "score": True}], r"row 0, score: .*True is not a finite number"),
-        ([{"id": "a|1", "score": 10**400}], r"row 0, score: .*1000.* is not a finite number"),
-        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"row 1, id: .*the id is missing"),
+        (
+            [{"id": "a|1", "score": "good"}],
+            r"s.jsonl, line 1: the column 'score' holds 'good'; expected",
+        ),
+        ([{"id": "a|1", "score": True}], r"line 1: the column 'score' holds True; expected a finite"),
+        ([{"id": "a|1", "score": 10**400}], r"line 1: the column 'score' holds 1000.*; expected a finite"),
+        ([{"id": "a|1", "score": 1}, {"id": None, "score": 2}], r"s.jsonl, line 2: the id is missing"),
         ([{"score": 1}] * 3, "no column 'id'; it has score; write_queries writes the rows to score"),
         ([{"id": "a|1", "score": 1}, {"id": "a|2", "score": 1}], r"no score for 1 of 3 queries.*'b\|1'"),
-        ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"row 1: .*'a\|1' has two scores, 1 and 2"),
-        ([{"id": "a|1", "score": 2}, {"id": "a|1", "score": 1}], r"row 1: .*has two scores, 2 and 1"),
+        ([{"id": "a|1", "score": 1}, {"id": "a|1", "score": 2}], r"line 2: 'a\|1' has two scores, 1 and 2"),
+        ([{"id": "a|1", "score": 2}, {"id": "a|1", "score": 1}], r"line 2: .*has two scores, 2 and 1"),
     ],
 )
 def test_mismatched_scores_are_named(tmp_path, rows, message):

@@ -199,11 +199,20 @@ def test_rows_are_paired_by_order_only_on_request(tmp_path, name):
     assert ends == pytest.approx([0.05, 0.05])
 
 
-def test_without_photos_references_identify_rows_and_stand_in_for_photos(tmp_path):
+def test_rows_that_references_match_are_rows_and_no_photos(tmp_path):
     given = [{"references": [text, "more"], "cider": n} for text, n in (("x", 1.0), ("y", 2.0), ("x", 3.0))]
-    found = read_systems(systems_of(tmp_path, given, [given[1], given[0], given[2]]))
-    assert found.matched_by == "references" and len(set(found.photos)) == 2
+    files = systems_of(tmp_path, given, [given[1], given[0], given[2]])
+    found = read_systems(files)
+    assert found.matched_by == "references" and found.photos is None
     assert found.scores["cider"]["a"].tolist() == found.scores["cider"]["b"].tolist() == [1.0, 2.0, 3.0]
+    shown = run("compare", *files.values()).stdout
+    assert "cider (3 rows)" in shown and "draws of rows" in shown and "photos (" not in shown
+    photos = [{**row, "image": f"{n // 2}.jpg"} for n, row in enumerate(given)]
+    known = read_systems(systems_of(tmp_path, photos, photos), match_by="references")
+    assert known.photos == ["0.jpg", "0.jpg", "1.jpg"]
+    renamed = [{**row, "image": f"x{n}.jpg"} for n, row in enumerate(given)]
+    other = read_systems(systems_of(tmp_path, photos, renamed), match_by="references")
+    assert other.photos is None, "named in two ways"
 
 
 def test_different_rows_are_refused_unless_common_rows_are_requested(tmp_path):
@@ -254,7 +263,7 @@ def test_cells_of_a_table_are_numbers(tmp_path):
         (tmp_path / f"{name}.csv").write_text(f"image,score\n{text}")
     found = read_systems({name: tmp_path / f"{name}.csv" for name in "ab"}, common_rows=True)
     assert found.scores["score"]["b"].tolist() == [0.1, 1.0] and math.isnan(found.scores["score"]["a"][1])
-    with pytest.raises(InputError, match=r"c\.csv, row 1 counted from 0: the column 'score' holds 'much'"):
+    with pytest.raises(InputError, match=r"c\.csv, line 3: the column 'score' holds 'much'"):
         read_systems({name: tmp_path / f"{name}.csv" for name in "ac"})
 
 

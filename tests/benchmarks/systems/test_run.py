@@ -14,7 +14,7 @@ from capscore.benchmarks.tasks import TaskOptions
 from capscore.options import Sampling
 from capscore.statistics.bootstrap import multiplicities
 
-from ...metrics.naive_cider import naive_cider
+from ...metrics.test_formulas import naive_cider
 from ...toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 

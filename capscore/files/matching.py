@@ -1,0 +1,355 @@
+"""Matches rows: those of several files with each other, and those of one with the photos of another.
+
+Rows of several files have the same id, photo, references or place. The photo of a row has the id that
+another file gives it, or a name that it has there: with or without folder and suffix, or by COCO's number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import xxhash
+
+from ..errors import InputError, Setting
+from ..options import RowOptions
+from ..text.languages import language_code
+from .columns import FAMILIAR, OTHER_NAMES, check_column, find_reference_columns, is_missing
+from .image_folder import composed, image_key, photo_names
+from .row_source import RowSource
+
+# what rows may be matched by unless "order" is asked for; what comes first is preferred
+MATCHED_BY = ("id", "photo", "references")
+_PHOTO_COLUMNS = (
+    *FAMILIAR["image"],
+    *OTHER_NAMES["image"],
+    *("filepath", "path", "picture", "url", "image_id", "img_id", "question_id"),
+)
+
+
+def photo_key(name: str) -> str:
+    """What a photo is known by: its file name without folder and suffix.
+
+    >>> photo_key("images/00aa11bb.jpg"), photo_key("00aa11bb"), photo_key("v1.5_photo")
+    ('00aa11bb', '00aa11bb', 'v1.5_photo')
+    """
+    return str(photo_names(name)[2])
+
+
+# ---- rows with photos of another file ----
+
+
+@dataclass
+class PhotoIndex:
+    """Photos of a file, found by their ids or by their names.
+
+    Attributes:
+        files: Photo → name of its file, where it has one. A photo is known by its id, or else by its name.
+        ids: Photos that are known by their ids.
+    """
+
+    files: dict[str, str] = field(default_factory=dict)
+    ids: set[str] = field(default_factory=set)
+    # name, in each form that `photo_names` gives → photo; None if two have it
+    _names: dict[str | int, str | None] = field(default_factory=dict)
+    _photos: set[str] = field(default_factory=set)
+
+    def add(self, image_id: object, name: str | None) -> str:
+        """Add a photo, if it is new, by its id, its name or both; returns what it is known by."""
+        key = image_key(image_id)
+        if key is None and not name:
+            raise InputError("the row names no photo")
+        photo = key or composed(name or "")
+        if photo in self._photos:
+            return photo
+        self._photos.add(photo)
+        if key is not None:
+            self.ids.add(key)
+        for known in dict.fromkeys(photo_names(name or str(image_id))):
+            self._names[known] = None if known in self._names else photo
+        if name:
+            self.files[photo] = name
+        return photo
+
+    def named(self, value: object) -> str | None:
+        """The photo that a name or number means; None if there is none, or several."""
+        if isinstance(value, bool) or not isinstance(value, str | int | Path):
+            return None
+        return next((self._names[name] for name in photo_names(str(value)) if name in self._names), None)
+
+    def match(
+        self, ids: Sequence[object], names: Sequence[object] | None = None
+    ) -> tuple[list[str | None], bool]:
+        """The photo of each row, or None; and whether rows were matched by ids.
+
+        Ids count if a row has one of the photos', and no name contradicts them: then they are numbered in
+        another way. With names=None, ids are all that the rows have, and may be names.
+        """
+        named = [self.named(value) for value in (ids if names is None else names)]
+        photos = [self._of_id(value) for value in ids]
+        if not any(photos):
+            return named, False
+        if names is not None:
+            for photo, other in zip(photos, named, strict=True):
+                if photo and other and photo != other:
+                    return named, False
+        return photos, True
+
+    def _of_id(self, image_id: object) -> str | None:
+        key = image_key(image_id)
+        return key if key in self.ids else None
+
+
+# ---- rows of several files ----
+
+
+class Key(NamedTuple):
+    """What names a row: its name and language, and how many rows before it have the same."""
+
+    name: str
+    language: str
+    before: int
+
+    def __str__(self) -> str:
+        text = f"{' '.join(filter(None, (self.name, self.language)))!r:.80}"
+        if self.before:
+            text += f", occurrence {self.before + 1}"
+        return text
+
+
+@dataclass(frozen=True)
+class MatchedRows:
+    """Rows that several files share, in the order of the first.
+
+    Attributes:
+        matched_by: What rows were matched by, in words.
+        numbers: File → number of each shared row in it, from 0.
+        n_left: File → number of its rows that are not shared.
+        keys: What names each row.
+        photos: Photo of each row, or None where nothing names photos.
+        languages: Language of each row, "" where it is not stated; None without such a column.
+    """
+
+    matched_by: str
+    numbers: dict[str, list[int]]
+    n_left: dict[str, int]
+    keys: list[Key]
+    photos: list[str] | None
+    languages: list[str] | None
+
+
+def match_rows(
+    files: Mapping[str, RowSource],
+    options: RowOptions = RowOptions(),
+    *,
+    match_by: str | None = None,
+    common_rows: bool = False,
+) -> MatchedRows:
+    """Match the rows of several files.
+
+    Where rows have languages the language counts too, and rows that agree in all are matched by their order
+    among each other.
+
+    Args:
+        files: Name of a file → its rows.
+        options: Names of the columns of ids, images and languages, where they are unfamiliar.
+        match_by: "id", "photo", "references" or "order"; None takes the first of the others that all have.
+        common_rows: Whether rows that not all files have are left out; otherwise they are an error.
+
+    Raises:
+        InputError: a column that does not exist, nothing that names rows, different rows, or rows of one
+            name that show different photos.
+    """
+    columns = [_naming_columns(source, options) for source in files.values()]
+    shared = [what for what in columns[0] if all(found[what] for found in columns)]
+    how = _way_to_match(shared, match_by)
+    rows = []
+    for (name, source), found in zip(files.items(), columns, strict=True):
+        rows.append(_NamedRows(name, source, {what: found[what] for what in shared}))
+    if "photo" in shared:
+        _shorten_photos(rows)
+    keys = {part.file: part.keys(how) for part in rows}
+    matched_by = "their order" if how == "order" else how
+    if "language" in shared:
+        matched_by += " and language"
+    numbers = _shared_rows(keys, matched_by, common_rows)
+    first = rows[0]
+    in_first = numbers[first.file]
+    return MatchedRows(
+        matched_by=matched_by,
+        numbers=numbers,
+        n_left={name: len(keys[name]) - len(in_first) for name in files},
+        keys=[keys[first.file][row] for row in in_first],
+        photos=_photos_of(rows, numbers, how) if "photo" in shared else None,
+        languages=[first.names["language"][row] for row in in_first] if "language" in shared else None,
+    )
+
+
+def _naming_columns(source: RowSource, options: RowOptions) -> dict[str, tuple[str, ...]]:
+    """What names rows → its columns, () where the file has none."""
+    given = {"id": options.id_column, "photo": options.image_column, "language": options.language_column}
+    familiar = {"id": ("id",), "photo": _PHOTO_COLUMNS, "language": FAMILIAR["language"]}
+    found: dict[str, tuple[str, ...]] = {}
+    for what, column in given.items():
+        if column is not None:
+            option = "image_column" if what == "photo" else f"{what}_column"
+            check_column(option, column, source.columns, f" (in {source.path})")
+            found[what] = (column,)
+        else:
+            found[what] = tuple(name for name in familiar[what] if name in source.columns)[:1]
+    found["references"] = find_reference_columns(source.columns)
+    return found
+
+
+def _way_to_match(shared: Sequence[str], match_by: str | None) -> str:
+    if match_by is None:
+        for what in MATCHED_BY:
+            if what in shared:
+                return what
+        order = Setting("match_by", "order")
+        hint = ("name the rows with ", Setting("id_column"), ", or choose ", order)
+        raise InputError("the files share no column that identifies their rows; ", *hint)
+    if match_by != "order" and match_by not in shared:
+        expected = f": not all files have a column of {match_by.rstrip('s')}s"
+        raise InputError(Setting("match_by", match_by), expected)
+    return match_by
+
+
+class _NamedRows:
+    """The rows of a file: what each is named by, as text ("" where nothing is), in each of some columns."""
+
+    def __init__(self, file: str, source: RowSource, columns: Mapping[str, Sequence[str]]):
+        self.file, self.source = file, source
+        self.names: dict[str, list[str]] = {}
+        cells = iter(source.cells(*chain(*columns.values()), take=_without_photo))
+        for what, names in columns.items():
+            self.names[what] = [*map(_name_of, zip(*islice(cells, len(names)), strict=True))]
+        for row, code in enumerate(self.names.get("language", ())):
+            try:
+                self.names["language"][row] = language_code(code) if code else ""
+            except InputError as error:
+                raise InputError(f"{self.place(row)}: ", *error.parts) from None
+
+    def place(self, row: int) -> str:
+        """How messages name a row."""
+        return f"{self.source.path}, row {row} counted from 0"
+
+    def keys(self, how: str) -> list[Key]:
+        """The key of every row."""
+        n_rows = self.source.n_rows
+        names = [str(row) for row in range(n_rows)] if how == "order" else self.names[how]
+        if "" in names:
+            where = self.place(names.index(""))
+            raise InputError(f"{where}: its {how} is missing, and rows are matched by it")
+        times: Counter[tuple[str, str]] = Counter()
+        keys = []
+        for pair in zip(names, self.names.get("language", [""] * n_rows), strict=True):
+            keys.append(Key(*pair, times[pair]))
+            times[pair] += 1
+        return keys
+
+
+def _name_of(cells: Iterable[object]) -> str:
+    """What names a row, in one column or several, as lists or as text; "" if nothing does."""
+    found: list[str] = []
+    for cell in cells:
+        if isinstance(cell, (list, tuple)):
+            found += map(_as_text, cell)
+        elif not is_missing(cell):
+            found.append(_as_text(cell))
+    return " | ".join(sorted(found))
+
+
+def _as_text(value: object) -> str:
+    """A value as names are compared; a whole number that a column with gaps holds as a float, as an int."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return composed(str(value))
+
+
+def _without_photo(value: object) -> object:
+    """A cell without the photo it may hold: its name, or a digest of its bytes."""
+    if isinstance(value, dict) and {"path", "bytes"} & set(value):
+        value = value.get("path") or value.get("bytes")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return xxhash.xxh3_128_hexdigest(value)
+    return value
+
+
+def _shorten_photos(files: Sequence[_NamedRows]) -> None:
+    """Photos are known by their file names, unless a file has two photos of one name in two folders.
+
+    Where files name them in other ways, suffix and zeros of a number do not count: 42, 000042.jpg.
+    """
+    photos = [[name.replace("\\", "/") for name in part.names["photo"]] for part in files]
+    for form in (1, -1):
+        shorter = [_in_form(names, form) for names in photos]
+        n_photos = [len(set(names)) for names in photos]
+        if n_photos != [len(set(names)) for names in shorter]:
+            continue
+        if form == 1 or _n_shared(shorter) > _n_shared(photos):
+            photos = shorter
+    for part, names in zip(files, photos, strict=True):
+        part.names["photo"] = names
+
+
+def _in_form(names: Sequence[str], form: int) -> list[str]:
+    return [str(photo_names(name)[form]) for name in names]
+
+
+def _n_shared(columns: Sequence[Sequence[str]]) -> int:
+    return len(set.intersection(*map(set, columns)))
+
+
+def _shared_rows(
+    keys: Mapping[str, Sequence[Key]], matched_by: str, common_rows: bool
+) -> dict[str, list[int]]:
+    """File → numbers of the shared rows in it, in the order of the first file."""
+    shared = set.intersection(*map(set, keys.values()))
+    parts = []
+    for file, found in keys.items():
+        lone = [str(key) for key in found if key not in shared]
+        if lone:
+            more = ", …" if len(lone) > 3 else ""
+            count = f"{len(lone):,} of the {len(found):,} rows of {file}"
+            parts.append(f"{count} are not in every file ({', '.join(lone[:3])}{more})")
+    if parts and (not common_rows or not shared):
+        said = f"the systems were not scored on the same rows, matched by {matched_by}: {'; '.join(parts)}; "
+        if not shared:
+            raise InputError(f"{said}no row is in every file")
+        only = f" compares only the {len(shared):,} that all files have"
+        raise InputError(said, Setting("common_rows", True), only)
+    first = next(iter(keys.values()))
+    order = [key for key in first if key in shared]
+    numbers = {}
+    for file, found in keys.items():
+        row_of = {key: row for row, key in enumerate(found)}
+        numbers[file] = [row_of[key] for key in order]
+    return numbers
+
+
+def _photos_of(
+    files: Sequence[_NamedRows], numbers: Mapping[str, Sequence[int]], how: str
+) -> list[str] | None:
+    """The photo of each shared row, the same in all files; None where files that references match differ."""
+    first = files[0]
+    in_first = numbers[first.file]
+    photos = [first.names["photo"][row] for row in in_first]
+    for part in files[1:]:
+        for index, row in enumerate(numbers[part.file]):
+            other = part.names["photo"][row]
+            if other == photos[index]:
+                continue
+            if how == "references":
+                return None
+            raise InputError(
+                f"{first.place(in_first[index])} shows {photos[index]!r:.80} and {part.place(row)} shows "
+                f"{other!r:.80} (rows are matched by {how}); ",
+                Setting("match_by", "photo"),
+                " matches them by their photos",
+            )
+    return photos
