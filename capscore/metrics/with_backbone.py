@@ -18,8 +18,8 @@ import numpy as np
 from .. import __version__
 from ..backbones.base import DTYPES
 from ..errors import InputError, LanguageWarning, Setting, TruncationWarning, warn
-from ..text.segmentation import text_problem
-from ..text.sentences import SHORT, sentences
+from ..text.segmentation import string_problem
+from ..text.sentences import SHORT, split_texts
 from ..text.suspicious import OddRows
 from .base import Scorer
 from .rows import InputRows, Measured, PreparedRows, row_settings
@@ -84,8 +84,7 @@ class BackboneScorer(Scorer):
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
         prefix = options.get("prefix")
-        problem = None if prefix is None else text_problem(prefix)
-        if problem:
+        if prefix is not None and (problem := string_problem(prefix)):
             raise InputError(Setting("prefix", prefix), f": {problem}")
         if options.get("long") not in (None, "cut", "sentences"):
             raise InputError(Setting("long", options["long"]), ": expected 'cut' or 'sentences'")
@@ -247,8 +246,7 @@ class BackboneScorer(Scorer):
         if self.long == "cut":
             return {}
         short = SHORT if self.backbone.kinds_of_noise else 0
-        parts = {text: sentences(text, short) for text in dict.fromkeys(texts)}
-        parts = {text: found for text, found in parts.items() if len(found) > 1}
+        parts = split_texts(texts, short)
         if parts and not self.backbone.by_sentence:
             cut = self.backbone.tokenize([self.prefix + text for text in parts]).truncated
             parts = dict(itertools.compress(parts.items(), cut))

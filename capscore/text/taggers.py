@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple
 
 from .segmentation import SimplifiedCharacters
@@ -63,10 +65,10 @@ class Tagger:
         with self._lock:
             missing = [text for text in dict.fromkeys(texts) if text not in self._known]
             found = dict(zip(missing, self._words(missing), strict=True))
-            rows = [list(found[text] if text in found else self._known[text]) for text in texts]
-            if len(self._known) + len(found) > MAX_REMEMBERED:
-                self._known.clear()
-            self._known.update(list(found.items())[:MAX_REMEMBERED])
+            self._known.update(found)
+            rows = [list(self._known[text]) for text in texts]
+            if len(self._known) > MAX_REMEMBERED:
+                self._known = dict(islice(found.items(), MAX_REMEMBERED))
             return rows
 
 
@@ -75,17 +77,19 @@ def _of_tokens(code: str, classes: Callable[[list[str]], Iterable[str]]) -> _Wor
 
     def words(texts: Sequence[str]) -> Iterator[list[Word]]:
         for text in texts:
-            found = placed_tokens(text, code)
-            read = [
-                token if len(token) <= MAX_WORD else token[0] + token[1 - MAX_WORD :] for token, _, _ in found
-            ]
-            yield [
-                Word(text[start:end], start, end, word_class)
-                for (token, start, end), word_class in zip(found, classes(read) if read else (), strict=True)
-                if any(map(str.isalnum, token))
-            ]
+            placed, found = placed_tokens(text, code), []
+            if placed:
+                read = classes([_shortened(token) for token, _, _ in placed])
+                for (token, start, end), word_class in zip(placed, read, strict=True):
+                    if any(map(str.isalnum, token)):
+                        found.append(Word(text[start:end], start, end, word_class))
+            yield found
 
     return words
+
+
+def _shortened(token: str) -> str:
+    return token if len(token) <= MAX_WORD else token[0] + token[1 - MAX_WORD :]
 
 
 def _of_morphemes(morphemes: Callable[[str], Iterable[tuple[str, str]]]) -> _Words:
@@ -160,8 +164,10 @@ _CORRECTIONS = {
 
 def _corrected_classes(code: str) -> dict[str, str]:
     """Word → its class, for the words of a language whose class is corrected."""
-    corrections = _CORRECTIONS.get(code, {}).items()
-    return {word: word_class for word_class, words in corrections for word in words.split()}
+    corrected: dict[str, str] = {}
+    for word_class, words in _CORRECTIONS.get(code, {}).items():
+        corrected |= dict.fromkeys(words.split(), word_class)
+    return corrected
 
 
 # ---- HanTa ----
@@ -215,17 +221,17 @@ def japanese_tagger(code: str) -> Tagger:
 
     def morphemes(text: str) -> list[tuple[str, str]]:
         nodes = [(node.surface, node.feature, node.white_space) for node in tagger(text.replace("\0", " "))]
+        following = [feature for _, feature, _ in nodes[1:]]
         found: list[tuple[str, str]] = []
         before: Sequence[str] = ()
-        for index, (surface, feature, blank) in enumerate(nodes):
-            after = nodes[index + 1][1] if index + 1 < len(nodes) else ()
+        for (surface, feature, blank), after in zip_longest(nodes, following, fillvalue=()):
             word_class = "other" if _COUNTED(surface) else _japanese_class(before, feature, after)
-            if blank:  # pieces separated by a blank are not one word
-                found.append((surface, word_class))
-            elif feature[0] == "接尾辞" and found and found[-1][1] == "noun":
-                found[-1] = (found[-1][0] + surface, "noun")  # 自転 + 車, 少女 + たち
-            elif before[:1] == ("接頭辞",) and word_class == "noun":
-                found[-1] = (found[-1][0] + surface, "noun")  # お + 皿
+            # 自転 + 車, 少女 + たち
+            ends_noun = feature[0] == "接尾辞" and found and found[-1][1] == "noun"
+            # お + 皿
+            has_prefix = before[:1] == ("接頭辞",) and word_class == "noun"
+            if not blank and (ends_noun or has_prefix):  # pieces separated by a blank are not one word
+                found[-1] = (found[-1][0] + surface, "noun")
             else:
                 found.append((surface, word_class))
             before = feature
@@ -243,12 +249,10 @@ def _japanese_class(before: Sequence[str], feature: Sequence[str], after: Sequen
         if counts or second in ("数詞", "助動詞語幹"):
             return "other"
         makes_verb = third in ("サ変可能", "サ変形状詞可能")
-        return "verb" if makes_verb and len(after) > 7 and after[7] == "為る" else "noun"
+        return "verb" if makes_verb and after[7:8] == ("為る",) else "noun"
     if kind == "動詞":
-        helps = second == "非自立可能" and (
-            before[:2] == ("助詞", "接続助詞") or before[:3] == ("名詞", "普通名詞", "サ変可能")
-        )
-        return "other" if helps else "verb"
+        follows = before[:2] == ("助詞", "接続助詞") or before[:3] == ("名詞", "普通名詞", "サ変可能")
+        return "other" if second == "非自立可能" and follows else "verb"
     return {"形容詞": "adjective", "形状詞": "adjective", "副詞": "adverb"}.get(kind, "other")
 
 
@@ -301,9 +305,10 @@ def thai_tagger(code: str) -> Tagger:
     from pythainlp.tokenize import newmm
 
     def morphemes(text: str) -> Iterator[tuple[str, str]]:
-        pieces = [part for piece in newmm.segment(text) for part in piece.split()]
-        for surface, tag in perceptron.tag(pieces, corpus="tud") if pieces else ():
-            yield surface, UD_CLASSES.get(tag, "other")
+        pieces = " ".join(newmm.segment(text)).split()
+        if pieces:
+            for surface, tag in perceptron.tag(pieces, corpus="tud"):
+                yield surface, UD_CLASSES.get(tag, "other")
 
     return Tagger(f"pythainlp-{version('pythainlp')}+newmm+tud", _of_morphemes(morphemes))
 
@@ -335,14 +340,14 @@ def pymorphy_tagger(code: str) -> Tagger:
         weights = dict.fromkeys(_UNWEIGHED, 0.0)
         for parse in parses:
             of_pronoun = not parse.tag.grammemes.isdisjoint(("Apro", "Anum", "&pron"))
-            found = "other" if of_pronoun else _OPENCORPORA.get(parse.tag.POS, "other")
-            weights[found] += parse.score
+            word_class = "other" if of_pronoun else _OPENCORPORA.get(parse.tag.POS, "other")
+            weights[word_class] += parse.score
         if weighed:
             return max(weights, key=weights.__getitem__)
         return next(word_class for word_class, weight in weights.items() if weight)
 
-    def classes(tokens: list[str]) -> list[str]:
-        return [class_of(token) for token in tokens]
+    def classes(tokens: list[str]) -> Iterable[str]:
+        return map(class_of, tokens)
 
     dictionary = f"pymorphy3-dicts-{code}"
     name = f"pymorphy3-{version('pymorphy3')}+{dictionary.removeprefix('pymorphy3-')}-{version(dictionary)}"
@@ -351,32 +356,14 @@ def pymorphy_tagger(code: str) -> Tagger:
 
 # ---- ripple-down rules ----
 
+# Language → its name in Universal Dependencies.
 TREEBANKS = dict(
-    ar="Arabic",
-    bg="Bulgarian",
-    ca="Catalan",
-    cs="Czech",
-    da="Danish",
-    el="Greek",
-    es="Spanish",
-    et="Estonian",
-    eu="Basque",
-    fa="Persian",
-    fi="Finnish",
-    fr="French",
-    he="Hebrew",
-    hi="Hindi",
-    hr="Croatian",
-    hu="Hungarian",
-    id="Indonesian",
-    it="Italian",
-    no="Norwegian",
-    pl="Polish",
-    pt="Portuguese",
-    ro="Romanian",
-    sl="Slovenian",
-    sv="Swedish",
-    tr="Turkish",
+    pair.split("=")
+    for pair in (
+        "ar=Arabic bg=Bulgarian ca=Catalan cs=Czech da=Danish el=Greek es=Spanish et=Estonian eu=Basque "
+        "fa=Persian fi=Finnish fr=French he=Hebrew hi=Hindi hr=Croatian hu=Hungarian id=Indonesian "
+        "it=Italian no=Norwegian pl=Polish pt=Portuguese ro=Romanian sl=Slovenian sv=Swedish tr=Turkish"
+    ).split()
 )
 
 
@@ -385,6 +372,7 @@ _CONDITIONS = (
     "prevWord2 prevTag2 prevWord1 prevTag1 word tag nextWord1 nextTag1 nextWord2 nextTag2 "
     "suffixL2 suffixL3 suffixL4"
 ).split()
+_NEIGHBOURS = ("",) * 4  # words and tags of the two places before a text, or after it
 _CONDITION = re.compile(r'object\.(\w+) == "(.*?)"(?= and object\.| : object\.conclusion)')
 _CONCLUSION = re.compile(r'object\.conclusion = "(.*)"$')
 
@@ -444,12 +432,12 @@ class RippleRules:
     def tags(self, tokens: Sequence[str]) -> list[str]:
         """The tag of each word and sign of punctuation of a sentence."""
         first = [self._first(token, index == 0) for index, token in enumerate(tokens)]
-        padded = [("", ""), ("", ""), *zip(tokens, first, strict=True), ("", ""), ("", "")]
+        words_and_tags = [*chain.from_iterable(zip(tokens, first, strict=True))]
+        padded = [*_NEIGHBOURS, *words_and_tags, *_NEIGHBOURS]
         found = []
         for index, (word, tag) in enumerate(zip(tokens, first, strict=True)):
-            # up to three last letters of words of at least four, four of longer ones
-            suffixes = [word[-n:] if len(word) >= max(n + 1, 4) else "" for n in (2, 3, 4)]
-            context = [part for pair in padded[index : index + 5] for part in pair] + suffixes
+            context = padded[2 * index : 2 * index + 10]
+            context += [_ending(word, length) for length in (2, 3, 4)]
             rule = self._root
             while (exception := rule.exception(context)) is not None:
                 rule, tag = exception, exception.tag
@@ -473,10 +461,15 @@ class RippleRules:
             if pattern.search(small):
                 return tag
         for length in (5, 4, 3, 2):
-            # an ending shows the class only if letters precede it
-            if len(word) >= max(length + 1, 4) and f".*{word[-length:]}" in lexicon:
-                return lexicon[f".*{word[-length:]}"]
+            ending = _ending(word, length)
+            if ending and f".*{ending}" in lexicon:
+                return lexicon[f".*{ending}"]
         return lexicon["TAG4UNKN-CAPITAL" if word[0].isupper() and not begins else "TAG4UNKN-WORD"]
+
+
+def _ending(word: str, length: int) -> str:
+    """The last letters of a word; "" where too few precede them, as an ending then shows no class."""
+    return word[-length:] if len(word) >= max(length + 1, 4) else ""
 
 
 class _Rule:
@@ -491,10 +484,7 @@ class _Rule:
 
     def index(self) -> None:
         """Index each exception by its rarest condition, so that few have to be tried."""
-        counts: dict[tuple[int, str], int] = {}
-        for rule in self.exceptions:
-            for condition in rule.conditions:
-                counts[condition] = counts.get(condition, 0) + 1
+        counts = Counter(chain.from_iterable(rule.conditions for rule in self.exceptions))
         for rule in self.exceptions:
             key, value = min(rule.conditions, key=counts.__getitem__)
             self._by_value.setdefault(key, {}).setdefault(value, []).append(rule)

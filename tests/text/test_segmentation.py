@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from capscore.errors import InputError, MissingExtraError
 from capscore.text import ptb, segmentation
-from capscore.text.segmentation import join, segmenter_name, tokenize, words
+from capscore.text.segmentation import segmenter_name, tokenize, words
 
 SPACED = [
     ("de", "Die Straße, „sagt“ er: GROẞ und weiß – geht’s?", "die straße sagt er groß und weiß geht's"),
@@ -117,12 +117,8 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("language", "text", "pieces"), PIECES)
-def test_pieces_keep_the_spelling_and_are_joined_as_they_were(language, text, pieces):
+def test_pieces_keep_the_spelling(language, text, pieces):
     assert words(text, language) == pieces.split()
-    assert join(words(text, language), language) == (
-        pieces if language in ("en", "ko") else "".join(text.split())
-    )
-    assert join([], language) == ""
 
 
 some_text = st.text(
@@ -143,7 +139,7 @@ def test_pieces_restore_any_text_whatever_the_other_texts(language, texts):
         assert all(any(map(str.isalnum, word)) for word in itertools.chain.from_iterable(alone))
     for text in texts:
         pieces = words(text, language)
-        assert all(pieces) and "".join(join(pieces, language).split()) == "".join(text.split())
+        assert all(pieces) and "".join(pieces) == "".join(text.split())
 
 
 def test_several_threads_get_the_same_words():
@@ -173,14 +169,13 @@ def test_a_missing_segmenter_is_named_with_its_extra(monkeypatch, language, modu
     try:
         with pytest.raises(MissingExtraError, match=rf"'{module.replace('_', '-')}'.*\[{language}\]"):
             tokenize(["a"], language)
-        assert join(["a"], language) == "a"
     finally:
         segmentation._load.cache_clear()
 
 
 @pytest.mark.parametrize("language", ["km", "lo", "my", "bo", "khm"])
 def test_languages_without_spaces_and_segmenter_are_refused(language):
-    for call in (tokenize, lambda texts, code: words(texts[0], code), join):
+    for call in (tokenize, lambda texts, code: words(texts[0], code)):
         with pytest.raises(InputError, match=r"language: .* without spaces"):
             call(["a"], language)
     with pytest.raises(InputError, match="without spaces"):

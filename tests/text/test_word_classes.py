@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import InputError, MissingExtraError
-from capscore.text import taggers, word_classes
+from capscore.text import segmentation, taggers, word_classes
 from capscore.text.taggers import RippleRules
 from capscore.text.word_classes import CLASSES, Word, supported, tag, tagger_name
 
@@ -188,8 +188,8 @@ PACKAGES = (
 
 @pytest.mark.parametrize(("language", "module", "extra"), [row.split() for row in PACKAGES.split(", ")])
 def test_a_missing_package_is_an_error_that_names_its_extra(language, module, extra, monkeypatch):
-    real = word_classes.find_spec
-    monkeypatch.setattr(word_classes, "find_spec", lambda name: None if name == module else real(name))
+    real = segmentation.find_spec
+    monkeypatch.setattr(segmentation, "find_spec", lambda name: None if name == module else real(name))
     word_classes._load.cache_clear()
     assert not supported(language)
     with pytest.raises(MissingExtraError, match=rf"\[{extra}\]"):
@@ -295,7 +295,7 @@ def test_words_up_to_the_limit_are_seen_whole(monkeypatch):
         spied = taggers._of_tokens("en", lambda tokens: seen.extend(tokens) or ["noun"] * len(tokens))
         return taggers.Tagger("spy", spied)
 
-    monkeypatch.setitem(word_classes._SOURCES, "en", ((), "spy", "nouns", tagger))
+    monkeypatch.setitem(word_classes._SOURCES, "en", ("", "nouns", tagger))
     word_classes._load.cache_clear()
     tag([f"{'a' * 24} B{'c' * 24}de"], "en")
     word_classes._load.cache_clear()
