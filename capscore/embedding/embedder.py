@@ -8,37 +8,32 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import xxhash
 
 from ..backbones.base import Backbone, fingerprint_of
 from ..errors import CapscoreError, ImageError, InputError, Setting
-from ..files.console import progress_bar
 from ..files.row_source import LazySequence
 from ..images.boxes import crops, normalised
-from ..images.fetch import Downloads
-from ..images.load import DECODING, check_images, content_key, load_image, shows_nothing
-from ..images.many import bounded_map, image_keys, reading_pool
-from .cache import EmbeddingCache, stored_in_groups
+from ..images.load import DECODING, content_key, shows_nothing
+from .cache import EmbeddingCache
+from .photos import PhotoPipeline, Photos, in_batches
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import ArrayLike
     from PIL import Image
 
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 _LOG = logging.getLogger(__name__)
 
 # records (embedding and flag) that stay in memory between calls: 32 MB at 512 dimensions
@@ -86,10 +81,6 @@ class ImageReader(Protocol):
         """Called with up to `SHOWN_AT_ONCE` decoded images, by key; each wanted image comes once."""
 
 
-# key and row of an image; its pixels for the tower (None: not needed), or its error; the image for a reader
-_Decoded = tuple[str, int, Any, Any]
-
-
 class _Records:
     """Records of the distinct items of one call: an embedding, whether a text was cut, and a verdict."""
 
@@ -115,7 +106,7 @@ class _Records:
         return EmbeddedRows(matrix, positions, keys, truncated, failures, rows[:, self.dim + 1 :])
 
 
-class Embedder:
+class Embedder(PhotoPipeline):
     """Embeds rows with one backbone. Several threads may share it; they take turns.
 
     Args:
@@ -140,15 +131,17 @@ class Embedder:
         allow_private_urls: bool = False,
         progress: bool | None = None,
     ):
+        super().__init__(
+            cache=cache, allow_urls=allow_urls, allow_private_urls=allow_private_urls, progress=progress
+        )
         check_batch_size(batch_size)
-        on_gpu = not backbone.device.startswith("cpu")
         self.backbone = backbone
-        self.workers = min(8, os.cpu_count() or 1)
         # a CPU is faster with few images at a time: large results of convolutions need new memory pages
-        self.image_batch = batch_size or (256 if on_gpu else 4 * max(2, self.workers))
-        self.text_batch = batch_size or (512 if on_gpu else backbone.text_batch)
-        self.cache, self.progress = cache, progress
-        self.allow_urls, self.allow_private_urls = allow_urls, allow_private_urls
+        self.image_batch, self.text_batch = 4 * max(2, self.workers), backbone.text_batch
+        if not backbone.device.startswith("cpu"):
+            self.image_batch, self.text_batch = 256, 512
+        if batch_size is not None:
+            self.image_batch = self.text_batch = batch_size
         # embeddings depend on how images are decoded and towers are run as much as on the weights
         self.fingerprint = fingerprint_of(backbone.fingerprint, DECODING, ENCODING)
         self._lock = threading.RLock()
@@ -167,17 +160,17 @@ class Embedder:
         other._memory = OrderedDict()
         return other
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """State for a copy in another process: without the lock, and without what memory holds."""
         return {**self.__dict__, "_lock": None, "_memory": OrderedDict(), "_shown": {}}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
 
     def images(
         self,
-        images: Any,
+        images: object,
         *,
         on_error: str = "raise",
         skip: Collection[int] = frozenset(),
@@ -191,56 +184,11 @@ class Embedder:
             skip: Rows to leave out; their index is −1.
             reader: Reader of the decoded images, or None.
         """
-        if on_error not in ("raise", "skip"):
-            raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
-        rows = check_images(images)
-        failures: dict[int, ImageError] = {}
-
-        def fail(row: int, error: ImageError) -> None:
-            failures[row] = error.at(row, "image")
-            if on_error == "raise":
-                raise failures[row] from error
-
-        with (
-            self._lock,
-            Downloads(self.allow_urls, self.allow_private_urls) as downloads,
-            reading_pool(self.workers, downloads) as pool,
-        ):
-            with self._bar("Reading images", len(rows)) as advance:
-                keys = image_keys(rows, skip, downloads, pool, fail, advance)
-            first: dict[str, int] = {}
-            for row, key in enumerate(keys):
-                if key:
-                    first.setdefault(key, row)
-            records = self._look_up(first)
-            wanted = frozenset(() if reader is None else reader.wanted(keys))
-            missing = frozenset(records.missing)
-
-            def decode(item: tuple[str, int]) -> _Decoded:
-                key, row = item
-                try:
-                    image = load_image(downloads.local(rows[row]), expected_key=key)
-                except ImageError as error:
-                    return key, row, error, None
-                if shows_nothing(image):
-                    self.blank.add(key)
-                pixels = self.backbone.preprocess(image) if key in missing else None
-                return key, row, pixels, image if key in wanted else None
-
-            todo = [(key, row) for key, row in first.items() if key in missing or key in wanted]
-            # two groups are decoded ahead while the tower works on one; whole images take more memory
-            size = min(SHOWN_AT_ONCE, self.image_batch) if wanted else self.image_batch
-            with closing(bounded_map(pool, decode, todo, 2 * size)) as decoded:
-                groups = iter(lambda: list(islice(decoded, size)), [])
-                self._embed_images(groups, len(todo), records, reader if wanted else None, fail)
+        with self._lock, self.photos(images, on_error=on_error, skip=skip) as photos:
+            records = self._look_up(photos.rows)
+            self._embed_images(photos, records, reader)
         self.blank.update(key for key, row in records.index.items() if records.rows[row, records.dim] > 0.5)
-        broken = {keys[row]: error for row, error in failures.items()}
-        for row, key in enumerate(keys if failures else ()):
-            if key and key in broken:
-                failures[row] = broken[key].at(row, "image")
-        for row in failures:
-            keys[row] = ""
-        return records.embedded(keys, failures)
+        return records.embedded(photos.keys, photos.failures)
 
     def regions(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Embed regions of decoded images, each distinct one once, from the cache if it is there.
@@ -294,77 +242,94 @@ class Embedder:
                 self._embed_texts(prefixed, [keys[text] for text in missing], records, quiet)
         return records.embedded([keys[text] for text in texts], {})
 
-    def _embed_images(
-        self,
-        groups: Iterable[list[_Decoded]],
-        n_images: int,
-        records: _Records,
-        reader: ImageReader | None,
-        fail: Callable[[int, ImageError], None],
-    ) -> None:
-        """Embed groups of decoded images and show them to the reader."""
-        with self._bar("Embedding images", n_images) as advance, self._writer(records) as write:
-            for group in groups:
-                fresh, maps = {}, {}
-                for key, row, pixels, _ in group:
-                    if isinstance(pixels, ImageError):
-                        fail(row, pixels)
-                    elif pixels is not None:
-                        fresh[key] = pixels
-                if fresh and reader is not None and self.backbone.has_feature_map:
-                    # kept, because the reader may ask for regions
-                    found = self.backbone.feature_maps([*fresh.values()])
-                    maps = dict(zip(fresh, found, strict=True))
-                    write([*fresh], self.backbone.encode_maps(found), [key in self.blank for key in fresh])
-                elif fresh:
-                    rows = self.backbone.encode_pixels([*fresh.values()])
-                    write([*fresh], rows, [key in self.blank for key in fresh])
-                shown = {key: image for key, _, _, image in group if image is not None}
+    def _embed_images(self, photos: Photos, records: _Records, reader: ImageReader | None) -> None:
+        """Embed the photos whose records are missing, and show the reader those that it wants."""
+        missing, wanted = frozenset(records.missing), frozenset[str]()
+        size = self.image_batch
+        if reader is not None and (wanted := frozenset(reader.wanted(photos.keys))):
+            size = min(SHOWN_AT_ONCE, size)  # whole images take more memory than their pixels for the tower
+        keeps_maps = bool(wanted) and self.backbone.has_feature_map
+
+        def prepare(key: str, image: Image.Image) -> tuple[torch.Tensor | None, Image.Image | None]:
+            if shows_nothing(image):
+                self.blank.add(key)
+            pixels = self.backbone.preprocess(image) if key in missing else None
+            return pixels, image if key in wanted else None
+
+        todo = [key for key in photos.rows if key in missing or key in wanted]
+        with self.bar("Embedding images", len(todo), size) as advance, self._writer(records) as write:
+            # two batches are decoded ahead while the tower works on one
+            for batch in in_batches(photos.each(prepare, todo, 2 * size), size):
+                fresh = {key: pixels for key, (pixels, _) in batch if pixels is not None}
+                maps = self._embed_pixels(fresh, keeps_maps, write)
+                shown = {key: image for key, (_, image) in batch if image is not None}
                 if reader is not None and shown:
-                    for key, image in shown.items():
-                        self._shown[id(image)] = key, self.backbone, maps.get(key)
-                    try:
-                        reader.look(shown)
-                    finally:
-                        self._shown.clear()
-                advance(len(group))
+                    self._show(shown, maps, reader)
+                advance(len(batch))
+
+    def _embed_pixels(
+        self, fresh: Mapping[str, torch.Tensor], keeps_maps: bool, write: Callable[..., object]
+    ) -> dict[str, torch.Tensor]:
+        """Embed the pixels of photos, by key; gives their feature maps where those are kept."""
+        if not fresh:
+            return {}
+        keys, pixels = [*fresh], [*fresh.values()]
+        is_blank = [key in self.blank for key in keys]
+        if not keeps_maps:
+            write(keys, self.backbone.encode_pixels(pixels), is_blank)
+            return {}
+        maps = self.backbone.feature_maps(pixels)
+        write(keys, self.backbone.encode_maps(maps), is_blank)
+        return dict(zip(keys, maps, strict=True))
+
+    def _show(
+        self, images: Mapping[str, Image.Image], maps: Mapping[str, torch.Tensor], reader: ImageReader
+    ) -> None:
+        """Let a reader look at images, whose keys and feature maps are known meanwhile."""
+        for key, image in images.items():
+            self._shown[id(image)] = key, self.backbone, maps.get(key)
+        try:
+            reader.look(images)
+        finally:
+            self._shown.clear()
 
     def _regions_of_crops(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> EmbeddedRows:
-        pairs = [(image, box) for image, listed in zip(images, boxes, strict=True) for box in listed]
+        pairs: list[tuple[Image.Image, np.ndarray]] = []
+        for image, listed in zip(images, boxes, strict=True):
+            pairs += [(image, box) for box in listed]
         # cut out when they are read: all at once could take more memory than the photos
         return self.images(LazySequence(len(pairs), lambda row: crops(*pairs[row])[0]))
 
     def _regions_of_maps(self, images: Sequence[Image.Image], boxes: Sequence[np.ndarray]) -> EmbeddedRows:
-        keys = []
+        keys: list[str] = []
+        of_image: list[dict[str, np.ndarray]] = []  # each image's regions, by key
         for image, listed in zip(images, boxes, strict=True):
             image_key = self._shown[id(image)][0] if id(image) in self._shown else content_key(image)
-            keys.append([_region_key(image_key, box) for box in np.asarray(listed, np.float64)])
-        every_key = [key for region_keys in keys for key in region_keys]
-        records = self._look_up(every_key)
-        # image → its regions that no cache had, each once
-        missing: list[tuple[int, dict[str, int]]] = []
-        seen: set[str] = set()
-        for index, region_keys in enumerate(keys):
-            numbered = enumerate(region_keys)
-            fresh = {key: row for row, key in numbered if key in records.missing and key not in seen}
-            seen.update(fresh)
+            regions = [_region_key(image_key, box) for box in np.asarray(listed, np.float64)]
+            keys += regions
+            of_image.append(dict(zip(regions, listed, strict=True)))
+        records = self._look_up(keys)
+        unseen = set(records.missing)
+        missing: list[tuple[Image.Image, dict[str, np.ndarray]]] = []  # each region once
+        for image, regions_of_it in zip(images, of_image, strict=True):
+            fresh = {key: box for key, box in regions_of_it.items() if key in unseen}
+            unseen -= fresh.keys()
             if fresh:
-                missing.append((index, fresh))
+                missing.append((image, fresh))
         with self._writer(records) as write:
-            for start in range(0, len(missing), self.image_batch):
-                part = missing[start : start + self.image_batch]
-                maps = self.maps([images[index] for index, _ in part])
-                shares = [
-                    normalised(boxes[index][list(fresh.values())], images[index].size)
-                    for index, fresh in part
-                ]
+            for part in in_batches(missing, self.image_batch):
+                maps = self.maps([image for image, _ in part])
+                shares = [normalised(np.stack([*fresh.values()]), image.size) for image, fresh in part]
                 rows = self.backbone.encode_map_regions(maps, shares)
                 write([key for _, fresh in part for key in fresh], rows)
-        return records.embedded(every_key, {})
+        return records.embedded(keys, {})
 
     def _embed_texts(self, texts: list[str], keys: list[str], records: _Records, quiet: bool) -> None:
         total = 0 if quiet else len(texts)
-        with self._bar("Embedding texts", total) as advance, self._writer(records) as write:
+        with (
+            self.bar("Embedding texts", total, self.text_batch) as advance,
+            self._writer(records) as write,
+        ):
             # token ids of all texts at once would take more memory than their embeddings
             for slab in range(0, len(texts), TEXT_BATCHES_A_SLAB * self.text_batch):
                 part = slice(slab, slab + TEXT_BATCHES_A_SLAB * self.text_batch)
@@ -384,26 +349,31 @@ class Embedder:
         for key in known:
             self._memory.move_to_end(key)
         records.fill({key: self._memory[key] for key in known})
-        unknown = list(records.missing)
-        for start in range(0, len(unknown) if self.cache is not None else 0, READ_AT_ONCE):
-            part = unknown[start : start + READ_AT_ONCE]
-            found = self.cache.get(self.fingerprint, records.width, part)  # type: ignore[union-attr]
+        if self.cache is not None:
+            self._read_from_disk(self.cache, records)
+        n_known = len(records.index) - len(records.missing)
+        where = self.cache and self.cache.path
+        name, total = self.backbone.name, len(records.index)
+        _LOG.info("%s: %d of %d embeddings are known; cache: %s", name, n_known, total, where)
+        return records
+
+    def _read_from_disk(self, cache: EmbeddingCache, records: _Records) -> None:
+        unknown = [*records.missing]
+        for part in in_batches(unknown, READ_AT_ONCE):
+            found = cache.get(self.fingerprint, records.width, part)
             if found and (problem := self._problem(np.stack([*found.values()]))):
-                file = self.cache.path  # type: ignore[union-attr]
-                raise CapscoreError(f"{file} has {problem}: `capscore cache clear` empties it")
+                raise CapscoreError(f"{cache.path} has {problem}: `capscore cache clear` empties it")
             records.fill(found)
             if len(unknown) <= MEMORY_ENTRIES:
                 self._remember(found)
-        total, place = len(records.index), self.cache and self.cache.path
-        n_known = total - len(records.missing)
-        _LOG.info("%s: %d of %d embeddings are known; cache: %s", self.backbone.name, n_known, total, place)
-        return records
 
     def _problem(self, rows: np.ndarray) -> str:
         """What is wrong with records of the backbone; "" for nothing."""
         if not np.isfinite(rows).all():
             return "NaN or infinite embeddings"
-        lengths = np.linalg.norm(rows[:, : self.backbone.dim], axis=1) if self.backbone.unit_rows else 1.0
+        if not self.backbone.unit_rows:
+            return ""
+        lengths = np.linalg.norm(rows[:, : self.backbone.dim], axis=1)
         return "embeddings that are not of unit length" if np.abs(lengths - 1.0).max() > 0.01 else ""
 
     def _remember(self, records: Mapping[str, np.ndarray]) -> None:
@@ -412,28 +382,35 @@ class Embedder:
             self._memory.popitem(last=False)
 
     @contextmanager
-    def _writer(self, records: _Records) -> Iterator[Callable[..., None]]:
-        """Takes fresh embeddings batch by batch. They reach the disk even if the work is interrupted."""
-
-        def write(keys: Sequence[str], rows: np.ndarray, truncated: Any = 0, verdicts: Any = 0) -> None:
-            fresh = np.zeros((len(keys), records.width), np.float32)
-            fresh[:, : records.dim], fresh[:, records.dim] = rows, truncated
-            fresh[:, records.dim + 1 :] = verdicts
-            if problem := self._problem(fresh):
-                found = f"{self.backbone.name} gave {problem} in {self.backbone.dtype}: try "
-                raise CapscoreError(found, Setting("dtype", "float32"), ", or its weights are damaged")
-            # copies, because a view would keep its whole batch in memory
-            batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
-            records.fill(batch)
-            self._remember(batch)
-            store(batch)
-
+    def _writer(self, records: _Records) -> Iterator[Callable[..., object]]:
+        """Takes fresh embeddings batch by batch, as `_keep` does; also on disk, even after an interrupt."""
+        if self.cache is None:
+            yield partial(self._keep, records)
+            return
         name = f"{self.backbone.name}@{self.backbone.revision}"
-        with stored_in_groups(self.cache, self.fingerprint, WRITE_EVERY, name=name) as store:
-            yield write
+        with self.cache.in_groups(self.fingerprint, WRITE_EVERY, name=name) as store:
+            yield lambda *embedded: store(self._keep(records, *embedded))
 
-    def _bar(self, label: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        return progress_bar(label, total, shown=self.progress if total else False)
+    def _keep(
+        self,
+        records: _Records,
+        keys: Sequence[str],
+        rows: np.ndarray,
+        truncated: ArrayLike = 0,
+        verdicts: ArrayLike = 0,
+    ) -> dict[str, np.ndarray]:
+        """Put fresh embeddings into records and memory; gives their records by key."""
+        fresh = np.zeros((len(keys), records.width), np.float32)
+        fresh[:, : records.dim], fresh[:, records.dim] = rows, truncated
+        fresh[:, records.dim + 1 :] = verdicts
+        if problem := self._problem(fresh):
+            found = f"{self.backbone.name} gave {problem} in {self.backbone.dtype}: try "
+            raise CapscoreError(found, Setting("dtype", "float32"), ", or its weights are damaged")
+        # copies, because a view would keep its whole batch in memory
+        batch = {key: record.copy() for key, record in zip(keys, fresh, strict=True)}
+        records.fill(batch)
+        self._remember(batch)
+        return batch
 
 
 def check_batch_size(batch_size: int | None) -> None:

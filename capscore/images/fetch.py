@@ -56,13 +56,10 @@ def _shown(url: str) -> str:
 
 
 class Downloads:
-    """Fetches every URL once, so that the same bytes are keyed and decoded; deletes the files when closed.
+    """Fetches every address once, so that the same bytes are keyed and decoded; `close` deletes the files."""
 
-    Without `allow_urls`, addresses are returned as they are, to be refused later.
-    """
-
-    def __init__(self, allow_urls: bool, allow_private_urls: bool = False):
-        self._allowed, self._allow_private = allow_urls, allow_private_urls
+    def __init__(self, allow_private: bool = False):
+        self._allow_private = allow_private
         self._stopped = threading.Event()
         # after an interrupt, threads may still be writing
         self._folder = tempfile.TemporaryDirectory(prefix="capscore-", ignore_cleanup_errors=True)
@@ -70,19 +67,8 @@ class Downloads:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
 
-    def __enter__(self) -> Downloads:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._folder.cleanup()
-
-    def local(self, image: Any) -> Any:
-        """The image itself, or the file fetched from it if it is a URL or a dict with a URL as path."""
-        url = image.get("path") if isinstance(image, dict) and image.get("bytes") is None else image
-        if not self._allowed or not isinstance(url, str):
-            return image
-        if not url.lower().startswith(("http://", "https://")):
-            return image
+    def file(self, url: str) -> DownloadedImage:
+        """The file that an address was downloaded to; an `ImageError` says why there is none."""
         with self._lock:
             lock = self._locks.setdefault(url, threading.Lock())
         with lock:
@@ -92,6 +78,10 @@ class Downloads:
         if isinstance(result, ImageError):
             raise result
         return result
+
+    def close(self) -> None:
+        """Delete the files."""
+        self._folder.cleanup()
 
     def stop(self) -> None:
         """End the downloads that are under way, and begin no more: the threads that wait for them go on."""

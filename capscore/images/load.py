@@ -56,7 +56,9 @@ _decoding, _is_lenient = 0, False
 def describe(image: Any) -> str:
     """A short description of an object for error messages."""
     if isinstance(image, (str, os.PathLike)):
-        text = address_name(os.fsdecode(image))
+        text = os.fsdecode(image)
+        if ":" in text:
+            text = address_name(text)
         return repr(text if len(text) <= 200 else f"{text[:60]}…({len(text)} characters)")
     if isinstance(image, (bytes, bytearray, memoryview)):
         return f"{type(image).__name__} of length {len(image)}"
@@ -124,6 +126,19 @@ def load_image(
     return _decode(name, content) if isinstance(content, bytes) else content
 
 
+def address_of(image: object) -> str:
+    """The http(s) address that an image is, or that its `datasets.Image` dict has as path; "" for none.
+
+    >>> address_of({"path": "https://x.org/a.jpg", "bytes": None}), address_of("a.jpg")
+    ('https://x.org/a.jpg', '')
+    """
+    if isinstance(image, dict) and image.get("bytes") is None:
+        image = image.get("path")
+    if isinstance(image, str) and image.lower().startswith(("http://", "https://")):
+        return image
+    return ""
+
+
 def shows_nothing(image: Image.Image) -> bool:
     """Whether an RGB image is one pixel, all black, or all white, as fully transparent ones become.
 
@@ -165,7 +180,9 @@ def _read(image: Any, allow_urls: bool, allow_private_urls: bool) -> tuple[str, 
     if isinstance(image, os.PathLike):
         return _read_path(os.fsdecode(image), name)
     if isinstance(image, (bytes, bytearray, memoryview)):
-        return name, _checked(name, bytes(image))
+        data = bytes(image)
+        _check_size(len(data), name)
+        return name, data
     return name, None
 
 
@@ -179,7 +196,9 @@ def _read_text(text: str, name: str, allow_urls: bool, allow_private_urls: bool)
         raise image_error(f"{name}: expected a path, or an http(s) address")
     if not allow_urls:
         raise image_error(f"{name} is a URL, which is fetched only with ", Setting("allow_urls", True))
-    return name, _checked(name, fetch(text, allow_private=allow_private_urls))
+    data = fetch(text, allow_private=allow_private_urls)
+    _check_size(len(data), name)
+    return name, data
 
 
 def _read_path(text: str, name: str) -> tuple[str, bytes]:
@@ -190,27 +209,26 @@ def _read_path(text: str, name: str) -> tuple[str, bytes]:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode):
             raise image_error(f"{name} is not a regular file; expected one image file")
-        _checked(name, b"", about.st_size)
+        _check_size(about.st_size, name)
         with open(path, "rb") as file:
-            # one more than the limit tells whether the file has grown since
-            return name, _checked(name, file.read(IMAGE_BYTES.bytes + 1))
-    except ImageError:
-        raise
+            return name, file.read(about.st_size)
     except FileNotFoundError:
         folder = "" if path.is_absolute() else f" in {os.getcwd()}"
         raise image_error(f"no such file: {name}{folder}") from None
+    except ImageError:
+        raise
     except (OSError, ValueError) as error:  # ValueError: NUL, or half a surrogate pair in the name
         raise image_error(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _checked(name: str, data: bytes, size: int | None = None) -> bytes:
-    """The data, if their size (or that of their file) is allowed."""
-    size = len(data) if size is None else size
+def _check_size(size: int, name: str) -> None:
+    """Raise an `ImageError` unless an encoded image of so many bytes may be read."""
     if not size:
         raise image_error(f"{name} is empty (0 bytes)")
-    if size > IMAGE_BYTES.bytes:
+    # nearly every image is below the limit that holds without the variable
+    may_be_large = size > IMAGE_BYTES.default or IMAGE_BYTES.variable in os.environ
+    if may_be_large and size > IMAGE_BYTES.bytes:
         raise image_error(f"{name} has {readable_size(size)}; {IMAGE_BYTES}")
-    return data
 
 
 # ---- encoded bytes or pixels → RGB ----

@@ -3,172 +3,152 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import xxhash
 
-from ..embedding.cache import EmbeddingCache, stored_in_groups
+from ..embedding.cache import EmbeddingCache
+from ..embedding.photos import PhotoPipeline, Photos, in_batches
 from ..errors import CapscoreError, ImageError, Setting
-from ..files.console import progress_bar
-from ..images.fetch import Downloads
-from ..images.load import check_images, load_image
-from ..images.many import bounded_map, image_keys, reading_pool
 from .prompts import Prompt
 
 if TYPE_CHECKING:
     from PIL import Image
 
-    from .matching import Matcher
-    from .model import JudgeModel
+    from .base import PhotoModel
+    from .readings import Reading
 
-# What `prepare` of a model made of photos and their prompts → for each photo, the numbers of its prompts
-Ask = Callable[[Iterable[Any]], Iterator[Sequence[np.ndarray]]]
+Storing = AbstractContextManager[Callable[[Mapping[str, np.ndarray]], None]]
 WRITE_EVERY = 64  # answers that are written to disk together: each takes long
-WORKERS = min(8, os.cpu_count() or 1)
 MAX_RATIO = 150  # of a photo's sides: processors of Qwen refuse 200
 _LOCK = threading.RLock()  # models keep what they counted of a photo until the next pass
 
 
-class Asker:
+class Answers(NamedTuple):
+    """What a judge answered.
+
+    Attributes:
+        numbers: float32 (questions, 2), what the reading made of each answer, and the probability of an
+            answer in the asked way; NaN for a question whose photo failed.
+        keys: Content key of each row's photo; "" where it failed or was not asked about.
+        failures: Row → what was wrong with its photo.
+    """
+
+    numbers: np.ndarray
+    keys: list[str]
+    failures: dict[int, ImageError]
+
+
+class Asker(PhotoPipeline):
     """Asks one model about photos.
 
     Args:
         model: Model to ask.
-        cache: Answers on disk, or None to keep none.
-        allow_urls, allow_private_urls, progress: As in `capscore.load`.
+        cache, allow_urls, allow_private_urls, progress: As in `PhotoPipeline`.
     """
 
     def __init__(
         self,
-        model: JudgeModel | Matcher,
+        model: PhotoModel[Any],
         *,
         cache: EmbeddingCache | None = None,
         allow_urls: bool = False,
         allow_private_urls: bool = False,
         progress: bool | None = None,
     ):
-        self.model, self.cache, self.progress = model, cache, progress
-        self.allow_urls, self.allow_private_urls = allow_urls, allow_private_urls
+        super().__init__(
+            cache=cache, allow_urls=allow_urls, allow_private_urls=allow_private_urls, progress=progress
+        )
+        self.model = model
 
     def ask(
         self,
-        images: Any,
-        prompts: Mapping[int, Prompt],
-        ask: Ask,
-        width: int,
-        fingerprint: str,
+        images: Sequence[object],
+        questions: Sequence[tuple[int, Prompt]],
+        reading: Reading,
         *,
+        fingerprint: str,
         max_pixels: int = 0,
         on_error: str = "raise",
-    ) -> tuple[np.ndarray, list[str], dict[int, ImageError]]:
-        """Numbers of n rows.
+    ) -> Answers:
+        """Ask questions about the photos of n rows.
 
         Args:
-            images: n images, as `capscore.images.load.check_images` accepts them.
-            prompts: Row → what is asked about its photo; other rows are left out.
-            ask: What gives the numbers.
-            width: How many numbers a prompt has.
-            fingerprint: Digest of everything that a number depends on besides photo and prompt.
+            images: n images, as `capscore.images.load.check_images` returns them.
+            questions: Rows, and what is asked about the photo of each; other rows are left out.
+            reading: What makes numbers of the model's answer.
+            fingerprint: Digest of everything that a number depends on besides photo and question.
             max_pixels: Number of pixels to which larger photos are made smaller; 0 for no limit.
             on_error: "raise", or "skip" to give back what is wrong with an image.
-
-        Returns:
-            float32 (n, width), NaN for rows that were not asked; the content key of each row's image, ""
-            where it failed; and row → error.
         """
-        rows = check_images(images)
-        numbers = np.full((len(rows), width), np.nan, np.float32)
-        failures: dict[int, ImageError] = {}
+        skip = {*range(len(images))} - {row for row, _ in questions}
+        with _LOCK, self.photos(images, on_error=on_error, skip=skip) as photos:
+            names = [answer_key(photos.keys[row], prompt) for row, prompt in questions]
+            answers: dict[str, np.ndarray] = {}
+            if self.cache is not None:
+                answers.update(self.cache.get(fingerprint, 2, names))
+            # photo → its distinct questions that were not answered yet, by name
+            todo: dict[str, dict[str, Prompt]] = {}
+            for name, (row, prompt) in zip(names, questions, strict=True):
+                if photos.keys[row] and name not in answers:
+                    todo.setdefault(photos.keys[row], {})[name] = prompt
 
-        def fail(row: int, error: ImageError) -> None:
-            failures[row] = error.at(row, "image")
-            if on_error == "raise":
-                raise failures[row] from error
+            self._answer(photos, todo, reading, answers, fingerprint, max_pixels)
+        unknown = np.full(2, np.nan, np.float32)
+        numbers = np.array([answers.get(name, unknown) for name in names], np.float32)
+        return Answers(numbers.reshape(-1, 2), photos.keys, photos.failures)
 
-        skip = {*range(len(rows))} - {*prompts}
-        with (
-            _LOCK,
-            Downloads(self.allow_urls, self.allow_private_urls) as downloads,
-            reading_pool(WORKERS, downloads) as pool,
-        ):
-            keys = image_keys(rows, skip, downloads, pool, fail)
-            named = {row: answer_key(keys[row], prompt) for row, prompt in prompts.items() if keys[row]}
-            known = dict(self.cache.get(fingerprint, width, [*named.values()])) if self.cache else {}
-            photos = _by_photo(keys, named, known)
+    def _answer(
+        self,
+        photos: Photos,
+        todo: Mapping[str, Mapping[str, Prompt]],
+        reading: Reading,
+        answers: dict[str, np.ndarray],
+        fingerprint: str,
+        max_pixels: int,
+    ) -> None:
+        """Ask all that is left to do, in batches, and add the answers to those that are known."""
 
-            def prepare(key: str) -> tuple[str, Any]:
-                source = rows[photos[key][0]]
-                try:
-                    image = _sized(load_image(downloads.local(source), expected_key=key), max_pixels)
-                except ImageError as error:
-                    return key, error
-                return key, self.model.prepare(image, [prompts[row] for row in photos[key]])
+        def prepare(key: str, image: Image.Image) -> Any:
+            return self.model.prepare(_sized(image, max_pixels), [*todo[key].values()])
 
-            asked: list[str] = []  # photos in the order in which they are asked about
-
-            def readable(prepared: Iterable[tuple[str, Any]]) -> Iterator[Any]:
-                for key, photo in prepared:
-                    if isinstance(photo, ImageError):
-                        for row in named:
-                            if keys[row] == key:
-                                fail(row, photo)
-                        continue
-                    asked.append(key)
-                    yield photo
-
-            n_asked = sum(map(len, photos.values()))
-            ahead = max(WORKERS, self.model.batch_size)  # the next batch is ready when the model is
-            shown = self.progress if n_asked else False
-            name = f"{self.model.name}@{self.model.revision}"
-            with (
-                closing(bounded_map(pool, prepare, photos, ahead)) as prepared,
-                progress_bar("Asking the judge", n_asked, shown=shown) as advance,
-                stored_in_groups(self.cache, fingerprint, WRITE_EVERY, name=name) as store,
-            ):
-                for number, answers in enumerate(ask(readable(prepared))):
-                    owners = photos[asked[number]]
-                    fresh = {named[row]: answer for row, answer in zip(owners, answers, strict=True)}
-                    if not np.isfinite([*fresh.values()]).all():
-                        raise CapscoreError(
-                            f"{self.model.name} answered with NaN in {self.model.dtype}: try ",
-                            Setting("dtype", "float32"),
-                        )
-                    known.update(fresh)
+        model, size = self.model, self.model.batch_size
+        prepared = photos.each(prepare, todo, max(self.workers, size))  # the next batch is ready in time
+        storing: Storing = nullcontext(lambda rows: None)
+        if self.cache is not None:
+            storing = self.cache.in_groups(fingerprint, WRITE_EVERY, name=f"{model.name}@{model.revision}")
+        with self.bar("Asking the judge", sum(map(len, todo.values()))) as advance, storing as store:
+            for batch in in_batches(prepared, size, lambda item: len(todo[item[0]])):
+                read = model.read([photo for _, photo in batch], reading)
+                for (key, _), numbers in zip(batch, read, strict=True):
+                    if not np.isfinite(numbers).all():
+                        answered = f"{model.name} answered with NaN in {model.dtype}: try "
+                        raise CapscoreError(answered, Setting("dtype", "float32"))
+                    fresh = dict(zip(todo[key], numbers, strict=True))
+                    answers.update(fresh)
                     store(fresh)
-                    advance(len(owners))
-        for row, name in named.items():
-            if name in known:
-                numbers[row] = known[name]
-        return numbers, ["" if row in failures else key for row, key in enumerate(keys)], failures
+                    advance(len(fresh))
 
-    def texts(self, images: Any, prompts: Mapping[int, Prompt], max_pixels: int = 0) -> dict[int, str]:
+    def texts(
+        self, images: Sequence[object], prompts: Mapping[int, Prompt], max_pixels: int = 0
+    ) -> dict[int, str]:
         """What the model says to a prompt about each photo, by row; the images were read before."""
-        rows = check_images(images)
-        with _LOCK, Downloads(self.allow_urls, self.allow_private_urls) as downloads:
-            photos = (
-                (_sized(load_image(downloads.local(rows[row])), max_pixels), prompt)
-                for row, prompt in prompts.items()
-            )
-            with progress_bar("Asking for reasons", len(prompts), shown=self.progress) as advance:
-                found = {}
-                for row, text in zip(prompts, self.model.generate(photos), strict=True):  # type: ignore[union-attr]
-                    found[row] = text
-                    advance(1)
+        found: dict[int, str] = {}
+        with _LOCK, self.photos(images, skip={*range(len(images))} - {*prompts}) as photos:
+            owners: dict[str, list[int]] = {}
+            for row in prompts:
+                owners.setdefault(photos.keys[row], []).append(row)
+            with self.bar("Asking for reasons", len(prompts)) as advance:
+                sized = photos.each(lambda key, image: _sized(image, max_pixels), owners, self.workers)
+                for key, image in sized:
+                    for row in owners[key]:
+                        found[row] = self.model.generate(image, prompts[row])
+                        advance(1)
         return found
-
-
-def _by_photo(keys: Sequence[str], named: Mapping[int, str], known: Collection[str]) -> dict[str, list[int]]:
-    """Photo → its rows whose answers are not known, one row for each distinct question."""
-    photos: dict[str, dict[str, int]] = {}
-    for row, name in named.items():
-        if name not in known:
-            photos.setdefault(keys[row], {}).setdefault(name, row)
-    return {key: [*rows.values()] for key, rows in photos.items()}
 
 
 def answer_key(image_key: str, prompt: Prompt) -> str:

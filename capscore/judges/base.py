@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from ..errors import BackboneUnavailable, CapscoreError, Setting
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+
+if TYPE_CHECKING:
+    import numpy as np
+    from PIL import Image
+    from transformers import PreTrainedModel, ProcessorMixin
+
+    from .prompts import Prompt
+    from .readings import Reading
 
 Photo = TypeVar("Photo")
 
 
-class PhotoModel:
+class PhotoModel(ABC, Generic[Photo]):
     """A model of transformers that reads photos and texts, and its processor.
 
     Args:
@@ -27,7 +36,13 @@ class PhotoModel:
     gpu_batch: ClassVar[int] = 32
 
     def __init__(
-        self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
+        self,
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
+        name: str,
+        revision: str,
+        *,
+        batch_size: int | None = None,
     ):
         self.model, self.processor, self.name, self.revision = model, processor, name, revision
         self.batch_size = batch_size or (8 if model.device.type == "cpu" else self.gpu_batch)
@@ -43,6 +58,22 @@ class PhotoModel:
     def device(self) -> str:
         """Device of the weights."""
         return str(self.model.device)
+
+    @abstractmethod
+    def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
+        """Rows whose text is too long to be read → the error."""
+
+    @abstractmethod
+    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> Photo:
+        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
+
+    @abstractmethod
+    def read(self, photos: Sequence[Photo], reading: Reading) -> list[list[np.ndarray]]:
+        """For each photo, and each of its prompts, float32 (2,): what is read of the answer, and its mass."""
+
+    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
+        """What the model answers to a prompt about a photo, at each place the likeliest token."""
+        raise BackboneUnavailable(f"{self.name} answers no questions")
 
 
 @contextmanager
@@ -62,17 +93,3 @@ def clear_errors(judge: PhotoModel) -> Iterator[None]:
         tried = f"{judge.name} needs more memory than {judge.device} has: try "
         more = (" or ", Setting("dtype", "bfloat16")) if judge.dtype == "float32" else ()
         raise CapscoreError(tried, smaller, ", a lower ", Setting("max_pixels"), *more) from error
-
-
-def batched_photos(
-    photos: Iterable[Photo], batch_size: int, n_rows: Callable[[Photo], int]
-) -> Iterator[list[Photo]]:
-    """Photos in turn that have `batch_size` rows together, or a few more."""
-    waiting: list[Photo] = []
-    for photo in photos:
-        waiting.append(photo)
-        if sum(map(n_rows, waiting)) >= batch_size:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..embedding.photos import in_batches
 from ..errors import InputError
-from .base import PhotoModel, batched_photos, clear_errors
+from .base import PhotoModel, clear_errors
 
 if TYPE_CHECKING:
     from PIL import Image
 
     from .prompts import Prompt
+    from .readings import Reading
 
 # Class of transformers → argument that asks for the head, and output that has it: (rows, 2), match last
 MATCHERS = {
@@ -23,7 +25,10 @@ MATCHERS = {
 }
 
 
-class Matcher(PhotoModel):
+MatchRows = tuple["Image.Image", list[str]]  # a photo and its captions
+
+
+class Matcher(PhotoModel[MatchRows]):
     """A model whose head says whether photo and text belong together.
 
     Args:
@@ -48,34 +53,32 @@ class Matcher(PhotoModel):
         config = self.model.config
         return int(getattr(config, "qformer_config", config.text_config).max_position_embeddings)
 
-    def check_lengths(self, prompts: Mapping[int, Prompt]) -> dict[int, InputError]:
-        """Rows whose caption is too long to be read → the error."""
+    def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         problems = {}
-        for row, prompt in prompts.items():
+        for row, prompt in questions:
             n = len(self.processor.tokenizer(self._plain(prompt.data["caption"]))["input_ids"])
             if n > self.max_tokens:
                 given = f"it has {n:,} tokens; {self.name} reads at most {self.max_tokens:,}"
                 problems[row] = InputError(given, field="candidate")
         return problems
 
-    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> tuple[Image.Image, list[str]]:
-        """A photo and its captions, for `read`."""
+    def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> MatchRows:
         return image, [prompt.data["caption"] for prompt in prompts]
 
-    def read(
-        self, photos: Iterable[tuple[Image.Image, list[str]]], reading: None = None
-    ) -> Iterator[list[np.ndarray]]:
-        """For each photo, and each of its captions, float32 (2,): the log-odds of a match, and 1."""
-        for batch in batched_photos(photos, self.batch_size, lambda photo: len(photo[1])):
-            rows = [(number, text) for number, (_, texts) in enumerate(batch) for text in texts]
-            found: list[list[np.ndarray]] = [[] for _ in batch]
-            for start in range(0, len(rows), self.batch_size):
-                owners, texts = zip(*rows[start : start + self.batch_size], strict=True)
-                images = [image for image, _ in batch[owners[0] : owners[-1] + 1]]
-                logits = self._logits(images, texts, [owner - owners[0] for owner in owners])
-                for owner, (other, match) in zip(owners, logits, strict=True):
-                    found[owner].append(np.array([match - other, 1.0], np.float32))
-            yield from found
+    def read(self, photos: Sequence[MatchRows], reading: Reading) -> list[list[np.ndarray]]:
+        """The log-odds of a match, and 1, whatever the reading."""
+        rows: list[tuple[int, str]] = []
+        for number, (_, texts) in enumerate(photos):
+            rows += [(number, text) for text in texts]
+        found: list[list[np.ndarray]] = [[] for _ in photos]
+        for batch in in_batches(rows, self.batch_size):
+            first = batch[0][0]
+            images = [image for image, _ in photos[first : batch[-1][0] + 1]]
+            texts = [text for _, text in batch]
+            logits = self._logits(images, texts, [number - first for number, _ in batch])
+            for (number, _), (other, match) in zip(batch, logits, strict=True):
+                found[number].append(np.array([match - other, 1.0], np.float32))
+        return found
 
     def _logits(self, images: list[Any], texts: Sequence[str], owners: Sequence[int]) -> np.ndarray:
         """float32 logits (rows, 2) of "no match" and "match"; each photo is encoded once."""
@@ -87,7 +90,7 @@ class Matcher(PhotoModel):
 
         inputs = self._inputs(images, texts).to(self.model.device)
         inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
-        hook = self.model.vision_model.register_forward_hook(repeat)
+        hook = self.model.get_submodule("vision_model").register_forward_hook(repeat)
         try:
             # BLIP makes a mask on the default device
             with torch.inference_mode(), self.model.device, clear_errors(self):

@@ -11,12 +11,12 @@ import inspect
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xxhash
@@ -34,13 +34,15 @@ from ..backbones.checkpoint import (
 )
 from ..backbones.loading import HUB_ID
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
-from .base import PhotoModel, batched_photos, clear_errors
+from .base import PhotoModel, clear_errors
 from .matching import MATCHERS, Matcher
 from .prompts import PhotoTokens, Prompt, Prompter
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
+
+    from .readings import Reading
 
 # Families that read a text from left to right after its photo, so that rows of a photo can share its part.
 # tests/judges compares each of them with rows alone.
@@ -80,20 +82,10 @@ class PhotoRows:
         return tuple((name, tuple(tensor.shape[1:])) for name, tensor in sorted(self.tensors.items()))
 
 
-# The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)
-Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
 _Row = tuple[PhotoRows, int]  # a photo, and the index of one of its rows
 
 
-class Reading(Protocol):
-    """b, and what gives the logits of b answers → numbers (b, k); it asks for logits `passes` times."""
-
-    passes: int
-
-    def __call__(self, n: int, run: Run) -> np.ndarray: ...
-
-
-class JudgeModel(PhotoModel):
+class JudgeModel(PhotoModel[PhotoRows]):
     """A vision–language model that answers questions about photos.
 
     Args:
@@ -119,47 +111,34 @@ class JudgeModel(PhotoModel):
         """Number of tokens of a row that the model can read."""
         return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or MAX_TOKENS)
 
-    def check_lengths(self, prompts: Mapping[int, Prompt]) -> dict[int, InputError]:
-        """Rows whose text is too long to be read → the error."""
+    def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         limit = min(MAX_TOKENS, self.max_tokens)
+        long = [(row, prompt) for row, prompt in questions if self.prompter.most_tokens(prompt) > limit]
         problems = {}
-        long = [row for row, prompt in prompts.items() if self.prompter.most_tokens(prompt) > limit]
-        for row, ids in zip(long, self.prompter.ids([prompts[row] for row in long]), strict=True):
+        for (row, prompt), ids in zip(long, self.prompter.ids([asked for _, asked in long]), strict=True):
             if len(ids) > limit:
-                longest = max(prompts[row].data, key=lambda name: len(prompts[row].data[name]))
+                longest = max(prompt.data, key=lambda name: len(prompt.data[name]))
                 given = f"its question has {len(ids):,} tokens; {self.name} reads at most {limit:,} here"
                 fields = {"caption": "candidate", "context": "context"}
                 problems[row] = InputError(given, field=fields.get(longest, "references"))
         return problems
 
-    def read(self, photos: Iterable[PhotoRows], reading: Reading) -> Iterator[list[np.ndarray]]:
-        """Read what the model would answer; yields, for each photo, the numbers of its prompts, in order.
+    def read(self, photos: Sequence[PhotoRows], reading: Reading) -> list[list[np.ndarray]]:
+        answers = dict(self._answers(photos, reading))
+        return [[answers[photo, index] for index in range(len(photo.ids))] for photo in photos]
 
-        Args:
-            photos: What `prepare` made of photos.
-            reading: What makes numbers of logits, such as one of `readings`.
-        """
-        for batch in batched_photos(photos, self.batch_size, lambda photo: len(photo.ids)):
-            answers = dict(self._answers(batch, reading))
-            for photo in batch:
-                yield [answers[photo, index] for index in range(len(photo.ids))]
-
-    def generate(
-        self, photos: Iterable[tuple[Image.Image, Prompt]], max_new_tokens: int = 160
-    ) -> Iterator[str]:
-        """What the model answers to one prompt about each photo, at each place the likeliest token."""
+    def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         import torch
 
-        for image, prompt in photos:
-            photo = self.prepare(image, [prompt])
-            inputs = self._inputs([photo], photo.ids, [0])
-            with torch.inference_mode(), clear_errors(self):
-                made = self.model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
-            new = made[0, len(photo.ids[0]) :]
-            yield self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
+        speaker: Any = self.model  # not every class of transformers speaks
+        photo = self.prepare(image, [prompt])
+        inputs = self._inputs([photo], photo.ids, [0])
+        with torch.inference_mode(), clear_errors(self):
+            made = speaker.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)
+        new = made[0, len(photo.ids[0]) :]
+        return self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
 
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> PhotoRows:
-        """A photo and its prompts, ready for `read`; threads may prepare several at once."""
         import torch
 
         harmless = self.prompter.harmless(prompts[0])

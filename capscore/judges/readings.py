@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,8 +12,18 @@ from ..errors import BackboneUnavailable, InputError, Setting
 if TYPE_CHECKING:
     import torch
 
-    from .model import Run
     from .prompts import Prompt, Prompter
+
+# The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)
+Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
+
+
+class Reading(Protocol):
+    """b, and what gives the logits of b answers → numbers (b, k); it asks for logits `passes` times."""
+
+    passes: int
+
+    def __call__(self, n: int, run: Run) -> np.ndarray: ...
 
 
 class YesOrNo:

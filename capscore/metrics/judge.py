@@ -212,25 +212,24 @@ class Judge(Scorer):
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
         prompts = self._prompts(rows)
-        for row, error in self.model.check_lengths(prompts).items():
+        for row, error in self.model.check_lengths([*prompts.items()]).items():
             rows.failures[row] = error.at(row)
             del prompts[row]
         if rows.failures and on_error == "raise":
             raise rows.failures[min(rows.failures)]
         numbers, keys, failures = self.asker.ask(
             rows.images,
-            prompts,
-            self._ask(prompts),
-            width=2,
+            [*prompts.items()],
+            self._reading(prompts),
             fingerprint=fingerprint_of(*self.settings.values(), DECODING),
             max_pixels=self.max_pixels,
             on_error=on_error,
         )
         rows.failures.update(failures)
-        kept = np.flatnonzero(rows.kept())
-        number, mass = numbers[kept].astype(np.float64).T
+        number, mass = numbers[[row not in failures for row in prompts]].astype(np.float64).T
+        kept = [row for row in prompts if row not in failures]
         details = self._reasons(rows, kept, prompts, number) if self.explain else None
-        context = np.array([bool(prompts[row].data["context"]) for row in kept.tolist()], dtype=np.float64)
+        context = np.array([bool(prompts[row].data["context"]) for row in kept], dtype=np.float64)
         values = {"number": number, "mass": mass, "context": context}
         return Measured(values, keys, np.zeros(len(rows), dtype=bool), details)
 
@@ -268,32 +267,31 @@ class Judge(Scorer):
             found[row] = Prompt(turns, row_data(rows.candidates[row], references[row], context))
         return found
 
-    def _ask(self, prompts: Mapping[int, Prompt]) -> Any:
+    def _reading(self, prompts: Mapping[int, Prompt]) -> Any:
         """What gives number and mass of prompts about photos."""
         from ..judges.readings import Grade, YesOrNo
 
-        if self.matches:
-            reading: Any = None
-        elif self.reading == "grade":
-            reading = Grade(self.model.prompter, next(iter(prompts.values()))) if prompts else None
-        else:
-            reading = YesOrNo(self.model.prompter, self.answers, exact=self.reading == "match")
-        return lambda photos: self.model.read(photos, reading)
+        if self.matches or not prompts:
+            return None
+        if self.reading == "grade":
+            return Grade(self.model.prompter, next(iter(prompts.values())))
+        return YesOrNo(self.model.prompter, self.answers, exact=self.reading == "match")
 
     def _reasons(
-        self, rows: InputRows, kept: np.ndarray, prompts: Mapping[int, Prompt], numbers: np.ndarray
+        self, rows: InputRows, kept: list[int], prompts: Mapping[int, Prompt], numbers: np.ndarray
     ) -> list[dict[str, str]]:
         """What the model says is wrong with each kept row, in a second turn."""
         from ..judges.prompts import Prompt
 
         yes, no = self.answers.split("/")
         asked = {}
-        for row, number in zip(kept.tolist(), numbers, strict=True):
+        for row, number in zip(kept, numbers, strict=True):
             answer = f"{number:.2f}" if self.reading == "grade" else (yes if number > 0 else no)
             first = prompts[row]
             turns: tuple[Turn, ...] = (*first.turns, ("assistant", "{answer}"), ("user", WHY))
             asked[row] = Prompt(turns, {**first.data, "answer": answer})
-        return [{"reason": text} for text in self.asker.texts(rows.images, asked, self.max_pixels).values()]
+        texts = self.asker.texts(rows.images, asked, self.max_pixels)
+        return [{"reason": texts[row]} for row in kept]
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         for row in np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist():

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import capscore
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
+from capscore.embedding.photos import PhotoPipeline
 from capscore.errors import CapscoreError, ImageError, InputError
-from capscore.images.many import reading_pool
 
 from ..photos import encode
 from ..toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours, plain
@@ -263,11 +263,16 @@ def test_a_url_is_fetched_once():
 
 
 def test_after_an_error_no_waiting_image_is_read():
-    gate, read = threading.Event(), []
-    with pytest.raises(InputError), reading_pool(1, mock.Mock()) as pool:
-        pool.submit(gate.wait)
-        for number in range(3):
-            pool.submit(read.append, number)
-        threading.Timer(0.1, gate.set).start()
+    gate, read, pipeline = threading.Semaphore(1), [], PhotoPipeline()
+    pipeline.workers = 1
+
+    def work(key, image):
+        gate.acquire()
+        read.append(key)
+
+    colours = [plain((level, 0, 0)) for level in range(9)]
+    with pytest.raises(InputError), pipeline.photos(colours) as photos:
+        next(photos.each(work, ahead=5))
+        threading.Timer(0.1, gate.release).start()
         raise InputError("an image is damaged")
-    assert read == []
+    assert len(read) == 2, "the first, and the one that was being read"

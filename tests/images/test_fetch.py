@@ -185,12 +185,12 @@ def test_the_deadline_covers_the_look_up_of_a_name(site, monkeypatch):
 
 
 def test_downloads_that_are_stopped_end_at_once(site):
-    with Downloads(True, allow_private_urls=True) as downloads, ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(downloads.local, f"{site}/drip-body")
+    with contextlib.closing(Downloads(allow_private=True)) as downloads, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(downloads.file, f"{site}/drip-body")
         while not Site.requested:
             time.sleep(0.01)
         downloads.stop()
-        for error in (waiting.exception(30), pool.submit(downloads.local, f"{site}/photo").exception(30)):
+        for error in (waiting.exception(30), pool.submit(downloads.file, f"{site}/photo").exception(30)):
             assert isinstance(error, ImageError) and "was not fetched: the run ended" in str(error)
 
 

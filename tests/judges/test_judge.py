@@ -111,7 +111,7 @@ def test_reasons_are_what_the_model_says_next_and_change_no_score(family, monkey
     judge = load(family, explain=True)
     model, processor = judge.asker.model, judge.asker.model.processor
     made = model.generate
-    monkeypatch.setattr(model, "generate", lambda photos: made(photos, max_new_tokens=8))
+    monkeypatch.setattr(model, "generate", lambda image, prompt: made(image, prompt, max_new_tokens=8))
     expected, found = load(family).score(**rows, on_error="skip"), judge.score(**rows, on_error="skip")
     np.testing.assert_array_equal(found.scores, expected.scores)
     assert found.signature == expected.signature and expected.details is None and found.details[1] is None

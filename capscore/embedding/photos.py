@@ -1,0 +1,232 @@
+"""The photos of many rows: checked, fetched, read, keyed, and decoded by threads beside whatever uses them.
+
+In: one image per row; many may be the same. Out: a content key per row, and each distinct photo once.
+Embedders and judges are `PhotoPipeline`s; a metric that looks at photos in its own way opens one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import ImageError, InputError, Setting
+from ..files.console import progress_bar
+from ..images.fetch import Downloads
+from ..images.load import address_of, check_images, content_key, load_image
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from .cache import EmbeddingCache
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+WORKERS = min(8, os.cpu_count() or 1)
+READ_AHEAD = 64  # photos that are read while another is waited for
+
+
+class PhotoPipeline:
+    """Opens the photos of rows, shows how far the work on them is, and keeps its results on disk.
+
+    Args:
+        cache: Results on disk, or None to keep none.
+        allow_urls, allow_private_urls, progress: As in `capscore.load`.
+
+    >>> import numpy as np
+    >>> dark, bright = np.zeros((2, 2, 3), np.uint8), np.full((2, 2, 3), 255, np.uint8)
+    >>> with PhotoPipeline().photos([dark, bright, dark]) as photos:
+    ...     light = dict(photos.each(lambda key, photo: photo.getpixel((0, 0))[0]))
+    >>> [light[key] for key in photos.keys]
+    [0, 255, 0]
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: EmbeddingCache | None = None,
+        allow_urls: bool = False,
+        allow_private_urls: bool = False,
+        progress: bool | None = None,
+    ):
+        self.cache, self.progress, self.workers = cache, progress, WORKERS
+        self.allow_urls, self.allow_private_urls = allow_urls, allow_private_urls
+
+    @contextmanager
+    def photos(
+        self, images: object, *, on_error: str = "raise", skip: Collection[int] = frozenset()
+    ) -> Iterator[Photos]:
+        """Read one photo per row. Inside the block they can be decoded; after it, all failures are known.
+
+        Args:
+            images: n images that `capscore.images.load.check_images` accepts.
+            on_error: "raise" an ImageError with the first bad row, or "skip" to list them in `failures`.
+            skip: Rows to leave out.
+        """
+        if on_error not in ("raise", "skip"):
+            raise InputError(Setting("on_error", on_error), ": expected 'raise' or 'skip'")
+        rows = check_images(images)
+        downloads = Downloads(self.allow_private_urls) if self.allow_urls else None
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="capscore")
+        photos = Photos(rows, pool, downloads, raises=on_error == "raise")
+        try:
+            with self.bar("Reading images", len(rows), READ_AHEAD) as advance:
+                photos.read_keys(skip, advance)
+            yield photos
+            pool.shutdown()
+        except BaseException as error:  # nothing that waits is begun; after Ctrl-C, nothing is waited for
+            if downloads is not None:
+                downloads.stop()
+            pool.shutdown(wait=isinstance(error, Exception), cancel_futures=True)
+            raise
+        finally:
+            if downloads is not None:
+                downloads.close()
+        photos.drop_broken()
+
+    def bar(self, label: str, total: int, at_once: int = 0) -> AbstractContextManager[Callable[[int], None]]:
+        """Gives a function that takes how many more are done; work that is done at once has no bar."""
+        if total <= at_once:
+            return nullcontext(lambda count: None)
+        return progress_bar(label, total, shown=self.progress)
+
+
+class Photos:
+    """The photos of n rows, while `PhotoPipeline.photos` has them open.
+
+    Attributes:
+        keys: Content key of each row's photo; "" where it failed or was left out.
+        rows: Content key of each distinct photo → its first row.
+        failures: Row → what was wrong with its photo.
+    """
+
+    def __init__(
+        self, images: Sequence[object], pool: ThreadPoolExecutor, downloads: Downloads | None, raises: bool
+    ):
+        self._images, self._pool, self._downloads, self._raises = images, pool, downloads, raises
+        self._broken: dict[str, ImageError] = {}
+        self.keys = [""] * len(images)
+        self.rows: dict[str, int] = {}
+        self.failures: dict[int, ImageError] = {}
+
+    def each(
+        self,
+        work: Callable[[str, Image.Image], Result],
+        keys: Iterable[str] | None = None,
+        ahead: int = READ_AHEAD,
+    ) -> Iterator[tuple[str, Result]]:
+        """Decode distinct photos, and yield the key and `work(key, photo)` of each that can be decoded.
+
+        Args:
+            work: What is done with a decoded photo, by several threads at once.
+            keys: Keys of the photos; None takes all.
+            ahead: Number of photos whose work is begun before the first is asked for.
+        """
+
+        def decoded(key: str) -> tuple[str, Result | ImageError]:
+            try:
+                image = self._local(self._images[self.rows[key]])
+                return key, work(key, load_image(image, expected_key=key))
+            except ImageError as error:
+                return key, error
+
+        for key, result in self._in_turn(decoded, self.rows if keys is None else keys, ahead):
+            if not isinstance(result, ImageError):
+                yield key, result
+            elif self._raises:
+                raise result.at(self.rows[key], "image") from result
+            else:
+                self._broken[key] = result
+
+    def read_keys(self, skip: Collection[int], advance: Callable[[int], None]) -> None:
+        """Find the key of each row; each path, and each object, is read once."""
+        # identity tells objects apart only while they are alive
+        are_alive = isinstance(self._images, (list, tuple))
+        first: dict[str | int, int] = {}  # path or identity → its first row
+        same: dict[int, int] = {}  # row → the first with its path or identity
+
+        def unread() -> Iterator[tuple[int, object]]:
+            for row in range(len(self._images)):
+                if row in skip:
+                    continue
+                image = self._images[row]
+                identity: str | int = row
+                if isinstance(image, (str, os.PathLike)):
+                    identity = os.fsdecode(image)
+                elif are_alive:
+                    identity = id(image)
+                same[row] = first.setdefault(identity, row)
+                if same[row] == row:
+                    yield row, image
+
+        def read(item: tuple[int, object]) -> tuple[int, str | ImageError]:
+            row, image = item
+            try:
+                return row, content_key(self._local(image))
+            except ImageError as error:
+                return row, error
+
+        found: dict[int, str | ImageError] = {}
+        for row, key in self._in_turn(read, unread(), READ_AHEAD):
+            found[row] = key
+            if isinstance(key, ImageError):
+                self._fail(row, key)
+            advance(1)
+        for row, leader in same.items():
+            key = found[leader]
+            if isinstance(key, ImageError):
+                self._fail(row, key)
+            else:
+                self.keys[row] = key
+                self.rows.setdefault(key, row)
+
+    def drop_broken(self) -> None:
+        """List the rows of photos that could not be decoded among the failures."""
+        for row, key in enumerate(self.keys if self._broken else ()):
+            if key in self._broken:
+                self._fail(row, self._broken[key])
+                self.keys[row] = ""
+
+    def _fail(self, row: int, error: ImageError) -> None:
+        self.failures[row] = error.at(row, "image")
+        if self._raises:
+            raise self.failures[row] from error
+
+    def _local(self, image: object) -> object:
+        """The image itself, or the file that was downloaded from its address."""
+        if self._downloads is not None and (address := address_of(image)):
+            return self._downloads.file(address)
+        return image
+
+    def _in_turn(self, work: Callable[[Item], Result], items: Iterable[Item], ahead: int) -> Iterator[Result]:
+        """Results of threads, in the order of the items; at most `ahead` wait, which bounds memory."""
+        waiting: deque[Future[Result]] = deque()
+        for item in items:
+            waiting.append(self._pool.submit(work, item))
+            if len(waiting) >= ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def in_batches(
+    items: Iterable[Item], size: int, weight: Callable[[Item], int] = lambda item: 1
+) -> Iterator[list[Item]]:
+    """Items in turn whose weights are `size` together, or a little more.
+
+    >>> [*in_batches("abcde", 2)]
+    [['a', 'b'], ['c', 'd'], ['e']]
+    """
+    batch: list[Item] = []
+    total = 0
+    for item in items:
+        batch.append(item)
+        total += weight(item)
+        if total >= size:
+            yield batch
+            batch, total = [], 0
+    if batch:
+        yield batch
