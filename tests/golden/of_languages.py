@@ -105,10 +105,11 @@ def _(place: Place) -> Any:
     for language in LANGUAGES:
         texts = texts_of(place, language)
         pieces = [segmentation.words(text, language) for text in texts]
+        blank = " " if segmentation.has_spaces(language) else ""
         found[language] = {
             "tokens": segmentation.tokenize(texts, language),
             "words": pieces[:3],
-            "joined": [segmentation.join(piece, language) for piece in pieces],
+            "joined": [blank.join(piece) for piece in pieces],
             "name": segmentation.segmenter_name(language),
             "unsplit": segmentation.not_split_by_blanks(texts, language),
         }
