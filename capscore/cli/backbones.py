@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..files.console import make_console
+from ..tables import fixed
 from .options import AsJson
 from .terminal import make_table, print_json, print_line
+
+if TYPE_CHECKING:
+    from ..backbones import Known
 
 _LEGEND = """
 τ_c: published agreement with human ratings on Flickr8k-Expert, in percent.
@@ -22,37 +26,43 @@ def backbones(as_json: AsJson = False) -> None:
     from ..judges.model import known_models
     from ..registry import BACKBONES
 
-    found = [_described(known) for known in registry().values()]
-    judges = [_judge(name, known, [*found[0]]) for name, known in known_models().items()]
+    known_backbones = registry().values()
+    entries = [_entry(known) for known in known_backbones]
+    judges = known_models()
     if as_json:
-        return print_json(found + judges)
+        empty = dict.fromkeys(entries[0])
+        return print_json(entries + [empty | _judge_entry(name, known) for name, known in judges.items()])
     table = make_table("backbone", numbers=("lang", "size", "τ_c", "T→I", "licence"))
-    for entry in found:
-        agreement = entry["flickr8k_expert_tau_c"]
-        retrieval = (entry["crossmodal3600"] or {}).get("text_to_image")
+    for known in known_backbones:
         table.add_row(
-            entry["name"],
-            str(len(entry["languages"]) or "?"),
-            size_text(entry["parameters"] or 0),
-            "–" if agreement is None else f"{agreement:.1f}",
-            "–" if retrieval is None else f"{retrieval:.1f}",
-            entry["licence"] or "–",
+            known.name,
+            str(len(known.languages) or "?"),
+            size_text(known.parameters),
+            fixed(_agreement(known), 1),
+            fixed(known.retrieval.get("text_to_image"), 1),
+            known.licence or "–",
         )
     console = make_console()
     console.print(table)
     for line in _LEGEND.strip().splitlines():
         print_line(console, line)
     table = make_table("model for judge", numbers=("lang", "size", "licence"))
-    for entry in judges:
-        spoken, size = str(len(entry["languages"]) or "?"), size_text(entry["parameters"])
-        table.add_row(entry["name"], spoken, size, entry["licence"])
+    for name, judge in judges.items():
+        entry = _judge_entry(name, judge)
+        table.add_row(
+            name, str(len(entry["languages"]) or "?"), size_text(entry["parameters"]), entry["licence"]
+        )
     console.print(table)
     print_line(console, "judge takes any vision–language model; docs/judge.md says more of these.")
     if others := BACKBONES.outside():
         print_line(console, f"from other packages: {', '.join(others)}")
 
 
-def _described(known: Any) -> dict[str, Any]:
+def _agreement(known: Known) -> float | None:
+    return known.agreement.get("Flickr8k-Expert", {}).get("tau_c")
+
+
+def _entry(known: Known) -> dict[str, Any]:
     """A backbone, ready for JSON."""
     return {
         "name": known.name,
@@ -64,16 +74,15 @@ def _described(known: Any) -> dict[str, Any]:
         "context": known.context or None,
         "text_case": known.text_case or None,
         "crossmodal3600": known.retrieval or None,
-        "flickr8k_expert_tau_c": known.agreement.get("Flickr8k-Expert", {}).get("tau_c"),
+        "flickr8k_expert_tau_c": _agreement(known),
         "licence": known.licence or None,
         "note": known.note,
     }
 
 
-def _judge(name: str, known: dict[str, Any], keys: list[str]) -> dict[str, Any]:
-    """A model for `judge`, ready for JSON, with the keys of a backbone."""
+def _judge_entry(name: str, known: dict[str, Any]) -> dict[str, Any]:
+    """A model for `judge`, ready for JSON."""
     return {
-        **dict.fromkeys(keys),
         "name": name,
         "aliases": [],
         "kind": f"judge ({known['kind']})",

@@ -34,22 +34,21 @@ def list_(as_json: AsJson = False) -> None:
     from ..files.shipped import benchmark_slugs
 
     entries = []
-    for slug in benchmark_slugs():
-        kind: Any = builder_class(slug)
-        rows = {
-            config: {split: counts["rows"] for split, counts in splits.items() if "rows" in counts}
-            for config, splits in kind.COUNTS.items()
-        }
-        configs = [config.name for config in kind.BUILDER_CONFIGS]
-        entries.append({"benchmark": slug, "configs": configs, "rows": rows, "licence": kind.LICENSE})
-    if as_json:
-        return terminal.print_json(entries)
     table = terminal.make_table("benchmark", "configurations", numbers=("rows",))
     table.columns[0].no_wrap, table.show_edge = True, False
-    for entry in entries:
-        counted = [entry["rows"]["all"]] if "all" in entry["rows"] else entry["rows"].values()
-        total = sum(number for splits in counted for number in splits.values())
-        table.add_row(entry["benchmark"], " ".join(entry["configs"]), f"{total:,}" if total else "")
+    for slug in benchmark_slugs():
+        kind = builder_class(slug)
+        rows: dict[str, dict[str, int]] = {}
+        for config, splits in kind.COUNTS.items():
+            rows[config] = {split: counts["rows"] for split, counts in splits.items() if "rows" in counts}
+        configs = [config.name for config in kind.BUILDER_CONFIGS]
+        entries.append({"benchmark": slug, "configs": configs, "rows": rows, "licence": kind.LICENSE})
+        if "all" in rows:
+            rows = {"all": rows["all"]}
+        total = sum(sum(splits.values()) for splits in rows.values())
+        table.add_row(slug, " ".join(configs), f"{total:,}" if total else "")
+    if as_json:
+        return terminal.print_json(entries)
     make_console().print(table)
 
 
@@ -72,19 +71,19 @@ def check(
 
     with _usage(benchmark):
         checked = check_benchmark(benchmark, config, data_dir=data_dir, image_dir=image_dir)
-    if as_json:
-        terminal.print_json(
-            [{**vars(part), "findings": [item._asdict() for item in part.findings]} for part in checked]
-        )
     marks = {OK: ("✓", "green"), NOTE: ("·", "dim")}
-    console = make_console()
-    for part in () if as_json else checked:
+    console, entries = make_console(), []
+    for part in checked:
+        entries.append({**vars(part), "findings": [item._asdict() for item in part.findings]})
+        if as_json:
+            continue
         console.print(Text(f"{part.benchmark} · {part.config}", style="bold"))
         for finding in part.findings:
             mark, style = marks.get(finding.level, ("✗", "red"))
-            line = Text(f"  {mark} ", style=style)
-            line.append(f"{finding.what}: {finding.message}", style="")
+            line = Text(f"  {mark} ", style=style).append(f"{finding.what}: {finding.message}", style="")
             console.print(line, soft_wrap=True)  # paths and addresses stay whole
+    if as_json:
+        terminal.print_json(entries)
     return terminal.FAILED if any(part.problems for part in checked) else 0
 
 

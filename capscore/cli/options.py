@@ -7,26 +7,29 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
 from ..errors import InputError, Setting
 from ..metrics.loading import Option, all_options, check_options
 from ..registry import METRICS
-from .terminal import UsageError, as_usage, check_only_one, say, set_parameters
+from .terminal import UsageError, as_usage, say
 
 if TYPE_CHECKING:
     from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
 
+_Function = TypeVar("_Function", bound=Callable[..., object])
 
-def argument(name: str, **more: Any) -> Any:
+
+def argument(name: str, **more: Any) -> ArgumentInfo:
     """An argument that is known by its position; the command's help explains it under this name."""
     return typer.Argument(metavar=name, hidden=True, **more)
 
 
-def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> Any:
+def option(help: str, *flags: str, panel: str | None = None, **more: Any) -> OptionInfo:
     """An option of a command; `help` ends with the default if that is not obvious."""
     return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=False, **more)
 
@@ -42,8 +45,8 @@ def split_metrics(given: Sequence[str] | None) -> list[str]:
     >>> split_metrics(["mcs,cider", "mcs"])
     ['mcs', 'cider']
     """
-    parts = (part.strip() for text in given or () for part in text.split(","))
-    return list(dict.fromkeys(filter(None, parts)))
+    names = map(str.strip, ",".join(given or ()).split(","))
+    return list(dict.fromkeys(filter(None, names)))
 
 
 def own_backbones(metrics: Sequence[str]) -> dict[str, str]:
@@ -80,7 +83,7 @@ def columns(*named: str | None) -> dict[str, Any]:
     return dict(zip(names, named, strict=True))
 
 
-def metrics_option(help: str) -> Any:
+def metrics_option(help: str) -> OptionInfo:
     """The option --metric, which may be repeated; a shell completes the names."""
     return option(
         help, "--metric", "-m", metavar="METRIC", callback=split_metrics, autocompletion=complete_metrics
@@ -126,15 +129,17 @@ def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
     from ..perturbations import chosen_kinds
 
     with as_usage():
-        return chosen_kinds([name.strip() for text in given for name in text.split(",")])
+        return chosen_kinds([name.strip() for name in ",".join(given).split(",")])
 
 
 def language_of(language: str | None) -> str | None:
     """Primary subtag of the language that an option names, or None; a UsageError for an unknown code."""
     from ..text.languages import language_code
 
+    if language is None:
+        return None
     try:
-        return None if language is None else language_code(language)
+        return language_code(language)
     except InputError as error:
         raise UsageError(Setting("language", language), ": ", *error.parts) from None
 
@@ -165,59 +170,50 @@ def of_several() -> dict[str, Option]:
     return {name: item for name, item in of_captions().items() if name not in left_out}
 
 
-def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[Any], Any]:
+def with_metric_options(choose: Callable[[], dict[str, Option]]) -> Callable[[_Function], _Function]:
     """Decorator that adds metrics' options to a command, which gets those that are given as `metric_options`.
 
     They are chosen when the command is called, so that no other command imports metrics.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(function, eval_str=True)
-        own = {name: item for name, item in signature.parameters.items() if name != "metric_options"}
+    def parameters() -> list[inspect.Parameter]:
+        made: list[inspect.Parameter] = []
+        for entry in choose().values():
+            made += _parameters(entry)
+        return made
 
-        @functools.wraps(function)
-        def command(**values: Any) -> Any:
-            given = {name: values.pop(name) for name in values.keys() - own.keys()}
-            if given.pop("no_cache", False):
-                check_only_one(Setting("no_cache"), Setting("cache", given["cache"]))
-                given["cache"] = False
-            stated = {
-                name: value
-                for name, value in given.items()
-                if value not in (None, []) and (value is not False or name == "cache")
-            }
-            return function(**values, metric_options=stated)
+    def mark(function: _Function) -> _Function:
+        vars(function)["metric_options"] = parameters
+        return function
 
-        def add_options() -> Callable[..., Any]:
-            more = [parameter for entry in choose().values() for parameter in _parameters(entry)]
-            set_parameters(command, [*own.values(), *more])
-            return command
-
-        command.add_options = add_options  # type: ignore[attr-defined]
-        return set_parameters(command, own.values())
-
-    return decorate
+    return mark
 
 
 def _parameters(entry: Option) -> list[inspect.Parameter]:
     """What typer makes an option of `capscore.load` from."""
-
-    def parameter(name: str, kind: Any, info: Any) -> inspect.Parameter:
-        annotation: Any = Annotated[kind if kind is bool else kind | None, info]
-        default = False if kind is bool else None
-        return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
     titles = {METRICS.get(metric).title for metric in entry.metrics}
-    panel = "Backbone" if not entry.own else titles.pop() if len(titles) == 1 else None
+    panel = None
+    if not entry.own:
+        panel = "Backbone"
+    elif len(titles) == 1:
+        panel = titles.pop()
     if entry.name == "cache":
         folder = option("Folder that keeps embeddings.", "--cache-dir", panel=panel, metavar="FOLDER")
         none = option("Keep no embeddings on disk.", "--no-cache", panel=panel)
-        return [parameter("cache", Path, folder), parameter("no_cache", bool, none)]
+        return [_parameter("cache", Path | None, folder), _parameter("no_cache", bool, none)]
     help = entry.summary
     if entry.default not in (None, False, "") and "default" not in help:
         help += f" Default: {entry.shown_default}."
     info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel)
-    return [parameter(entry.name, entry.type, info)]
+    if entry.type is bool:
+        return [_parameter(entry.name, bool, info)]
+    return [_parameter(entry.name, entry.type | None, info)]
+
+
+def _parameter(name: str, kind: Any, info: OptionInfo) -> inspect.Parameter:
+    annotation = Annotated[kind, info]
+    default = {bool: False}.get(kind)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> None:
@@ -252,13 +248,15 @@ def benchmark_targets(
     targets = []
     with as_usage():
         for slug in dict.fromkeys(data):
+            home = data_dir
+            if data_dir is not None and len(data) > 1:
+                home = benchmark_home(data_dir, slug)
+                if home is None:
+                    raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
             known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
-            home = benchmark_home(data_dir, slug) if data_dir and len(data) > 1 else data_dir
-            if data_dir is not None and home is None:
-                raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
-            names: list[str | None] = [None] if not configs else [*configs]
-            if configs and "all" in configs and "all" not in known:
-                names = [*known]
+            names: Sequence[str | None] = configs or [None]
+            if "all" in names and "all" not in known:
+                names = known
             chosen = dict.fromkeys(config_name(slug, name) for name in names)
             targets += [Target(slug, name, home) for name in chosen]
     return targets
@@ -266,18 +264,24 @@ def benchmark_targets(
 
 def named_files(entries: Sequence[str]) -> dict[str, Path]:
     """NAME=FILE, or FILE with the file's name → name and file; folders tell equal names apart."""
-    given = []
-    for entry in entries:
-        name, sign, file = entry.partition("=")
-        named = bool(sign) and not Path(entry).exists()
-        if named and not (name and file):
-            raise UsageError(f"{entry!r}: expected NAME=FILE, or a file")
-        given.append((name, Path(file)) if named else ("", Path(entry)))
+    given = [_name_and_file(entry) for entry in entries]
     stems = Counter(path.stem for name, path in given if not name)
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for name, path in given:
-        own = name or (path.stem if stems[path.stem] == 1 else str(path.with_suffix("")))
-        if own in found:
-            raise UsageError(f"two files would be called {own!r}; give names with NAME=FILE")
-        found[own] = path
-    return found
+        if not name and stems[path.stem] == 1:
+            name = path.stem
+        elif not name:
+            name = str(path.with_suffix(""))
+        if name in files:
+            raise UsageError(f"two files would be called {name!r}; give names with NAME=FILE")
+        files[name] = path
+    return files
+
+
+def _name_and_file(entry: str) -> tuple[str, Path]:
+    name, sign, file = entry.partition("=")
+    if not sign or Path(entry).exists():
+        return "", Path(entry)
+    if not name or not file:
+        raise UsageError(f"{entry!r}: expected NAME=FILE, or a file")
+    return name, Path(file)

@@ -11,7 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -46,8 +46,7 @@ FAILED, USAGE, SKIPPED, INTERRUPTED = 1, 2, 3, 130
 READER_LEFT = 141  # as of every program that SIGPIPE ends
 
 # options of the library that the command line calls something else
-_FLAGS = {("cache", False): "--no-cache"}
-_NAMES = {"cache": "cache-dir"}
+_FLAGS = {"cache": "--cache-dir"}
 # arguments without an option's name: the value says which is meant
 _POSITIONAL = ("folder", "path", "photo", "repo_id")
 # what `--help` calls a value; the first type that fits
@@ -58,37 +57,39 @@ class UsageError(CapscoreError):
     """A command was called wrongly; nothing has been done yet."""
 
 
-class _WithoutTypes:
-    """A command whose `--help` shows no type of a flag."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        parameters = super().get_params(ctx)  # type: ignore[misc]
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-                parameter.metavar = " "  # otherwise typer shows <bool>
-        return parameters
-
-
-class Command(_WithoutTypes, TyperCommand):
+class Command(TyperCommand):
     """A command that gets the options of metrics when it is called: other commands need not import them."""
+
+    is_complete = False
 
     def get_params(self, ctx: Any) -> list[Any]:
         self.add_metric_options()
-        return super().get_params(ctx)
+        return _without_types(super().get_params(ctx))
 
     def add_metric_options(self) -> None:
         """Add the options that `options.with_metric_options` chose."""
-        add_options = getattr(self.callback, "add_options", None)
-        if add_options is not None:
+        function: Any = inspect.unwrap(self.callback or as_command)
+        if not self.is_complete and hasattr(function, "metric_options"):
             app = typer.Typer(add_completion=False)
-            app.command()(as_command(add_options()))
+            app.command()(as_command(function, function.metric_options()))
             whole: Any = typer.main.get_command(app)
             self.params, self.callback = whole.params, whole.callback
-            vars(whole.callback).pop("add_options")  # they are added once
+        self.is_complete = True
 
 
-class CommandGroup(_WithoutTypes, TyperGroup):
+class CommandGroup(TyperGroup):
     """A command with commands of its own, such as `capscore data`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _without_types(super().get_params(ctx))
+
+
+def _without_types(parameters: list[Any]) -> list[Any]:
+    """The parameters, so that `--help` shows no type of a flag."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = " "
+    return parameters
 
 
 def group(help: str) -> typer.Typer:
@@ -110,20 +111,29 @@ def add_command(app: typer.Typer, name: str, function: Callable[..., Any], help:
     app.command(name, cls=Command, help=flowing, no_args_is_help=needs_arguments)(as_command(function))
 
 
-def set_parameters(function: Any, parameters: Iterable[inspect.Parameter]) -> Any:
-    """The function, with the parameters that typer makes options of."""
-    function.__signature__ = inspect.Signature([*parameters])
-    return function
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
+]
 
 
-def as_command(function: Callable[..., Any]) -> Callable[..., None]:
-    """A function whose errors are one line on stderr and an exit code; it gets the option --debug."""
+def as_command(
+    function: Callable[..., Any], metric_options: Iterable[inspect.Parameter] = ()
+) -> Callable[..., None]:
+    """A function whose errors are one line on stderr and an exit code; it gets the option --debug.
+
+    Of `metric_options`, the function gets those that are given, as one argument of that name.
+    """
+    own = dict(inspect.signature(function, eval_str=True).parameters)
+    takes_more = own.pop("metric_options", None) is not None
 
     @functools.wraps(function)
-    def wrapped(debug: bool = False, **arguments: Any) -> None:
+    def command(debug: bool = False, **values: Any) -> None:
+        more = {name: values.pop(name) for name in values.keys() - own.keys()}
         try:
             with short_warnings(), file_errors_named():
-                code = function(**arguments)
+                if takes_more:
+                    values["metric_options"] = _stated(more)
+                code = function(**values)
         except CapscoreError as error:
             if debug or os.environ.get("CAPSCORE_DEBUG", "") not in ("", "0"):
                 import traceback
@@ -140,17 +150,30 @@ def as_command(function: Callable[..., Any]) -> Callable[..., None]:
         if code:
             raise typer.Exit(code)
 
-    shown = typer.Option("--debug", help="Show tracebacks (also: CAPSCORE_DEBUG=1).", show_default=False)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    debug = inspect.Parameter("debug", keyword, default=False, annotation=Annotated[bool, shown])
-    parameters = [*inspect.signature(function, eval_str=True).parameters.values(), debug]
+    debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
+    parameters = [*own.values(), *metric_options, debug]
     for parameter in parameters:
         kind, info = parameter.annotation.__origin__, parameter.annotation.__metadata__[0]
         if isinstance(info, typer.models.OptionInfo) and info.metavar is None:
             kinds = (*get_args(kind), kind, object)
             info.metavar = next(name for of, name in _METAVARS if of in kinds)
-    wrapped.__annotations__ = {}
-    return set_parameters(wrapped, parameters)
+    # what typer makes options of
+    command.__annotations__ = {}
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    return command
+
+
+def _stated(metric_options: Mapping[str, object]) -> dict[str, object]:
+    """The options of metrics that were given."""
+    stated = {
+        name: value
+        for name, value in metric_options.items()
+        if value is not None and value is not False and value != []
+    }
+    if stated.pop("no_cache", False):
+        check_only_one(Setting("no_cache"), Setting("cache", stated.get("cache")))
+        stated["cache"] = False
+    return stated
 
 
 def spell(setting: Setting) -> str:
@@ -159,23 +182,26 @@ def spell(setting: Setting) -> str:
     >>> spell(Setting("n_regions", 5)), spell(Setting("force", True)), spell(Setting("cache", False))
     ('--n-regions 5', '--force', '--no-cache')
     """
-    if setting.value is ...:
-        return _flag(setting.name)
-    if setting.name in _POSITIONAL:
-        return str(setting.value)
-    if isinstance(setting.value, bool):
-        flag = _FLAGS.get((setting.name, setting.value))
-        return flag or _flag(setting.name if setting.value else f"no_{setting.name}")
-    values = setting.value if isinstance(setting.value, list | tuple) else [setting.value]
-    return " ".join(f"{_flag(setting.name)} {_quoted(str(value))}" for value in values)
+    name, value = setting.name, setting.value
+    if value is ... or value is True:
+        return _flag(name)
+    if value is False:
+        return _flag(f"no_{name}")
+    if name in _POSITIONAL:
+        return str(value)
+    if isinstance(value, list | tuple):
+        return " ".join(f"{_flag(name)} {_quoted(str(item))}" for item in value)
+    return f"{_flag(name)} {_quoted(str(value))}"
 
 
 def _flag(name: str) -> str:
-    return f"--{_NAMES.get(name, name.replace('_', '-'))}"
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 def _quoted(text: str) -> str:
-    return shlex.quote(text) if not text or any(sign.isspace() for sign in text) else text
+    if text and not any(sign.isspace() for sign in text):
+        return text
+    return shlex.quote(text)
 
 
 def is_usage_error(error: CapscoreError) -> bool:
@@ -208,8 +234,10 @@ def short_warnings() -> Iterator[None]:
     """Print each warning once, as one line."""
     seen = set()
 
-    def show(message: Warning | str, category: type[Warning], *_: object) -> None:
-        words = message.spelled(spell) if isinstance(message, CapscoreWarning) else str(message)
+    def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        words = str(message)
+        if isinstance(message, CapscoreWarning):
+            words = message.spelled(spell)
         text = in_one_line(" ".join(words.split()))
         if text not in seen:
             seen.add(text)
@@ -218,7 +246,7 @@ def short_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
             warnings.simplefilter("ignore", category)  # they are for programmers
-        warnings.showwarning = show  # type: ignore[assignment]
+        warnings.showwarning = show
         yield
 
 
@@ -327,7 +355,10 @@ def speaks_unicode() -> bool:
 
 def print_written(console: Console, *paths: Path | None) -> None:
     """Name the files that were written; None is an option that was not given."""
-    here = Path.cwd()
-    names = [str(path.relative_to(here) if path.is_relative_to(here) else path) for path in paths if path]
+    names = []
+    for path in filter(None, paths):
+        with suppress(ValueError):  # it is elsewhere
+            path = path.relative_to(Path.cwd())
+        names.append(str(path))
     if names:
         print_line(console, f"Written to {', '.join(names)}")
