@@ -184,21 +184,21 @@ METRICS: Registry[Any] = Registry(
 BACKBONES: Registry[Any] = Registry(
     "backbone", listed="capscore.backbones:spellings", load="capscore.backbones:known_backbone"
 )
-# Functions `(caption, language, rng) -> caption`
-PERTURBATIONS: Registry[Callable[..., str]] = Registry(
+# Records (`capscore.perturbations.Kind`), and functions `(caption, language, rng) -> caption`
+PERTURBATIONS: Registry[Any] = Registry(
     "perturbation",
     {
-        "repetition": "capscore.perturbations.kinds:repeat_words",
-        "removal": "capscore.perturbations.kinds:remove_words",
-        "masking": "capscore.perturbations.kinds:mask_words",
-        "jumble": "capscore.perturbations.kinds:jumble_words",
-        "substitution": "capscore.perturbations.kinds:exchange_nouns",
-        "neighbours": "capscore.perturbations.unseen:swap_neighbours",
-        "typos": "capscore.perturbations.unseen:mistype",
-        "number": "capscore.perturbations.unseen:change_number",
-        "negation": "capscore.perturbations.negation:negate",
-        "foreign": "capscore.perturbations.unseen:replace_by_foreign_word",
-        "truncation": "capscore.perturbations.unseen:truncate",
+        "repetition": "capscore.perturbations.kinds:REPETITION",
+        "removal": "capscore.perturbations.kinds:REMOVAL",
+        "masking": "capscore.perturbations.kinds:MASKING",
+        "jumble": "capscore.perturbations.kinds:JUMBLE",
+        "substitution": "capscore.perturbations.kinds:SUBSTITUTION",
+        "neighbours": "capscore.perturbations.kinds:NEIGHBOURS",
+        "typos": "capscore.perturbations.kinds:TYPOS",
+        "number": "capscore.perturbations.kinds:NUMBER",
+        "negation": "capscore.perturbations.kinds:NEGATION",
+        "foreign": "capscore.perturbations.kinds:FOREIGN",
+        "truncation": "capscore.perturbations.kinds:TRUNCATION",
     },
 )
 # Builders of benchmarks: classes in the loading scripts of datasets_scripts/, and others

@@ -20,6 +20,7 @@ from capscore.benchmarks.robustness import CaptionSet, RobustnessOptions
 from capscore.benchmarks.robustness.run import perturbed_captions
 from capscore.cli import app
 from capscore.errors import CapscoreError, InputError
+from capscore.options import Sampling
 from capscore.perturbations import KINDS, MASK, perturb
 from capscore.perturbations.by_degree import DEGREES, by_degree
 from capscore.perturbations.kinds import has_rules
@@ -194,7 +195,8 @@ def test_command_library_and_robustness_perturb_alike(perturbation, tmp_path):
     assert [row["unchanged"] for row in of_command] == [bool(found.unchanged[0]) for found in expected]
     for code, found in zip(codes, expected, strict=True):
         captions = CaptionSet("file", "", "", code, [CAPTIONS[code]], ["photo"], [None])
-        of_metric, skipped = perturbed_captions(captions, RobustnessOptions(kinds=(perturbation,), seed=7))
+        noise = RobustnessOptions(kinds=(perturbation,), sampling=Sampling(seed=7))
+        of_metric, skipped = perturbed_captions(captions, noise)
         assert of_metric[perturbation].captions == found.captions and not skipped
         assert of_metric[perturbation].settings == found.settings
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ..files.row_source import RowSource
     from ..perturbations.perturbed_file import PerturbedFile
 
-_DRAWING = ("repetition", "removal", "masking")
 Probability = Annotated[
     float | None, noise_option("Probability of drawing a word. Default: 0.4.", "--p", min=0, max=1)
 ]
@@ -52,14 +51,15 @@ def perturb(
     split: options.Split = None,
 ) -> int | None:
     """Perturb a file, and write the result to a file or to standard output."""
-    from ..perturbations import P
+    from ..perturbations import P, all_kinds, kind_of
     from ..perturbations.perturbed_file import PerturbedFile
 
     if not kind:
         raise terminal.UsageError("no perturbation is chosen: give --kind, such as --kind paper")
     kinds = options.chosen_kinds(kind)
-    if p is not None and not set(kinds) & set(_DRAWING):
-        raise terminal.UsageError(f"--p is an option of {', '.join(_DRAWING)}, not of {', '.join(kinds)}")
+    drawing = [name for name in all_kinds() if kind_of(name).draws_words]
+    if p is not None and not set(kinds) & set(drawing):
+        raise terminal.UsageError(f"--p is an option of {', '.join(drawing)}, not of {', '.join(kinds)}")
     terminal.check_only_one(Setting("language", language), Setting("language_column", language_column))
     terminal.check_not_standard_output(output, ": rows go to standard output if this option is left out")
     code = options.language_of(language)

@@ -2,23 +2,26 @@
 
 from .kinds import (
     KINDS,
-    MASK,
     UNSEEN_KINDS,
+    Kind,
     P,
     Perturbed,
     all_kinds,
     check_draws,
     chosen_kinds,
+    kind_of,
     perturb,
     word_finder,
 )
 from .objects import ORDERS, Object, find_nouns, find_objects, noun_finder
+from .published import MASK
 
 __all__ = [
     "KINDS",
     "MASK",
     "ORDERS",
     "UNSEEN_KINDS",
+    "Kind",
     "Object",
     "P",
     "Perturbed",
@@ -27,6 +30,7 @@ __all__ = [
     "chosen_kinds",
     "find_nouns",
     "find_objects",
+    "kind_of",
     "noun_finder",
     "perturb",
     "word_finder",

@@ -18,10 +18,10 @@ import numpy as np
 
 from ..errors import CapscoreError, Setting
 from ..text.languages import language_code
-from ..text.segmentation import has_spaces
-from .kinds import KINDS, MASK, change_words, check_captions, check_kind
+from .kinds import KINDS, check_captions, kind_of
 from .objects import Object, exchange_objects, find_nouns, find_objects
-from .words import Span, caption_random, spans_of, words_and_gaps
+from .published import MASK
+from .words import Span, caption_random, overlaps, spans_of, words_and_gaps
 
 RULES = "degree1"  # in signatures; the number grows whenever the rules for a caption change
 # Degrees of a curve
@@ -81,32 +81,30 @@ def by_degree(
     >>> by_degree(["a dog runs on the beach"], "masking", "en", degree=0.5).touched.tolist()
     [0.5]
     """
-    check_kind(kind, KINDS)
+    if kind not in KINDS:
+        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(KINDS)}")
     if isinstance(degree, bool) or not isinstance(degree, Real) or not 0 < degree <= 1:
         raise CapscoreError(Setting("degree", degree), ": expected a share of the words, above 0, at most 1")
     code = None if language is None else language_code(language)
     check_captions(captions)
-    spans: Sequence[Sequence[Span]] = [()] * len(captions)
+    places: Sequence[Sequence[Span]] = []
     if kind == "substitution":
-        spans, _ = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
-    between = " " if has_spaces(code) else ""
+        places, _ = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
     texts = []
     touched = np.zeros(len(captions))
     for row, caption in enumerate(captions):
         words, gaps = words_and_gaps(caption, code)
         rng = caption_random(seed, f"degree|{kind}", caption)
         if kind in ("jumble", "substitution"):
-            word_spans = spans_of(words, gaps)
-            chosen = word_spans if kind == "jumble" else spans[row]
-            share = degree * len(chosen)
-            number = int(share + 0.5) if kind == "jumble" else math.ceil(share - 1e-9)
-            text, moved = _exchange(caption, chosen, number, rng)
-            n_touched = sum(any(start < b and a < end for a, b in moved) for start, end in word_spans)
+            spans = spans_of(words, gaps)
+            text, moved = _exchange(caption, places[row] if places else spans, kind, degree, rng)
+            n_touched = sum(overlaps(span, moved) for span in spans)
         else:
             drawn = _draw(kind, words, degree, rng)
-            is_removal = kind == "removal" and len(words) > 1  # which keeps the words that it is given
-            given = [not is_drawn for is_drawn in drawn] if is_removal else drawn
-            text, n_touched = change_words(kind, words, gaps, given, between), sum(drawn)
+            n_touched = sum(drawn)
+            if kind == "removal" and len(words) > 1:  # which keeps the words that it is given
+                drawn = [not is_drawn for is_drawn in drawn]
+            text = kind_of(kind).change(words, gaps, drawn, code)
         texts.append(text)
         if text != caption:
             touched[row] = n_touched / len(words)
@@ -124,13 +122,17 @@ def _draw(kind: str, words: list[str], degree: float, rng: random.Random) -> lis
     return [index in drawn for index in range(len(words))]
 
 
-def _exchange(caption: str, spans: Sequence[Span], number: int, rng: random.Random) -> tuple[str, list[Span]]:
-    """The caption with the texts of so many of its spans exchanged, and the spans with another text."""
+def _exchange(
+    caption: str, spans: Sequence[Span], kind: str, degree: float, rng: random.Random
+) -> tuple[str, list[Span]]:
+    """The caption with the texts of a share of its spans exchanged, and the spans with another text."""
+    share = degree * len(spans)
+    number = int(share + 0.5) if kind == "jumble" else math.ceil(share - 1e-9)
     order = rng.sample(list(spans), len(spans))
     names = [caption[start:end].casefold() for start, end in order]
-    other = next((index for index, name in enumerate(names) if name != names[0]), None)
-    if other is None:
+    if len(set(names)) < 2:
         return caption, []
     # two different texts come first, so that the least degree changes the caption too
+    other = next(index for index, name in enumerate(names) if name != names[0])
     order.insert(1, order.pop(other))
     return exchange_objects(caption, sorted(order[: max(2, number)]), rng, "every")

@@ -1,4 +1,4 @@
-"""Captions → the same captions with lexical noise: one table of all kinds.
+"""Captions → the same captions with lexical noise: one record of each kind.
 
 In: captions of one language. Out: perturbed captions, and which of them are unchanged. The five kinds of
 `KINDS` are Algorithm 1 of PR-MCS (Kim et al. 2023), with p = 0.4. Those of `UNSEEN_KINDS` are kinds that
@@ -10,31 +10,105 @@ captions.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import combinations, islice
 from numbers import Integral, Real
 
 import numpy as np
 
 from ..errors import CapscoreError, InputError, Setting
 from ..registry import PERTURBATIONS
-from ..text.languages import NAMES, language_code
+from ..text.languages import NAMES, language_code, stated_code
 from ..text.segmentation import check_texts, has_spaces, segmenter_name
-from .negation import NEGATED_LANGUAGES, verb_finder
-from .objects import ORDERS, Object, exchange_objects, find_nouns, find_objects, noun_finder
-from .unseen import NUMBERS
-from .words import caption_random, only_words, weave, words_and_gaps
+from . import negation, published, unseen
+from .objects import ORDERS, Object, find_nouns, find_objects, noun_finder
+from .words import Span, caption_random, words_and_gaps
 
-KINDS = ("repetition", "removal", "masking", "jumble", "substitution")
-MASK = "[MASK]"
 P = 0.4  # Kim et al. 2023, section 5.2
-UNSEEN_RULES = "unseen1"  # in signatures; the number grows whenever the rules for a caption change
-UNSEEN_KINDS = ("neighbours", "typos", "number", "negation", "foreign", "truncation")
-# Kinds with rules for these languages alone; other kinds need none.
-_RULES_FOR = {"number": sorted(NUMBERS), "negation": NEGATED_LANGUAGES}
+
+
+def word_finder(language: str | None = None) -> str:
+    """Name, for signatures, of what finds the words of a language: white space ("blanks") or its segmenter.
+
+    Raises:
+        InputError, MissingExtraError: see `capscore.text.segmentation.segmenter_name`.
+
+    >>> word_finder("de"), word_finder("ko")
+    ('blanks', 'blanks')
+    """
+    if has_spaces(language):
+        return "blanks"
+    return segmenter_name(language)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of perturbation.
+
+    Attributes:
+        name: Name in commands and tables.
+        change: Function (caption, language code, rng) → caption; of a kind that `draws_words`, (words, gaps,
+            drawn, language code) → caption; of one that `takes_objects`, (caption, places, rng, order) →
+            caption. Its docstring says what it does.
+        title: Heading in narrow tables; "" for the name.
+        languages: Codes of the languages that it has rules for; None for all.
+        finders: Setting for signatures → function that names what finds the words or verbs of a language.
+        rules: Version of its rules, for signatures; it grows whenever the rules for a caption change.
+        settings: Other settings for signatures.
+        draws_words: Whether it draws words with probability p; all such kinds draw the same ones.
+        takes_objects: Whether it exchanges critical objects.
+    """
+
+    name: str
+    change: Callable[..., str]
+    title: str = ""
+    languages: Sequence[str] | None = None
+    finders: Mapping[str, Callable[[str | None], str]] = field(default_factory=dict)
+    rules: str = ""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    draws_words: bool = False
+    takes_objects: bool = False
+
+    def check_language(self, code: str) -> None:
+        """Raise InputError unless the kind has rules for a language."""
+        if self.languages is None or code in self.languages:
+            return
+        language, expected = repr(code), ", ".join(self.languages)
+        if code in NAMES:
+            language = f"{NAMES[code][1]} ({code!r})"
+        raise InputError(
+            f"there are no rules for {self.name!r} in {language}; expected one of {expected}",
+            field="language",
+        )
+
+
+_WORDS = {"words": word_finder}
+REPETITION = Kind("repetition", published.repeat, "repeat", finders=_WORDS, draws_words=True)
+REMOVAL = Kind("removal", published.keep, finders=_WORDS, settings={"removal": "keep"}, draws_words=True)
+MASKING = Kind("masking", published.mask, "mask", finders=_WORDS, draws_words=True)
+JUMBLE = Kind("jumble", published.jumble, finders=_WORDS)
+SUBSTITUTION = Kind("substitution", published.substitute, "subst.", takes_objects=True)
+
+_RULES = "unseen1"
+NEIGHBOURS = Kind("neighbours", unseen.swap_neighbours, "neighb.", finders=_WORDS, rules=_RULES)
+TYPOS = Kind("typos", unseen.mistype, finders=_WORDS, rules=_RULES)
+NUMBER = Kind("number", unseen.change_number, languages=sorted(unseen.NUMBERS), rules=_RULES)
+NEGATION = Kind(
+    "negation",
+    negation.negate,
+    "negat.",
+    languages=negation.LANGUAGES,
+    finders={"verbs": negation.verb_finder},
+    rules=_RULES,
+)
+FOREIGN = Kind("foreign", unseen.replace_by_foreign_word, finders=_WORDS, rules=_RULES)
+TRUNCATION = Kind("truncation", unseen.truncate, "trunc.", finders=_WORDS, rules=_RULES)
+
+_PUBLISHED = (REPETITION, REMOVAL, MASKING, JUMBLE, SUBSTITUTION)
+_UNSEEN = (NEIGHBOURS, TYPOS, NUMBER, NEGATION, FOREIGN, TRUNCATION)
+KINDS = tuple(kind.name for kind in _PUBLISHED)
+UNSEEN_KINDS = tuple(kind.name for kind in _UNSEEN)
 
 
 @dataclass(frozen=True)
@@ -73,11 +147,13 @@ def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
     ('typos', 'repetition', 'removal', 'masking', 'jumble', 'substitution')
     """
     sets = {"paper": KINDS, "unseen": UNSEEN_KINDS, "all": all_kinds()}
-    kinds = tuple(dict.fromkeys(kind for name in names for kind in sets.get(name, (name,))))
+    kinds: dict[str, None] = {}
+    for name in names:
+        kinds |= dict.fromkeys(sets.get(name, (name,)))
     unknown = [kind for kind in kinds if kind not in sets["all"]]
     if unknown or not kinds:
         raise InputError(Setting("kind", unknown), f": expected {', '.join([*sets['all'], *sets])}")
-    return kinds
+    return tuple(kinds)
 
 
 def perturb(
@@ -92,17 +168,12 @@ def perturb(
 ) -> Perturbed:
     """Perturb captions.
 
-    Published (Kim et al. 2023, section 5.2 and Algorithm 1): repetition, removal and masking draw words, each
-    with probability p, but always at least one and, of two or more words, never all; all three draw the same
-    words of a caption. Repetition writes a drawn word twice, and masking replaces it by `[MASK]`. Removal
-    keeps the drawn words and drops the others, as in the published code and figures (the paper's text says
-    the opposite). Jumble reorders all words. Substitution puts the critical objects of a caption into any
-    order that differs, so that some of three or more objects may stay in place; with `order="every"`, every
-    object leaves its place.
+    The kinds come with these changes:
 
-    Unseen: neighbours exchanges two adjacent words. typos exchanges, drops or doubles letters of one word (of
-    two, in captions of eight or more words). number replaces a number by another one. negation adds a "not".
-    foreign replaces a word by one of another language. truncation cuts off the last 30 to 50 percent.
+    LIST OF KINDS
+
+    Repetition, removal and masking draw the same words of a caption, each with probability p (Kim et al.
+    2023, section 5.2 and Algorithm 1), but always at least one and, of two or more words, never all.
 
     Words are separated by white space; in Japanese, Chinese and Thai the segmenter finds them. White space
     stays in place, so a caption differs only by its perturbation. A caption that offers nothing to perturb is
@@ -135,34 +206,59 @@ def perturb(
     >>> perturb(["Ein Hund läuft."], "negation", "de").captions
     ['Kein Hund läuft.']
     """
-    check_kind(kind, all_kinds())
+    record = kind_of(kind)
     check_draws(p, seed, order)
-    if objects is not None and kind != "substitution":
+    if objects is not None and not record.takes_objects:
         raise CapscoreError(Setting("objects"), f" are for substitution; {kind} takes none")
     code = None if language is None else language_code(language)
     check_captions(captions)
+    record.check_language(code or "en")
+    settings = _settings(record, code, float(p), int(seed))
+    places: Sequence[Sequence[Span]] = []
     not_found = np.zeros(len(captions), dtype=np.int64)
-    settings: dict[str, object] = {"seed": int(seed)}
-    drawing = "draw" if kind in ("repetition", "removal", "masking") else kind
-    draws = (caption_random(int(seed), drawing, caption) for caption in captions)
-    if kind == "substitution":
-        settings |= {"objects": noun_finder(code) if objects is None else "given", "order": order}
-        found, not_found = find_objects(captions, find_nouns(captions, code) if objects is None else objects)
-        texts = [exchange_objects(*row, order)[0] for row in zip(captions, found, draws, strict=True)]
-    else:
-        change: Callable[..., str] = PERTURBATIONS.get(kind)
-        if kind in UNSEEN_KINDS:
-            settings |= _unseen_settings(kind, code)
-        elif kind in KINDS:
-            settings["words"] = word_finder(code)
-        if drawing == "draw":
-            settings |= {"p": float(p), "draws": "shared"}
-            change = partial(change, p=p)
-        if kind == "removal":
-            settings["removal"] = "keep"
-        texts = [change(caption, code or "en", rng) for caption, rng in zip(captions, draws, strict=True)]
+    if record.takes_objects:
+        settings |= {"objects": "given", "order": order}
+        if objects is None:
+            settings["objects"] = noun_finder(code)
+            objects = find_nouns(captions, code)
+        places, not_found = find_objects(captions, objects)
+    texts = []
+    for row, caption in enumerate(captions):
+        rng = caption_random(int(seed), "draw" if record.draws_words else kind, caption)
+        if record.draws_words:
+            words, gaps = words_and_gaps(caption, code)
+            texts.append(record.change(words, gaps, published.draw(len(words), p, rng), code))
+        elif record.takes_objects:
+            texts.append(record.change(caption, places[row], rng, order))
+        else:
+            texts.append(record.change(caption, code or "en", rng))
     unchanged = np.array([a == b for a, b in zip(texts, captions, strict=True)], dtype=bool)
     return Perturbed(texts, unchanged, not_found, kind, code, settings)
+
+
+def _settings(record: Kind, code: str | None, p: float, seed: int) -> dict[str, object]:
+    """Settings for signatures, without those of the objects."""
+    settings: dict[str, object] = {"seed": seed}
+    if record.rules:
+        settings["rules"] = record.rules
+    for name, finder in record.finders.items():
+        if finds := finder(code):
+            settings[name] = finds
+    if record.draws_words:
+        settings |= {"p": p, "draws": "shared"}
+    return settings | dict(record.settings)
+
+
+def kind_of(name: str) -> Kind:
+    """The record of a kind; for a function from outside, a record with its name.
+
+    Raises:
+        CapscoreError: an unknown name.
+    """
+    entry = PERTURBATIONS.get(name)
+    if isinstance(entry, Kind):
+        return entry
+    return Kind(name, entry)
 
 
 def has_rules(kind: str, language: str | None = None) -> bool:
@@ -171,14 +267,8 @@ def has_rules(kind: str, language: str | None = None) -> bool:
     >>> has_rules("negation", "ja"), has_rules("negation", "sw"), has_rules("typos", "sw")
     (True, False, True)
     """
-    code = "en" if language is None else language_code(language)
-    return kind not in _RULES_FOR or code in _RULES_FOR[kind]
-
-
-def check_kind(kind: str, known: Sequence[str]) -> None:
-    """Raise CapscoreError unless a perturbation is a known one."""
-    if kind not in known:
-        raise CapscoreError(f"perturbation {kind!r} is not one of {', '.join(known)}")
+    languages = kind_of(kind).languages
+    return languages is None or stated_code(language) in languages
 
 
 def check_captions(captions: Sequence[str]) -> None:
@@ -199,96 +289,13 @@ def check_draws(p: float, seed: int, order: str) -> None:
         raise InputError(Setting("order", order), f": expected one of {', '.join(ORDERS)}")
 
 
-def word_finder(language: str | None = None) -> str:
-    """Name, for signatures, of what finds the words of a language: white space ("blanks") or its segmenter.
-
-    Raises:
-        InputError, MissingExtraError: see `capscore.text.segmentation.segmenter_name`.
-
-    >>> word_finder("de"), word_finder("ko")
-    ('blanks', 'blanks')
-    """
-    return "blanks" if has_spaces(language) else segmenter_name(language)
+def _list_of_kinds() -> str:
+    """What each kind of the library makes, for the docstring of `perturb`."""
+    lines = []
+    for kind in (*_PUBLISHED, *_UNSEEN):
+        paragraph = (inspect.getdoc(kind.change) or "").split("\n\n")[0]
+        lines.append(f"- {kind.name}: {paragraph}".replace("\n", "\n      "))
+    return "\n    ".join(lines)
 
 
-def change_words(kind: str, words: list[str], gaps: list[str], drawn: list[bool], between: str) -> str:
-    """The caption with its drawn words repeated, masked or, as published for removal, kept alone."""
-    if kind == "removal":
-        return only_words(words, gaps, drawn)
-    return weave(
-        [
-            word if not is_drawn else MASK if kind == "masking" else f"{word}{between}{word}"
-            for word, is_drawn in zip(words, drawn, strict=True)
-        ],
-        gaps,
-    )
-
-
-def repeat_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
-    """The caption with the drawn words written twice."""
-    return _with_drawn("repetition", caption, language, rng, p)
-
-
-def remove_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
-    """The drawn words of the caption, as published."""
-    return _with_drawn("removal", caption, language, rng, p)
-
-
-def mask_words(caption: str, language: str, rng: random.Random, p: float = P) -> str:
-    """The caption with `[MASK]` in place of the drawn words."""
-    return _with_drawn("masking", caption, language, rng, p)
-
-
-def jumble_words(caption: str, language: str, rng: random.Random) -> str:
-    """The caption with its words in another order."""
-    return _jumble(*words_and_gaps(caption, language), rng)
-
-
-def exchange_nouns(caption: str, language: str, rng: random.Random) -> str:
-    """The caption with its nouns in another order."""
-    return exchange_objects(caption, find_nouns([caption], language)[0], rng)[0]
-
-
-def _with_drawn(kind: str, caption: str, language: str, rng: random.Random, p: float) -> str:
-    words, gaps = words_and_gaps(caption, language)
-    between = " " if has_spaces(language) else ""
-    return change_words(kind, words, gaps, _draw(len(words), p, rng), between)
-
-
-def _unseen_settings(kind: str, code: str | None) -> dict[str, object]:
-    if not has_rules(kind, code):
-        language = f"{NAMES[code][1]} ({code!r})" if code in NAMES else repr(code)
-        raise InputError(
-            f"there are no rules for {kind!r} in {language}; expected one of {', '.join(_RULES_FOR[kind])}",
-            field="language",
-        )
-    settings: dict[str, object] = {"rules": UNSEEN_RULES}
-    if kind in ("neighbours", "typos", "foreign", "truncation"):
-        settings["words"] = word_finder(code)
-    verbs = verb_finder(code or "en") if kind == "negation" else None
-    return settings | ({"verbs": verbs} if verbs else {})
-
-
-def _draw(n: int, p: float, rng: random.Random) -> list[bool]:
-    """Draw words: at least one and, of two or more, never all."""
-    draws = [rng.random() for _ in range(n)]
-    drawn = [draw < p for draw in draws]
-    if not any(drawn):
-        drawn[draws.index(min(draws))] = True
-    elif n > 1 and all(drawn):
-        drawn[draws.index(max(draws))] = False
-    return drawn
-
-
-def _jumble(words: list[str], gaps: list[str], rng: random.Random) -> str:
-    caption, text = weave(words, gaps), weave(rng.sample(words, len(words)), gaps)
-    if text == caption and len(set(words)) > 1:
-        pairs = combinations(rng.sample(range(len(words)), len(words)), 2)
-        # 1,000 are more than enough, except for thousands of words such as ha, haha without spaces
-        for a, b in islice((pair for pair in pairs if words[pair[0]] != words[pair[1]]), 1000):
-            order = words.copy()
-            order[a], order[b] = order[b], order[a]
-            text = weave(order, gaps)
-            if text != caption:
-                break
-    return text
+perturb.__doc__ = (perturb.__doc__ or "").replace("LIST OF KINDS", _list_of_kinds())

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from ..text.segmentation import chinese_simplifier
 from ..text.word_classes import Word, tag, tagger_name
-from .words import placed_words, with_capital_of, without_stop
+from .words import Span, placed_words, with_capital_of, with_text, without_stop
 
 # The word before the verb, and words that may stand between it and the verb.
 _BEFORE_VERB = {
@@ -94,38 +94,42 @@ _ENDINGS: dict[str, tuple[tuple[str, str], ...]] = {
 _NEEDS_VERBS = frozenset((*_BEFORE_VERB, "cs", "en", "fr", "th", "zh"))
 
 
-def verb_finder(code: str) -> str | None:
-    """Name, for signatures, of what finds the verbs of a language, or None if its rules need no verbs.
+def verb_finder(language: str | None) -> str:
+    """Name, for signatures, of what finds the verbs of a language; "" if its rules need no verbs.
 
     Raises:
         InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
     """
-    return tagger_name(code) if code in _NEEDS_VERBS else None
+    return tagger_name(language) if (language or "en") in _NEEDS_VERBS else ""
 
 
 def negate(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with a "not"; unchanged if no rule of the language applies."""
+    """The caption with a "not".
+
+    It is unchanged if no rule of the language applies.
+    """
     if code in _ENDINGS:
         return _by_ending(caption, code)
     if code in _NO_ARTICLE:
         return _by_article(caption, code, rng)
     if code == "tr":
         there = re.search(r"\bvar\b", caption)
-        return _replaced(caption, *there.span(), "yok") if there else _at_end(caption, " değil")
+        if there is None:
+            return _at_end(caption, " değil")
+        return with_text(caption, there.span(), "yok")
     return _NEGATIONS.get(code, _before_verb)(caption, code, tag([caption], code)[0])
 
 
-def _replaced(caption: str, start: int, end: int, word: str) -> str:
+def _replaced(caption: str, span: Span, word: str) -> str:
     """The caption with another word at a place; it takes over a capital."""
-    return caption[:start] + with_capital_of(word, caption[start:end]) + caption[end:]
+    return with_text(caption, span, with_capital_of(word, caption[slice(*span)]))
 
 
 def _by_ending(caption: str, code: str) -> str:
     for pattern, negated in _ENDINGS[code]:
         matches = list(re.finditer(pattern, caption))
         if matches:
-            last = matches[-1]
-            return caption[: last.start()] + last.expand(negated) + caption[last.end() :]
+            return with_text(caption, matches[-1].span(), matches[-1].expand(negated))
     return caption
 
 
@@ -135,8 +139,8 @@ def _by_article(caption: str, code: str, rng: random.Random) -> str:
     # at the end it is part of the verb: er steigt ein
     articles = [place for place in places[:-1] if caption[slice(*place)].lower() in _NO_ARTICLE[code]]
     if articles:
-        start, end = rng.choice(articles)
-        return _replaced(caption, start, end, _NO_ARTICLE[code][caption[start:end].lower()])
+        place = rng.choice(articles)
+        return _replaced(caption, place, _NO_ARTICLE[code][caption[slice(*place)].lower()])
     return _before_preposition(caption, code, _NOT[code]) or _at_end(caption, f" {_NOT[code]}")
 
 
@@ -149,19 +153,17 @@ def _before_preposition(caption: str, code: str, negation: str) -> str:
     """The caption, negated before the first preposition that does not begin it; "" if there is none."""
     for start, end in placed_words(caption, code)[1:]:
         if caption[start:end] in _PREPOSITIONS.get(code, "").split():
-            return f"{caption[:start]}{negation} {caption[start:]}"
+            return with_text(caption, (start, start), f"{negation} ")
     return ""
 
 
 def _first_verb(tagged: Sequence[Word], code: str) -> int | None:
     """Index of the first verb or auxiliary."""
     auxiliaries = _AUXILIARIES.get(code, "").split()
-    verbs = (
-        index
-        for index, word in enumerate(tagged)
-        if word.word_class == "verb" or word.text.lower() in auxiliaries
-    )
-    return next(verbs, None)
+    for index, word in enumerate(tagged):
+        if word.word_class == "verb" or word.text.lower() in auxiliaries:
+            return index
+    return None
 
 
 def _before_verb(caption: str, code: str, tagged: Sequence[Word]) -> str:
@@ -185,13 +187,14 @@ def _inserted(caption: str, place: int, word: str) -> str:
 def _english(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """Is not, does not run, do not run, not running; without a verb, not in."""
     for word, after in zip_longest(tagged, tagged[1:]):
-        text, has = word.text.lower(), word.text.lower() in ("has", "have", "had")
+        text, is_verb = word.text.lower(), word.word_class == "verb"
+        has = text in ("has", "have", "had")
         if text in _AUXILIARIES[code].split() or (has and after is not None and after.word_class == "verb"):
-            return f"{caption[: word.end]} not{caption[word.end :]}"
-        if word.word_class == "verb" and text.endswith(("ing", "ed", "en", "wn")):
+            return with_text(caption, (word.end, word.end), " not")
+        if is_verb and text.endswith(("ing", "ed", "en", "wn")):
             return _inserted(caption, word.start, "not")
-        if word.word_class == "verb" or has:
-            return _replaced(caption, word.start, word.end, _do_not(text))
+        if is_verb or has:
+            return _replaced(caption, (word.start, word.end), _do_not(text))
     return _before_preposition(caption, code, "not") or caption
 
 
@@ -237,10 +240,11 @@ def _french(caption: str, code: str, tagged: Sequence[Word]) -> str:
             return _inserted(caption, verb.start, "pas")
     while index and tagged[index - 1].text.lower() in ("se", "s'", "s’", "y", "en", "lui", "leur"):
         index -= 1
-    start, end = tagged[index].start, verb.end
-    inner = caption[start:end]
-    elided = unicodedata.normalize("NFD", inner[0].lower())[0] in "aeiouy"
-    return f"{caption[:start]}{'n’' if elided else 'ne '}{inner} pas{caption[end:]}"
+    span = tagged[index].start, verb.end
+    inner = caption[slice(*span)]
+    is_elided = unicodedata.normalize("NFD", inner[0].lower())[0] in "aeiouy"
+    negation = "n’" if is_elided else "ne "
+    return with_text(caption, span, f"{negation}{inner} pas")
 
 
 def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
@@ -248,22 +252,26 @@ def _czech(caption: str, code: str, tagged: Sequence[Word]) -> str:
     for word in tagged:
         text = word.text.lower()
         if word.word_class == "verb" or text in ("je", "jsou", "byl", "byla", "byli", "byly"):
-            return _replaced(caption, word.start, word.end, "není" if text == "je" else f"ne{text}")
+            negated = "není" if text == "je" else f"ne{text}"
+            return _replaced(caption, (word.start, word.end), negated)
     return caption
 
 
 def _chinese(caption: str, code: str, tagged: Sequence[Word]) -> str:
     """没有 (沒有) before the first verb or the mark of its continuous form, 不 before 是 and 在."""
-    have_not = "没有" if chinese_simplifier()(caption) == caption else "沒有"
+    is_simplified = chinese_simplifier()(caption) == caption
+    have_not = "没有" if is_simplified else "沒有"
+    negations = {"是": "不", "有": have_not[0]}
     for word, after in zip_longest(tagged, tagged[1:]):
         if word.text == "正在":
-            return f"{caption[: word.start]}{have_not}在{caption[word.end :]}"
-        negation = {"是": "不", "有": have_not[0]}.get(word.text)
-        going_on = word.text == "在" and after is not None and after.word_class == "verb"
-        if negation or going_on or word.word_class == "verb":
-            return caption[: word.start] + (negation or have_not) + caption[word.start :]
-    at = next((word.start for word in tagged if word.text == "在"), None)
-    return caption if at is None else f"{caption[:at]}不{caption[at:]}"
+            return with_text(caption, (word.start, word.end), f"{have_not}在")
+        is_going_on = word.text == "在" and after is not None and after.word_class == "verb"
+        if word.text in negations or is_going_on or word.word_class == "verb":
+            return with_text(caption, (word.start, word.start), negations.get(word.text, have_not))
+    for word in tagged:
+        if word.text == "在":
+            return with_text(caption, (word.start, word.start), "不")
+    return caption
 
 
 def _thai(caption: str, code: str, tagged: Sequence[Word]) -> str:
@@ -273,7 +281,7 @@ def _thai(caption: str, code: str, tagged: Sequence[Word]) -> str:
     if not verbs:
         return caption
     negation = "ไม่" if verbs[0].text == "มี" else "ไม่ได้"
-    return caption[: verbs[0].start] + negation + caption[verbs[0].start :]
+    return with_text(caption, (verbs[0].start, verbs[0].start), negation)
 
 
 _NEGATIONS: dict[str, Callable[[str, str, Sequence[Word]], str]] = {
@@ -283,4 +291,4 @@ _NEGATIONS: dict[str, Callable[[str, str, Sequence[Word]], str]] = {
     "th": _thai,
     "zh": _chinese,
 }
-NEGATED_LANGUAGES = sorted({*_BEFORE_VERB, *_NEGATIONS, *_NO_ARTICLE, *_ENDINGS, "tr"})
+LANGUAGES = sorted({*_BEFORE_VERB, *_NEGATIONS, *_NO_ARTICLE, *_ENDINGS, "tr"})

@@ -9,29 +9,29 @@ import json
 import random
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ..errors import InputError
 from ..files.columns import is_missing
-from ..text.languages import language_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import tag, tagger_name
-from .words import Span, is_one_sign
+from .words import Span, is_one_sign, overlaps, with_texts
 
 # A critical object: its text, or its place in the caption.
-Object: TypeAlias = str | tuple[int, int]
+Object: TypeAlias = str | Span
 # Orders of exchanged objects: any other one, as published; or one in which every object moves
 ORDERS = ("published", "every")
 # Columns of files that hold critical objects
 OBJECT_COLUMNS = ("critical_objects", "objects")
 
 
-def objects_of_cell(cell: Any, is_text: bool) -> list[Any] | None:
+def objects_of_cell(cell: object, is_text: bool) -> list[Object] | None:
     """The critical objects in a cell of a file, which is JSON where cells are text; None in an empty one.
 
     Raises:
@@ -42,7 +42,7 @@ def objects_of_cell(cell: Any, is_text: bool) -> list[Any] | None:
     listed = cell
     if is_text:
         try:
-            listed = json.loads(cell)
+            listed = json.loads(str(cell))
         except (json.JSONDecodeError, RecursionError):
             listed = None
     if not isinstance(listed, list):
@@ -50,7 +50,7 @@ def objects_of_cell(cell: Any, is_text: bool) -> list[Any] | None:
     return listed
 
 
-def find_nouns(captions: Sequence[str], language: str | None = None) -> list[list[tuple[int, int]]]:
+def find_nouns(captions: Sequence[str], language: str | None = None) -> list[list[Span]]:
     """The places of nouns, which a substitution exchanges if no objects are given.
 
     In Japanese, Chinese and Thai adjacent nouns are one, since compounds are written without spaces.
@@ -61,25 +61,24 @@ def find_nouns(captions: Sequence[str], language: str | None = None) -> list[lis
     Raises:
         InputError, MissingExtraError: see `capscore.text.word_classes.tag`.
     """
-    code = "en" if language is None else language_code(language)
-    compounds = not has_spaces(code)
+    compounds = not has_spaces(language)
     found = []
-    for tagged in tag(captions, code):
-        places: list[tuple[int, int]] = []
+    for tagged in tag(captions, language):
+        places: list[Span] = []
         for word in tagged:
             if word.word_class != "noun":
                 continue
-            if compounds and places and places[-1][1] == word.start:
-                places[-1] = (places[-1][0], word.end)
-            else:
-                places.append((word.start, word.end))
+            start = word.start
+            if compounds and places and places[-1][1] == start:
+                start, _ = places.pop()
+            places.append((start, word.end))
         found.append(places)
     return found
 
 
 def find_objects(
     captions: Sequence[str], objects: Sequence[Sequence[Object]]
-) -> tuple[list[list[tuple[int, int]]], np.ndarray]:
+) -> tuple[list[list[Span]], np.ndarray]:
     """The places of given objects in captions, without overlaps.
 
     Places are used as they are. Longer texts are searched first, so that "dog" does not match in "dog house".
@@ -103,12 +102,8 @@ def find_objects(
     if isinstance(objects, str) or len(objects) != len(captions):
         given = "one string" if isinstance(objects, str) else f"{len(objects)} lists of objects"
         raise InputError(f"{given} for {len(captions)} captions; expected a list for each", field="objects")
-    found = []
-    not_found = np.zeros(len(captions), dtype=np.int64)
-    for row, (caption, items) in enumerate(zip(captions, objects, strict=True)):
-        spans, not_found[row] = _spans(caption, items, row)
-        found.append(spans)
-    return found, not_found
+    found = [_spans(caption, objects[row], row) for row, caption in enumerate(captions)]
+    return [spans for spans, _ in found], np.array([missing for _, missing in found], dtype=np.int64)
 
 
 def noun_finder(language: str | None = None) -> str:
@@ -117,7 +112,7 @@ def noun_finder(language: str | None = None) -> str:
     Raises:
         InputError, MissingExtraError: see `capscore.text.word_classes.tagger_name`.
     """
-    return tagger_name("en" if language is None else language)
+    return tagger_name(language)
 
 
 def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span], int]:
@@ -129,20 +124,15 @@ def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span
         if isinstance(item, str):
             texts.append(" ".join(item.split()))
             continue
-        span = tuple(item) if isinstance(item, Iterable) and not isinstance(item, bytes) else ()
-        if (
-            len(span) != 2
-            or not all(isinstance(number, Integral) for number in span)
-            or not 0 <= span[0] < span[1] <= len(caption)
-            or any(span[0] < end and start < span[1] for start, end in taken)
-        ):
+        span = _as_span(item, len(caption))
+        if span is None or overlaps(span, taken):
             raise InputError(
                 f"{item!r:.60}: expected a text, or a (start, end) span in the caption, which has "
                 f"{len(caption)} characters; spans must not overlap",
                 row=row,
                 field="objects",
             )
-        taken.append((int(span[0]), int(span[1])))
+        taken.append(span)
     missing = 0
     for text in sorted(texts, key=lambda text: (-len(text), text)):
         found = _find(caption, text, taken)
@@ -153,16 +143,27 @@ def _spans(caption: str, objects: Sequence[Object], row: int) -> tuple[list[Span
     return sorted(taken), missing
 
 
+def _as_span(item: object, length: int) -> Span | None:
+    """An object that is a (start, end) span of a caption of so many characters."""
+    if isinstance(item, bytes) or not isinstance(item, Iterable):
+        return None
+    numbers = tuple(item)
+    if len(numbers) != 2 or not all(isinstance(number, Integral) for number in numbers):
+        return None
+    start, end = map(int, numbers)
+    return (start, end) if 0 <= start < end <= length else None
+
+
 def _find(caption: str, text: str, taken: list[Span]) -> Span | None:
     """The best free span of a text, which does not end inside a grapheme cluster."""
     if not text:
         return None
-    free = [
-        (start, end)
-        for start, end in (match.span(1) for match in _pattern(text).finditer(caption))
-        if not (end < len(caption) and is_one_sign(caption[end - 1], caption[end]))
-        and not any(start < b and a < end for a, b in taken)
-    ]
+    free = []
+    for match in _pattern(text).finditer(caption):
+        start, end = match.span(1)
+        is_cut = end < len(caption) and is_one_sign(caption[end - 1], caption[end])
+        if not is_cut and not overlaps((start, end), taken):
+            free.append((start, end))
 
     def badness(span: Span) -> tuple[bool, bool, Span]:
         start, end = span
@@ -195,14 +196,9 @@ def exchange_objects(
     names = [unicodedata.normalize("NFC", " ".join(text.split())).casefold() for text in texts]
     if len(set(names)) < 2:
         return caption, []
-    sources = _all_moved(names, rng) if order == "every" else _shuffled(names, rng)
-    out, last, moved = [], 0, []
-    for (start, end), source in zip(spans, sources, strict=True):
-        out += [caption[last:start], texts[source]]
-        last = end
-        if texts[source] != caption[start:end]:
-            moved.append((start, end))
-    return "".join(out) + caption[last:], moved
+    new = [texts[source] for source in _ORDERS[order](names, rng)]
+    moved = [span for span, text, old in zip(spans, new, texts, strict=True) if text != old]
+    return with_texts(caption, spans, new), moved
 
 
 def _shuffled(names: list[str], rng: random.Random) -> list[int]:
@@ -216,9 +212,9 @@ def _shuffled(names: list[str], rng: random.Random) -> list[int]:
 def _all_moved(names: list[str], rng: random.Random) -> list[int]:
     """The same with another text at every place, as far as there are enough other texts."""
     # equal texts stand side by side in a random line, and move on by as many places as the most frequent has
-    groups: dict[str, list[int]] = {}
+    groups: defaultdict[str, list[int]] = defaultdict(list)
     for number, name in enumerate(names):
-        groups.setdefault(name, []).append(number)
+        groups[name].append(number)
     line = []
     for name in rng.sample(list(groups), len(groups)):
         line += rng.sample(groups[name], len(groups[name]))
@@ -227,3 +223,6 @@ def _all_moved(names: list[str], rng: random.Random) -> list[int]:
     for position, number in enumerate(line):
         sources[number] = line[position - step]
     return sources
+
+
+_ORDERS = {"published": _shuffled, "every": _all_moved}

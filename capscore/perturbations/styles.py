@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from ..errors import InputError
-from ..text.languages import language_code
+from ..text.languages import stated_code
 from ..text.segmentation import has_spaces
 from ..text.word_classes import Word, tag
 from .kinds import check_captions
 from .unseen import NUMBERS
-from .words import caption_random, is_punctuation, placed_words, without_stop
+from .words import caption_random, is_punctuation, join, placed_words, with_texts, without_stop
 
 RULES = "styles2"  # in signatures; the number grows whenever the rules for a caption change
 # Words of a noun phrase and of a paragraph, at most; a paragraph has at least two captions.
@@ -92,7 +93,7 @@ def restyle(
     """
     if style not in STYLES:
         raise InputError(f"style {style!r} is not one of {', '.join(STYLES)}", field="style")
-    code = "en" if language is None else language_code(language)
+    code = stated_code(language)
     check_captions(captions)
     if style == "given":
         return Restyled(list(captions), list(range(len(captions))))
@@ -100,14 +101,16 @@ def restyle(
         if len(photos) != len(captions):
             raise InputError(f"{len(photos)} photos for {len(captions)} captions", field="photos")
         return _paragraphs(captions, photos, code)
-    texts: list[str | None]
+    restyled = Restyled([], [])
+    tagged: list[list[Word]] = [[] for _ in captions]
     if style in _PARTS:
         tagged = tag(captions, code)
-        texts = [_PARTS[style](text, words, code) for text, words in zip(captions, tagged, strict=True)]
-    else:
-        texts = [_WRITTEN[style](text, code) for text in captions]
-    rows = [row for row, text in enumerate(texts) if text and text != captions[row]]
-    return Restyled([texts[row] or "" for row in rows], rows)
+    for row, (caption, words) in enumerate(zip(captions, tagged, strict=True)):
+        text = _PARTS[style](caption, words, code) if style in _PARTS else _WRITTEN[style](caption, code)
+        if text and text != caption:
+            restyled.captions.append(text)
+            restyled.rows.append(row)
+    return restyled
 
 
 def _lower(caption: str, code: str) -> str:
@@ -117,21 +120,22 @@ def _lower(caption: str, code: str) -> str:
 
 
 def _upper(caption: str, code: str) -> str:
-    return (caption.replace("i", "İ") if code == "tr" else caption).upper()
+    if code == "tr":
+        caption = caption.replace("i", "İ")
+    return caption.upper()
 
 
 def _title(caption: str, code: str) -> str:
-    parts, last = [], 0
-    for start, end in placed_words(caption, code):
-        parts += [caption[last:start], _upper(caption[start], code), caption[start + 1 : end]]
-        last = end
-    return "".join([*parts, caption[last:]])
+    firsts = [(start, start + 1) for start, _ in placed_words(caption, code)]
+    return with_texts(caption, firsts, [_upper(caption[start], code) for start, _ in firsts])
 
 
 def _bare(caption: str, code: str) -> str:
-    places = placed_words(caption, code)
-    between = " " if has_spaces(code) else ""
-    return between.join(caption[start:end] for start, end in places)
+    return join([caption[start:end] for start, end in placed_words(caption, code)], code)
+
+
+def _blanks(caption: str, code: str) -> str:
+    return f"{caption}  "
 
 
 _WRITTEN: dict[str, Callable[[str, str], str]] = {
@@ -139,55 +143,50 @@ _WRITTEN: dict[str, Callable[[str, str], str]] = {
     "bare": _bare,
     "title": _title,
     "capitals": _upper,
-    "blanks": lambda caption, code: f"{caption}  ",
+    "blanks": _blanks,
 }
 
 
 def _noun_phrase(caption: str, words: Sequence[Word], code: str) -> str | None:
-    head = next((number for number, word in enumerate(words) if word.word_class == "noun"), None)
-    if head is None:
+    texts = [*(word.text for word in words), ""]
+    classes = [*(word.word_class for word in words), "", ""]
+    if "noun" not in classes:
         return None
+    gaps = [caption[before.end : after.start] for before, after in pairwise(words)]
+    # whether a word and the one before it stand together, without punctuation
+    joined = [False, *(not any(map(is_punctuation, gap)) for gap in gaps), False]
+    tie = _TIES.get(code)
 
-    def joins(number: int) -> bool:
-        """Whether no punctuation stands between a word and the next."""
-        return not any(map(is_punctuation, caption[words[number].end : words[number + 1].start]))
-
-    last = head
-    while last + 1 < len(words) and joins(last):
-        after = words[last + 1]
-        ties = (
-            after.text == _TIES.get(code) and last + 2 < len(words) and words[last + 2].word_class == "noun"
-        )
-        if not ties and (after.word_class != "noun" or _is_turkish_place(after.text, code)):
+    last = first = classes.index("noun")
+    while joined[last + 1]:
+        if texts[last + 1] == tie and classes[last + 2] == "noun":
+            last += 2
+        elif classes[last + 1] == "noun" and not _is_turkish_place(texts[last + 1], code):
+            last += 1
+        else:
             break
-        last += 2 if ties else 1
-    if (
-        code in _ADJECTIVE_FOLLOWS
-        and last + 1 < len(words)
-        and words[last + 1].word_class == "adjective"
-        and joins(last)
-    ):
+    if code in _ADJECTIVE_FOLLOWS and joined[last + 1] and classes[last + 1] == "adjective":
         last += 1
-    first = head
-    while first and joins(first - 1):
-        before = words[first - 1]
-        tied = before.text == _TIES.get(code) and first > 1 and words[first - 2].word_class in _NAMING
-        if before.word_class != "adjective" and not tied:
+    has_adjective = False
+    while joined[first]:
+        is_tied = texts[first - 1] == tie and classes[first - 2] in ("noun", "adjective")
+        if classes[first - 1] != "adjective" and not is_tied:
             break
         first -= 1
-    if first and joins(first - 1) and _opens(words[first - 1].text, code):
+        has_adjective = True
+    if joined[first] and _opens(texts[first - 1], code):
         # "der schwarze Hund", but "schwarzer Hund"
-        needed = code == "de" and words[first - 1].text.lower() in _DEFINITE and first < head
+        needed = code == "de" and has_adjective and texts[first - 1].lower() in _DEFINITE
         if needed or caption_random(0, "article", caption).random() >= 0.4:
             first -= 1
     if last - first + 1 > PHRASE:
         return None
     text = caption[words[first].start : words[last].end]
-    is_german_noun = code == "de" and words[first].word_class == "noun"
-    return text if is_german_noun else _lower(text[0], code) + text[1:]
+    if code == "de" and classes[first] == "noun":
+        return text
+    return _lower(text[0], code) + text[1:]
 
 
-_NAMING = ("noun", "adjective")
 _DEFINITE = ("der", "die", "das", "den", "dem")
 
 
@@ -198,16 +197,21 @@ def _is_turkish_place(word: str, code: str) -> bool:
 
 def _opens(word: str, code: str) -> bool:
     """Whether a word is an article or a number."""
-    lowered = word.lower()
     if code in ("zh", "ja"):
         return _COUNTED.fullmatch(word) is not None
-    numbers = {form for row in NUMBERS.get(code, ()) for form in row.split() if form != "-"}
-    return lowered in numbers or lowered in _ARTICLES.get(code, "").split()
+    listed = (_ARTICLES.get(code, ""), *NUMBERS.get(code, ()))
+    return word.lower() in " ".join(listed).split()
+
+
+def _sentence(text: str, code: str) -> str:
+    """The text with a capital and a full stop."""
+    stop = "." if has_spaces(code) else "。"
+    return _upper(text[0], code) + text[1:] + stop
 
 
 def _stopped(caption: str, words: Sequence[Word], code: str) -> str | None:
     phrase = _noun_phrase(caption, words, code)
-    return phrase and _upper(phrase[0], code) + phrase[1:] + ("." if has_spaces(code) else "。")
+    return phrase and _sentence(phrase, code)
 
 
 def _fragment(caption: str, words: Sequence[Word], code: str) -> str | None:
@@ -239,7 +243,6 @@ def _paragraphs(captions: Sequence[str], photos: Sequence[Hashable], code: str) 
     for row, (caption, photo) in enumerate(zip(captions, photos, strict=True)):
         of_photo.setdefault(photo, {}).setdefault(caption, row)
     found = Restyled([], [])
-    stop, between = (". ", "") if has_spaces(code) else ("。", "")
     for rows in of_photo.values():
         sentences: list[str] = []
         length = 0
@@ -247,10 +250,9 @@ def _paragraphs(captions: Sequence[str], photos: Sequence[Hashable], code: str) 
             length += len(placed_words(caption, code))
             if length > PARAGRAPH:
                 break
-            sentence = without_stop(caption.strip())
-            if sentence:
-                sentences.append(_upper(sentence[0], code) + sentence[1:] + stop)
+            if text := without_stop(caption.strip()):
+                sentences.append(_sentence(text, code))
         if len(sentences) > 1:
-            found.captions.append(between.join(sentences).rstrip())
+            found.captions.append(join(sentences, code))
             found.rows.append(next(iter(rows.values())))
     return found

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 import random
 import re
 import unicodedata
 from functools import cache
+from importlib.resources import files
 
-from .words import placed_words, weave, with_capital_of, words_and_gaps
+from .words import Span, placed_words, weave, with_capital_of, with_text, with_texts, words_and_gaps
 
 
 def swap_neighbours(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with two adjacent words exchanged; unchanged if all its words are equal."""
+    """The caption with two adjacent words exchanged.
+
+    It is unchanged if all its words are equal.
+    """
     spans = placed_words(caption, code)
     words = [caption[start:end] for start, end in spans]
     pairs = [index for index in range(len(words) - 1) if words[index] != words[index + 1]]
     if not pairs:
         return caption
     index = rng.choice(pairs)
-    (a, b), (c, d) = spans[index : index + 2]
-    return caption[:a] + caption[c:d] + caption[b:c] + caption[a:b] + caption[d:]
+    return with_texts(caption, spans[index : index + 2], [words[index + 1], words[index]])
 
 
 def mistype(caption: str, code: str, rng: random.Random) -> str:
@@ -31,9 +35,10 @@ def mistype(caption: str, code: str, rng: random.Random) -> str:
         return _another_character(caption, rng)
     spans = placed_words(caption, code)
     long = [span for span in spans if len(_letters(caption[slice(*span)])) >= 3]
-    chosen = rng.sample(long, min(len(long), 2 if len(spans) >= 8 else 1))
-    for start, end in sorted(chosen, reverse=True):
-        caption = caption[:start] + _mistyped_word(caption[start:end], rng) + caption[end:]
+    n_typos = 2 if len(spans) >= 8 else 1
+    chosen = rng.sample(long, min(len(long), n_typos))
+    for span in sorted(chosen, reverse=True):
+        caption = with_text(caption, span, _mistyped_word(caption[slice(*span)], rng))
     return caption
 
 
@@ -49,13 +54,14 @@ def truncate(caption: str, code: str, rng: random.Random) -> str:
 
 def _letters(word: str) -> list[str]:
     """Characters with their marks, each of which reads as one letter."""
-    found: list[str] = []
+    letters: list[str] = []
     for character in word:
-        if found and (unicodedata.category(character)[0] == "M" or character in "\u200c\u200d"):
-            found[-1] += character
+        is_mark = unicodedata.category(character)[0] == "M" or character in "\u200c\u200d"
+        if letters and is_mark:
+            letters[-1] += character
         else:
-            found.append(character)
-    return found
+            letters.append(character)
+    return letters
 
 
 def _mistyped_word(word: str, rng: random.Random) -> str:
@@ -67,22 +73,21 @@ def _mistyped_word(word: str, rng: random.Random) -> str:
         letters[index : index + 2] = letters[index + 1], letters[index]
         return "".join(letters)
     index = rng.randrange(len(letters))
-    letters[index : index + 1] = [] if way == "drop" else letters[index : index + 1] * 2
+    letters[index] = "" if way == "drop" else letters[index] * 2
     return "".join(letters)
 
 
 def _another_character(caption: str, rng: random.Random) -> str:
-    indices = [index for index, character in enumerate(caption) if character.isalnum()]
-    pairs = [
-        (index, other)
-        for index in indices
-        for other in (index - 1, index + 1)
-        if other in indices and caption[index] != caption[other]
-    ]
+    pairs = []
+    for index, character in enumerate(caption):
+        for other in (index - 1, index + 1):
+            neighbour = caption[max(other, 0) : other + 1]
+            if character.isalnum() and neighbour.isalnum() and neighbour != character:
+                pairs.append((index, neighbour))
     if not pairs:
         return caption
-    index, other = rng.choice(pairs)
-    return caption[:index] + caption[other] + caption[index + 1 :]
+    index, neighbour = rng.choice(pairs)
+    return with_text(caption, (index, index + 1), neighbour)
 
 
 # ---- numbers ----
@@ -148,26 +153,28 @@ _DIGITS_IN_TEXT = re.compile(r"(?<!\d)\d+(?!\d)")
 
 
 def change_number(caption: str, code: str, rng: random.Random) -> str:
-    """The caption with one of its numbers changed; unchanged if it has none."""
-    found: list[tuple[int, int, list[str]]] = []
+    """The caption with one of its numbers changed.
+
+    It is unchanged if it has none.
+    """
+    found: list[tuple[Span, list[str]]] = []
     if code in _COUNTED:
-        pattern, others = _COUNTED[code]
+        pattern, numbers = _COUNTED[code]
         for match in re.finditer(pattern, caption):
-            found.append((*match.span(), [other for other in others if other != match.group()]))
+            found.append((match.span(), [other for other in numbers if other != match.group()]))
     rows = _number_rows(code)
-    if rows:
-        for start, end in placed_words(caption, code):
-            word = caption[start:end]
-            row = rows.get(word.lower().replace("’", "'"))
-            if row is not None:
-                others = [with_capital_of(other, word) for other in row if other != word.lower()]
-                found.append((start, end, others))
-    for match in (_DIGITS_IN_TEXT if code in ("ja", "ko", "th", "zh") else _DIGITS).finditer(caption):
-        found.append((*match.span(), [_another_number(match.group(), rng)]))
+    for start, end in placed_words(caption, code) if rows else ():
+        word = caption[start:end]
+        row = rows.get(word.lower().replace("’", "'"), [])
+        if others := [with_capital_of(other, word) for other in row if other != word.lower()]:
+            found.append(((start, end), others))
+    digits = _DIGITS_IN_TEXT if code in ("ja", "ko", "th", "zh") else _DIGITS
+    for match in digits.finditer(caption):
+        found.append((match.span(), [_another_number(match.group(), rng)]))
     if not found:
         return caption
-    start, end, others = rng.choice(sorted(found))
-    return caption[:start] + rng.choice(others) + caption[end:]
+    span, others = rng.choice(sorted(found))
+    return with_text(caption, span, rng.choice(others))
 
 
 @cache
@@ -193,70 +200,12 @@ def _another_number(digits: str, rng: random.Random) -> str:
 
 # ---- words of another language ----
 
-# Common nouns of captions; each row is one thing in all of these languages.
-_NOUN_LANGUAGES = "en de fr es it pt nl pl ru tr id", "ja zh ko ar th"
-_NOUN_ROWS = (
-    """
-dog Hund chien perro cane cão hond pies собака köpek anjing
-cat Katze chat gato gatto gato kat kot кошка kedi kucing
-man Mann homme hombre uomo homem man mężczyzna мужчина adam pria
-woman Frau femme mujer donna mulher vrouw kobieta женщина kadın wanita
-boy Junge garçon niño ragazzo menino jongen chłopiec мальчик oğlan bocah
-girl Mädchen fille niña ragazza menina meisje dziewczynka девочка kız gadis
-child Kind enfant niño bambino criança kind dziecko ребёнок çocuk anak
-people Leute gens gente persone pessoas mensen ludzie люди insanlar orang
-water Wasser eau agua acqua água water woda вода su air
-street Straße rue calle strada rua straat ulica улица sokak jalan
-beach Strand plage playa spiaggia praia strand plaża пляж plaj pantai
-car Auto voiture coche macchina carro auto samochód машина araba mobil
-bicycle Fahrrad vélo bicicleta bicicletta bicicleta fiets rower велосипед bisiklet sepeda
-ball Ball ballon pelota palla bola bal piłka мяч top bola
-table Tisch table mesa tavolo mesa tafel stół стол masa meja
-house Haus maison casa casa casa huis dom дом ev rumah
-tree Baum arbre árbol albero árvore boom drzewo дерево ağaç pohon
-grass Gras herbe hierba erba grama gras trawa трава çim rumput
-hat Hut chapeau sombrero cappello chapéu hoed kapelusz шляпа şapka topi
-shirt Hemd chemise camisa camicia camisa hemd koszula рубашка gömlek kemeja
-horse Pferd cheval caballo cavallo cavalo paard koń лошадь at kuda
-bird Vogel oiseau pájaro uccello pássaro vogel ptak птица kuş burung
-snow Schnee neige nieve neve neve sneeuw śnieg снег kar salju
-mountain Berg montagne montaña montagna montanha berg góra гора dağ gunung
-""",
-    """
-犬 狗 개 كلب สุนัข
-猫 猫 고양이 قطة แมว
-男性 男人 남자 رجل ผู้ชาย
-女性 女人 여자 امرأة ผู้หญิง
-少年 男孩 소년 ولد เด็กชาย
-少女 女孩 소녀 فتاة เด็กหญิง
-子供 孩子 아이 طفل เด็ก
-人々 人们 사람들 ناس ผู้คน
-水 水 물 ماء น้ำ
-通り 街道 거리 شارع ถนน
-浜辺 海滩 해변 شاطئ ชายหาด
-車 汽车 자동차 سيارة รถยนต์
-自転車 自行车 자전거 دراجة จักรยาน
-ボール 球 공 كرة ลูกบอล
-テーブル 桌子 탁자 طاولة โต๊ะ
-家 房子 집 بيت บ้าน
-木 树 나무 شجرة ต้นไม้
-草 草地 풀 عشب หญ้า
-帽子 帽子 모자 قبعة หมวก
-シャツ 衬衫 셔츠 قميص เสื้อ
-馬 马 말 حصان ม้า
-鳥 鸟 새 طائر นก
-雪 雪 눈 ثلج หิมะ
-山 山 산 جبل ภูเขา
-""",
-)
-
 
 @cache
 def common_nouns() -> list[dict[str, str]]:
     """Common nouns of captions: one {language: noun} per thing."""
-    languages = " ".join(_NOUN_LANGUAGES).split()
-    halves = (part.strip().split("\n") for part in _NOUN_ROWS)
-    return [dict(zip(languages, " ".join(row).split(), strict=True)) for row in zip(*halves, strict=True)]
+    with files(__package__).joinpath("nouns.tsv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 @cache
@@ -272,9 +221,11 @@ def replace_by_foreign_word(caption: str, code: str, rng: random.Random) -> str:
         return caption
     named = _noun_rows(code)
     common = [place for place in places if caption[slice(*place)].lower() in named]
-    start, end = rng.choice(common or places)
-    word = caption[start:end]
+    span = rng.choice(common or places)
+    word = caption[slice(*span)]
     row = named[word.lower()] if common else rng.choice(common_nouns())
-    others = [text for language, text in row.items() if language != code and text.lower() != word.lower()]
-    other = rng.choice(sorted(set(others)))
-    return caption[:start] + with_capital_of(other, word if not common else "") + caption[end:]
+    others = {text for language, text in row.items() if language != code and text.lower() != word.lower()}
+    other = rng.choice(sorted(others))
+    if not common:
+        other = with_capital_of(other, word)
+    return with_text(caption, span, other)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..text import segmentation
 
@@ -42,6 +42,12 @@ def words_and_gaps(caption: str, code: str | None) -> tuple[list[str], list[str]
     return words, [*gaps, caption[end:]]
 
 
+def join(words: Sequence[str], code: str | None) -> str:
+    """Words → a text: joined by blanks, in Japanese, Chinese and Thai by nothing."""
+    between = " " if segmentation.has_spaces(code) else ""
+    return between.join(words)
+
+
 def spans_of(words: Sequence[str], gaps: Sequence[str]) -> list[Span]:
     """The (start, end) span of each word in its caption."""
     spans, end = [], 0
@@ -50,6 +56,11 @@ def spans_of(words: Sequence[str], gaps: Sequence[str]) -> list[Span]:
         end = start + len(word)
         spans.append((start, end))
     return spans
+
+
+def overlaps(span: Span, others: Iterable[Span]) -> bool:
+    """Whether a span shares a character with any of the others."""
+    return any(span[0] < end and start < span[1] for start, end in others)
 
 
 def is_one_sign(before: str, after: str) -> bool:
@@ -66,7 +77,7 @@ def is_one_sign(before: str, after: str) -> bool:
 
 def weave(words: Sequence[str], gaps: Sequence[str]) -> str:
     """n words and the n + 1 stretches of white space around them → the caption."""
-    return "".join(part for pair in zip(gaps, [*words, ""], strict=True) for part in pair)
+    return "".join(gap + word for gap, word in zip(gaps, [*words, ""], strict=True))
 
 
 def only_words(words: Sequence[str], gaps: Sequence[str], stays: Sequence[bool]) -> str:
@@ -75,24 +86,45 @@ def only_words(words: Sequence[str], gaps: Sequence[str], stays: Sequence[bool])
     >>> only_words(["a", "red", "dog"], ["", "  ", " ", ""], [True, False, True])
     'a  dog'
     """
-    out, gap = [gaps[0]], None
+    out, gap = [gaps[0]], ""
     for word, word_stays, after in zip(words, stays, gaps[1:], strict=True):
         if word_stays:
-            out += [word] if gap is None else [gap, word]
+            out += [gap, word]
             gap = after
-        elif gap is not None:
+        elif len(out) > 1:
             gap = gap or after
-    return "".join(out) + gaps[-1]
+    return "".join([*out, gaps[-1]])
 
 
 def placed_words(caption: str, code: str) -> list[Span]:
     """Spans of the words, without punctuation around them; words of punctuation alone are left out."""
     spans = []
     for start, end in spans_of(*words_and_gaps(caption, code)):
-        inside = [index for index in range(start, end) if not is_punctuation(caption[index])]
-        if inside:
-            spans.append((inside[0], inside[-1] + 1))
+        while start < end and is_punctuation(caption[start]):
+            start += 1
+        while start < end and is_punctuation(caption[end - 1]):
+            end -= 1
+        if start < end:
+            spans.append((start, end))
     return spans
+
+
+def with_texts(caption: str, spans: Sequence[Span], texts: Sequence[str]) -> str:
+    """The caption with other texts at spans of it, from left to right.
+
+    >>> with_texts("a cat and a dog", [(2, 5), (12, 15)], ["dog", "cat"])
+    'a dog and a cat'
+    """
+    parts, last = [], 0
+    for (start, end), text in zip(spans, texts, strict=True):
+        parts += [caption[last:start], text]
+        last = end
+    return "".join([*parts, caption[last:]])
+
+
+def with_text(caption: str, span: Span, text: str) -> str:
+    """The caption with another text at a span of it."""
+    return with_texts(caption, [span], [text])
 
 
 def is_punctuation(character: str) -> bool:
@@ -110,4 +142,6 @@ def without_stop(caption: str) -> str:
 
 def with_capital_of(word: str, model: str) -> str:
     """The word, with a capital if the model has one."""
-    return word[0].upper() + word[1:] if model[:1].isupper() else word
+    if model[:1].isupper():
+        return word[0].upper() + word[1:]
+    return word

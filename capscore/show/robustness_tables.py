@@ -14,19 +14,14 @@ from ..benchmarks.protocols.results import counted
 from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.robustness.styles_and_degrees import VersionsRun
 from ..benchmarks.run import MetricResult
-from ..perturbations import KINDS
+from ..perturbations import KINDS, kind_of
 from ..perturbations.styles import STYLES
+from ..registry import PERTURBATIONS
 from ..tables import Report, Table, fixed, level_text, signed
 
-# headings for a terminal of 80 columns
+# headings for a terminal of 80 columns, besides those of kinds
 _SHORT = {
     "language": "",
-    "repetition": "repeat",
-    "substitution": "subst.",
-    "masking": "mask",
-    "neighbours": "neighb.",
-    "negation": "negat.",
-    "truncation": "trunc.",
     "title": "Title",
     "capitals": "CAPS",
     "blanks": "blank",
@@ -239,7 +234,9 @@ def curves_report(runs: Sequence[VersionsRun]) -> Report:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], title: str, left: int = 2) -> Table:
-    return Table(headings, rows, title, left=left, short=[_SHORT.get(name, name) for name in headings])
+    titles = {name: kind_of(name).title or name for name in headings if name in PERTURBATIONS}
+    short = [{**_SHORT, **titles}.get(name, name) for name in headings]
+    return Table(headings, rows, title, left=left, short=short)
 
 
 def _percent(value: float | None) -> str:

@@ -112,7 +112,7 @@ def test_languages_are_split_as_they_are_written(captions, tmp_path):
 
 
 def test_a_missing_package_is_an_error_before_anything_is_written(captions, tmp_path, monkeypatch):
-    missing = ("no_such_package",), *word_classes._SOURCES["th"][1:]
+    missing = "no_such_package", *word_classes._SOURCES["th"][1:]
     monkeypatch.setitem(word_classes._SOURCES, "th", missing)
     monkeypatch.setitem(sys.modules, "fugashi", None)
     for module in (word_classes, segmentation):
@@ -198,7 +198,7 @@ def test_a_bad_row_stops_or_is_left_unchanged(tmp_path):
         ("-k masking --p nan", "--p"),
         ("-k jumble --p 0.5", "--p is an option of repetition, removal, masking, not of jumble"),
         ("-k jumble --language de --language-column language", "give only one of them"),
-        ("-k jumble --language km", "--language km: Khmer"),
+        ("-k jumble --language km", "--language km: 'km'"),
         ("-k substitution --language mi --on-error skip", "--language mi: capscore cannot tell"),
         ("-k jumble --candidate-column captoin", "--candidate-column captoin: there is no such column"),
         ("-k jumble -o captions.jsonl", "is the input"),
