@@ -12,28 +12,27 @@ card, the log and the checkpoints of the run. The same command continues an inte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 
 from capscore import load_backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
-from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError
 from training.data.batches import AlternatingBatches
 from training.data.pictures import TrainedPictures
 from training.data.rated_batches import ContrastiveBatches, PearsonBatches
 from training.data.rated_rows import RatedRows, Role
-from training.data.rows import CAPTIONS, RATED
-from training.data.source import Source
+from training.data.rows import CAPTIONS, RATED, Row
+from training.data.source import Source, rows_of
 from training.data.split import Split
 from training.engine.config import main as run_as_command
 from training.engine.early_stopping import EarlyStopping
 from training.engine.loop import run
-from training.engine.loop_settings import require
+from training.engine.loop_settings import LEAST, require, require_range
 from training.engine.processes import device, is_main_process, say
 from training.engine.ratings_check import RatingsCheck, as_percent
 from training.engine.ratings_loss import RatingsLoss
@@ -41,9 +40,14 @@ from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
     Trained,
+    evaluation_by,
+    images_in_words,
+    outcome,
     own_settings,
     run_folder,
     run_recipe,
+    say_data,
+    temporary_folder,
     write_run,
 )
 from training.engine.texts import TextSide
@@ -52,7 +56,7 @@ from training.engine.trainable_parts import PartSettings, TrainedPart
 RECIPE = "human_ratings"
 # Settings that do not make a run what it is.
 _NO_IDENTITY = NOT_IN_WEIGHTS | {"ratings", "validation", "patience"}
-# Training captions on which the scale of an eye's cosines is measured.
+# Number of training captions on which the scale of an image tower's cosines is measured.
 _SCALE_ROWS = 2000
 
 
@@ -89,18 +93,14 @@ class Settings(PartSettings, RecipeSettings):
     def __post_init__(self) -> None:
         RecipeSettings.__post_init__(self)
         PartSettings.__post_init__(self)
-        inf = float("inf")
-        least = 2 if self.pearson_weight else 1
-        for name, low, high, expected in (
-            ("contrastive_weight", 0, inf, "a weight of at least 0"),
-            ("pearson_weight", 0, inf, "a weight of at least 0"),
-            ("batch_size", least, inf, f"at least {least}"),
-            ("logit_scale", 1e-9, inf, "a number above 0, or nothing (null)"),
-            ("patience", 1, inf, "at least 1, or nothing (null)"),
-            ("accumulation_steps", 1, 2, "1: a correlation and a contrast need their whole batch"),
-        ):
-            value = getattr(self, name)
-            require(value is None or low <= value < high, name, value, expected)
+        weights = ["contrastive_weight", "pearson_weight"]
+        require_range(self, weights, 0, math.inf, "a weight of at least 0")
+        if self.pearson_weight:
+            require_range(self, ["batch_size"], 2, math.inf, "at least 2")
+        require_range(self, ["logit_scale"], LEAST, math.inf, "a number above 0, or nothing (null)")
+        require_range(self, ["patience"], 1, math.inf, "at least 1, or nothing (null)")
+        whole = "1: a correlation and a contrast need their whole batch"
+        require_range(self, ["accumulation_steps"], 1, 2, whole)
         if not (self.contrastive_weight or self.pearson_weight):
             raise CapscoreError("both losses have weight 0: there is nothing to train for")
         data, ratings = bool(self.data), bool(self.ratings)
@@ -126,58 +126,63 @@ def train(settings: Settings) -> Trained:
     backbone = load_backbone(settings.base, device=device(), dtype="float32")
     sources = _sources(settings)
     part = TrainedPart(backbone, settings, seed=settings.seed)
-    pictures, texts = TrainedPictures(backbone, part.fixed, out if out.is_dir() else None), TextSide(backbone)
+    pictures, texts = TrainedPictures(backbone, part.fixed, temporary_folder(out)), TextSide(backbone)
     rows = RatedRows(sources, pictures)
     split = rows.given_split() if sources["validation"] else settings.split(rows)
     check = _check(settings, rows, split, pictures, texts)
-    n_measured = check.n if check else 0
-    images = counted(len(pictures.keys), "image")
-    if pictures.stand_ins:
-        images += f", {len(pictures.stand_ins):,} of them replaced by texts"
-    say(f"{split.described(n_measured)}; {images}; {part.n_trained:,} trained numbers")
+    images = images_in_words(len(pictures.keys), len(pictures.stand_ins))
+    say_data(split, check, images, f"{part.n_trained:,} trained numbers")
 
     part.train()
     cosine = _mean_cosine(texts, pictures, rows, split)
     batches = _batches(settings, rows, split)
-    scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
-    weights = {name: getattr(settings, name) for name in ("contrastive_weight", "pearson_weight")}
-    loss = RatingsLoss(pictures, texts, logit_scale=scale, **weights)
-    stopping = None if settings.patience is None else EarlyStopping(settings.stop_by, settings.patience)
+    scale = settings.logit_scale or backbone.logit_scale
+    loss = RatingsLoss(
+        pictures,
+        texts,
+        logit_scale=scale,
+        contrastive_weight=settings.contrastive_weight,
+        pearson_weight=settings.pearson_weight,
+    )
+    stopping = None
+    if settings.patience is not None:
+        stopping = EarlyStopping(settings.stop_by, settings.patience)
     identity = {
         **own_settings(settings, _NO_IDENTITY),
         "base_fingerprint": backbone.fingerprint,
         "training_data": rows.digest(split.training),
     }
-    evaluate = None if check is None else lambda model, step: check()
+    evaluate = evaluation_by(check)
     result = run(
         part.network, batches, loss, settings, evaluate=evaluate, identity=identity, early_stopping=stopping
     )
     part.network.eval()
-    base = {} if check is None else check.base_numbers
-    trained = Trained(out, result, result.evaluation, base, split, n_measured)
+    trained = outcome(out, result, split, check, result.evaluation)
     if result.finished and is_main_process():
         if check is not None:
-            say(f"before: {as_percent(base)}; after: {as_percent(result.evaluation)}")
+            say(f"before: {as_percent(check.base_numbers)}; after: {as_percent(result.evaluation)}")
         part.merge()
         now = _mean_cosine(texts, pictures, rows, split)
         notes = {"base": settings.base, "best_step": result.best_step, "validation": trained.numbers}
-        scores_stay = cosine / now if cosine > 0 and now > 0 else 1.0  # as large as they were
-        dtype = settings.stored_dtype
-        part.save(out, settings.base, recipe=RECIPE, notes=notes, dtype=dtype, w=scores_stay)
+        w = 1.0
+        if cosine > 0 and now > 0:
+            w = cosine / now  # scores stay as large as they were
+        part.save(out, settings.base, recipe=RECIPE, notes=notes, dtype=settings.stored_dtype, w=w)
         _write_card(settings, trained, rows, pictures, scale)
     return trained
 
 
 def _sources(settings: Settings) -> dict[Role, list[Source]]:
     """The files and benchmarks by what they are for, each read once: a bad row ends a run early."""
-    contrasted = settings.data if settings.contrastive_weight else []
     sources: dict[Role, list[Source]] = {
-        "data": [Source(spec, settings, CAPTIONS) for spec in contrasted],
+        "data": [Source(spec, settings, CAPTIONS) for spec in settings.data],
         "ratings": [Source(spec, settings, RATED) for spec in settings.ratings],
         "validation": [Source(spec, settings, RATED) for spec in settings.validation],
     }
-    for source in (source for listed in sources.values() for source in listed):
-        for _ in source.rows():
+    if not settings.contrastive_weight:
+        sources["data"] = []
+    for listed in sources.values():
+        for _ in rows_of(listed):
             pass
     return sources
 
@@ -187,16 +192,18 @@ def _batches(settings: Settings, rows: RatedRows, split: Split) -> AlternatingBa
     found: list[ContrastiveBatches | PearsonBatches] = []
     seed, size = settings.seed, settings.batch_size
     if settings.contrastive_weight:
-        parts = list(rows.parts("data", split.training))
-        images = [image for _, images, _ in parts for image in images]
-        shown = [row for _, _, own in parts for row in own]
+        images: list[int] = []
+        shown: list[Row] = []
+        for part in rows.parts("data", split.training):
+            images += part.pictures
+            shown += part.rows
         captions, languages = [row.caption for row in shown], [row.language for row in shown]
         found.append(ContrastiveBatches(images, captions, languages, batch_size=size, seed=seed))
     if settings.pearson_weight:
-        rated = [
-            (images, [row.caption for row in own], [row.rating for row in own])
-            for _, images, own in rows.parts("ratings", split.training)
-        ]
+        rated = []
+        for part in rows.parts("ratings", split.training):
+            ratings = [row.rating for row in part.rows]
+            rated.append((part.pictures, [row.caption for row in part.rows], ratings))
         found.append(PearsonBatches(rated, batch_size=size, seed=seed))
     return AlternatingBatches(found)
 
@@ -205,13 +212,13 @@ def _check(
     settings: Settings, rows: RatedRows, split: Split, pictures: TrainedPictures, texts: TextSide
 ) -> RatingsCheck | None:
     """The check of the held-out ratings, in the main process; None without any."""
-    parts = [*rows.parts("ratings", split.validation), *rows.parts("validation", split.validation)]
-    if any(own for _, _, own in parts):
-        held_out = [(Path(spec).stem, images, own) for spec, images, own in parts]
-        return RatingsCheck(held_out, pictures, texts) if is_main_process() else None
-    none = settings.patience is None
-    require(none, "patience", settings.patience, "ratings to measure on, by validation_share or validation")
-    return None
+    held_out = [*rows.parts("ratings", split.validation), *rows.parts("validation", split.validation)]
+    if not any(part.rows for part in held_out):
+        none = settings.patience is None
+        needed = "ratings to measure on, by validation_share or validation"
+        require(none, "patience", settings.patience, needed)
+        return None
+    return RatingsCheck(held_out, pictures, texts) if is_main_process() else None
 
 
 def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, split: Split) -> float:
@@ -228,8 +235,14 @@ def _mean_cosine(texts: TextSide, pictures: TrainedPictures, rows: RatedRows, sp
 def _write_card(
     settings: Settings, trained: Trained, rows: RatedRows, pictures: TrainedPictures, scale: float
 ) -> None:
-    n, n_texts = len(pictures.keys), len(pictures.stand_ins)
-    limitation = f"{n_texts:,} of the {n:,} images were not available: other captions stood in for each."
+    limitations, not_measured = [], []
+    if pictures.stand_ins:
+        n, n_texts = len(pictures.keys), len(pictures.stand_ins)
+        limitations.append(
+            f"{n_texts:,} of the {n:,} images were not available: other captions stood in for each."
+        )
+    if not trained.n_measured:
+        not_measured.append("Agreement with human ratings.")
     write_run(
         settings,
         trained,
@@ -237,8 +250,8 @@ def _write_card(
         languages=sorted({rows.rows[row].language for row in trained.split.training.tolist()}),
         sources=[*rows.sources["data"], *rows.sources["ratings"]],
         shown={"logit_scale": scale},
-        limitations=[limitation] if n_texts else [],
-        not_measured=[] if trained.n_measured else ["Agreement with human ratings."],
+        limitations=limitations,
+        not_measured=not_measured,
     )
 
 

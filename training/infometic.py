@@ -11,6 +11,7 @@ the features, which are computed once. The same command continues an interrupted
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -29,19 +30,23 @@ from training.data.alignment_batches import TASKS, WITHOUT, AlignmentBatches
 from training.data.alignment_data import AlignmentData
 from training.data.alignment_features import FeatureOptions, prepare
 from training.data.rows import ALIGNED
-from training.data.source import Source
+from training.data.source import Source, rows_of
 from training.engine.alignment_check import AlignmentCheck, set_sharpness
 from training.engine.config import main as run_as_command
 from training.engine.infometic_losses import AlignmentLoss, AlignmentLossSettings
 from training.engine.loop import run
-from training.engine.loop_settings import require
-from training.engine.processes import device, is_main_process, main_process_first, say
+from training.engine.loop_settings import LEAST, require, require_range
+from training.engine.processes import device, is_main_process, main_process_first
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     Trained,
+    evaluation_by,
+    images_in_words,
+    outcome,
     own_settings,
     run_folder,
     run_recipe,
+    say_data,
     write_run,
 )
 
@@ -94,14 +99,12 @@ class Settings(AlignmentLossSettings, FeatureOptions):
         FeatureOptions.__post_init__(self)
         right = bool(self.tasks) and all(task in TASKS for task in self.tasks)
         require(right, "tasks", self.tasks, f"a list of {', '.join(TASKS)}")
-        require(self.evaluate_pairs >= 1, "evaluate_pairs", self.evaluate_pairs, "at least 1")
-        require(0 <= self.beta < 1, "beta", self.beta, "a score from 0 to below 1")
-        require(0 <= self.untouched < 1, "untouched", self.untouched, "a share from 0 to below 1")
-        if self.false_alarms is not None:
-            right = 0 < self.false_alarms < 1
-            require(right, "false_alarms", self.false_alarms, "a share between 0 and 1")
-            if not self.validation_share:
-                raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
+        require_range(self, ["evaluate_pairs"], 1, math.inf, "at least 1")
+        require_range(self, ["beta"], 0, 1, "a score from 0 to below 1")
+        require_range(self, ["untouched"], 0, 1, "a share from 0 to below 1")
+        require_range(self, ["false_alarms"], LEAST, 1, "a share between 0 and 1")
+        if self.false_alarms is not None and not self.validation_share:
+            raise CapscoreError("false_alarms is set on validation captions, but validation_share is 0")
         if "text" in self.tasks and not self.pollutions:
             raise CapscoreError(
                 Setting("pollutions", 0), ", but tasks has 'text', which needs polluted captions"
@@ -148,14 +151,13 @@ def train(settings: Settings) -> Trained:
         untouched=settings.untouched,
         seed=settings.seed,
     )
-    check, base = None, {}
+    check = None
     if len(split.validation) and is_main_process():
         most, seed = settings.evaluate_pairs, settings.seed
         check = AlignmentCheck(data, split.validation, beta=settings.beta, most=most, seed=seed)
-        base = check(load_aligner(INFO_CLIP, backbone)[0])
-    n_measured = check.n if check else 0
-    images = f"{counted(len(data.image_vector), 'image')} with {counted(len(data.regions.flat), 'region')}"
-    say(f"{split.described(n_measured)}; {images}")
+        check.base_numbers = check(load_aligner(INFO_CLIP, backbone)[0])
+    n_regions = counted(len(data.regions.flat), "region")
+    say_data(split, check, f"{images_in_words(len(data.image_vector), 0)} with {n_regions}")
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
@@ -166,7 +168,7 @@ def train(settings: Settings) -> Trained:
         "features_digest": data.digest,
         "training_pairs": xxhash.xxh3_128_hexdigest(np.ascontiguousarray(split.training).tobytes()),
     }
-    evaluate = None if check is None else lambda _, step: check(model)
+    evaluate = evaluation_by(check, model)
     loss = AlignmentLoss(data, settings)
     result = run(model, batches, loss, settings, evaluate=evaluate, identity=identity)
     model.eval()
@@ -174,7 +176,7 @@ def train(settings: Settings) -> Trained:
     if settings.false_alarms is not None and check is not None and result.finished:
         set_sharpness(model, check, settings.false_alarms)
         evaluation = check(model)
-    trained = Trained(out, result, evaluation, base, split, n_measured)
+    trained = outcome(out, result, split, check, evaluation)
     if result.finished and is_main_process():
         _save(settings, trained, model, data, sources)
     return trained
@@ -182,12 +184,12 @@ def train(settings: Settings) -> Trained:
 
 def _features(settings: Settings, out: Path, sources: Sequence[Source], embedder: Embedder) -> AlignmentData:
     """The features of all rows, computed once."""
-    rows = [row for source in sources for row in source.rows()]
+    rows = list(rows_of(sources))
     # which captions can be polluted, and which regions are found, is known only afterwards
     mentions = any(row.mentioned is not None and (row.boxes or row.region_texts) for row in rows)
     if "vision" in settings.tasks and not mentions:
         raise InputError(WITHOUT["vision"], field="tasks")
-    folder = Path(settings.features).expanduser() if settings.features else out / FEATURES
+    folder = Path(settings.features or out / FEATURES).expanduser()
     return prepare(rows, embedder, settings, folder, word_context=settings.context_width is not None)
 
 

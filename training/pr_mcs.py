@@ -10,6 +10,7 @@ continues an interrupted run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,28 +20,32 @@ import xxhash
 
 from capscore import load_backbone
 from capscore.backbones.base import Backbone
-from capscore.benchmarks.protocols.results import counted
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import EmbeddedRows, Embedder
 from capscore.errors import CapscoreError
 from capscore.perturbations import KINDS, P
 from training.data.captions import Captions, check_captions, embed_captions
 from training.data.rows import CAPTIONS
-from training.data.source import Source
+from training.data.source import Source, rows_of
 from training.data.split import Split
 from training.data.triples import Noise, TripleBatches
 from training.engine.config import main as run_as_command
 from training.engine.loop import run
-from training.engine.loop_settings import require
+from training.engine.loop_settings import LEAST, require_range
 from training.engine.pr_mcs_losses import LossWeights, TripleLoss
-from training.engine.processes import device, is_main_process, main_process_first, say
+from training.engine.processes import device, is_main_process, main_process_first
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,
     Trained,
+    evaluation_by,
+    images_in_words,
+    outcome,
     own_settings,
     run_folder,
     run_recipe,
+    say_data,
+    temporary_folder,
     write_run,
 )
 from training.engine.robustness_check import RobustnessCheck
@@ -91,17 +96,13 @@ class Settings(RecipeSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("lambda_1", "lambda_2", "lambda_3", "clip_weight", "keep_close"):
-            value = getattr(self, name)
-            require(0 <= value < float("inf"), name, value, "a weight of at least 0")
+        weights = ["lambda_1", "lambda_2", "lambda_3", "clip_weight", "keep_close"]
+        require_range(self, weights, 0, math.inf, "a weight of at least 0")
         if not any((self.lambda_1, self.lambda_2, self.lambda_3, self.clip_weight)):
             raise CapscoreError("every term of the loss has weight 0: there is nothing to train for")
-        require(-1 <= self.margin < 1, "margin", self.margin, "a cosine from -1 to below 1")
-        scale = self.logit_scale
-        require(
-            scale is None or 0 < scale < float("inf"), "logit_scale", scale, "a number above 0, or nothing"
-        )
-        require(self.evaluate_captions >= 1, "evaluate_captions", self.evaluate_captions, "at least 1")
+        require_range(self, ["margin"], -1, 1, "a cosine from -1 to below 1")
+        require_range(self, ["logit_scale"], LEAST, math.inf, "a number above 0, or nothing (null)")
+        require_range(self, ["evaluate_captions"], 1, math.inf, "at least 1")
         _ = self.noise
 
     @property
@@ -142,14 +143,12 @@ def train(settings: Settings) -> Trained:
     if len(split.validation) and is_main_process():
         most, seed = settings.evaluate_captions, settings.seed
         check = RobustnessCheck(captions, split.validation, noise, backbone, most=most, seed=seed)
-    n_measured = check.n if check else 0
-    replaced = f", {captions.n_stand_ins:,} of them replaced by texts" if captions.n_stand_ins else ""
-    say(f"{split.described(n_measured)}; {counted(len(captions.keys), 'image')}{replaced}")
+    say_data(split, check, images_in_words(len(captions.keys), captions.n_stand_ins))
 
     network = backbone.text_network()
     network.requires_grad_(True)
     network.train()
-    scale = backbone.logit_scale if settings.logit_scale is None else settings.logit_scale
+    scale = settings.logit_scale or backbone.logit_scale
     shared = settings.shared_negatives
     loss = TripleLoss(
         backbone, captions, settings.weights, logit_scale=scale, shared_negatives=shared, before=before
@@ -160,11 +159,10 @@ def train(settings: Settings) -> Trained:
         "training_data": _digest(captions, split),
         "nouns": batches.noun_finders,
     }
-    evaluate = None if check is None else lambda model, step: check(backbone)
+    evaluate = evaluation_by(check, backbone)
     result = run(network, batches, loss, settings, evaluate=evaluate, identity=identity)
     network.eval()
-    base = {} if check is None else check.base_numbers
-    trained = Trained(out, result, result.evaluation, base, split, n_measured)
+    trained = outcome(out, result, split, check, result.evaluation)
     if result.finished and is_main_process():
         shown = {"logit_scale": scale, "nouns": batches.noun_finders}
         _save(settings, trained, backbone, captions, sources, shown)
@@ -178,11 +176,11 @@ def _read(
     embedder = Embedder(backbone, cache=EmbeddingCache(None))
     out = Path(settings.out).expanduser()
     nouns = "substitution" in settings.kinds
-    check_captions((row for source in sources for row in source.rows()), nouns=nouns)
-    rows = (row for source in sources for row in source.rows())
-    captions = embed_captions(rows, embedder, folder=out if out.is_dir() else None)
-    before = embedder.texts(captions.texts, prefix=backbone.prefix) if settings.keep_close else None
-    return captions, before
+    check_captions(rows_of(sources), nouns=nouns)
+    captions = embed_captions(rows_of(sources), embedder, folder=temporary_folder(out))
+    if not settings.keep_close:
+        return captions, None
+    return captions, embedder.texts(captions.texts, prefix=backbone.prefix)
 
 
 def _save(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import xxhash
@@ -16,6 +16,14 @@ from training.data.split import Split
 
 # What a file is for: the contrast, the correlation, or only to measure on.
 Role = Literal["data", "ratings", "validation"]
+
+
+class FilePart(NamedTuple):
+    """Some rows of a file: its name, the number of each row's picture, and the rows."""
+
+    file: str
+    pictures: list[int]
+    rows: list[Row]
 
 
 class RatedRows:
@@ -44,21 +52,22 @@ class RatedRows:
         self.files: list[tuple[Role, str]] = []
         image: list[int] = []
         file: list[int] = []
-        for role, source in [(role, source) for role, listed in sources.items() for source in listed]:
-            rows, numbers = pictures.add(source.rows())
-            image += numbers
-            file += [len(self.files)] * len(rows)
-            self.rows += rows
-            self.files.append((role, source.spec))
+        for role, listed in sources.items():
+            for source in listed:
+                rows, numbers = pictures.add(source.rows())
+                image += numbers
+                file += [len(self.files)] * len(rows)
+                self.rows += rows
+                self.files.append((role, source.spec))
         self.keys, self.names = pictures.keys, [row.names for row in self.rows]
         self.image, self.file = np.array(image, dtype=np.int64), np.array(file, dtype=np.int64)
 
-    def parts(self, role: Role, chosen: np.ndarray) -> Iterator[tuple[str, list[int], list[Row]]]:
-        """The name of each file of a role, and the pictures and rows of it among the chosen rows."""
+    def parts(self, role: Role, chosen: np.ndarray) -> Iterator[FilePart]:
+        """Of each file of a role, those of the chosen rows that are its own."""
         for number, (own, spec) in enumerate(self.files):
             if own == role:
                 kept = chosen[self.file[chosen] == number].tolist()
-                yield spec, self.image[kept].tolist(), [self.rows[row] for row in kept]
+                yield FilePart(spec, self.image[kept].tolist(), [self.rows[row] for row in kept])
 
     def digest(self, chosen: np.ndarray) -> str:
         """Digest of the chosen rows."""

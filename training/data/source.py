@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,12 @@ class SourceSettings:
     language: str | None = None
     data_license: str = "unknown"
     data_dir: str | None = None
+
+
+def rows_of(sources: Iterable[Source]) -> Iterator[Row]:
+    """The captions of several sources, one after the other."""
+    for source in sources:
+        yield from source.rows()
 
 
 class Source(Origin):

@@ -43,6 +43,7 @@ class AlignmentCheck:
 
     Attributes:
         n: Number of pairs that are measured.
+        base_numbers: The numbers of what the network is compared with.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class AlignmentCheck:
         chosen = np.random.default_rng((seed, 4)).permutation(pairs)[:most]
         self.data, self.beta, self.pairs = data, beta, np.sort(chosen)
         self.n = len(self.pairs)
+        self.base_numbers: dict[str, float] = {}
         self._polluted = data.with_pollution()
         self._labelled = data.with_region_labels()
         self._hard = data.hard_negatives()

@@ -7,6 +7,7 @@ a word.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -19,7 +20,7 @@ from capscore.infometic.alignment import States
 from capscore.infometic.network import InfoMetIC
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData
-from training.engine.loop_settings import require
+from training.engine.loop_settings import require_range
 from training.engine.pr_mcs_losses import masked_mean, nce
 from training.engine.processes import Gather
 from training.engine.recipe import RecipeSettings
@@ -133,21 +134,19 @@ class AlignmentLossSettings(RecipeSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for part in ("recall", "precision", "hard", "text", "vision", "pollution"):
-            name = f"{part}_weight"
-            value = getattr(self, name)
-            require(0 <= value < float("inf"), name, value, "a weight of at least 0")
-        for name in ("negatives", "pairs_at_once"):
-            value = getattr(self, name)
-            right = value is None or (not isinstance(value, bool) and value >= 1)
-            require(right, name, value, "at least 1, or nothing (null) for all")
+        weights = [known.name for known in fields(self) if known.name.endswith("_weight")]
+        require_range(self, weights, 0, math.inf, "a weight of at least 0")
+        require_range(
+            self, ["negatives", "pairs_at_once"], 1, math.inf, "at least 1, or nothing (null) for all"
+        )
 
     def weights_of(self, task: str) -> float:
         """Sum of the weights of a task's losses."""
-        if task == "coarse":
-            hard = self.hard_weight if self.hard_negatives else 0
-            return self.recall_weight + self.precision_weight + hard
-        return self.text_weight + self.pollution_weight if task == "text" else self.vision_weight
+        if task == "text":
+            return self.text_weight + self.pollution_weight
+        if task == "vision":
+            return self.vision_weight
+        return self.recall_weight + self.precision_weight + self.hard_negatives * self.hard_weight
 
 
 class AlignmentLoss:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from capscore.errors import CapscoreError, Setting
 
+# Least number above 0 that a setting may have.
+LEAST = 1e-300
 Schedule = Literal["constant", "linear", "cosine"]
 Precision = Literal["no", "bf16", "fp16"]
 
@@ -78,7 +81,7 @@ class LoopSettings:
             value = getattr(self, name)
             right = 0 < value < math.inf if value is not None else name in ("clip_norm", "max_minutes")
             require(right, name, value, "a number above 0")
-        require(0 <= self.weight_decay < math.inf, "weight_decay", self.weight_decay, "at least 0")
+        require_range(self, ["weight_decay"], 0, math.inf, "at least 0")
         right = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
         require(right, "betas", self.betas, "two numbers from 0 to below 1")
         for name, choices in (("schedule", Schedule), ("precision", Precision)):
@@ -91,6 +94,20 @@ class LoopSettings:
         value = getattr(self, name)
         right = isinstance(value, int) and not isinstance(value, bool) and value >= least
         require(right, name, value, f"a whole number of at least {least}")
+
+
+def require_range(settings: object, names: Sequence[str], least: float, below: float, expected: str) -> None:
+    """Raise where a setting is neither None nor a number from `least` to below another.
+
+    Args:
+        settings: The settings.
+        names: Names of the settings to check.
+        least, below: The range.
+        expected: What was expected, for the message.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        require(value is None or least <= value < below, name, value, expected)
 
 
 def require(good: bool, name: str, value: Any, expected: str) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import torch
 from capscore.errors import InputError
 from capscore.statistics.correlation import spearman, tau_b, tau_c
 from training.data.pictures import TrainedPictures
-from training.data.rows import Row
+from training.data.rated_rows import FilePart
 from training.engine.texts import TextSide
 
 STATISTICS = {"tau_b": tau_b, "tau_c": tau_c, "rho": spearman}
@@ -22,7 +23,7 @@ class RatingsCheck:
     """Measures agreement with held-out ratings, per file and language.
 
     Args:
-        held_out: Files of rated captions that are not trained on: name, pictures and rows of each.
+        held_out: Rated captions that are not trained on, by file.
         pictures: What they show.
         texts: Text side of the backbone, before training.
 
@@ -36,12 +37,12 @@ class RatingsCheck:
 
     def __init__(
         self,
-        held_out: Sequence[tuple[str, Sequence[int], Sequence[Row]]],
+        held_out: Sequence[FilePart],
         pictures: TrainedPictures,
         texts: TextSide,
     ):
-        self._files = [file for file in held_out if file[2]]
-        self.n = sum(len(rows) for _, _, rows in self._files)
+        self._parts = [part for part in held_out if part.rows]
+        self.n = sum(len(part.rows) for part in self._parts)
         if not self.n:
             raise InputError("there are no held-out ratings to measure on")
         self._pictures, self._texts = pictures, texts
@@ -55,21 +56,25 @@ class RatingsCheck:
             "tau_b_<language>" and so on; "tau_b_<file>_<language>" where there are several files.
         """
         found: dict[str, dict[str, float]] = {name: {} for name in STATISTICS}
-        for file, pictures, rows in self._files:
-            cosines, ratings = self._cosines(pictures, rows), np.array([row.rating for row in rows])
-            languages = np.array([row.language for row in rows])
+        for part in self._parts:
+            cosines, ratings = self._cosines(part), np.array([row.rating for row in part.rows])
+            languages = np.array([row.language for row in part.rows])
+            prefix = ""
+            if len(self._parts) > 1:
+                prefix = f"{Path(part.file).stem}_"
             for language in np.unique(languages).tolist():
-                title = f"{file}_{language}" if len(self._files) > 1 else language
                 chosen = languages == language
                 for name, statistic in STATISTICS.items():
                     value = statistic(cosines[chosen], ratings[chosen])
-                    found[name][f"{name}_{title}"] = math.nan if value is None else value
-        means = {name: _mean(list(values.values())) for name, values in found.items()}
-        return {**means, **{title: value for values in found.values() for title, value in values.items()}}
+                    found[name][f"{name}_{prefix}{language}"] = math.nan if value is None else value
+        numbers = {name: _mean_of_defined(values.values()) for name, values in found.items()}
+        for values in found.values():
+            numbers |= values
+        return numbers
 
     @torch.no_grad()
-    def _cosines(self, pictures: Sequence[int], rows: Sequence[Row]) -> np.ndarray:
-        captions = [row.caption for row in rows]
+    def _cosines(self, part: FilePart) -> np.ndarray:
+        captions = [row.caption for row in part.rows]
         distinct = list(dict.fromkeys(captions))
         # in the weights' own precision, in which the saved backbone scores
         with torch.autocast(self._texts.backbone.device.partition(":")[0], enabled=False):
@@ -77,13 +82,13 @@ class RatingsCheck:
                 self._texts(distinct[start : start + _TEXTS_AT_ONCE]).float().cpu().numpy()
                 for start in range(0, len(distinct), _TEXTS_AT_ONCE)
             ]
-            images = self._pictures.embedded(pictures)
+            images = self._pictures.embedded(part.pictures)
         index = {text: number for number, text in enumerate(distinct)}
         texts = np.concatenate(parts)[[index[caption] for caption in captions]]
         return (images * texts).sum(axis=1).astype(np.float64)
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean_of_defined(values: Iterable[float]) -> float:
     defined = [value for value in values if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import torch
 import yaml
@@ -15,11 +15,11 @@ import yaml
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
-from training.data.origin import Origin
+from training.data.origin import DataSource, Origin
 from training.data.source import SourceSettings
 from training.data.split import OfImages, Split, read_names, split_by_image
 from training.engine.config import parse
-from training.engine.loop import RunResult
+from training.engine.loop import Evaluate, RunResult
 from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
@@ -85,6 +85,20 @@ class RecipeSettings(LoopSettings, SourceSettings):
 SettingsType = TypeVar("SettingsType", bound=RecipeSettings)
 
 
+class Check(Protocol):
+    """What measures a run on validation captions.
+
+    Attributes:
+        n: Number of captions that are measured.
+        base_numbers: The numbers of what the weights are compared with.
+    """
+
+    n: int
+    base_numbers: dict[str, float]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> dict[str, float]: ...
+
+
 @dataclass(frozen=True)
 class Trained:
     """Outcome of a recipe.
@@ -118,10 +132,48 @@ class Trained:
     @property
     def numbers(self) -> dict[str, dict[str, float | None]]:
         """The numbers of "this" and of the "base", ready for JSON: None for one that is not finite."""
-        return {
-            which: {name: value if math.isfinite(value) else None for name, value in part.items()}
-            for which, part in (("this", self.evaluation), ("base", self.base))
-        }
+        return {"this": _for_json(self.evaluation), "base": _for_json(self.base)}
+
+
+def _for_json(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def outcome(
+    folder: Path, run: RunResult, split: Split, check: Check | None, evaluation: dict[str, float]
+) -> Trained:
+    """The outcome of a run that a check measured, or that nothing measured."""
+    if check is None:
+        return Trained(folder, run, evaluation, {}, split, 0)
+    return Trained(folder, run, evaluation, check.base_numbers, split, check.n)
+
+
+def evaluation_by(check: Check | None, *measured: Any) -> Evaluate | None:
+    """The evaluation of a run by a check, which is called with what is measured; None without a check."""
+    if check is None:
+        return None
+    return lambda model, step: check(*measured)
+
+
+def images_in_words(n: int, n_stand_ins: int) -> str:
+    """Number of images, and of those that texts replace, for people.
+
+    >>> images_in_words(1200, 6)
+    '1,200 images, 6 of them replaced by texts'
+    """
+    images = counted(n, "image")
+    return f"{images}, {n_stand_ins:,} of them replaced by texts" if n_stand_ins else images
+
+
+def say_data(split: Split, check: Check | None, *more: str) -> None:
+    """Print what a run trains on and measures."""
+    n_measured = 0 if check is None else check.n
+    say("; ".join([split.described(n_measured), *more]))
+
+
+def temporary_folder(out: Path) -> Path | None:
+    """Folder for a run's temporary files: its own, if it is there; else None, for the system's."""
+    return out if out.is_dir() else None
 
 
 def run_folder(settings: LoopSettings) -> Path:
@@ -216,7 +268,12 @@ def write_run(
         )
         for name, value in numbers["this"].items()
     ]
-    held_out = [source.held_out for source in sources if source.held_out]
+    data: list[DataSource] = []
+    held_out = []
+    for source in sources:
+        data += source.described()
+        if source.held_out:
+            held_out.append(source.held_out)
     if trained.n_validation:
         n = counted(trained.n_validation, "caption")
         held_out.append(f"{n} of images that no training caption has, for the validation below")
@@ -230,7 +287,7 @@ def write_run(
         license=settings.license,
         command=command_of(recipe),
         settings=shown_settings(settings, **(shown or {})),
-        data=[part for source in sources for part in source.described()],
+        data=data,
         held_out="; ".join(held_out) or "nothing",
         results=results,
         not_measured=not_measured,

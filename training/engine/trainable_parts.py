@@ -6,9 +6,10 @@ In: a backbone and what was asked for. Out: the module for `training.engine.loop
 from __future__ import annotations
 
 import difflib
+import fnmatch
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError, MissingExtraError, Setting
 from training.data.pictures import Fixed
-from training.engine.loop_settings import require
+from training.engine.loop_settings import LEAST, require_range
 from training.engine.saved_towers import save_image_tower, save_tuned
 
 TowerChoice = Literal["both", "image", "text"]
@@ -51,10 +52,9 @@ class PartSettings:
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        rank = self.lora_rank
-        require(rank is None or rank >= 1, "lora_rank", rank, "at least 1, or nothing (null)")
-        require(0 < self.lora_alpha < float("inf"), "lora_alpha", self.lora_alpha, "a number above 0")
-        require(0 <= self.lora_dropout < 1, "lora_dropout", self.lora_dropout, "a share from 0 to below 1")
+        require_range(self, ["lora_rank"], 1, math.inf, "at least 1, or nothing (null)")
+        require_range(self, ["lora_alpha"], LEAST, math.inf, "a number above 0")
+        require_range(self, ["lora_dropout"], 0, 1, "a share from 0 to below 1")
 
 
 class TrainedPart:
@@ -76,35 +76,34 @@ class TrainedPart:
     """
 
     def __init__(self, backbone: Backbone, settings: PartSettings, *, seed: int = 0):
-        towers, layers = settings.towers, settings.layers
-        eye = isinstance(backbone, EmbeddedBackbone)
-        # the text side of an eye is part of it
-        whole = towers != "text" or eye
+        towers = settings.towers
         self._backbone, self._origin = backbone, f"{backbone.name}@{backbone.revision}"
-        self._saved: Literal["text", "both"] = "both" if whole else "text"
-        self.network: nn.Module = backbone.network() if whole else backbone.text_network()
-        own = {
-            id(parameter)
-            for parameter in (backbone.text_parameters() if whole else self.network.parameters())
-        }
-        text = {name for name, parameter in self.network.named_parameters() if id(parameter) in own}
-        self._names = {
-            name
-            for name, _ in self.network.named_parameters()
-            if (towers == "both" or (name in text) == (towers == "text"))
-            and name.rpartition(".")[2] not in _NOT_TRAINED
-        }
+        self._saved: Literal["text", "both"] = "both"
+        if towers == "text" and not isinstance(backbone, EmbeddedBackbone):
+            self._saved = "text"
+            self.network: nn.Module = backbone.text_network()
+            of_text = self.network.parameters()
+        else:  # the text side of an image tower is part of it
+            self.network = backbone.network()
+            of_text = iter(backbone.text_parameters())
+        own = set(map(id, of_text))
+        named = dict(self.network.named_parameters())
+        text = {name for name, parameter in named.items() if id(parameter) in own}
+        chosen = {"text": text, "image": named.keys() - text, "both": named.keys()}[towers]
+        self._names = {name for name in chosen if name.rpartition(".")[2] not in _NOT_TRAINED}
         self._lora: Any = None
         self.network.requires_grad_(False)
         if settings.lora_rank is None:
-            for name in _chosen(layers, sorted(self._names), "parameter"):
+            for name in _chosen(settings.layers, sorted(self._names), "parameter"):
                 self.network.get_parameter(name).requires_grad_(True)
         else:
             self._add_lora(settings, seed)
         trained = [name for name, parameter in self.network.named_parameters() if parameter.requires_grad]
         self.fixed: Fixed = "embedding"
-        if any(_plain(name) not in text for name in trained):
-            self.fixed = "pixels" if not eye or any(name.startswith("trunk.") for name in trained) else "map"
+        if any(_layer_weight(name) not in text for name in trained):
+            in_trunk = any(name.startswith("trunk.") for name in trained)
+            has_map = isinstance(backbone, EmbeddedBackbone) and not in_trunk
+            self.fixed = "map" if has_map else "pixels"
         if settings.gradient_checkpointing:
             self._checkpoint_gradients(backbone.name)
 
@@ -195,10 +194,12 @@ class TrainedPart:
         )
 
 
-def _plain(name: str) -> str:
+def _layer_weight(name: str) -> str:
     """The name of a layer's weight, whatever LoRA has put in its place."""
     before, mark, _ = name.partition(".lora_")
-    return f"{before}.weight" if mark else name
+    if mark:
+        return f"{before}.weight"
+    return name
 
 
 def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:
@@ -207,12 +208,10 @@ def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:
     Not those at the top, projections that another module of the backbone may share, nor those of torch's own
     multi-head attention, which reads their weights past LoRA.
     """
-    inside = {
-        f"{name}.{child}"
-        for name, module in network.named_modules()
-        if isinstance(module, nn.MultiheadAttention)
-        for child, _ in module.named_modules()
-    }
+    inside: set[str] = set()
+    for name, module in network.named_modules():
+        if isinstance(module, nn.MultiheadAttention):
+            inside |= {f"{name}.{child}" for child, _ in module.named_modules()}
     return [
         name
         for name, module in network.named_modules()
@@ -223,12 +222,15 @@ def _linear_layers(network: nn.Module, names: set[str]) -> list[str]:
 def _chosen(patterns: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     if not names:
         raise CapscoreError(f"the requested towers have no {what} to train")
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in names):
+    matches: set[str] = set()
+    for pattern in patterns or ["*"]:
+        found = fnmatch.filter(names, pattern)
+        if not found:
             near = difflib.get_close_matches(pattern, names, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            shown = f"{names[0]}, …, {names[-1]}" if len(names) > 1 else names[0]
+            hint = "".join(f"did you mean {name!r}? " for name in near)
+            shown = ", …, ".join(dict.fromkeys((names[0], names[-1])))
             raise CapscoreError(
                 Setting("layers", pattern), f" matches no {what}; {hint}There are {len(names):,}: {shown}"
             )
-    return [name for name in names if not patterns or any(fnmatchcase(name, p) for p in patterns)]
+        matches.update(found)
+    return [name for name in names if name in matches]
