@@ -129,6 +129,8 @@ class Registry(Generic[T]):
 
     def _check_free(self, name: str, module: str, item: Any = None) -> None:
         """Raise CapscoreError if the library has a name, or another item than this was registered for it."""
+        if item is not None and self._places.get(name) == f"{module}:{getattr(item, '__name__', '')}":
+            return  # the library's own, which is registered where it is defined
         if name in self.builtin:
             raise self._taken(name, "capscore", module)
         other = self._registered.get(name)
@@ -210,7 +212,20 @@ BENCHMARKS: Registry[Any] = Registry(
 # What a judge is asked, and how its answer becomes a score
 READINGS: Registry[Any] = Registry("reading")
 # Ways in which files lay out their rows
-LAYOUTS: Registry[Any] = Registry("layout")
+LAYOUTS: Registry[Any] = Registry(
+    "layout",
+    {
+        "COCO annotations": "capscore.files.layouts:coco",
+        "Karpathy's splits": "capscore.files.layouts:karpathy",
+        "TextCaps": "capscore.files.layouts:textcaps",
+        "samples of lmms-eval under `logs`": "capscore.files.layouts:lmms_logs",
+        "captions by photo": "capscore.files.layouts:captions_by_photo",
+        "scores by photo": "capscore.files.layouts:scores_by_photo",
+        "Crossmodal-3600": "capscore.files.layouts:crossmodal",
+        "samples of lmms-eval": "capscore.files.layouts:lmms_sample",
+        "several captions per row": "capscore.files.layouts:several_captions",
+    },
+)
 # What is computed from the scores of a benchmark's rows
 PROTOCOLS: Registry[Any] = Registry("protocol")
 
@@ -252,9 +267,33 @@ def register_reading(name: str) -> Callable[[Any], Any]:
     return READINGS.register(name)
 
 
-def register_layout(name: str) -> Callable[[Any], Any]:
-    """Decorator for a layout of files."""
-    return LAYOUTS.register(name)
+def register_layout(name: str, example: str, *, lines: bool = False) -> Callable[[Any], Any]:
+    """Decorator for a function `(value, notes) -> rows` of a layout of JSON, which all commands then read.
+
+    Of a value in another layout it returns None. Rows are dicts such as `{"image": …, "caption": …}`; the
+    function may append sentences for people to the list `notes`.
+
+    Args:
+        name: Name of the layout, for errors.
+        example: Short text of JSON in it, for errors.
+        lines: Whether values are objects of a list or of lines, each of which may be several rows; otherwise
+            they are whole documents.
+
+    >>> @register_layout("tagged photos", '{"photos": [{"file": "a.jpg", "tag": "a dog"}]}')
+    ... def tagged_photos(document, notes):
+    ...     if "photos" in document:
+    ...         return [{"image": photo["file"], "caption": photo["tag"]} for photo in document["photos"]]
+    >>> from capscore.files.layouts import rows_of_document
+    >>> rows_of_document({"photos": [{"file": "b.jpg", "tag": "a cat"}]}, [])
+    [{'image': 'b.jpg', 'caption': 'a cat'}]
+    >>> LAYOUTS.unregister("tagged photos")
+    """
+
+    def named(layout: Any) -> Any:
+        layout.example, layout.lines = example, lines
+        return LAYOUTS.register(name)(layout)
+
+    return named
 
 
 def register_protocol(name: str) -> Callable[[Any], Any]:

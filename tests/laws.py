@@ -18,7 +18,7 @@ from capscore.cli import app
 from capscore.files.read import FORMATS
 from capscore.files.shipped import benchmark_slugs
 from capscore.perturbations import all_kinds
-from capscore.registry import METRICS
+from capscore.registry import LAYOUTS, METRICS
 
 
 def _commands() -> list[str]:
@@ -44,6 +44,7 @@ KINDS: dict[str, Callable[[], Iterable[str]]] = {
     "perturbation": all_kinds,
     "backbone": lambda: import_module("tests.backbones.tiny_kinds").KINDS,
     "benchmark": benchmark_slugs,
+    "layout": LAYOUTS.names,
     "file_format": lambda: [
         *(known.name for known in FORMATS if known.is_written),
         "saved",

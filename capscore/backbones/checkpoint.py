@@ -28,7 +28,7 @@ from ..errors import (
     Setting,
     warn,
 )
-from ..files.sizes import CONFIG_BYTES, readable_size
+from ..files.text_files import CONFIG_BYTES, readable_size
 from ..text.languages import language_code
 from .base import tensors_digest
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..files.console import make_console
-from ..files.sizes import readable_size
+from ..files.text_files import readable_size
 from .options import AsJson, argument, option
 from .terminal import UsageError, make_table, print_json, print_line
 

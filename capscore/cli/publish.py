@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..errors import InputError, visible
 from ..files.console import make_console
-from ..files.sizes import readable_size
+from ..files.text_files import readable_size
 from .options import DataDir, argument, option
 from .terminal import UsageError, as_usage, make_table, print_line, say
 

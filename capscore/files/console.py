@@ -69,12 +69,16 @@ def _console_class() -> type[Console]:
 
     class Terminal(Console):
         def render(self, renderable: Any, options: Any = None) -> Any:
+            shown = []
             for segment in super().render(renderable, options):
                 # rich's own control codes pass: a progress bar moves the cursor
-                yield segment if segment.control else Segment(visible(segment.text, keep="\n"), segment.style)
+                if not segment.control:
+                    segment = Segment(_shown(segment.text, "\n"), segment.style)
+                shown.append(segment)
+            return shown
 
         def render_str(self, text: str, **options: Any) -> Any:
-            return super().render_str(visible(text, keep="\n\t"), **options)  # before a cell is measured
+            return super().render_str(_shown(text, "\n\t"), **options)  # before a cell is measured
 
         def on_broken_pipe(self) -> None:
             """Go on without output: files still have to be written."""
@@ -82,3 +86,10 @@ def _console_class() -> type[Console]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
     return Terminal
+
+
+def _shown(text: str, keep: str) -> str:
+    """A text in which what could control a terminal, but for signs to keep, is written as its escape."""
+    if text.isprintable() or text == "\n":
+        return text
+    return visible(text, keep=keep)

@@ -1,62 +1,42 @@
 """Reads rows: JSONL, JSON, CSV, TSV, token, tar and Parquet files, saved data sets, photos with texts.
 
-`FORMATS` lists the files that can be read, `layouts.LAYOUTS` what their JSON may look like. A new format is
+`FORMATS` lists the files that can be read, `registry.LAYOUTS` what their JSON may look like. A new format is
 one function and one entry there.
 """
 
 from __future__ import annotations
 
 import atexit
-import codecs
-import csv
 import os
-import re
 import shutil
 import stat
 import sys
 import tempfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
+from . import text_files
 from .image_folder import IMAGE_SUFFIXES, composed
-from .layouts import has_columns, layout_of, nearest
-from .row_source import (
-    CHUNK_ROWS,
-    RowSource,
-    check_names_differ,
-    read_dicts,
-    read_tables,
-    rows_in_memory,
-)
-from .sizes import LIST_BYTES, ROW_BYTES, unpacked_limit
-from .text_files import decode_json, decoded, open_bytes, read_json, text_lines, too_long, unpacks_too_far
+from .row_source import CHUNK_ROWS, RowSource, read_tables, rows_in_memory
+from .text_files import text_lines, unpacked_limit, unpacks_too_far
 from .webdataset import open_tar
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 EXPECTED = "JSONL, JSON, CSV, TSV, Parquet, WebDataset tar, or the folder of a saved data set"
-# what a spreadsheet would run; the wide forms count in Japanese and Chinese ones
-FORMULA_SIGNS = "=+\\-@\\t\\r\\n＝＋－＠"
 _OTHER_PHOTOS = (".heic", ".heif", ".dng", ".cr2", ".svg")
-_TOKEN = re.compile(r"(\S[^\t]*)#[0-9]+\t(.*)", re.S)
-_ESCAPED = re.compile(f"'+[{FORMULA_SIGNS}]")
-
-_Rows = Iterator[tuple[int | None, dict[str, Any]]]  # line, or None where a file has no lines, and cells
 
 
 def open_rows(path: str | Path, options: RowOptions = RowOptions(), *, needs_split: bool = True) -> RowSource:
     """Open a file or folder of rows. A text file is read here to its end, so that errors in it come early.
 
     Args:
-        path: JSONL, JSON (a list of objects, or one of `layouts.LAYOUTS`), CSV, TSV, token, WebDataset or
+        path: JSONL, JSON (a list of objects, or in one of `registry.LAYOUTS`), CSV, TSV, token, WebDataset or
             Parquet file, named pipe, or "-" for standard input; the suffix shows the format, or the content
             where there is no suffix, and text may be gzipped (.gz). Or a folder: of a saved data set, of
             Parquet files that are parts of one table, of photos with NAME.txt or NAME.caption beside each
@@ -273,195 +253,6 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
     )
 
 
-# ---- text ----
-
-
-def _text_source(path: Path, file: Path, read: Callable[[], _Rows], **more: Any) -> RowSource:
-    """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
-    names: dict[str, None] = {}
-    n_rows = 0
-    for _, row in read():
-        n_rows += 1
-        names.update(dict.fromkeys(row))
-    folder = path.parent if file == path else Path()
-    return RowSource(path, [*names], n_rows, read_dicts(read), folder=folder, **more)
-
-
-def _open_json(path: Path, file: Path) -> RowSource:
-    """A document of a known layout, or objects as of `_open_lines`."""
-    if _start(file) == "[":
-        return _open_objects(path, file, read_json(path, file))
-    lines = (line for _, line in text_lines(path, LIST_BYTES, file) if line.strip())
-    value = None
-    with suppress(ValueError, RecursionError):
-        value = decode_json(next(lines, ""))
-    if value is None:
-        value = read_json(path, file)
-    elif next(lines, None) is not None or not isinstance(value, dict) or has_columns(value):
-        return _open_objects(path, file, None)
-    if (known := layout_of(value, lines=False)) is None:
-        if isinstance(value, dict) and (has_columns(value) or layout_of(value, lines=True)):
-            return _open_objects(path, file, [value])
-        close = nearest(value)
-        shown = f"it begins {value!r:.80}. Closest is {close.name}: {close.example}"
-        raise InputError(Setting("path", path), f" is in no known layout; {shown}")
-    notes: list[str] = []
-    try:
-        rows = [*known.rows(value, notes)]
-    except InputError as error:
-        raise InputError(Setting("path", path), ": ", *error.parts) from None
-    return _text_source(path, file, lambda: ((None, row) for row in rows), notes=notes)
-
-
-def _start(file: Path) -> str:
-    """The first character of a text that is not a space."""
-    start = b""
-    with suppress(OSError, EOFError, zlib.error), closing(open_bytes(file)) as opened:
-        while not start and (block := opened.read1(2**16)):
-            start = block.removeprefix(codecs.BOM_UTF8).lstrip()
-    return start[:1].decode("utf-8", "replace")
-
-
-def _open_lines(path: Path, file: Path) -> RowSource:
-    """An object per line, or one list of objects, whatever the suffix says."""
-    return _open_objects(path, file, read_json(path, file) if _start(file) == "[" else None)
-
-
-def _open_objects(path: Path, file: Path, objects: list[Any] | None) -> RowSource:
-    """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
-
-    def rows() -> _Rows:
-        numbered = enumerate(objects or ())
-        elements = ((None, _object(row, f"{path}, element {n} counted from 0")) for n, row in numbered)
-        for line, row in _jsonl_rows(path, file) if objects is None else elements:
-            if (known := layout_of(row, lines=True)) is None:
-                yield line, row
-            else:
-                yield from ((line, caption) for caption in known.rows(row, []))
-
-    return _text_source(path, file, rows)
-
-
-def _jsonl_rows(path: Path, file: Path) -> _Rows:
-    for number, line in text_lines(path, file=file):
-        if line.strip():
-            place = f"{path}, line {number}"
-            yield number, _object(decoded(line, place), place)
-
-
-def _object(value: Any, place: str) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    raise InputError(
-        f"{place}: expected an object per line, or one list of objects, such as "
-        f'{{"image": "cat.jpg", "caption": "A cat."}}; got {value!r:.60}'
-    )
-
-
-def with_formula(cell: str) -> str:
-    """The cell of a CSV file as it was, from how `write.without_formula` wrote it.
-
-    >>> [with_formula(cell) for cell in ("'=1+1", "-0.5", "A cat.", "''@x")]
-    ['=1+1', '-0.5', 'A cat.', "'@x"]
-    """
-    return cell[1:] if _ESCAPED.match(cell) else cell
-
-
-def _first_line(path: Path, file: Path) -> str:
-    return next((line for _, line in text_lines(path, file=file) if line.strip()), "")
-
-
-def _open_csv(path: Path, file: Path) -> RowSource:
-    """A table whose cells are separated by what parts its header into most names."""
-    first = _first_line(path, file)
-    return _open_table(
-        path, file, max(",;|\t", key=lambda sign: len(next(csv.reader([first], delimiter=sign))))
-    )
-
-
-def _open_table(path: Path, file: Path, delimiter: str = "\t") -> RowSource:
-    """A table; quotation marks of one that tab or | separates may be part of captions."""
-    try:
-        return _table_source(path, file, delimiter, csv.QUOTE_MINIMAL)
-    except InputError:
-        if delimiter in "\t|":
-            with suppress(InputError):
-                return _table_source(path, file, delimiter, csv.QUOTE_NONE)
-        raise
-
-
-def _table_source(path: Path, file: Path, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
-    faults: dict[int, InputError] = {}
-    read = partial(_table_rows, path, file, delimiter, quoting, faults)
-    return _text_source(path, file, read, cells_are_text=True, faults=faults)
-
-
-def _open_text(path: Path, file: Path) -> RowSource:
-    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, or a table."""
-    first = _first_line(path, file)
-    if not _TOKEN.match(first):
-        if not re.search(r"[,;|\t]", first):
-            expected = "expected lines such as dog.jpg#0, a tab and a caption, or a table with a header"
-            raise InputError(Setting("path", path), f": {expected}; it begins {first.strip()!r:.80}")
-        return _open_csv(path, file)
-    faults: dict[int, InputError] = {}
-
-    def rows() -> _Rows:
-        lines = ((number, line) for number, line in text_lines(path, file=file) if line.strip())
-        for row, (number, line) in enumerate(lines):
-            if match := _TOKEN.match(line):
-                yield number, {"image": match[1], "caption": match[2].strip()}
-            else:
-                faults[row] = InputError(f"expected dog.jpg#0, a tab and a caption; got {line!r:.60}")
-                yield number, {}
-
-    return _text_source(path, file, rows, faults=faults)
-
-
-def _table_rows(
-    path: Path, file: Path, delimiter: str, quoting: Literal[0, 3], faults: dict[int, InputError]
-) -> _Rows:
-    csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
-    header: list[str] = []
-    begin, record, longest = 1, 0, ROW_BYTES.bytes  # first line and length of the record so far
-
-    def limited() -> Iterator[str]:
-        nonlocal record
-        for _, line in text_lines(path, file=file):
-            record += len(line)
-            if record > longest:
-                hint = "; or is a quotation mark of this row never closed?"
-                raise too_long(f"{path}, line {begin}", ROW_BYTES, hint)
-            yield line
-
-    reader = csv.reader(
-        limited(), delimiter=delimiter, strict=True, quoting=quoting, skipinitialspace=delimiter == "|"
-    )
-    n_rows = 0
-    try:
-        for cells in reader:
-            line, begin, record = begin, reader.line_num + 1, 0
-            if not header:
-                header = list(map(with_formula, cells))
-                check_names_differ(path, header)
-                continue
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                faults[n_rows] = InputError(
-                    f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "
-                    f"{delimiter!r} needs quotation marks around it)"
-                )
-            yield line, dict(zip(header, map(with_formula, cells), strict=False))
-            n_rows += 1
-    except csv.Error as error:
-        kind = "TSV" if delimiter == "\t" else "CSV"
-        raise InputError(
-            f"{path}, line {begin}: not valid {kind}: {error} (a quotation mark inside a cell is "
-            'written twice: """Stop"" sign")'
-        ) from None
-
-
 # ---- what can be read ----
 
 
@@ -476,11 +267,11 @@ class Format(NamedTuple):
 
 
 FORMATS = (
-    Format("jsonl", (".jsonl", ".ndjson"), (), _open_lines),
-    Format("json", (".json",), (b"{", b"["), _open_json),
-    Format("csv", (".csv",), (), _open_csv),
-    Format("tsv", (".tsv",), (), _open_table),
-    Format("text", (".txt", ".token"), (), _open_text, is_written=False),
+    Format("jsonl", (".jsonl", ".ndjson"), (), text_files.open_lines),
+    Format("json", (".json",), (b"{", b"["), text_files.open_json),
+    Format("csv", (".csv",), (), text_files.open_csv),
+    Format("tsv", (".tsv",), (), text_files.open_table),
+    Format("text", (".txt", ".token"), (), text_files.open_text, is_written=False),
     Format("webdataset", (".tar",), (), open_tar, is_written=False),
     Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
 )

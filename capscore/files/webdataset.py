@@ -15,8 +15,7 @@ from typing import Any
 from ..errors import InputError
 from .image_folder import IMAGE_SUFFIXES
 from .row_source import CHUNK_BYTES, Chunk, RowSource
-from .sizes import ROW_BYTES
-from .text_files import decode_json, too_long
+from .text_files import ROW_BYTES, decode_json, too_long
 
 
 def open_tar(path: Path, file: Path) -> RowSource:

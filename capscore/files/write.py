@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, ResultWriteError, Setting
-from .read import FORMATS, FORMULA_SIGNS
+from .read import FORMATS
 from .row_source import Chunk, RowSource, extended_schema
+from .text_files import FORMULA_SIGNS
 
 # suffix → kind of file that can be written
 _KINDS = {suffix: known.name for known in FORMATS if known.is_written for suffix in known.suffixes}

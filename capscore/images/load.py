@@ -24,7 +24,7 @@ from PIL import Image, ImageFile
 
 from ..errors import ImageError, InputError, Setting, address_name
 from ..files.row_source import LazySequence
-from ..files.sizes import IMAGE_BYTES, readable_size
+from ..files.text_files import IMAGE_BYTES, readable_size
 from .fetch import DownloadedImage, fetch, image_error
 
 DECODING = 1

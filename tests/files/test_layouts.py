@@ -6,7 +6,11 @@ import json
 
 import pytest
 
-from capscore.files.layouts import LAYOUTS, layout_of, nearest
+from capscore.files.layouts import line_reader, nearest, rows_of_document
+from capscore.files.read import open_rows
+from capscore.registry import LAYOUTS, register_layout
+
+from ..laws import every
 
 CASES = {
     "COCO annotations": (
@@ -99,15 +103,38 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("known", LAYOUTS, ids=lambda known: known.name)
-def test_a_layout_is_recognised_and_gives_a_row_per_caption(known):
-    written, expected = CASES[known.name]
-    notes: list[str] = []
-    assert layout_of(written, lines=known.lines) is known and nearest(written) is known
-    rows = list(known.rows(written, notes))
+def rows_of(value, lines):
+    return line_reader()(value) if lines else rows_of_document(value, [])
+
+
+@every("layout")
+def test_a_layout_is_recognised_and_gives_a_row_per_caption(layout):
+    known = LAYOUTS.get(layout)
+    written, expected = CASES[layout]
+    rows = rows_of(written, known.lines)
     assert [(row.get("image"), row.get("image_id"), row.get("caption")) for row in rows] == expected
+    assert rows == known(written, []) and nearest(written).startswith(f"{layout}: ")
     example = json.loads(known.example)
-    assert layout_of(example, lines=known.lines) is known and list(known.rows(example, notes))
+    assert rows_of(example, known.lines) == known(example, []) != []
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_a_layout_of_another_package_comes_before_those_of_the_library(tmp_path, lines):
+    @register_layout("photos", '{"id": 1, "photos": [{"file": "a.jpg", "tag": "a dog"}]}', lines=lines)
+    def photos(value, notes):
+        if "photos" in value:
+            return [{"image": photo["file"], "caption": photo["tag"]} for photo in value["photos"]]
+
+    try:
+        value = {"id": 1, "photos": [{"file": f"{tag}.jpg", "tag": tag} for tag in "ab"]}
+        path = tmp_path / "a.json"
+        path.write_text(f"{json.dumps(value)}\n" * (1 + lines))
+        found = open_rows(path).cells("image", "caption")
+        assert found == [["a.jpg", "b.jpg"] * (1 + lines), ["a", "b"] * (1 + lines)]
+        path.write_text('{"id": 1, "photographs": [{"file": "a.jpg", "tag": "a dog"}], "tags": 1}')
+        assert nearest(json.loads(path.read_text())).startswith("photos: ")
+    finally:
+        LAYOUTS.unregister("photos")
 
 
 def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
@@ -125,8 +152,7 @@ def test_captions_that_vizwiz_leaves_out_are_left_out_and_counted():
         ],
     }
     notes: list[str] = []
-    known = layout_of(document, lines=False)
-    assert [row["caption"] for row in known.rows(document, notes)] == ["A can."]
+    assert [row["caption"] for row in rows_of_document(document, notes)] == ["A can."]
     assert "2 rejected or precanned" in notes[0] and "0 photos have no other" in notes[0]
 
 
@@ -134,7 +160,7 @@ def test_samples_without_a_document_have_photo_and_references_of_what_metrics_go
     """lmms-eval 0.3 and later drop `doc` from the samples that they log."""
     found = {"answer": ["A dog.", "Dogs."], "pred": "a dog", "image_id": 1007129816}
     line = {"doc_id": 0, "target": "", "filtered_resps": ["a dog"], "doc_hash": "0", "flickr_CIDEr": found}
-    (row,) = layout_of(line, lines=True).rows(line, [])
+    (row,) = rows_of(line, True)
     assert row == {"image": 1007129816, "caption": "a dog", "answer": ["A dog.", "Dogs."]}
 
 
@@ -151,4 +177,6 @@ def test_samples_without_a_document_have_photo_and_references_of_what_metrics_go
     ],
 )
 def test_rows_as_they_are_and_what_is_unknown_have_no_layout(value, lines):
-    assert layout_of(value, lines=lines) is None
+    assert rows_of_document(value, []) is None
+    if lines:
+        assert line_reader()(value) is None

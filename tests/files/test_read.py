@@ -14,7 +14,7 @@ import pytest
 from capscore.errors import CapscoreError, InputError
 from capscore.files.image_folder import ImageFolder, pair_captions
 from capscore.files.read import open_rows
-from capscore.files.sizes import ROW_BYTES
+from capscore.files.text_files import ROW_BYTES
 from capscore.options import RowOptions
 
 from ..test_file_format_laws import read
@@ -85,7 +85,7 @@ def test_a_broken_row_is_an_error_or_skipped(tmp_path, name, content):
 
 
 def test_files_that_unpack_too_far_are_refused_early(tmp_path, monkeypatch):
-    monkeypatch.setattr("capscore.files.sizes.UNPACKED_FLOOR", 100_000)
+    monkeypatch.setattr("capscore.files.text_files.UNPACKED_FLOOR", 100_000)
     for line in (b'{"caption": "x"}\n', b"no JSON\n"):  # whose lines are not read
         packed = gzip.compress(line * 100_000)
         assert "unpacks to over 200 times its size" in error_of(tmp_path / "a.jsonl.gz", packed)

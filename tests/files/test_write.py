@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from capscore.errors import InputError, ResultWriteError
-from capscore.files.read import open_rows, with_formula
+from capscore.files.read import open_rows
+from capscore.files.text_files import with_formula
 from capscore.files.write import Writer, check_output, json_bytes, whole_file, without_formula, write_text
 
 from ..cli.conftest import write_jsonl

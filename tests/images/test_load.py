@@ -21,7 +21,7 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image, ImageFile
 
 from capscore.errors import ImageError
-from capscore.files.sizes import IMAGE_BYTES
+from capscore.files.text_files import IMAGE_BYTES
 from capscore.images.load import check_images, content_key, load_image
 
 from ..photos import COLOUR, GREY, GREY_ALPHA, PALETTE, encode, noise, png, row

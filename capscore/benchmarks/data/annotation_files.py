@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import CapscoreError, Part, join_parts
-from ...files.sizes import LIST_BYTES, ROW_BYTES, UNPACKED_BYTES, Limit
-from ...files.text_files import decode_json
+from ...files.text_files import LIST_BYTES, ROW_BYTES, UNPACKED_BYTES, Limit, decode_json
 
 # what files start with (letters in lower case) that lie where an annotation file should, and are none
 _SIGNATURES = {
