@@ -112,7 +112,8 @@ class OutputOptions:
     Attributes:
         output: File for all rows with their scores; None writes none.
         keep: File for the rows that stay, by `min_score` or `top`; None writes none.
-        min_score: Lowest score, of the first metric, of a row that stays.
+        min_score: Worst score, of the first metric, of a row that stays: the lowest, or the highest if
+            less is better.
         top: Rows with the best scores that stay: their number, such as "1000", or their share, such as "30%".
         force: Whether existing files are overwritten.
 

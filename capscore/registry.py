@@ -230,16 +230,64 @@ LAYOUTS: Registry[Any] = Registry(
 PROTOCOLS: Registry[Any] = Registry("protocol")
 
 
-def register_metric(name: str) -> Callable[[Any], Any]:
-    """Decorator for a `capscore.Scorer` subclass, whose attribute `metric` becomes the name.
+def register_metric(
+    name: str,
+    *,
+    aggregate: str | Callable[[Any], float] = "mean",
+    higher_is_better: bool = True,
+    title: str = "",
+    score_range: tuple[float | None, float | None] = (None, None),
+    citation: tuple[str, ...] = (),
+    version: str = "",
+) -> Callable[[Any], Any]:
+    """Decorator for a metric: a function that gives a number per row, or a `capscore.Scorer` subclass.
 
-    Its class attributes say what it reads and gives (see `capscore.Scorer`); the keyword arguments of its
-    `__init__`, with their entries under `Args:` in its docstring, are its options everywhere.
+    A function names what it takes of a row: `candidate` (a text), `image` (a PIL image in RGB), `references`
+    (a list of texts), `language` (a code, "" if it is not stated), the candidate first; or, of many rows at
+    once, `candidates`, `images`, `references` and `languages`, as lists, and gives an array of numbers. The
+    number of a row depends on that row alone. Arguments that can be given by name alone are options, each
+    with a default and an entry under `Args:` in the docstring. An `InputError` from a function of one row
+    says that the row cannot be scored.
+
+    A class says the same in its attributes (see `capscore.Scorer`), and takes no more than a name here. The
+    keyword arguments of its `__init__`, with their entries in its docstring, are its options everywhere.
+
+    Args:
+        name: Name of the metric.
+        aggregate: How scores of rows become the number of a set: "mean", or a function from an array
+            (n,) of scores to a number, which is in `Scores.corpus` beside the mean; not for streams.
+        higher_is_better: Whether a higher score is better.
+        title: Name in tables and pages; "" makes one from the name.
+        score_range: Lowest and highest score; None where there is no bound.
+        citation: BibTeX entries.
+        version: Version of the function, for signatures; "" for a digest of its source.
+
+    Raises:
+        CapscoreError: the name is taken, or the function's arguments are not those of a metric.
+
+    >>> @register_metric("length_error", higher_is_better=False)
+    ... def length_error(candidate, references):
+    ...     return abs(len(candidate.split()) - len(references[0].split()))
+    >>> import capscore
+    >>> capscore.load("length_error").score(["a dog"], references=[["a black dog"]]).scores
+    array([1.])
+    >>> METRICS.unregister("length_error")
     """
+    about: dict[str, object] = {"title": title, "score_range": score_range, "citation": citation}
+    about |= {"aggregate": aggregate, "version": version, "higher_is_better": higher_is_better}
+    usual = ("", (None, None), (), "mean", True)
+    stated = {key: value for key, value in about.items() if value not in usual}
 
-    def named(scorer: Any) -> Any:
+    def named(item: Any) -> Any:
+        scorer = item
+        if not isinstance(item, type):
+            make = _imported("capscore.metrics.from_function:scorer_of")
+            scorer = make(item, name, **stated)
+        elif stated:
+            raise CapscoreError(f"the class of the metric {name!r} says in its attributes what it is")
         scorer.metric = name
-        return METRICS.register(name)(scorer)
+        METRICS.register(name)(scorer)
+        return item
 
     return named
 

@@ -37,6 +37,7 @@ from capscore.registry import METRICS, register_metric
 
 from .judges.tiny_models import tiny_judge
 from .laws import every
+from .outside.capscore_outside import length_ratio
 from .outside.capscore_outside.mood import Mood
 from .outside.capscore_outside.shortness import Shortness
 from .photos import GREY, png
@@ -45,7 +46,7 @@ from .toy import BLUE, GREEN, RED, ColourBackbone, JudgingColours
 pytestmark = pytest.mark.filterwarnings("ignore::capscore.errors.CapscoreWarning")
 
 MODULES = Path(__file__).resolve().parents[1] / "metrics"
-OUTSIDE = (Shortness, Mood)
+OUTSIDE = (Shortness, Mood, METRICS.get(length_ratio.length_ratio.__name__))
 for scorer in OUTSIDE:
     METRICS.unregister(scorer.metric)  # they are registered while these laws run
 KINDS = {name: METRICS.get(name) for name in every("metric").args[1]}
@@ -100,6 +101,7 @@ OTHER = {
     "n_regions": 3,
     "beta": 0.5,
     "highest": 0.5,
+    "longest": 0.5,
     "reading": "match",
     "formula": "p_yes",
     "question": "Is {photo} {caption}?",
@@ -604,7 +606,7 @@ def test_streams_and_frameworks_give_the_numbers_of_the_library(metric):
     assert_same(Score(metric, **options)(batch)[metric], expected.scores)
     columns = _columns(rows)
     assert_same(
-        caption_reward(metric, **options)([""] * 5, columns.pop("caption"), **columns), expected.scores
+        caption_reward(metric, **options)([""] * 5, columns.pop("caption"), **columns), expected.rising()
     )
     torch_metric = CaptionMetric(metric, **options)
     for part in ([0, 1], [2, 3, 4]):

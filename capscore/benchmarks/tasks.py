@@ -166,8 +166,13 @@ class Task:
         return Measurement(self.outcome(rows, scores, options), found.signature, scores)
 
     def numbers(self, found: Scores, component: str) -> np.ndarray:
-        """What the benchmark's numbers are made of: the component, if any, else what ranks the rows."""
-        return found.components[component] if component else found.ranking if self.ranks else found.scores
+        """What the benchmark's numbers are made of: the component, if any, else what ranks the rows.
+
+        Where less is better, the sign is changed.
+        """
+        if component or not self.ranks:
+            return found.rising(component)
+        return found.ranking
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
         """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
@@ -479,7 +484,10 @@ class RetrievalTask(Task):
         right: dict[str, Any] = {"text_to_image": queries.owners, "missing": options.missing}
         if hasattr(scorer, "score_matrix"):
             scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
-            found = retrieval(parts[component] if component else scores, **right)
+            matrix = parts[component] if component else scores
+            if scorer.lower_is_better(component):
+                matrix = -matrix
+            found = retrieval(matrix, **right)
         elif not hasattr(scorer, "embedder"):  # it is asked about every photo with every caption
             each = [
                 _score(scorer, replace(queries, images=[photo] * len(queries)), slice(None))

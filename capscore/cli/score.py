@@ -58,13 +58,13 @@ Metrics = Annotated[
 Output = Annotated[
     Path | None, option("File for the rows, with all columns.", "--output", "-o", panel="Output")
 ]
-Worst = Annotated[int | None, option("Number of lowest-ranked rows to print.", min=1, panel="Output")]
+Worst = Annotated[int | None, option("Number of worst rows to print.", min=1, panel="Output")]
 Sort = Annotated[
     str | None,
     option("Order of printed rows. Default: rank, or the score.", metavar="COLUMN", panel="Output"),
 ]
 Keep = Annotated[Path | None, option("File for the rows that stay, by --min-score or --top.", panel="Output")]
-MinScore = Annotated[float | None, option("Lowest score, of the first metric, that stays.", panel="Output")]
+MinScore = Annotated[float | None, option("Worst score, of the first metric, that stays.", panel="Output")]
 Top = Annotated[str | None, option("Best rows that stay, such as 1000 or 30%.", metavar="N", panel="Output")]
 References = Annotated[Path | None, option("File of references, matched by photo.")]
 MAX_SHOWN_ROWS, MAX_COLUMNS = 10, 3
@@ -433,7 +433,8 @@ def _print_rows(
             print_line(console, f"{texts[row][0]}: {reason}")
     if standing is not None and is_ranked:
         of = "" if len(scores) == 1 else f" in {metric}"
-        print_line(console, f"rank{of}: percent of right captions ({standing.set_name}) that score lower")
+        worse = "higher" if "" in part.lower_is_better else "lower"
+        print_line(console, f"rank{of}: percent of right captions ({standing.set_name}) that score {worse}")
 
 
 def _number(value: float) -> str:

@@ -27,7 +27,7 @@ class HarnessMetric:
         **options: Options of `capscore.load`.
 
     In the `utils.py` of a task, of which `process_results: !function utils.process_results`, the `metric`
-    `mcs` and `aggregation: !function utils.aggregation` of its YAML file speak:
+    `mcs`, `aggregation: !function utils.aggregation` and `higher_is_better` of its YAML file speak:
 
     >>> metric = HarnessMetric("rouge_l", image=None, references=lambda document: document["answers"])
     >>> process_results, aggregation = metric.process_results, metric.aggregation
@@ -47,6 +47,11 @@ class HarnessMetric:
     ):
         self.name, self.image, self.references, self.language = metric, image, references, language
         self.scorer = load(metric, **options)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a higher score is better, as `higher_is_better` of a task's YAML file says."""
+        return self.scorer.higher_is_better
 
     def process_results(self, document: Mapping[str, Any], results: Sequence[str]) -> dict[str, Row]:
         """A document and what the model answered → what `aggregation` gets of it."""
@@ -94,7 +99,7 @@ def lighteval_metric(metric: HarnessMetric) -> Any:
 
     return CorpusLevelMetric(
         metric_name=metric.name,
-        higher_is_better=True,
+        higher_is_better=metric.higher_is_better,
         category=SamplingMethod.GENERATIVE,
         sample_level_fn=Captions(),
         corpus_level_fn=MeanScore(),

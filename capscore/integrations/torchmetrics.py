@@ -42,7 +42,6 @@ class CaptionMetric(Metric):
     """
 
     is_differentiable = False
-    higher_is_better = True
     full_state_update = False  # `forward` scores a batch once
     scores: list[torch.Tensor]
     ids: list[torch.Tensor]
@@ -113,6 +112,11 @@ class CaptionMetric(Metric):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.scorer.metric!r}, language={self.language!r})"
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        """Whether a higher score is better."""
+        return self.scorer.higher_is_better
 
     @property
     def n_rows(self) -> torch.Tensor:

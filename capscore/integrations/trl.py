@@ -27,9 +27,11 @@ def caption_reward(
 ) -> Callable[..., list[float | None]]:
     """A reward function for `GRPOTrainer(reward_funcs=…)`: the reward of a completion is its score.
 
+    Where less is better, as of an error rate, the reward is the score with its sign changed.
+
     TRL calls it with `prompts`, `completions` and the columns of the data set, and logs it under the metric's
     name. It reads `image` or `images` (a list of one photo), `references` and `language`. A completion is a
-    string, or a list of messages, whose last one is the caption. An empty caption gets the metric's lowest
+    string, or a list of messages, whose last one is the caption. An empty caption gets the metric's worst
     score or, where there is none, the score that the metric gives a text without words.
 
     Args:
@@ -50,8 +52,9 @@ def caption_reward(
     [1.0, 0]
     """
     check_options([metric], options)
-    lowest = METRICS.get(metric).score_range[0]
-    empty = "score" if lowest is None else "skip"
+    kind = METRICS.get(metric)
+    worst = kind.worst_score()
+    empty = "score" if worst is None else "skip"
     scorer = ScorerLoader({"empty": empty, "progress": False, **options})(metric)
     batches = BatchScorer(
         [scorer],
@@ -74,7 +77,9 @@ def caption_reward(
         scores = batches.score(rows)[metric]
         if scorer.empty == "skip":
             pairs = zip(scores, rows[_CAPTION], strict=True)
-            scores = [lowest if is_empty(caption) else score for score, caption in pairs]
+            scores = [worst if is_empty(caption) else score for score, caption in pairs]
+        if not kind.higher_is_better:
+            scores = [score if score is None else -score for score in scores]
         return scores
 
     reward.__name__ = reward.__qualname__ = metric

@@ -43,6 +43,9 @@ class Scorer(ABC):
         title: Its name in tables and pages.
         citation: Keys of its papers in citations.bib, or BibTeX entries.
         score_range: Lowest and highest score; None where there is no bound.
+        higher_is_better: Whether a higher score is better.
+        lower_components: Keys of `Scores.components` of which less is better.
+        aggregation: What papers print of a set: "mean" of its rows, or a key of `Scores.corpus`.
         default_backbone: Backbone if the user names none; "" for a metric without a default.
         takes_backbone: Whether its class takes first what `open_backbone` gives, such as an embedder.
         backbone_variable: Variable of the environment that names another default backbone.
@@ -67,6 +70,9 @@ class Scorer(ABC):
     title: ClassVar[str] = ""
     citation: ClassVar[tuple[str, ...]] = ()
     score_range: ClassVar[tuple[float | None, float | None]] = (None, None)
+    higher_is_better: ClassVar[bool] = True
+    lower_components: ClassVar[tuple[str, ...]] = ()
+    aggregation: ClassVar[str] = "mean"
     default_backbone: ClassVar[str] = ""
     takes_backbone: ClassVar[bool] = False
     backbone_variable: ClassVar[str] = "CAPSCORE_BACKBONE"
@@ -202,6 +208,18 @@ class Scorer(ABC):
     def finish(self, rows: PreparedRows) -> Scores:
         """Prepared rows → their scores, in the same order."""
 
+    @classmethod
+    def lower_is_better(cls, component: str = "") -> bool:
+        """Whether less is better of the score (""), or of a component."""
+        if component:
+            return component in cls.lower_components
+        return not cls.higher_is_better
+
+    @classmethod
+    def worst_score(cls) -> float | None:
+        """The worst score that there is; None without a bound."""
+        return cls.score_range[0 if cls.higher_is_better else 1]
+
     def corpus_of(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Numbers of all rows together, from the sums of what was measured; {} where they need more."""
         return {}
@@ -262,6 +280,7 @@ class Scorer(ABC):
             details=rows.details,
             detail_names=self.detail_names,
             ranked_by=self.ranked_by,
+            lower_is_better=frozenset(filter(self.lower_is_better, ("", *self.component_names))),
         )
 
 

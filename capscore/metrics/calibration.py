@@ -27,9 +27,9 @@ FORMAT = "capscore calibration 1"
 ALL, RIGHT, SHUFFLED = "all", "right", "shuffled"
 KINDS = (RIGHT, SHUFFLED)
 RANKS = ("rank", "rank_shuffled")
-"""Columns of results: percent of right captions, and of captions of other photos, that score lower."""
+"""Columns of results: percent of right captions, and of captions of other photos, that score worse."""
 LIKELY_WRONG = 5
-"""A caption is marked as likely wrong if less than this percentage of right captions score lower."""
+"""A caption is marked as likely wrong if less than this percentage of right captions score worse."""
 # closer together at the ends, so that "better than 99.9 %" is measured and not interpolated
 PERCENTS = (0, 0.1, 0.5, *range(1, 100), 99.5, 99.9, 100)
 # photos that a language needs to be calibrated
@@ -66,6 +66,10 @@ class Distribution:
         found = np.where(above > below, percents[np.minimum(below, len(values) - 1)], between)
         return np.where(np.isnan(scores), np.nan, found)
 
+    def reversed(self) -> Distribution:
+        """The distribution of the same scores with the other sign."""
+        return Distribution(self.n, tuple(-value for value in reversed(self.values)))
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -93,17 +97,21 @@ class Calibration:
             if mine != other and not (key in _PER_LANGUAGE and _programs(other) <= _programs(mine))
         }
 
-    def percentiles(self, scores: np.ndarray, languages: Sequence[str], kind: str) -> np.ndarray:
-        """Percent of the set's "right" or "shuffled" captions that score lower than each row, float64 (n,).
+    def percentiles(self, scores: Any, kind: str) -> np.ndarray:
+        """Percent of the set's "right" or "shuffled" captions that score worse than each row, float64 (n,).
 
         Each row is placed among the captions in its language ("": in all); NaN where a row failed or its
         language was not calibrated.
         """
         found = np.full(len(scores), np.nan)
-        spoken = np.array([language or ALL for language in languages], dtype=object)
+        spoken = np.array([language or ALL for language in scores.languages], dtype=object)
+        rising = scores.rising()
         for language in set(spoken) & set(self.languages):
             rows = spoken == language
-            found[rows] = self.languages[language][kind].percent_below(scores[rows])
+            captions = self.languages[language][kind]
+            if "" in scores.lower_is_better:
+                captions = captions.reversed()
+            found[rows] = captions.percent_below(rising[rows])
         return found
 
 
@@ -174,7 +182,7 @@ def standings(found: Mapping[str, Any], path: str | Path | None = None) -> dict[
     for name, scores in found.items():
         item = matching(scores.signature, _known(path))
         if isinstance(item, Calibration):
-            below = {kind: item.percentiles(scores.scores, scores.languages, kind) for kind in KINDS}
+            below = {kind: item.percentiles(scores, kind) for kind in KINDS}
             has_rank = ~np.isnan(below[RIGHT])
             n_rows = int(has_rank.sum())
             if n_rows:
@@ -200,7 +208,7 @@ def ranks(scores: Any, path: str | Path | None = None) -> dict[str, np.ndarray]:
     """`RANKS` of scores; NaN where no calibration applies."""
     found = matching(scores.signature, _known(path))
     if isinstance(found, Calibration):
-        below = [found.percentiles(scores.scores, scores.languages, kind) for kind in KINDS]
+        below = [found.percentiles(scores, kind) for kind in KINDS]
     else:
         below = [np.full(len(scores), np.nan) for _ in KINDS]
     return dict(zip(RANKS, below, strict=True))
@@ -215,7 +223,7 @@ def percentiles(scores: Any, against: str, path: str | Path | None = None) -> np
         where = "capscore has no calibration" if path is None else f"{path} has no calibration"
         why = found or f"none is of {scores.signature}"
         raise InputError(f"{where} for these scores: {why}; `capscore calibrate` makes one")
-    return found.percentiles(scores.scores, scores.languages, against)
+    return found.percentiles(scores, against)
 
 
 def matching(signature: str, known: Sequence[Calibration]) -> Calibration | str:

@@ -144,6 +144,7 @@ class Chair(Scorer):
     citation: ClassVar[tuple[str, ...]] = ("rohrbach-etal-2018-object",)
     score_range = (0, 1)
     component_names = ("chair_i", "chair_s", "recall")
+    lower_components = ("chair_i", "chair_s")
     corpus_names = ("corpus_chair_s", "corpus_chair_i", "corpus_recall")
     needs_references = True
     splits_texts: ClassVar[bool] = True

@@ -175,6 +175,21 @@ def default_backbone(metric: str) -> str:
     return default
 
 
+def is_lower_better(column: str) -> bool:
+    """Whether less is better in a column of results, by its name; an unknown name says nothing of it.
+
+    >>> is_lower_better("chair"), is_lower_better("chair_i")
+    (False, True)
+    """
+    for metric in METRICS.names():
+        scorer = METRICS.get(metric)
+        if column == metric:
+            return bool(scorer.lower_is_better())
+        if any(column in (part, f"{metric}_{part}") for part in scorer.lower_components):
+            return True
+    return False
+
+
 def _tuned_for(metric: str, backbone: Any) -> Any:
     """The backbone with weights for a metric that goes with this one, or this one itself."""
     from ..backbones import find

@@ -75,13 +75,13 @@ class RowFilter:
 
     Args:
         metric: Metric that decides.
-        min_score: Lowest score, unrounded, of a row that stays.
-        top: Instead, the rows with the highest scores: their number, such as "1000", or their share of the
+        min_score: Worst score, unrounded, of a row that stays: the lowest, or the highest if less is better.
+        top: Instead, the rows with the best scores: their number, such as "1000", or their share of the
             rows with a score, such as "30%", rounded up. Of rows with the same score, the first stay.
 
     Attributes:
+        rises: Whether a higher score is better.
         n_kept, n_scored: Number of rows that stay, and of those that every metric scored, so far.
-        lowest: Lowest score among them; infinite if there is none.
 
     Raises:
         OptionError: Both or neither of them is given, or a value is not one of those.
@@ -100,23 +100,33 @@ class RowFilter:
             expected = "expected a number of rows, or a percentage up to 100, such as 1000 or 30%"
             raise OptionError(Setting("top", top), f": {expected}")
         self.metric, self.min_score, self.top = metric, min_score, top
-        self.n_kept, self.n_scored, self.lowest = 0, 0, math.inf
+        self.rises = METRICS.get(metric).higher_is_better
+        self.n_kept, self.n_scored, self._worst = 0, 0, math.inf
+
+    @property
+    def lowest(self) -> float:
+        """Worst score among the rows that stay; infinite if there is none."""
+        return self._turned(self._worst) + 0.0
+
+    def _turned(self, numbers: Any) -> Any:
+        """Numbers with the sign changed if less is better."""
+        return numbers if self.rises else -numbers
 
     def choose(self, scores: Mapping[str, Scores]) -> np.ndarray:
         """bool (n,), True where a row stays; with `top`, `scores` are those of all rows."""
         unscored = np.any([np.isnan(part.scores) for part in scores.values()], axis=0)
-        numbers = np.where(unscored, np.nan, scores[self.metric].scores)
+        rising = np.where(unscored, np.nan, scores[self.metric].rising())
         n_scored = int((~unscored).sum())
         if self.min_score is not None:
-            stays = numbers >= self.min_score
+            stays = rising >= self._turned(self.min_score)
         else:
             count = math.ceil(self._share * n_scored) if self._count is None else self._count
-            stays = np.zeros(len(numbers), dtype=bool)
+            stays = np.zeros(len(rising), dtype=bool)
             ranking = np.where(unscored, np.nan, scores[self.metric].ranking)
             stays[np.argsort(-ranking, kind="stable")[: min(count, n_scored)]] = True
         self.n_kept += int(stays.sum())
         self.n_scored += n_scored
-        self.lowest = float(np.min(numbers[stays], initial=self.lowest))
+        self._worst = float(np.min(rising[stays], initial=self._worst))
         return stays
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,8 +137,9 @@ class RowFilter:
 
     def sentence(self) -> str:
         """The same for people."""
-        choice = f"of at least {self.min_score:g}" if self.top is None else f"among the highest {self.top}"
-        lowest = f"; the lowest has {self.lowest:.4f}" if self.n_kept else ""
+        least, best, worst = ("least", "highest", "lowest") if self.rises else ("most", "lowest", "highest")
+        choice = f"of at {least} {self.min_score:g}" if self.top is None else f"among the {best} {self.top}"
+        lowest = f"; the {worst} has {self.lowest:.4f}" if self.n_kept else ""
         return f"Kept {self.n_kept:,} of {self.n_scored:,} scored rows, with {self.metric} {choice}{lowest}."
 
 
@@ -250,8 +261,12 @@ class ScoringRun:
         return {"": scores.scores, **scores.components, **self.ranks.get(metric, {})}
 
     def rising(self, keys: Sequence[tuple[str, str]]) -> list[int]:
-        """Rows with a score, the lowest first, by (metric, component); the next key decides ties."""
-        columns = [self.numbers(metric)[component] for metric, component in keys]
+        """Rows with a score, the worst first, by (metric, component); the next key decides ties."""
+        columns = []
+        for metric, component in keys:
+            numbers = self.numbers(metric)[component]
+            falls = component in self.scores()[metric].lower_is_better
+            columns.append(-numbers if falls else numbers)
         scored = np.isfinite(self.numbers(keys[0][0])[""])
         return [row for row in np.lexsort(columns[::-1]).tolist() if scored[row]]
 

@@ -37,6 +37,7 @@ class Scores:
             None for a metric without details, or a backbone that gives none.
         detail_names: Keys of the details.
         ranked_by: Component on which rows are ranked; "" for the score.
+        lower_is_better: Components of which less is better; "" among them stands for the score.
     """
 
     metric: str
@@ -53,14 +54,24 @@ class Scores:
     details: list[dict[str, Any] | None] | None = None
     detail_names: tuple[str, ...] = ()
     ranked_by: str = ""
+    lower_is_better: frozenset[str] = frozenset()
 
     def __len__(self) -> int:
         return len(self.scores)
 
+    def rising(self, component: str = "") -> np.ndarray:
+        """float64 (n,), the scores or a component; the sign is changed where less is better."""
+        values = self.scores
+        if component:
+            values = self.components[component]
+        if component in self.lower_is_better:
+            return -values
+        return values
+
     @property
     def ranking(self) -> np.ndarray:
-        """float64 (n,), what rows are ranked by: the scores, or a component that tells rows apart better."""
-        return self.components[self.ranked_by] if self.ranked_by else self.scores
+        """float64 (n,), what rows are ranked by, where more is better: the scores, or a component."""
+        return self.rising(self.ranked_by)
 
     @property
     def mean(self) -> float:

@@ -23,6 +23,7 @@ from ..options import RowOptions, Sampling
 from ..registry import METRICS
 from ..statistics.columns import Column
 from ..statistics.system_means import SystemComparison, compare_means_by_language
+from .loading import is_lower_better
 from .scores import Scores
 from .signature import parse_signature
 
@@ -91,6 +92,7 @@ def compare_systems(
         baseline=baseline,
         sampling=Sampling(n, confidence, seed),
         missing=missing,
+        higher_is_better=not any("" in given.lower_is_better for given in scored.values()),
     )
 
 
@@ -187,8 +189,10 @@ class SystemRows:
         """Metric → `compare_means_by_language` of its scores; rows that lack a score are left out."""
         how = {"images": self.photos, "missing": "skip", **options}
         return {
-            metric: compare_means_by_language(scores, self.languages, **how)
-            for metric, scores in self.scores.items()
+            column: compare_means_by_language(
+                scores, self.languages, higher_is_better=not is_lower_better(column), **how
+            )
+            for column, scores in self.scores.items()
         }
 
 

@@ -49,11 +49,12 @@ def write_score_report(
     first = next(iter(scores.values()))
     rising = run.rising(order)
     lists = lowest_and_highest(rising)
+    worst, best = lists.values()
+    if "" in first.lower_is_better:
+        lists = {"Highest": worst, "Lowest": best}
     unscored = sorted({*range(len(first))} - {*rising})
     listed = (rising + unscored)[:MAX_TABLE_ROWS]
-    cards = _cards(
-        run, {*listed, *lists["Highest"]}, with_picture={row for rows in lists.values() for row in rows}
-    )
+    cards = _cards(run, {*listed, *best}, with_picture={row for rows in lists.values() for row in rows})
     n_rows = "1 row" if run.source.n_rows == 1 else f"{run.source.n_rows:,} rows"
     listed_cards = [cards[row] for row in listed]
     is_ranked = any(card["rank"] for card in listed_cards)

@@ -42,8 +42,7 @@ def comparison_table(metric: str, comparison: SystemComparison) -> Table:
     means = comparison.means
     rows = [(comparison.baseline, fixed(means[comparison.baseline]), "", "", "")]
     rows += [_difference_cells(means[other.system], other) for other in comparison.differences]
-    best = max(means.values())
-    bold = [(index, 1) for index, row in enumerate(rows) if means[row[0]] == best]
+    bold = [(index, 1) for index, row in enumerate(rows) if row[0] in comparison.best]
     if len(bold) > 1:
         bold = []
     title = metric
@@ -104,12 +103,13 @@ def _sampling_remarks(comparison: SystemComparison) -> Iterator[str]:
 
 def verdict(metric: str, comparisons: Sequence[SystemComparison]) -> str:
     """One sentence about all rows: which systems score higher or lower than the baseline."""
-    baseline = comparisons[0].baseline
-    return f"{metric}: {'; '.join(_outcome(other, baseline) for other in comparisons[0].differences)}."
+    outcomes = [_outcome(other, comparisons[0]) for other in comparisons[0].differences]
+    return f"{metric}: {'; '.join(outcomes)}."
 
 
-def _outcome(other: SystemDifference, baseline: str) -> str:
-    """What a system's test says."""
+def _outcome(other: SystemDifference, comparison: SystemComparison) -> str:
+    """What a system's test says; where less is better, that it is."""
+    baseline = comparison.baseline
     if other.interval is None or other.p_value_holm is None:
         return f"too few photos to tell {other.system} and {baseline} apart"
     p_value = f"p {other.p_value_holm:.2g}"
@@ -118,6 +118,8 @@ def _outcome(other: SystemDifference, baseline: str) -> str:
     direction = "lower"
     if other.difference > 0:
         direction = "higher"
+    if not comparison.higher_is_better:
+        direction = {"lower": "better (lower)", "higher": "worse (higher)"}[direction]
     size = f"{fixed(abs(other.difference))} ({_ends(other.interval)})"
     return f"{other.system} scores {direction} than {baseline} by {size}, {p_value}"
 
@@ -147,8 +149,7 @@ def _means(run: SystemsRun, metric: str) -> Table:
     for language, comparison in run.metrics[metric].items():
         means = comparison.means
         if len(means) > 1:
-            best = max(means.values())
-            bold |= {(len(rows), 2 + index) for index, mean in enumerate(means.values()) if mean == best}
+            bold |= {(len(rows), 2 + index) for index, name in enumerate(means) if name in comparison.best}
         rows.append([language, f"{comparison.n_rows:,}", *map(fixed, means.values())])
     if len(rows) > 1:
         rows.append(["mean", "", *map(fixed, run.means(metric).values())])

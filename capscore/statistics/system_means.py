@@ -63,6 +63,7 @@ class SystemComparison:
         seed: Seed for the samples.
         n_left_out: Number of rows left out because a score is missing.
         notes: Remarks that a reader needs.
+        higher_is_better: Whether a higher mean is better.
     """
 
     rows: str
@@ -76,6 +77,14 @@ class SystemComparison:
     seed: int
     n_left_out: int
     notes: tuple[str, ...]
+    higher_is_better: bool = True
+
+    @property
+    def best(self) -> list[str]:
+        """The systems with the best mean."""
+        choose = max if self.higher_is_better else min
+        best = choose(self.means.values())
+        return [system for system, mean in self.means.items() if mean == best]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
@@ -90,6 +99,7 @@ def compare_means(
     sampling: Sampling = TEN_THOUSAND,
     missing: str = "raise",
     rows: str = ALL,
+    higher_is_better: bool = True,
 ) -> SystemComparison:
     """Compare the mean scores of systems on the same rows.
 
@@ -107,6 +117,7 @@ def compare_means(
         sampling: Number of samples, 0 for no intervals and no p-values; confidence and seed.
         missing: "raise" stops at a missing score (NaN or None); "skip" leaves the row out for all systems.
         rows: Name for the rows, for the result.
+        higher_is_better: Whether a higher score is better, for the result.
 
     Raises:
         InputError: lists of different lengths, no rows, a value that is not a finite number, an unknown
@@ -159,6 +170,7 @@ def compare_means(
         seed=sampling.seed,
         n_left_out=len(present) - n_rows,
         notes=tuple(notes),
+        higher_is_better=higher_is_better,
     )
 
 

@@ -1,0 +1,180 @@
+"""A metric of which less is better, `length_error`: the exact match is the best row everywhere."""
+
+from __future__ import annotations
+
+import json
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import capscore
+from capscore.benchmarks import run_benchmark
+from capscore.benchmarks.tasks import RatingTask, Task
+from capscore.cli import app
+from capscore.integrations.harness import HarnessMetric
+from capscore.integrations.torchmetrics import CaptionMetric
+from capscore.integrations.trl import caption_reward
+from capscore.metrics.calibration import PERCENTS, document
+from capscore.metrics.loading import is_lower_better
+from capscore.metrics.score_file import RowFilter
+from capscore.registry import BENCHMARKS, METRICS, register_metric
+from capscore.statistics.system_means import compare_means
+
+REFERENCE = "a black dog"
+# errors 3, 0, 1, 2
+CAPTIONS = [
+    "a big black dog on grass",
+    "one black dog",
+    "the old black dog",
+    "a dog runs to us",
+]
+
+
+@pytest.fixture(autouse=True)
+def length_error():
+    @register_metric("length_error", higher_is_better=False, score_range=(0, 9))
+    def length_error(candidate, references):
+        return abs(len(candidate.split()) - len(references[0].split()))
+
+    yield
+    METRICS.unregister("length_error")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    systems = {"rows": CAPTIONS, "near": ["a red dog"] * 9, "far": ["a dog and a cat and a bird"] * 9}
+    for name, captions in systems.items():
+        rows = (
+            {"id": index, "image": f"{index}.jpg", "caption": text, "references": [REFERENCE]}
+            for index, text in enumerate(captions)
+        )
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def run(*words):
+    result = CliRunner(env={"COLUMNS": "100"}).invoke(app, [*words])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def scored():
+    return capscore.load("length_error").score(CAPTIONS, references=[[REFERENCE]] * 4)
+
+
+def test_scores_keep_their_sign_and_rank_the_exact_match_highest():
+    scores = scored()
+    assert scores.scores.tolist() == [3, 0, 1, 2] and scores.mean == 1.5
+    assert scores.ranking.tolist() == [-3, 0, -1, -2] and scores.rising().tolist() == [-3, 0, -1, -2]
+
+
+def test_the_worst_rows_are_those_with_the_largest_error(files):
+    for options in (["--worst", "2"], ["--worst", "2", "--sort", "length_error"]):
+        shown = run("score", "rows.jsonl", "-m", "length_error", *options)
+        assert shown.index(CAPTIONS[0]) < shown.index(CAPTIONS[3])
+        assert CAPTIONS[1] not in shown and CAPTIONS[2] not in shown
+
+
+@pytest.mark.parametrize(("choice", "kept"), [(["--top", "2"], [1, 2]), (["--min-score", "1"], [1, 2])])
+def test_the_rows_that_stay_are_those_with_the_smallest_error(files, choice, kept):
+    shown = run("score", "rows.jsonl", "-m", "length_error", "--keep", "kept.jsonl", *choice)
+    rows = [json.loads(line) for line in (files / "kept.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == kept
+    assert "the highest has 1.0000" in shown and ("among the lowest 2" in shown or "at most 1" in shown)
+
+
+def test_a_filter_without_rows_that_stay_has_no_worst_score():
+    chosen = RowFilter("length_error", min_score=-1.0)
+    assert not chosen.choose({"length_error": scored()}).any()
+    assert chosen.to_dict()["lowest"] is None and "highest" not in chosen.sentence()
+
+
+def test_the_report_puts_the_largest_errors_first(files):
+    run("score", "rows.jsonl", "-m", "length_error", "--report", "page.html", "--quiet")
+    page = (files / "page.html").read_text(encoding="utf-8")
+    worst = page.partition("Highest length_error")[2].partition("Lowest length_error")[0]
+    assert CAPTIONS[0] in worst and CAPTIONS[1] not in worst
+
+
+def test_ranks_are_percents_of_right_captions_with_larger_errors(tmp_path):
+    scores = scored()
+    values = [9 * percent / 100 for percent in PERCENTS]
+    right = {"n": 100, "values": values}
+    entry = {"metric": "length_error", "signature": scores.signature, "backbone": None, "truncated": 0}
+    entry["languages"] = {"all": {"right": right, "shuffled": right}}
+    path = tmp_path / "calibration.json"
+    whole = document([entry], [], name="errors", made="2026-01-01", shuffled=1, seed=0)
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    expected = [100 * (9 - error) / 9 for error in (3, 0, 1, 2)]
+    np.testing.assert_allclose(scores.percentiles(calibration=path), expected, atol=1e-9)
+
+
+def test_the_smaller_mean_is_the_better_one(files):
+    shown = run("compare", "near.jsonl", "far.jsonl", "-m", "length_error")
+    assert "*0.0000" in shown and "far scores worse (higher) than near by 5.0000" in shown
+    document = json.loads(run("compare", "near.jsonl", "far.jsonl", "-m", "length_error", "--json"))
+    assert document["metrics"]["length_error"]["comparisons"][0]["higher_is_better"] is False
+    score = capscore.load("length_error").score
+    systems = {
+        name: score([text] * 4, references=[[REFERENCE]] * 4)
+        for name, text in zip("ab", CAPTIONS, strict=False)
+    }
+    assert capscore.compare_systems(systems)[0].best == ["b"]
+    assert compare_means({"a": [1.0, 2.0], "b": [2.0, 3.0]}).best == ["b"]
+
+
+def test_columns_of_results_say_their_direction():
+    names = ["length_error", "chair", "chair_i", "chair_chair_s", "recall", "mcs", "theirs"]
+    assert [is_lower_better(name) for name in names] == [True, False, True, True, False, False, False]
+
+
+def test_training_and_evaluation_libraries_hear_the_direction():
+    reward = caption_reward("length_error", language="en")
+    found = reward(prompts=["?"] * 2, completions=[CAPTIONS[0], ""], references=[[REFERENCE]] * 2)
+    assert found == [-3.0, -9]
+    assert (
+        CaptionMetric("length_error").higher_is_better is False and CaptionMetric("rouge_l").higher_is_better
+    )
+    metric = HarnessMetric("length_error", image=None, references=lambda document: document["answers"])
+    assert metric.higher_is_better is False
+    row = metric.process_results({"answers": [REFERENCE]}, [CAPTIONS[0]])["length_error"]
+    assert metric.aggregation([row]) == 3.0
+
+
+def test_agreement_with_people_is_positive_where_small_errors_are_rated_high(tmp_path):
+    class Rated(capscore.CaptionBenchmark):
+        """Captions with ratings."""
+
+        CITATION = "@misc{rated}"
+        FILES: ClassVar = {
+            "ratings": capscore.AnnotationFile(("ratings.jsonl",), source="https://example.org")
+        }
+        FIELDS: ClassVar = {"caption": str, "references": [str], "rating": float}
+        task = RatingTask("tau_b", "pearson")
+
+        def rows(self, split):
+            for row in self.file("ratings").jsonl():
+                texts = {"caption": row.caption("caption"), "references": row.captions("references")}
+                yield (
+                    str(row.line),
+                    {"image_id": row.photo("photo"), **texts, "rating": row.number("rating", 1, 5)},
+                )
+
+    ratings = [1, 4, 3, 2]
+    lines = [
+        {"photo": f"{index}.jpg", "caption": text, "references": [REFERENCE], "rating": rating}
+        for index, (text, rating) in enumerate(zip(CAPTIONS, ratings, strict=True))
+    ]
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    BENCHMARKS.register("rated")(Rated)
+    try:
+        run = run_benchmark(
+            "rated", metrics={"length_error": lambda: capscore.load("length_error")}, data_dir=tmp_path
+        )
+    finally:
+        BENCHMARKS.unregister("rated")
+    assert [item.value for item in run.results[0].outcome.statistics] == pytest.approx([1.0, 1.0])
+    assert Task().numbers(scored(), "").tolist() == [-3, 0, -1, -2]
