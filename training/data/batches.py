@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from capscore.errors import CapscoreError
+
+Item = TypeVar("Item")
 
 
 class Batches(Protocol):
@@ -29,6 +32,16 @@ class Batches(Protocol):
         ...
 
 
+def in_parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """A sequence in parts of a size, the last of which may be smaller.
+
+    >>> list(in_parts("abcde", 2))
+    ['ab', 'cd', 'e']
+    """
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 class InTurn(list[Any]):
     """The rows of a step that has batches of several kinds, one after the other, never mixed.
 
@@ -43,7 +56,7 @@ class InTurn(list[Any]):
     """
 
     def __init__(self, kinds: Sequence[Sequence[Any]]):
-        super().__init__(row for kind in kinds for row in kind)
+        super().__init__(chain.from_iterable(kinds))
         self.kinds = list(kinds)
 
 

@@ -23,6 +23,7 @@ from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder, ImageReader
 from capscore.errors import ImageError
 from capscore.images.load import load_image
+from training.data.batches import in_parts
 from training.data.rows import Row
 from training.data.stored import StoredRows
 
@@ -214,6 +215,6 @@ class TrainedPictures(Pictures):
         """`embed` without gradients, a few at a time, float32 (n, d)."""
         distinct, index = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
         parts = []
-        for start in range(0, len(distinct), _AT_ONCE):
-            parts.append(self.embed(distinct[start : start + _AT_ONCE].tolist()).cpu().numpy())
+        for part in in_parts(distinct.tolist(), _AT_ONCE):
+            parts.append(self.embed(part).cpu().numpy())
         return np.concatenate(parts)[index]

@@ -11,7 +11,11 @@ import xxhash
 
 from capscore.errors import CapscoreError, InputError, LanguageWarning, Setting
 from capscore.perturbations import KINDS, P, noun_finder, perturb
+from training.data.batches import ShuffledBatches
 from training.data.captions import Captions
+
+# Objects that are given so that nothing is loaded that would find them.
+_NO_OBJECTS: dict[str, list[str]] = {"substitution": []}
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,8 @@ class Noise:
                 Setting("kinds", list(self.kinds)), f": expected one or more of {', '.join(KINDS)}, each once"
             )
         for kind in self.kinds:
-            # objects are given so that nothing is loaded that would find them
-            objects: list[str] | None = [] if kind == "substitution" else None
-            perturb([], kind, p=self.p, order=self.order, objects=objects)
+            # without captions nothing is perturbed, but the settings are checked
+            perturb([], kind, p=self.p, order=self.order, objects=_NO_OBJECTS.get(kind))
 
 
 @dataclass(frozen=True)
@@ -91,19 +94,18 @@ class TripleBatches:
         self, captions: Captions, rows: Iterable[int], *, batch_size: int, noise: Noise, seed: int = 0
     ):
         self.captions, self.noise, self.seed = captions, noise, seed
-        self.rows = np.array(list(rows), dtype=np.int64)
-        if not len(self.rows):
+        self.rows = [int(row) for row in rows]
+        if not self.rows:
             raise InputError("there are no captions to train on")
-        self.steps_per_epoch = -(-len(self.rows) // batch_size)
-        self.noun_finders = noun_finders(captions, self.rows) if "substitution" in noise.kinds else {}
-        self._order: tuple[int, np.ndarray] | None = None
+        self._shuffled = ShuffledBatches(self.rows, batch_size, seed)
+        self.steps_per_epoch = self._shuffled.steps_per_epoch
+        self.noun_finders: dict[str, str] = {}
+        if "substitution" in noise.kinds:
+            self.noun_finders = noun_finders(captions, self.rows)
 
     def batch(self, epoch: int, step: int) -> list[Triple]:
         """The rows of a step, counted from 0 in each epoch."""
-        if self._order is None or self._order[0] != epoch:
-            self._order = epoch, np.random.default_rng((self.seed, epoch, 0)).permutation(self.rows)
-        start, stop = (len(self.rows) * edge // self.steps_per_epoch for edge in (step, step + 1))
-        rows, captions = self._order[1][start:stop].tolist(), self.captions
+        rows, captions = self._shuffled.batch(epoch, step), self.captions
         return [
             Triple(row, int(captions.image[row]), captions.texts[row], text, kind)
             for row, (text, kind) in zip(rows, self._perturbed(rows, epoch), strict=True)

@@ -16,7 +16,6 @@ from training.data.rated_rows import FilePart
 from training.engine.texts import TextSide
 
 STATISTICS = {"tau_b": tau_b, "tau_c": tau_c, "rho": spearman}
-_TEXTS_AT_ONCE = 256
 
 
 class RatingsCheck:
@@ -74,17 +73,10 @@ class RatingsCheck:
 
     @torch.no_grad()
     def _cosines(self, part: FilePart) -> np.ndarray:
-        captions = [row.caption for row in part.rows]
-        distinct = list(dict.fromkeys(captions))
         # in the weights' own precision, in which the saved backbone scores
         with torch.autocast(self._texts.backbone.device.partition(":")[0], enabled=False):
-            parts = [
-                self._texts(distinct[start : start + _TEXTS_AT_ONCE]).float().cpu().numpy()
-                for start in range(0, len(distinct), _TEXTS_AT_ONCE)
-            ]
+            texts = self._texts([row.caption for row in part.rows]).float().cpu().numpy()
             images = self._pictures.embedded(part.pictures)
-        index = {text: number for number, text in enumerate(distinct)}
-        texts = np.concatenate(parts)[[index[caption] for caption in captions]]
         return (images * texts).sum(axis=1).astype(np.float64)
 
 

@@ -18,6 +18,7 @@ from capscore.errors import CapscoreError
 from training.data.parallel_text import ENGLISH, ParallelText
 from training.engine.loop import Evaluate, Loss
 from training.engine.processes import Gather
+from training.engine.texts import by_length
 
 _EVALUATION_BATCH = 256
 _KS = (1, 5, 10)
@@ -50,9 +51,10 @@ def examples_of(text: ParallelText, number: Mapping[str, int], *, with_english: 
     [('Ein Hund.', 7), ('A dog.', 7)]
     """
     sentences = [number[text.sources[source]] for source in text.pair_source.tolist()]
-    pairs = list(map(Example, text.targets, text.languages, sentences))
-    english = text.sources if with_english else []
-    return [*pairs, *(Example(source, ENGLISH, number[source]) for source in english)]
+    examples = list(map(Example, text.targets, text.languages, sentences))
+    if with_english:
+        examples += [Example(source, ENGLISH, number[source]) for source in text.sources]
+    return examples
 
 
 def squared_distance(embeddings: np.ndarray) -> Loss:
@@ -127,9 +129,4 @@ def embed(model: nn.Module, texts: Sequence[str]) -> Tensor:
 
 def embed_sorted(model: nn.Module, texts: Sequence[str]) -> np.ndarray:
     """Texts → float32 (n, d), in batches of texts of similar length."""
-    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    parts = [
-        embed(model, [texts[row] for row in order[start : start + _EVALUATION_BATCH]]).float().cpu()
-        for start in range(0, len(order), _EVALUATION_BATCH)
-    ]
-    return torch.cat(parts)[np.argsort(order)].numpy()
+    return by_length(texts, lambda part: embed(model, part).float().cpu(), _EVALUATION_BATCH).numpy()

@@ -11,6 +11,7 @@ from capscore.backbones.base import Backbone, fingerprint_of
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
 from capscore.files.write import whole_file
+from training.data.batches import in_parts
 from training.data.stored import StoredRows
 from training.engine.processes import say
 
@@ -42,8 +43,8 @@ def teacher_embeddings(
     final = folder / f"{digest}.npy"
     if not final.is_file():
         rows, n_cut = StoredRows(teacher.dim, None), 0
-        for first in range(0, len(sentences), _SLAB):
-            part = embedder.texts(sentences[first : first + _SLAB], prefix=prefix)
+        for slab in in_parts(sentences, _SLAB):
+            part = embedder.texts(slab, prefix=prefix)
             rows.append(part.matrix[part.index])
             n_cut += int(part.truncated[part.index].sum())
             say(f"teacher: {rows.n:,} of {len(sentences):,} sentences embedded")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import xxhash
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
+from training.data.batches import in_parts
 
 # Texts that go through the tower at once.
 _TEXTS_AT_ONCE = 64
@@ -28,7 +30,9 @@ class TextSide:
 
     def __init__(self, backbone: Backbone, *, keep_rows: bool = True):
         self.backbone = backbone
-        self._adapted = backbone if keep_rows and isinstance(backbone, EmbeddedBackbone) else None
+        self._adapted: EmbeddedBackbone | None = None
+        if keep_rows and isinstance(backbone, EmbeddedBackbone):
+            self._adapted = backbone
         self._kept: dict[str, Tensor] = {}
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
@@ -47,14 +51,16 @@ class TextSide:
 
     def _encoded(self, distinct: Sequence[str], embed: Embed) -> Tensor:
         ids = self.backbone.tokenize([self.backbone.prefix + text for text in distinct]).ids
-        order = sorted(range(len(ids)), key=lambda number: len(ids[number]))
-        parts = [
-            embed([ids[number] for number in order[start : start + _TEXTS_AT_ONCE]])
-            for start in range(0, len(order), _TEXTS_AT_ONCE)
-        ]
-        back = torch.empty(len(order), dtype=torch.long)
-        back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
-        return torch.cat(parts)[back]
+        return by_length(ids, embed, _TEXTS_AT_ONCE)
+
+
+def by_length(items: Sequence[Any], embed: Callable[[list[Any]], Tensor], size: int) -> Tensor:
+    """The rows (n, d) of n texts or token ids, embedded in parts of similar length."""
+    order = sorted(range(len(items)), key=lambda number: len(items[number]))
+    parts = [embed([items[number] for number in part]) for part in in_parts(order, size)]
+    back = torch.empty(len(order), dtype=torch.long)
+    back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
+    return torch.cat(parts)[back]
 
 
 def text_numbers(texts: Sequence[str], device: torch.device) -> Tensor:
