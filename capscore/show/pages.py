@@ -7,11 +7,13 @@ import hashlib
 import io
 import unicodedata
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -56,23 +58,36 @@ def environment(folder: Path | None = None) -> Environment:
 
     All printed values are escaped, and control characters are shown by their code.
     """
-    own = PackageLoader("capscore.show", "templates")
     templates = Environment(
-        loader=own if folder is None else ChoiceLoader([FileSystemLoader(folder), own]),
+        loader=ChoiceLoader(
+            [FileSystemLoader(folder or ()), PackageLoader("capscore.show", "templates")],
+        ),
         autoescape=True,
-        finalize=lambda value: value if isinstance(value, Markup) else visible(str(value), keep="\n\t"),
+        finalize=_printed,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters = {"breakable": breakable, "in_language": language_attributes}
-    templates.filters.update(filters, language_names=language_names, fixed=fixed, bars_note=bars_note)
-    names = {"metric_title": metric_title, "benchmark_title": benchmark_title}
-    templates.filters.update(names, statistic_name=statistic_name)
+    templates.filters.update(
+        breakable=breakable,
+        in_language=language_attributes,
+        language_names=language_names,
+        fixed=fixed,
+        bars_note=bars_note,
+        metric_title=metric_title,
+        benchmark_title=benchmark_title,
+        statistic_name=statistic_name,
+    )
     return templates
 
 
-def render(template: str, **context: Any) -> str:
+def _printed(value: object) -> object:
+    if isinstance(value, Markup):
+        return value
+    return visible(str(value), keep="\n\t")
+
+
+def render(template: str, **context: object) -> str:
     """Fill one of capscore's own templates."""
     return environment().get_template(template).render(context)
 
@@ -107,11 +122,10 @@ def language_attributes(tag: str) -> Markup:
 
     if not tag:
         return Markup(' dir="auto"')
-    try:
+    direction = "auto"
+    with suppress(langcodes.LanguageTagError):
         script = langcodes.Language.get(tag.replace("_", "-")).maximize().script
         direction = "rtl" if script in _RIGHT_TO_LEFT else "ltr"
-    except langcodes.LanguageTagError:
-        direction = "auto"
     return Markup(' lang="{}" dir="{}"').format(visible(tag.replace("_", "-")), direction)
 
 
@@ -178,7 +192,7 @@ def explained_cards(
     *,
     labels: Sequence[str] = (),
     name: str = "photo",
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the macro `cards` of the template explained.html shows: one card per caption of a photo.
 
     Args:
@@ -191,13 +205,14 @@ def explained_cards(
     cards = []
     for caption, label in zip(captions, labels or [""] * len(captions), strict=True):
         regions = caption.explanation["regions"]
-        shown, drawn = representatives(regions), shown_regions(caption.explanation)
-        pieces = [
-            piece if piece.region is None else replace(piece, region=shown[piece.region])
-            for piece in segments(caption)
-        ]
+        shown, pieces = representatives(regions), []
+        for piece in segments(caption):
+            if piece.region is not None:
+                piece = replace(piece, region=shown[piece.region])
+            pieces.append(piece)
         wrong = wrong_words(caption)
         lit = sorted({piece.region for piece in pieces if piece.region is not None})
+        drawn = shown_regions(caption.explanation)
         cards.append(
             {
                 "caption": caption,
@@ -218,40 +233,46 @@ def explained_cards(
     return {"n_regions": n_regions, "photo": photo, "cards": cards}
 
 
-def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int]) -> list[dict[str, Any]]:
-    """Regions with their boxes in pixels of the photo, and places of their tags in percent of it.
+class _Drawn(NamedTuple):
+    """A region with its box in pixels of the photo, and the place of its tag in percent of the photo.
 
-    A tag is at the corner of its box where it covers the least of other tags. It is measured from its nearer
-    side, since tags cover more of a photo that is shown smaller.
+    The tag is measured from its nearer side, since tags cover more of a photo that is shown smaller.
     """
+
+    region: ShownRegion
+    box: Box
+    side: str
+    across: float
+    down: float
+
+
+def _drawn(regions: Sequence[ShownRegion], size: tuple[int, int]) -> list[_Drawn]:
+    """Regions with tags, each at the corner of its box where it covers the least of other tags."""
     width, height = map(float, size)
     pixel = max(width, height) / _SHOWN_SIDE  # a pixel of the screen, in pixels of the photo
+    high = _TAG_HEIGHT * pixel
     tags: list[Box] = []
     drawn = []
     for region in regions:
         x0, y0, x1, y1 = box = _inside(region.box, size)
-        letters = sum(1.05 if unicodedata.east_asian_width(item) in "WF" else 0.62 for item in region.tag)
-        wide, high = (letters * _TAG_LETTER + _TAG_PADDING) * pixel, _TAG_HEIGHT * pixel
-        corners = [
-            (max(0.0, min(x, width - wide)), max(0.0, min(y, height - high)))
-            for x in (x0, x1 - wide)
-            for y in (y0, y0 - high, y1 - high, y1)
-        ]
-        places = [(x, y, x + wide, y + high) for x, y in corners]
+        wide = (_letters(region.tag) * _TAG_LETTER + _TAG_PADDING) * pixel
+        places: list[Box] = []
+        for x, y in product((x0, x1 - wide), (y0, y0 - high, y1 - high, y1)):
+            x, y = max(0.0, min(x, width - wide)), max(0.0, min(y, height - high))
+            places.append((x, y, x + wide, y + high))
         tag = min(places, key=lambda place: sum(_overlap(place, other) for other in tags))
         tags.append(tag)
-        on_right = tag[0] + tag[2] > width
-        across = width - tag[2] if on_right else tag[0]
-        drawn.append(
-            {
-                "region": region,
-                "box": box,
-                "side": "right" if on_right else "left",
-                "across": 100 * across / width,
-                "down": 100 * tag[1] / height,
-            }
-        )
+        side, across = "left", tag[0]
+        if tag[0] + tag[2] > width:
+            side, across = "right", width - tag[2]
+        drawn.append(_Drawn(region, box, side, 100 * across / width, 100 * tag[1] / height))
     return drawn
+
+
+def _letters(text: str) -> float:
+    """Width of a text, in widths of a letter that is as wide as high."""
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return 1.05 * wide + 0.62 * (len(text) - wide)
 
 
 def _overlap(first: Box, second: Box) -> float:
@@ -291,6 +312,7 @@ def leaderboard_page(numbers: Sequence[ReportedNumber], title: str) -> str:
         script_hash=digest,
         numbers=numbers,
         choices=choices,
-        sizes=(100, 200, 500, 1000),  # of backbones, in millions of parameters
+        # of backbones, in millions of parameters
+        sizes=[(size, f"up to {size} million") for size in (100, 200, 500, 1000)],
         files=sorted({number.file for number in numbers}),
     )

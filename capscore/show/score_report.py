@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..benchmarks.protocols.results import counted
 from ..errors import InputError
 from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
@@ -19,16 +20,32 @@ from ..tables import Table, fixed, noise_text, photo_name, reason_of, shown_capt
 from .pages import inline_jpeg, language_names, page_script, render
 
 if TYPE_CHECKING:
+    from ..files.columns import ChunkInputs
     from ..metrics.calibration import Standing
     from ..metrics.score_file import ScoringRun
     from ..metrics.scores import Scores
 
+Card = dict[str, object]  # what a template shows
 ROWS_SHOWN = 8
 """Number of rows in each list of the page."""
 MAX_TABLE_ROWS = 20_000
 """Number of rows in the table of all rows; of more, it has the lowest."""
-_BINS = 30
+_BINS, _PERCENTS = 30, (5, 25, 50, 75, 95)
 _THUMBNAIL = 320  # longest side of a photo in pixels
+
+
+class Histogram(NamedTuple):
+    """How scores are distributed: ends of the scale, numbers of scores in its bins, and heights, at most 1.
+
+    The mean, and its place on the scale (0 to 1), are None without a score.
+    """
+
+    low: float
+    high: float
+    counts: Sequence[int]
+    heights: Sequence[float]
+    mean: float | None
+    place: float | None
 
 
 def write_score_report(
@@ -52,49 +69,29 @@ def write_score_report(
     worst, best = lists.values()
     if "" in first.lower_is_better:
         lists = {"Highest": worst, "Lowest": best}
+    pictured = {*worst, *best}
     unscored = sorted({*range(len(first))} - {*rising})
-    listed = (rising + unscored)[:MAX_TABLE_ROWS]
-    cards = _cards(run, {*listed, *best}, with_picture={row for rows in lists.values() for row in rows})
-    n_rows = "1 row" if run.source.n_rows == 1 else f"{run.source.n_rows:,} rows"
-    listed_cards = [cards[row] for row in listed]
-    is_ranked = any(card["rank"] for card in listed_cards)
-    names = [
-        "Row",
-        *(["Photo"] if any(card["name"] for card in listed_cards) else []),
-        *(["Language"] if any(card["language"] for card in listed_cards) else []),
-        "Caption",
-    ]
-    numbers = [*scores, *(["Rank"] if is_ranked else [])]
-    headings = [(name, "") for name in names] + [(name, "number") for name in numbers]
+    listed = [*rising, *unscored][:MAX_TABLE_ROWS]
+    cards = _cards(run, {*listed, *pictured}, pictured)
+    rows = [cards[row] for row in listed]
+    spoken = sorted({first.languages[row] for row in listed} - {""})
     script, digest = page_script("table.js")
     page = render(
         "score_report.html",
+        title=f"{run.source.path.name or 'captions'}: {counted(run.source.n_rows, 'row')}",
         script=script,
         script_hash=digest,
-        rows=listed_cards,
-        metric=first.metric,
-        n_rows=len(first),
-        names=names,
-        headings=[*headings, *([("Mark", "")] if is_ranked else [])],
-        is_ranked=is_ranked,
-        cut=LIKELY_WRONG,
-        spoken=sorted({card["language"] for card in listed_cards} - {""}),
-        title=f"{run.source.path.name or 'captions'}: {n_rows}",
-        metrics=[
-            {
-                "name": name,
-                "signature": part.signature,
-                "remarks": _remarks(part, standings.get(name)),
-                "table": _summary(part.scores),
-                "histogram": histogram(part.scores),
-            }
-            for name, part in scores.items()
-        ],
+        n_failed=len(run.failures),
+        metrics=[_section(name, part, standings.get(name)) for name, part in scores.items()],
         languages=_by_language(scores, first.languages),
-        lists={
-            f"{which} {first.metric}": [cards[row] for row in rows] for which, rows in lists.items() if rows
-        },
-        notes=[f"{len(run.failures):,} rows could not be scored."] if run.failures else [],
+        metric=first.metric,
+        cards=cards,
+        lists=lists,
+        rows=rows,
+        columns=_columns(rows, [*scores]),
+        spoken=[(code, language_names(code)[1]) for code in spoken],
+        n_rows=len(first),
+        cut=LIKELY_WRONG,
     )
     write_text(path, page, "report")
 
@@ -105,88 +102,126 @@ def lowest_and_highest(rising: Sequence[int], n: int = ROWS_SHOWN) -> dict[str, 
     >>> lowest_and_highest([1, 0, 3], 2)
     {'Lowest': [1, 0], 'Highest': [3]}
     """
-    half = max(1, min(n, -(-len(rising) // 2)))
+    half = max(1, min(n, math.ceil(len(rising) / 2)))
     low = [*rising[:half]]
     return {"Lowest": low, "Highest": [row for row in rising[::-1][:half] if row not in low]}
 
 
-def histogram(scores: np.ndarray) -> dict[str, Any]:
-    """Ends of the scale, counts of its bins and their heights (the highest is 1), the mean and its place."""
+def histogram(scores: np.ndarray) -> Histogram:
+    """Distribution of scores (n,); NaN is left out. The scale begins at 0, or at a lower score."""
     present = scores[np.isfinite(scores)]
-    low, high = (min(0.0, float(present.min())), float(present.max())) if len(present) else (0.0, 1.0)
-    high = high if high > low else low + 1.0
+    if not len(present):
+        return Histogram(0.0, 1.0, [0] * _BINS, [0.0] * _BINS, None, None)
+    low, high = min(0.0, float(present.min())), float(present.max())
+    if high <= low:
+        high = low + 1.0
     counts, _ = np.histogram(present, bins=_BINS, range=(low, high))
-    mean = _mean(scores)
-    heights = (counts / max(counts.max(), 1)).tolist()
-    at = None if mean is None else (mean - low) / (high - low)
-    return {"low": low, "high": high, "counts": counts.tolist(), "heights": heights, "mean": mean, "at": at}
+    mean, heights = _mean(present), counts / counts.max()
+    return Histogram(low, high, counts.tolist(), heights.tolist(), mean, (mean - low) / (high - low))
 
 
-def _cards(run: ScoringRun, numbers: set[int], with_picture: set[int]) -> dict[int, dict[str, Any]]:
+def _cards(run: ScoringRun, numbers: set[int], pictured: set[int]) -> dict[int, Card]:
     """Rows of the file, read again for people to look at: number → what the page shows of it."""
-    from ..images.load import load_image
-
-    source, names = run.source, run.names
-    cards = {}
-    for chunk in source.chunks(CHUNK_ROWS) if numbers else ():
-        here = [row for row in range(len(chunk)) if chunk.start + row in numbers]
-        if not here:
+    cards: dict[int, Card] = {}
+    for chunk in run.source.chunks(CHUNK_ROWS):
+        rows = [row for row in range(len(chunk)) if chunk.start + row in numbers]
+        if not rows:
             continue
-        inputs = read_inputs(chunk, source, names, run.folder)
-        photos = [None] * len(chunk) if names.image is None else chunk.values(names.image)
-        for row in here:
-            number, picture = chunk.start + row, None
-            with suppress(InputError):  # whoever scored has said which rows failed
-                if number in with_picture and inputs.images is not None and row not in inputs.problems:
-                    picture = inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
-            references = None if inputs.references is None else inputs.references[row]
-            caption = inputs.candidates[row]
+        inputs = read_inputs(chunk, run.source, run.names, run.folder)
+        lines: Sequence[int | None] = chunk.lines or [None] * len(chunk)
+        photos: Sequence[object] = [None] * len(chunk)
+        if run.names.image is not None:
+            photos = chunk.values(run.names.image)
+        for row in rows:
+            number = chunk.start + row
             cards[number] = {
-                "place": source.short_place(number, None if chunk.lines is None else chunk.lines[row]),
-                "name": photo_name(photos[row]),
-                "picture": picture,
-                "caption": shown_caption(caption),
-                "references": [references] if isinstance(references, str) else list(references or ()),
-                **_found(run, number),
+                "place": run.source.short_place(number, lines[row]),
+                "photo": photo_name(photos[row]),
+                "picture": _picture(inputs, row) if number in pictured else None,
+                "caption": shown_caption(inputs.candidates[row]),
+                "references": _references(inputs, row),
+                **_results(run, number),
             }
     return cards
 
 
-def _found(run: ScoringRun, number: int) -> dict[str, Any]:
+def _columns(rows: Sequence[Card], metrics: Sequence[str]) -> list[tuple[str, str]]:
+    """Heading and class of each column of the table of all rows."""
+    columns = [("Row", "")]
+    for name, heading in (("photo", "Photo"), ("language", "Language")):
+        if any(row[name] for row in rows):
+            columns.append((heading, ""))
+    columns.append(("Caption", ""))
+    columns += [(metric, "number") for metric in metrics]
+    if any(row["rank"] for row in rows):
+        columns += [("Rank", "number"), ("Mark", "")]
+    return columns
+
+
+def _references(inputs: ChunkInputs, row: int) -> Sequence[str]:
+    if inputs.references is None:
+        return ()
+    references = inputs.references[row] or ()
+    return [references] if isinstance(references, str) else references
+
+
+def _picture(inputs: ChunkInputs, row: int) -> tuple[str, int, int] | None:
+    """A row's photo, small; None where it has none that can be read: whoever scored has said so."""
+    from ..images.load import load_image
+
+    if inputs.images is None or row in inputs.problems:
+        return None
+    with suppress(InputError):
+        return inline_jpeg(load_image(inputs.images[row]), _THUMBNAIL)
+    return None
+
+
+def _results(run: ScoringRun, number: int) -> Card:
     """Scores and rank of a row, its language, and what metrics say of its caption in words."""
     scores = run.scores()
-    first, parts = next(iter(scores.values())), scores.values()
+    first = next(iter(scores.values()))
     ranks = run.ranks.get(first.metric)
     rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
+    noise = [noise_text(part.details[number]) for part in scores.values() if part.details]
+    reasons = [reason_of(part, number) for part in scores.values()]
     return {
-        "scores": [(name, fixed(float(part.scores[number]), 3)) for name, part in scores.items()],
+        "language": first.languages[number],
+        "scores": {name: fixed(float(part.scores[number]), 3) for name, part in scores.items()},
         "rank": fixed(rank, 0, ""),
         "is_wrong": rank < LIKELY_WRONG,
-        "language": first.languages[number],
-        "found": "; ".join(
-            filter(None, (noise_text(part.details[number]) for part in parts if part.details))
-        ),
-        "reason": " ".join(reason_of(part, number) for part in parts).strip(),
+        "noise": "; ".join(filter(None, noise)),
+        "reason": " ".join(filter(None, reasons)),
     }
 
 
-def _remarks(scores: Scores, standing: Standing | None) -> list[str]:
-    sentence = standing.sentence() if standing else ""
-    remarks = [f"{sentence[0].upper()}{sentence[1:]}."] if sentence else []
-    return [*remarks, *(f"{key} of all rows together: {value:.4f}." for key, value in scores.corpus.items())]
+def _section(name: str, scores: Scores, standing: Standing | None) -> Card:
+    """What the page shows of a metric: its distribution as a table and a drawing, remarks, signature."""
+    remarks = [f"{key} of all rows together: {value:.4f}." for key, value in scores.corpus.items()]
+    if standing is not None and (sentence := standing.sentence()):
+        remarks.insert(0, f"{sentence[0].upper()}{sentence[1:]}.")
+    return {
+        "name": name,
+        "signature": scores.signature,
+        "remarks": remarks,
+        "table": _summary(scores.scores),
+        "histogram": histogram(scores.scores),
+    }
 
 
-def _mean(scores: np.ndarray) -> float | None:
+def _mean(scores: np.ndarray) -> float:
+    """Mean of the scores that are there; NaN without any."""
     present = scores[np.isfinite(scores)]
-    return math.fsum(present) / len(present) if len(present) else None
+    return math.fsum(present) / len(present) if len(present) else math.nan
 
 
 def _summary(scores: np.ndarray) -> Table:
-    percents = (5, 25, 50, 75, 95)
     present = scores[np.isfinite(scores)]
-    without = len(scores) - len(present)
-    counts = f"{len(present):,}" + (f" ({without:,} without)" if without else "")
-    values = np.percentile(present, percents) if len(present) else [None] * len(percents)
+    counts = f"{len(present):,}"
+    if len(present) < len(scores):
+        counts += f" ({len(scores) - len(present):,} without)"
+    values = [math.nan] * len(_PERCENTS)
+    if len(present):
+        values = np.percentile(present, _PERCENTS).tolist()
     row = ["", fixed(_mean(scores), 3), counts, *(fixed(value, 3) for value in values)]
     return Table(("", "mean", "rows", "5 %", "25 %", "median", "75 %", "95 %"), [row])
 

@@ -28,14 +28,14 @@ def test_lists_hold_rows_once_and_in_order(rising, n):
 
 def test_a_histogram_begins_at_zero_or_below_and_ends_at_the_highest():
     found = histogram(np.array([0.1] * 3 + [0.3] * 6 + [NAN]))
-    assert (found["low"], found["high"]) == (0.0, 0.3) and found["mean"] == pytest.approx(2.1 / 9)
-    assert found["at"] == pytest.approx(2.1 / 9 / 0.3)
-    assert [(at, count) for at, count in enumerate(found["counts"]) if count] == [(10, 3), (29, 6)]
-    assert [height for height in found["heights"] if height] == [0.5, 1.0]
+    assert (found.low, found.high) == (0.0, 0.3) and found.mean == pytest.approx(2.1 / 9)
+    assert found.place == pytest.approx(2.1 / 9 / 0.3)
+    assert [(at, count) for at, count in enumerate(found.counts) if count] == [(10, 3), (29, 6)]
+    assert [height for height in found.heights if height] == [0.5, 1.0]
     below = histogram(np.array([-1.0, -0.5]))
-    assert (below["low"], below["high"], below["at"]) == (-1.0, -0.5, pytest.approx(0.5))
+    assert (below.low, below.high, below.place) == (-1.0, -0.5, pytest.approx(0.5))
     empty = histogram(np.array([NAN]))
-    assert (empty["low"], empty["high"], empty["mean"], empty["at"]) == (0.0, 1.0, None, None)
+    assert (empty.low, empty.high, empty.mean, empty.place) == (0.0, 1.0, None, None)
 
 
 def test_a_page_has_rows_photos_languages_and_no_markup_of_others(photos, toys, tmp_path):
