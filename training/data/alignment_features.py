@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import namedtuple
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from PIL import Image
 
 from capscore.embedding.embedder import Embedder
-from capscore.errors import CapscoreError, ImageError, InputError, Setting
+from capscore.embedding.photos import in_batches
+from capscore.errors import CapscoreError, InputError, Setting
 from capscore.images.boxes import check_boxes, normalised, overlaps
-from capscore.images.load import content_key
 from capscore.infometic.regions import RegionFinder, Regions, choose, load_finder
 from capscore.infometic.words import (
     CaptionWord,
@@ -39,7 +37,7 @@ from training.data.alignment_data import (
     load_features,
     store_features,
 )
-from training.data.pictures import Pictures, key_of_texts
+from training.data.pictures import Pictures, key_of_texts, raise_first
 from training.data.rows import Row
 from training.data.stored import StoredRows, whole_folder
 from training.data.word_pollution import (
@@ -128,7 +126,7 @@ def prepare(
     rows = list(rows)
     if not rows:
         raise InputError("there are no captions to train on")
-    contents = _contents(rows)
+    contents = _contents(rows, embedder)
     finder, name = None, ""
     if options.regions != GIVEN and any(row.image is not None and not row.region_texts for row in rows):
         finder = load_finder(options.regions, embedder)
@@ -153,24 +151,17 @@ def prepare(
     return load_features(final)
 
 
-def _contents(rows: Sequence[Row]) -> list[str]:
+def _contents(rows: Sequence[Row], embedder: Embedder) -> list[str]:
     """The content of what each row describes: a key of its image, or a digest of its stand-ins."""
-    known: dict[os.PathLike[str], str] = {}
+    pictured = [row for row in rows if row.image is not None]
+    with embedder.photos([row.image for row in pictured], on_error="skip") as photos:
+        pass
+    raise_first(photos.failures, pictured)
+    keys = iter(photos.keys)
     contents = []
     for row in rows:
-        if row.image is None:
-            joined = "\n".join(row.stand_in).encode("utf-8", "surrogatepass")
-            contents.append(xxhash.xxh3_128_hexdigest(joined))
-            continue
-        key = known.get(row.image) if isinstance(row.image, os.PathLike) else None
-        if key is None:
-            try:
-                key = content_key(row.image)
-            except ImageError as error:
-                raise ImageError(f"{row.where}, image: {error.message}") from error
-        if isinstance(row.image, os.PathLike):
-            known[row.image] = key
-        contents.append(key)
+        joined = "\n".join(row.stand_in).encode("utf-8", "surrogatepass")
+        contents.append(xxhash.xxh3_128_hexdigest(joined) if row.image is None else next(keys))
     return contents
 
 
@@ -253,14 +244,6 @@ class _RegionReader:
             )
 
 
-class _Shown(NamedTuple):
-    """What makes two pictures with their regions the same."""
-
-    content: str
-    region_texts: tuple[str, ...]
-    boxes: tuple[tuple[float, ...], ...] | None
-
-
 class _Builder:
     """Embeds the images, regions and texts of rows, each once, and writes them into a folder."""
 
@@ -281,20 +264,18 @@ class _Builder:
     def build(self, word_context: bool) -> None:
         """Write all files of the features."""
         rows = self.rows
-        # a row of each distinct picture with its regions
-        shown: dict[_Shown, Row] = {}
-        numbers: dict[_Shown, int] = {}
+        numbers: dict[tuple[object, ...], int] = {}  # of pictures with equal regions
+        firsts: list[int] = []
         pair_image = []
-        for row, content in zip(rows, self.contents, strict=True):
-            boxes = row.boxes if self.options.regions == GIVEN else None
-            key = _Shown(content, row.region_texts, boxes)
-            shown.setdefault(key, row)
-            pair_image.append(numbers.setdefault(key, len(numbers)))
-        image_vector, regions = self._embed_pictures(list(shown.values()), [key.content for key in shown])
-        labels = [
-            regions[number].label(row, self.options.overlap)
-            for row, number in zip(rows, pair_image, strict=True)
-        ]
+        for index, row in enumerate(rows):
+            key = (self.contents[index], row.region_texts, self.options.regions == GIVEN and row.boxes)
+            if key not in numbers:
+                numbers[key] = len(firsts)
+                firsts.append(index)
+            pair_image.append(numbers[key])
+        image_vector, regions = self._embed_pictures(firsts)
+        overlap = self.options.overlap
+        labels = [regions[number].label(row, overlap) for number, row in zip(pair_image, rows, strict=True)]
         captions = _Captions(rows, pair_image, self.options, self.embedder)
         arrays = self._store_pieces(captions, word_context)
         text_vector = np.array(self._texts(captions.texts), dtype=np.int64)
@@ -314,17 +295,16 @@ class _Builder:
         }
         store_features(self.folder, arrays, captions.texts, [row.names for row in rows])
 
-    def _embed_pictures(
-        self, rows: Sequence[Row], contents: Sequence[str]
-    ) -> tuple[list[int], list[_Regions]]:
-        """The row of each picture in the matrix, and its regions."""
+    def _embed_pictures(self, indices: Sequence[int]) -> tuple[list[int], list[_Regions]]:
+        """The row of each picture in the matrix, and its regions; `indices` are of a row of each."""
+        rows = [self.rows[index] for index in indices]
         with_boxes: dict[str, list[tuple[int, Row]]] = {}
-        for number, (row, content) in enumerate(zip(rows, contents, strict=True)):
+        for number, row in enumerate(rows):
             if row.image is None or row.region_texts:
                 continue
             if self.finder is None and row.boxes is None:
                 raise InputError(f"{row.where} has no boxes, which ", Setting("regions", GIVEN), " needs")
-            with_boxes.setdefault(content, []).append((number, row))
+            with_boxes.setdefault(self.contents[indices[number]], []).append((number, row))
         reader = _RegionReader(with_boxes, self.embedder, self.options, self.finder, self.vectors)
         pictures = Pictures(self.embedder, self.vectors, key_of_texts=key_of_texts, reader=reader)
         _, places = pictures.add(rows)
@@ -342,8 +322,7 @@ class _Builder:
     def _texts(self, texts: Sequence[str]) -> list[int]:
         """The row of each text in the matrix; those that have none are embedded."""
         new = [text for text in dict.fromkeys(texts) if text not in self._row_of]
-        for start in range(0, len(new), _TEXTS_AT_ONCE):
-            part = new[start : start + _TEXTS_AT_ONCE]
+        for part in in_batches(new, _TEXTS_AT_ONCE):
             self._row_of |= zip(part, self.vectors.append(_embedded(self.embedder, part)), strict=True)
         return [self._row_of[text] for text in texts]
 
@@ -370,9 +349,9 @@ class _Builder:
                 added.append(np.concatenate(added_by_words(part, seen, partial(_embedded, alone))))
         if word_context:
             np.save(self.folder / ADDED, added.finish())
-        stored, ids = StoredRows(backbone.dim, self.folder), list(numbers)
-        for start in range(0, len(ids), _TEXTS_AT_ONCE):
-            stored.append(encode_pieces(backbone, ids[start : start + _TEXTS_AT_ONCE]))
+        stored = StoredRows(backbone.dim, self.folder)
+        for ids in in_batches(numbers, _TEXTS_AT_ONCE):
+            stored.append(encode_pieces(backbone, ids))
         np.save(self.folder / PIECES, stored.finish())
         # a wrong word that was cut off cannot be learned from
         polluted = [[text for text in texts if WRONG in words[text]] for texts in captions.polluted]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from capscore.errors import CapscoreError
-
-Item = TypeVar("Item")
 
 
 class Batches(Protocol):
@@ -30,16 +28,6 @@ class Batches(Protocol):
             step: Number of the step within the epoch, from 0.
         """
         ...
-
-
-def in_parts(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """A sequence in parts of a size, the last of which may be smaller.
-
-    >>> list(in_parts("abcde", 2))
-    ['ab', 'cd', 'e']
-    """
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 class InTurn(list[Any]):

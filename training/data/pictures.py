@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,9 +20,9 @@ from PIL import Image
 from capscore.backbones.base import Backbone
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder, ImageReader
+from capscore.embedding.photos import in_batches
 from capscore.errors import ImageError
 from capscore.images.load import load_image
-from training.data.batches import in_parts
 from training.data.rows import Row
 from training.data.stored import StoredRows
 
@@ -79,8 +78,7 @@ class Pictures:
         """
         known: list[Row] = []
         numbers: list[int] = []
-        source = iter(rows)
-        while chunk := list(islice(source, _CHUNK)):
+        for chunk in in_batches(rows, _CHUNK):
             keys = {
                 False: iter(self._add_images([row for row in chunk if not row.stand_in])),
                 True: iter(self._add_stand_ins([row.stand_in for row in chunk if row.stand_in])),
@@ -91,10 +89,9 @@ class Pictures:
 
     def _add_images(self, rows: Sequence[Row]) -> list[str]:
         shown = self.embedder.images([row.image for row in rows], on_error="skip", reader=self.reader)
-        if shown.failures:
-            first = min(shown.failures)
-            raise ImageError(f"{rows[first].where}, image: {shown.failures[first].message}")
-        self._append(shown.keys, shown.matrix[shown.index])
+        raise_first(shown.failures, rows)
+        new = self._number(shown.keys)
+        self.row_of += self.matrix.append(shown.matrix[shown.index[new]])
         return shown.keys
 
     def _add_stand_ins(self, listed: Sequence[Sequence[str]]) -> list[str]:
@@ -103,23 +100,29 @@ class Pictures:
         keys = embedded.keys
         if self.key_of_texts is not None:
             keys = [self.key_of_texts(several) for several in listed]
-        ends = np.cumsum([len(several) for several in listed], dtype=np.int64)
-        parts = np.split(embedded.matrix[embedded.index], ends)[: len(listed)]
-        self.stand_ins.update(self._append(keys, [_mean(part) for part in parts]))
+        parts = np.split(
+            embedded.matrix[embedded.index], np.cumsum([len(several) for several in listed[:-1]])
+        )
+        new = self._number(keys)
+        self.stand_ins.update(self._numbers[keys[row]] for row in new)
+        self.row_of += self.matrix.append(np.array([_mean(parts[row]) for row in new], np.float32))
         return keys
 
-    def _append(self, keys: Sequence[str], vectors: Iterable[np.ndarray]) -> range:
-        """Store the embeddings whose keys have no number yet; returns their numbers."""
-        before = len(self.keys)
+    def _number(self, keys: Sequence[str]) -> list[int]:
+        """Number the keys that have no number yet; returns their rows."""
         new = []
-        for key, vector in zip(keys, vectors, strict=True):
+        for row, key in enumerate(keys):
             if key not in self._numbers:
                 self._numbers[key] = len(self.keys)
                 self.keys.append(key)
-                new.append(vector)
-        if new:
-            self.row_of += self.matrix.append(np.stack(new))
-        return range(before, len(self.keys))
+                new.append(row)
+        return new
+
+
+def raise_first(failures: Mapping[int, ImageError], rows: Sequence[Row]) -> None:
+    """Raise the first error of images, with the name of its row; nothing where there is none."""
+    for index in sorted(failures):
+        raise ImageError(f"{rows[index].where}, image: {failures[index].message}")
 
 
 def _mean(vectors: np.ndarray) -> np.ndarray:
@@ -156,10 +159,17 @@ class TrainedPictures(Pictures):
         self._map_row: dict[str, int] = {}
 
     def _add_images(self, rows: Sequence[Row]) -> list[str]:
-        keys = super()._add_images(rows)
-        if self.fixed == "pixels":
-            self._images |= {key: row.image for key, row in zip(keys, rows, strict=True)}
-        return keys
+        if self.fixed != "pixels":
+            return super()._add_images(rows)
+        images = [row.image for row in rows]
+        with self.embedder.photos(images, on_error="skip") as photos:
+            # one that cannot be read ends a run in its first minutes
+            for _ in photos.each(lambda key, image: None):
+                pass
+        raise_first(photos.failures, rows)
+        self._images |= zip(photos.keys, images, strict=True)
+        self.row_of += [-1 for _ in self._number(photos.keys)]  # nothing of them stays the same
+        return photos.keys
 
     def wanted(self, keys: Sequence[str]) -> Collection[str]:
         """The images whose feature maps are to be stored."""
@@ -215,6 +225,6 @@ class TrainedPictures(Pictures):
         """`embed` without gradients, a few at a time, float32 (n, d)."""
         distinct, index = np.unique(np.asarray(numbers, dtype=np.int64), return_inverse=True)
         parts = []
-        for part in in_parts(distinct.tolist(), _AT_ONCE):
+        for part in in_batches(distinct.tolist(), _AT_ONCE):
             parts.append(self.embed(part).cpu().numpy())
         return np.concatenate(parts)[index]

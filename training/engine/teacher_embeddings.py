@@ -10,8 +10,8 @@ import numpy as np
 from capscore.backbones.base import Backbone, fingerprint_of
 from capscore.embedding.cache import EmbeddingCache
 from capscore.embedding.embedder import Embedder
+from capscore.embedding.photos import in_batches
 from capscore.files.write import whole_file
-from training.data.batches import in_parts
 from training.data.stored import StoredRows
 from training.engine.processes import say
 
@@ -43,7 +43,7 @@ def teacher_embeddings(
     final = folder / f"{digest}.npy"
     if not final.is_file():
         rows, n_cut = StoredRows(teacher.dim, None), 0
-        for slab in in_parts(sentences, _SLAB):
+        for slab in in_batches(sentences, _SLAB):
             part = embedder.texts(slab, prefix=prefix)
             rows.append(part.matrix[part.index])
             n_cut += int(part.truncated[part.index].sum())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from capscore.backbones.base import Backbone
 from capscore.backbones.embedded.backbone import EmbeddedBackbone
-from training.data.batches import in_parts
+from capscore.embedding.photos import in_batches
 
 # Texts that go through the tower at once.
 _TEXTS_AT_ONCE = 64
@@ -57,7 +57,7 @@ class TextSide:
 def by_length(items: Sequence[Any], embed: Callable[[list[Any]], Tensor], size: int) -> Tensor:
     """The rows (n, d) of n texts or token ids, embedded in parts of similar length."""
     order = sorted(range(len(items)), key=lambda number: len(items[number]))
-    parts = [embed([items[number] for number in part]) for part in in_parts(order, size)]
+    parts = [embed([items[number] for number in part]) for part in in_batches(order, size)]
     back = torch.empty(len(order), dtype=torch.long)
     back[torch.tensor(order, dtype=torch.long)] = torch.arange(len(order))
     return torch.cat(parts)[back]
