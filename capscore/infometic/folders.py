@@ -14,11 +14,10 @@ import torch
 from ..backbones.base import resolve_dtype
 from ..backbones.checkpoint import (
     fetch,
-    in_one_line,
     read_checkpoint,
     read_json,
-    refuse_misfit,
     refuse_oversized,
+    refusing,
     write_checkpoint,
 )
 from ..errors import BackboneUnavailable, CapscoreError, Setting
@@ -95,14 +94,7 @@ def built(
     Raises BackboneUnavailable if the weights are not those of such a network.
     """
     refuse_oversized(folder, asdict(config), sum(tensor.nbytes for tensor in state.values()))
-    try:
-        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-            network = build()
-    except (RuntimeError, TypeError, ValueError, OverflowError, MemoryError) as error:  # absurd sizes
-        said = f"no network can be built from {folder / CONFIG}: {in_one_line(error)[:200]}"
-        raise BackboneUnavailable(said) from None
-    expected = network.state_dict()
-    misshapen = [name for name in expected if name in state and state[name].shape != expected[name].shape]
-    refuse_misfit(folder, expected.keys() - state.keys(), state.keys() - expected.keys(), misshapen)
-    network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+    with refusing(f"the network in {folder}"), torch.random.fork_rng(devices=[]):
+        network = build()  # with random numbers, so that those of the caller stay as they were
+        network.load_state_dict({name: tensor.float() for name, tensor in state.items()})
     return network.eval()

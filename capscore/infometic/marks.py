@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from ..text.languages import language_code
-from .alignment import padded
 from .mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCalibration, PhotoBatch, word_rate
+from .network import padded
 from .words import CaptionWord, without_word
 
 # Photos that are judged at once, with at most so many rows each; photos whose regions are named at once.

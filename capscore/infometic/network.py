@@ -1,6 +1,7 @@
 """InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision.
 
-The frozen backbone is not part of the network, which reads its embeddings.
+The frozen backbone is not part of the network, which reads its embeddings. InfoCLIP is the baseline without
+parameters.
 """
 
 from __future__ import annotations
@@ -8,29 +9,19 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from ..backbones.base import Backbone, fingerprint_of, resolve_device, tensors_digest
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
 from ..files.shipped import weights_folder
-from .alignment import (
-    Aligner,
-    Alignment,
-    InfoCLIP,
-    States,
-    WordContext,
-    blank,
-    cosine,
-    mean_by,
-    products,
-    softmax_over,
-)
 from .folders import CONFIG, built, find_folder, read_folder, write_folder
 
 MODEL_TYPE = "infometic"
@@ -44,8 +35,12 @@ _FORMAT = 1
 _RECORD = ("model_type", "format", "dtype", "weights", "notes")
 # Fields that came after version 0.1; their defaults are what networks did before.
 _ADDED_FIELDS = frozenset(("pad_token", "frame", "caption_tokens", "unit_inputs", "prefix"))
-# Largest sizes: far above any network, and far below what fills a machine's memory.
-_MAX_SIZES = {"dim": 2**14, "width": 2**14, "context_width": 2**14, "intra_layers": 100, "inter_layers": 100}
+# Least and largest sizes: far above any network, and far below what fills a machine's memory.
+_SIZES = {
+    **dict.fromkeys(("dim", "width", "context_width"), (1, 2**14)),
+    **dict.fromkeys(("intra_layers", "inter_layers"), (0, 100)),
+    "pad_token": (0, 2**20),
+}
 _FIRST_SCALE = 1 / 0.07
 _POSITION_STD = 0.01
 # For networks that read words: initial factor on the cosine that a word adds, and factor by which the part
@@ -164,13 +159,16 @@ class InfoMetICConfig:
     @property
     def reading(self) -> str:
         """How captions and images are read where it differs from the defaults, for signatures."""
-        parts = {
-            "frame": self.frame,
-            f"pad={'zeros' if self.pad_token is None else self.pad_token}": not self.mask_padding,
-            f"{self.max_tokens}+{self.caption_tokens}tokens": self.caption_tokens is not None,
-            "raw": not self.unit_inputs,
-        }
-        return ",".join(part for part, holds in parts.items() if holds)
+        parts = []
+        if self.frame:
+            parts.append("frame")
+        if not self.mask_padding:
+            parts.append(f"pad={'zeros' if self.pad_token is None else self.pad_token}")
+        if self.caption_tokens is not None:
+            parts.append(f"{self.max_tokens}+{self.caption_tokens}tokens")
+        if not self.unit_inputs:
+            parts.append("raw")
+        return ",".join(parts)
 
     def on(self, backbone: Backbone) -> InfoMetICConfig:
         """The same configuration for a backbone, whose identity is recorded."""
@@ -207,8 +205,7 @@ def _check_field(name: str, kind: str, value: Any) -> None:
     """Raise CapscoreError if a field of the config has the wrong type or is out of range."""
     if kind.endswith(" | None") and value is None:
         return
-    low = 0 if name in ("intra_layers", "inter_layers", "pad_token") else 1
-    high = _MAX_SIZES.get(name, 2**20)
+    low, high = _SIZES.get(name, (1, 2**20))
     fits, expected = {
         "int": (type(value) is int and low <= value <= high, f"a whole number from {low} to {high:,}"),
         "float": (type(value) in (int, float) and 0 < value < math.inf, "a number above 0"),
@@ -219,7 +216,217 @@ def _check_field(name: str, kind: str, value: Any) -> None:
         raise CapscoreError(Setting(name, value), f": expected {expected}")
 
 
-class InfoMetIC(Aligner):
+@dataclass(frozen=True)
+class States:
+    """States of n images of m regions, without their captions, or of n texts of l pieces; len() is n.
+
+    Attributes:
+        global_: (n, d), embeddings of the whole images or texts.
+        query: (n, width), vectors that are compared with the tokens of the other kind.
+        tokens: (n, 1 + m + 1, width), states of whole image, regions and null token; or (n, l or more,
+            width), states of the pieces, and of what fills the text up.
+        attended: bool, as long as `tokens`: those that the transformer over both kinds attends to.
+        scored: bool (n, m + 1), existing regions and the null token; or (n, l), pieces that get a score.
+        words, hidden: (n, d) and (n, h) of images, (n, l, d) and (n, l, h) of texts: what words add to their
+            texts, and what that is compared with; None if no words are read.
+        log_weight: (n, l), of the pieces of texts; None for images, and if no words are read.
+    """
+
+    global_: Tensor
+    query: Tensor
+    tokens: Tensor
+    attended: Tensor
+    scored: Tensor
+    words: Tensor | None = None
+    hidden: Tensor | None = None
+    log_weight: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.global_)
+
+    def take(self, index: Tensor) -> States:
+        """The states at indices (p,), as p images or texts."""
+        present = {name: part for name, part in vars(self).items() if part is not None}
+        return replace(self, **{name: part[index] for name, part in present.items()})
+
+
+@dataclass(frozen=True)
+class WordContext:
+    """What words add to their n texts of at most l pieces (`capscore.infometic.words.added_by_words`).
+
+    Attributes:
+        added: (n, l, d), embedding of the text minus that of the text without the piece's word; 0 for pieces
+            outside semantic words.
+        weight: (n, l) in [0, 1]. The pieces of a semantic word share a weight of 1; others have weight 0 and
+            no score. In a text without semantic words all pieces count.
+    """
+
+    added: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """Scores of p pairs of an image and a text.
+
+    Attributes:
+        region_scores: (p, m + 1) in [0, 1], the null token last; rows sum to 1, or are all 0 without regions
+            and null token. Masked scores are exactly 0.
+        token_scores: (p, l) in [0, 1], likewise.
+        recall: (p,), scale × cosine of the mean region, weighted by region scores, with the whole image; 0 if
+            all region scores are 0.
+        precision: (p,), likewise for pieces and the whole text.
+    """
+
+    region_scores: Tensor
+    token_scores: Tensor
+    recall: Tensor
+    precision: Tensor
+
+    @property
+    def overall(self) -> Tensor:
+        """(p,): recall + precision (Hu et al. 2023, equation 4)."""
+        return self.recall + self.precision
+
+
+class InfoCLIP(nn.Module):
+    """The parameter-free baseline of InfoMetIC (Hu et al. 2023, appendix D), from which the network derives.
+
+    Scores are computed directly from the embeddings. Boxes are not used. The null token is a zero vector, so
+    its product is 0.
+
+    Args:
+        sharpness: Factor on the products of query and tokens before the softmax; 100 for embeddings of unit
+            length is the same as 1 for CLIP's, of a length of about 10.
+        scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
+
+    Attributes:
+        config: How captions and images are read.
+    """
+
+    def __init__(self, sharpness: float = 100.0, scale: float = 100.0) -> None:
+        super().__init__()
+        self.config = InfoMetICConfig()
+        self.sharpness, self._scale = float(sharpness), float(scale)
+
+    @property
+    def scale(self) -> Tensor | float:
+        """Factor on cosines in recall and precision."""
+        return self._scale
+
+    @property
+    def reads_words(self) -> bool:
+        """Whether `encode_texts` needs the context of the words."""
+        return self.config.context_width is not None
+
+    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
+        """States of images, computed without texts.
+
+        Args:
+            global_: (n, d), the backbone's embeddings of whole images.
+            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone.
+            boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height; only the
+                trained network reads them.
+            mask: bool (n, m), False for padding.
+        """
+        global_, mask = global_.float(), mask.bool()
+        scored = functional.pad(mask, (0, 1), value=True)
+        null = torch.zeros_like(global_[:, None])
+        return States(
+            global_=global_,
+            query=global_ * self.sharpness,
+            tokens=torch.cat([global_[:, None], blank(regions.float(), mask), null], dim=1),
+            attended=functional.pad(scored, (1, 0), value=True),
+            scored=scored,
+        )
+
+    def encode_texts(
+        self,
+        global_: Tensor,
+        tokens: Tensor,
+        mask: Tensor,
+        scored: Tensor | None = None,
+        context: WordContext | None = None,
+    ) -> States:
+        """States of texts, computed without images.
+
+        Args:
+            global_: (n, d), the backbone's embeddings of whole texts.
+            tokens: (n, l, d), embeddings of their pieces, each embedded alone.
+            mask: bool (n, l), False for padding.
+            scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
+            context: Context of the words, for a network that `reads_words`.
+        """
+        global_, mask = global_.float(), mask.bool()
+        return States(
+            global_=global_,
+            query=global_ * self.sharpness,
+            tokens=blank(tokens.float(), mask),
+            attended=mask,
+            scored=mask if scored is None else mask & scored.bool(),
+        )
+
+    def pairs(
+        self,
+        images: States,
+        texts: States,
+        image_index: Tensor | Sequence[int],
+        text_index: Tensor | Sequence[int],
+    ) -> Alignment:
+        """Scores of p pairs, which are given by the indices of their images and texts."""
+        device = images.tokens.device
+        first, second = (torch.as_tensor(index, device=device).long() for index in (image_index, text_index))
+        return self._align(images.take(first), texts.take(second))
+
+    def _align(self, images: States, texts: States) -> Alignment:
+        """Scores of p images with p texts, row by row."""
+        regions, tokens = self._fused(images, texts)
+        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
+        region_scores = softmax_over(products(texts.query, regions), images.scored)
+        token_scores = softmax_over(self._asked(images, texts, tokens), texts.scored)
+        seen, read = self._written(mean_by(region_scores, regions), mean_by(token_scores, tokens))
+        return Alignment(
+            region_scores,
+            token_scores,
+            recall=self.scale * cosine(seen, images.global_),
+            precision=self.scale * cosine(read, texts.global_),
+        )
+
+    def _fused(self, images: States, texts: States) -> tuple[Tensor, Tensor]:
+        """States of regions and null token, and of pieces, each of which may know the others."""
+        return images.tokens[:, 1:], texts.tokens
+
+    def _asked(self, images: States, texts: States, tokens: Tensor) -> Tensor:
+        """What the softmax over the pieces is of, (p, l)."""
+        return products(images.query, tokens)
+
+    def _written(self, seen: Tensor, read: Tensor) -> tuple[Tensor, Tensor]:
+        """Means of regions and of pieces, in the backbone's space."""
+        return seen, read
+
+    def all_pairs(self, images: States, texts: States, chunk: int | None = None) -> tuple[Tensor, Tensor]:
+        """Recall (a, b) and precision (a, b) of each of a images with each of b texts.
+
+        `chunk` is the maximum number of pairs at a time, which bounds the memory; with gradients, each chunk
+        is computed again in the backward pass. None for all pairs at once.
+        """
+        n_texts = len(texts)
+        every = torch.arange(len(images) * n_texts, device=images.tokens.device)
+        chunks = every.split(chunk) if chunk and len(every) else (every,)
+
+        def score(pair: Tensor) -> tuple[Tensor, Tensor]:
+            found = self._align(images.take(pair // n_texts), texts.take(pair % n_texts))
+            return found.recall, found.precision
+
+        recompute = len(chunks) > 1 and torch.is_grad_enabled()
+        parts = [
+            checkpoint(score, part, use_reentrant=False) if recompute else score(part) for part in chunks
+        ]
+        recall, precision = (torch.cat(part).view(len(images), n_texts) for part in zip(*parts, strict=True))
+        return recall, precision
+
+
+class InfoMetIC(InfoCLIP):
     """The network of InfoMetIC (Hu et al. 2023, section 3.1), to be trained or loaded with `from_pretrained`.
 
     New networks have random weights; call `torch.manual_seed` first to reproduce them.
@@ -297,10 +504,6 @@ class InfoMetIC(Aligner):
             self.token_query.weight.data *= _QUIET
 
     @property
-    def reads_words(self) -> bool:
-        return self.config.context_width is not None
-
-    @property
     def scale(self) -> Tensor:
         """Learned factor on cosines, the paper's 1/τ, starting at 1/0.07."""
         return self.log_scale.exp()
@@ -326,14 +529,17 @@ class InfoMetIC(Aligner):
             sequence = sequence + self.box_position(boxes)
         scored = functional.pad(mask, (0, 1), value=config.null_token)
         attended = functional.pad(scored, (1, 0), value=config.global_in_fusion)
+        words = hidden = None
+        if self.reads_words:
+            words, hidden = self.word_query(global_.to(dtype)), self.word_image(scaled)
         return States(
             global_=global_.to(dtype),
             query=self.token_query(scaled) @ self.token_key.weight,
             tokens=self._through("image", self.image_layers, sequence, attended),
             attended=attended,
             scored=scored,
-            words=self.word_query(global_.to(dtype)) if self.reads_words else None,
-            hidden=self.word_image(scaled) if self.reads_words else None,
+            words=words,
+            hidden=hidden,
         )
 
     def encode_texts(
@@ -387,34 +593,28 @@ class InfoMetIC(Aligner):
             log_weight=log_weight,
         )
 
-    def _align(self, images: States, texts: States, image_index: Tensor, text_index: Tensor) -> Alignment:
+    def _fused(self, images: States, texts: States) -> tuple[Tensor, Tensor]:
         n_image = images.tokens.shape[1]
-        both = torch.cat([images.tokens[image_index], texts.tokens[text_index]], dim=1)
-        attended = torch.cat([images.attended[image_index], texts.attended[text_index]], dim=1)
+        both = torch.cat([images.tokens, texts.tokens], dim=1)
+        attended = torch.cat([images.attended, texts.attended], dim=1)
         both = self._through("inter", self.inter_layers, both, attended)
         # what fills a text up comes after its pieces
-        regions, tokens = both[:, 1:n_image], both[:, n_image : n_image + texts.scored.shape[1]]
-        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
-        region_scores = softmax_over(products(texts.query[text_index], regions), images.scored[image_index])
-        asked = products(images.query[image_index], tokens)
+        return both[:, 1:n_image], both[:, n_image : n_image + texts.scored.shape[1]]
+
+    def _asked(self, images: States, texts: States, tokens: Tensor) -> Tensor:
+        asked = products(images.query, tokens)
         if images.words is not None and texts.words is not None:
-            asked = asked + products(images.words[image_index], texts.words[text_index])
+            asked = asked + products(images.words, texts.words)
         if images.hidden is not None and texts.hidden is not None:
-            hidden = functional.gelu(images.hidden[image_index][:, None] + texts.hidden[text_index])
+            hidden = functional.gelu(images.hidden[:, None] + texts.hidden)
             asked = asked + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
         asked = asked * self.config.sharpness
-        if texts.log_weight is not None:
-            asked = asked + texts.log_weight[text_index]
-        token_scores = softmax_over(asked, texts.scored[text_index])
-        seen, read = mean_by(region_scores, regions), mean_by(token_scores, tokens)
-        if self.config.width is not None:
-            seen, read = self.image_out(seen), self.text_out(read)
-        return Alignment(
-            region_scores,
-            token_scores,
-            recall=self.scale * cosine(seen, images.global_[image_index]),
-            precision=self.scale * cosine(read, texts.global_[text_index]),
-        )
+        return asked if texts.log_weight is None else asked + texts.log_weight
+
+    def _written(self, seen: Tensor, read: Tensor) -> tuple[Tensor, Tensor]:
+        if self.config.width is None:
+            return seen, read
+        return self.image_out(seen), self.text_out(read)
 
     def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
         if not len(layers):
@@ -509,6 +709,57 @@ class _Layer(nn.Module):
         return sequence + self.mlp_out(hidden * torch.sigmoid(1.702 * hidden))
 
 
+def softmax_over(products: Tensor, scored: Tensor) -> Tensor:
+    """Softmax over scored entries: (p, s) and bool (p, s) → (p, s), exactly 0 for other entries."""
+    lowest = torch.finfo(products.dtype).min
+    return products.masked_fill(~scored, lowest).softmax(dim=-1) * scored
+
+
+def mean_by(scores: Tensor, tokens: Tensor) -> Tensor:
+    """Mean of tokens, weighted by their scores: (p, s) and (p, s, w) → (p, w)."""
+    return (scores.to(tokens.dtype)[:, None] @ tokens)[:, 0]
+
+
+def products(query: Tensor, tokens: Tensor) -> Tensor:
+    """Products of each row's query with its tokens: (p, w) and (p, s, w) → (p, s)."""
+    return (tokens @ query.to(tokens.dtype)[:, :, None])[:, :, 0]
+
+
+def cosine(first: Tensor, second: Tensor) -> Tensor:
+    """Cosines of rows: (p, d) and (p, d) → (p,); 0 if either row is a zero vector."""
+    return (_unit(first) * _unit(second)).sum(dim=-1)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    # Divided by the largest number first: a mean dominated by the null token may be too small to be squared.
+    largest = rows.detach().abs().amax(dim=-1, keepdim=True)
+    rows = rows / largest.masked_fill(largest == 0, 1.0)
+    length = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return rows / length.masked_fill(length == 0, 1.0)
+
+
+def blank(values: Tensor, mask: Tensor) -> Tensor:
+    """Values (n, s, w) with zeros where bool (n, s) is False, so that NaN in padding cannot reach a sum."""
+    return values.masked_fill(~mask[..., None], 0.0)
+
+
+def padded(
+    parts: Sequence[np.ndarray], device: str | torch.device, min_length: int = 0
+) -> tuple[Tensor, Tensor]:
+    """n arrays (s, …) of different lengths → (n, m, …), float32 or int64 with zeros at the end, and a mask.
+
+    The mask is bool (n, m), False for padding; m is the greatest length, and at least `min_length`.
+    """
+    lengths = np.array([len(part) for part in parts])
+    length = max(lengths.max(initial=0), min_length)
+    dtype = np.float32 if parts[0].dtype.kind == "f" else np.int64
+    batch = np.zeros((len(parts), length, *parts[0].shape[1:]), dtype)
+    for row, part in zip(batch, parts, strict=True):
+        row[: len(part)] = part
+    mask = np.arange(length) < lengths[:, None]
+    return torch.from_numpy(batch).to(device), torch.from_numpy(mask).to(device)
+
+
 # ------------------------------------------------------------------ the aligner of a backbone
 
 
@@ -520,7 +771,7 @@ def cosine_scale(backbone: Backbone) -> float:
     return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
 
-def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[Aligner, str]:
+def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[InfoCLIP, str]:
     """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:

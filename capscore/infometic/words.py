@@ -256,7 +256,7 @@ def added_by_words(
 
 
 def spread(shares: np.ndarray, added: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What words add, and their weight, for each piece (`capscore.infometic.alignment.WordContext`).
+    """What words add, and their weight, for each piece (`capscore.infometic.network.WordContext`).
 
     From `word_shares` (p, w) of the words that count, and what these words add (w, d): float32 (p, d) and
     (p,). A piece of several words gets a share of each; a piece of several whole words has weight 1.

@@ -54,9 +54,9 @@ from .scores import Scores
 from .with_backbone import BackboneScorer
 
 if TYPE_CHECKING:
-    from ..infometic.alignment import States
     from ..infometic.mark_calibration import MarkCalibration
     from ..infometic.marks import RowMarks
+    from ..infometic.network import States
 
 # pairs that go through the network at once, and images that are encoded at once
 _PAIRS, _IMAGES = 64, 64
@@ -446,7 +446,7 @@ class InfoMetIC(BackboneScorer):
     def _image_states(self, regions: list[ImageRegions], photos: np.ndarray) -> States:
         import torch
 
-        from ..infometic.alignment import padded
+        from ..infometic.network import padded
 
         device = self.backbone.device
         rows, mask = padded([photo.embeddings for photo in regions], device)
@@ -457,7 +457,7 @@ class InfoMetIC(BackboneScorer):
         """Captions, encoded for the aligner."""
         import torch
 
-        from ..infometic.alignment import WordContext, padded
+        from ..infometic.network import WordContext, padded
 
         device, first = self.backbone.device, len(self.sequence.before)
         ids = [self.sequence.ids(caption.pieces.ids) for caption in captions]

@@ -234,7 +234,7 @@ def test_a_folder_gives_the_calibration_back(loaded, tmp_path, embedded):
     [
         ({"model_type": "bert"}, "of type 'bert'"),
         ({"format": 1}, "format 1"),
-        ({"sizes": {"dim": 8}}, "do not fit"),
+        ({"sizes": {"dim": 8}}, "size mismatch"),
         ({"sizes": None}, "not that of a mark calibration"),
         ({"nouns": [1]}, "not that of a mark calibration"),
         ({"calibration": {"words": {}}}, "not that of a mark calibration.*alone"),

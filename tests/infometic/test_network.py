@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capscore.errors import CapscoreError, InputError
-from capscore.infometic.alignment import InfoCLIP, WordContext
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig, WordContext
 
 from .tiny_pairs import TINY, context_of, encode, encode_texts, images_of, texts_of, tiny_model
 

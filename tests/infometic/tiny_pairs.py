@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from capscore.infometic.alignment import WordContext
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
 
 TINY = InfoMetICConfig(
     dim=6, heads=2, intra_layers=2, inter_layers=2, n_regions=3, max_tokens=5, input_scale=2.0

@@ -16,8 +16,7 @@ import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError, RegionWarning, TruncationWarning
 from capscore.images.boxes import crops
-from capscore.infometic.alignment import WordContext
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoMetIC, InfoMetICConfig, WordContext
 from capscore.infometic.regions import RegionFinder, Regions
 from capscore.infometic.words import encode_pieces, split_pieces
 from capscore.metrics.infometic import InfoMetIC as InfoMetICScorer

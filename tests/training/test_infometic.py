@@ -17,8 +17,7 @@ from safetensors.torch import load_file
 import capscore
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
-from capscore.infometic.alignment import InfoCLIP
-from capscore.infometic.network import InfoMetIC, InfoMetICConfig
+from capscore.infometic.network import InfoCLIP, InfoMetIC, InfoMetICConfig
 from capscore.infometic.words import CaptionWord, Pieces
 from tests.backbones import tiny_transformers as tiny
 from tests.datasets_scripts.official import write_jsonl

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from capscore.errors import CapscoreError
-from capscore.infometic.alignment import WordContext
+from capscore.infometic.network import WordContext
 from capscore.infometic.words import spread
 
 # Files of the features.
@@ -46,7 +46,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class ImageBatch:
-    """Images as `Aligner.encode_images` takes them: (b, d), (b, m, d), (b, m, 4), bool (b, m)."""
+    """Images as `InfoMetIC.encode_images` takes them: (b, d), (b, m, d), (b, m, 4), bool (b, m)."""
 
     global_: Tensor
     regions: Tensor
@@ -56,7 +56,7 @@ class ImageBatch:
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Texts as `Aligner.encode_texts` takes them, with the labels of their words.
+    """Texts as `InfoMetIC.encode_texts` takes them, with the labels of their words.
 
     Attributes:
         global_, tokens, mask: (b, d), (b, l, d), bool (b, l), of texts and their pieces.

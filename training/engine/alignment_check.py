@@ -11,8 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capscore.infometic.alignment import Aligner
-from capscore.infometic.network import InfoMetIC
+from capscore.infometic.network import InfoCLIP, InfoMetIC
 from training.data.alignment_data import AlignmentData
 from training.engine.infometic_losses import word_shares
 
@@ -24,7 +23,7 @@ _HALVINGS = 12
 class AlignmentCheck:
     """Measures a network, or InfoCLIP, on validation pairs.
 
-    Called with an `Aligner` in eval mode it returns these shares, where the pairs allow it:
+    Called with a network, or InfoCLIP, in eval mode it returns these shares, where the pairs allow it:
 
     - words_right: semantic words of polluted captions that are judged as labelled;
     - planted_found: polluted captions whose wrong word has the lowest score of the semantic words;
@@ -57,16 +56,16 @@ class AlignmentCheck:
         self._labelled = data.with_region_labels()
         self._hard = data.hard_negatives()
 
-    def __call__(self, aligner: Aligner) -> dict[str, float]:
+    def __call__(self, aligner: InfoCLIP) -> dict[str, float]:
         """The numbers, by name."""
         return self._shares(aligner)
 
-    def false_alarms(self, aligner: Aligner) -> float:
+    def false_alarms(self, aligner: InfoCLIP) -> float:
         """The false alarms alone; 0 without semantic words."""
         return self._shares(aligner, only_plain=True).get("false_alarms", 0.0)
 
     @torch.no_grad()
-    def _shares(self, aligner: Aligner, only_plain: bool = False) -> dict[str, float]:
+    def _shares(self, aligner: InfoCLIP, only_plain: bool = False) -> dict[str, float]:
         sums: dict[str, list[float]] = {}
 
         def add(name: str, values: Tensor) -> None:
@@ -79,7 +78,7 @@ class AlignmentCheck:
         return {name: total / n for name, (total, n) in sums.items() if n}
 
     def _measure(
-        self, aligner: Aligner, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
+        self, aligner: InfoCLIP, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
     ) -> None:
         data, beta = self.data, self.beta
         first = next(aligner.parameters(), None)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.alignment import States
-from capscore.infometic.network import InfoMetIC
+from capscore.infometic.network import InfoMetIC, States
 from training.data.alignment_batches import AlignmentItem
 from training.data.alignment_data import AlignmentData
 from training.engine.loop_settings import require_range

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from capscore.infometic.alignment import padded as padded_arrays
 from capscore.infometic.mark_calibration import MARKED_CLASSES, MarkNetwork, PhotoBatch
+from capscore.infometic.network import padded as padded_arrays
 from training.engine.processes import Gather
 from weights.making.mark_calibration.features import MarkFeatures
 

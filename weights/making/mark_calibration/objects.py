@@ -20,8 +20,8 @@ from torch.nn import functional as F
 from capscore.backbones.base import Backbone
 from capscore.errors import CapscoreError, InputError
 from capscore.images.boxes import overlaps
-from capscore.infometic.alignment import padded as padded_arrays
 from capscore.infometic.mark_calibration import MENTION_FEATURES, CaptionBatch, MarkCurve, MarkNetwork
+from capscore.infometic.network import padded as padded_arrays
 from weights.making.mark_calibration.calibrate import fit_curve, fit_layers
 from weights.making.mark_calibration.draws import NOUN, padded, words_of_caption
 from weights.making.mark_calibration.features import MarkFeatures, feature_maps
