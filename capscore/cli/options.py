@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..files.columns import ColumnNames
     from ..files.row_source import RowSource
 
+# options of metrics whose value is any text, not a name
+_TEXTS = ("prefix", "question", "instruction")
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 
@@ -39,13 +41,13 @@ statistics_option = functools.partial(option, panel="Statistics")
 noise_option = functools.partial(option, panel="Perturbations")
 
 
-def split_metrics(given: Sequence[str] | None) -> list[str]:
+def split_metrics(texts: Sequence[str] | None) -> list[str]:
     """Metrics of an option that is repeatable, and may name several at once; each metric once.
 
     >>> split_metrics(["mcs,cider", "mcs"])
     ['mcs', 'cider']
     """
-    names = map(str.strip, ",".join(given or ()).split(","))
+    names = map(str.strip, ",".join(texts or ()).split(","))
     return list(dict.fromkeys(filter(None, names)))
 
 
@@ -55,16 +57,16 @@ def own_backbones(metrics: Sequence[str]) -> dict[str, str]:
     >>> own_backbones(["mcs", "judge@org/model@v1"])
     {'mcs': '', 'judge': 'org/model@v1'}
     """
-    found: dict[str, str] = {}
+    backbones: dict[str, str] = {}
     for name in metrics:
         metric, sign, backbone = name.partition("@")
-        if metric in found:
+        if metric in backbones:
             raise UsageError(Setting("metric", name), f": {metric} is there twice")
         with as_usage():
             if sign and not METRICS.get(metric).takes_backbone:
                 raise UsageError(Setting("metric", name), f": {metric} has no backbone")
-        found[metric] = backbone
-    return found
+        backbones[metric] = backbone
+    return backbones
 
 
 def complete_metrics(incomplete: str) -> list[str]:
@@ -124,12 +126,12 @@ Kinds = Annotated[
 ]
 
 
-def chosen_kinds(given: Sequence[str]) -> tuple[str, ...]:
+def chosen_kinds(names: Sequence[str]) -> tuple[str, ...]:
     """The perturbations that --kind names, each once, with `paper`, `unseen` and `all` for several."""
     from ..perturbations import chosen_kinds
 
     with as_usage():
-        return chosen_kinds([name.strip() for name in ",".join(given).split(",")])
+        return chosen_kinds([name.strip() for name in ",".join(names).split(",")])
 
 
 def language_of(language: str | None) -> str | None:
@@ -165,7 +167,7 @@ def of_captions() -> dict[str, Option]:
 
 
 def of_several() -> dict[str, Option]:
-    """The same for those that choose one or several backbones by an option of their own."""
+    """The same for commands that choose backbones by another option."""
     left_out = ("backbone", "revision", "image_tower", "allow_urls", "allow_private_urls")
     return {name: item for name, item in of_captions().items() if name not in left_out}
 
@@ -204,7 +206,8 @@ def _parameters(entry: Option) -> list[inspect.Parameter]:
     help = entry.summary
     if entry.default not in (None, False, "") and "default" not in help:
         help += f" Default: {entry.shown_default}."
-    info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel)
+    metavar = "TEXT" if entry.name in _TEXTS else None
+    info = option(help, f"--{entry.name.replace('_', '-')}", panel=panel, metavar=metavar)
     if entry.type is bool:
         return [_parameter(entry.name, bool, info)]
     return [_parameter(entry.name, entry.type | None, info)]
@@ -216,12 +219,12 @@ def _parameter(name: str, kind: Any, info: OptionInfo) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def check_metric_options(metrics: Sequence[str], given: Mapping[str, Any]) -> None:
+def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) -> None:
     """Raise UsageError for an unknown metric, an option of other metrics, or a value that is not allowed."""
-    # a metric without embeddings keeps none, as is asked
-    asked = {name: value for name, value in given.items() if (name, value) != ("cache", False)}
+    # --no-cache may stand beside a metric without embeddings
+    checked = {name: value for name, value in options.items() if (name, value) != ("cache", False)}
     with as_usage():
-        check_options(metrics, asked)
+        check_options(metrics, checked)
 
 
 class Target(NamedTuple):
@@ -264,10 +267,10 @@ def benchmark_targets(
 
 def named_files(entries: Sequence[str]) -> dict[str, Path]:
     """NAME=FILE, or FILE with the file's name → name and file; folders tell equal names apart."""
-    given = [_name_and_file(entry) for entry in entries]
-    stems = Counter(path.stem for name, path in given if not name)
+    named = [_name_and_file(entry) for entry in entries]
+    stems = Counter(path.stem for name, path in named if not name)
     files: dict[str, Path] = {}
-    for name, path in given:
+    for name, path in named:
         if not name and stems[path.stem] == 1:
             name = path.stem
         elif not name:

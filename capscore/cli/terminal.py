@@ -254,16 +254,16 @@ def check_result_file(option: str, path: Path | None, kinds: Sequence[str], forc
     """Raise InputError if a file of one of the kinds (suffixes) cannot be written; None asks for no file."""
     if path is None:
         return
-    given = Setting(option, path)
+    setting = Setting(option, path)
     if path.suffix.lower() not in kinds:
-        raise InputError(given, f": expected a name that ends in {' or '.join(kinds)}")
+        raise InputError(setting, f": expected a name that ends in {' or '.join(kinds)}")
     if path.exists() and not path.is_file():
-        raise InputError(given, " exists and is not a regular file")
+        raise InputError(setting, " exists and is not a regular file")
     if path.exists() and not force:
-        raise InputError(given, " exists; ", Setting("force", True), " overwrites it")
+        raise InputError(setting, " exists; ", Setting("force", True), " overwrites it")
     above = next(folder for folder in path.absolute().parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
-        raise InputError(given, f": {above} is not a folder that can be written to")
+        raise InputError(setting, f": {above} is not a folder that can be written to")
 
 
 def check_result_files(force: bool, **paths: Path | None) -> None:

@@ -82,7 +82,7 @@ class Asker(PhotoPipeline):
             questions: Rows, and what is asked about the photo of each; other rows are left out.
             reading: What makes numbers of the model's answer.
             fingerprint: Digest of everything that a number depends on besides photo and question.
-            max_pixels: Number of pixels to which larger photos are made smaller; 0 for no limit.
+            max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit.
             on_error: "raise", or "skip" to give back what is wrong with an image.
         """
         skip = {*range(len(images))} - {row for row, _ in questions}

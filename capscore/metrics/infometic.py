@@ -116,8 +116,9 @@ class InfoMetIC(BackboneScorer):
             folder; None for "learned" if the backbone has one.
         false_alarms: Rate in (0, 0.5] of right nouns that may be called wrong; other words, and captions as
             a whole, have a lower one. Only for learned marks.
-        regions: Finder of regions, as `capscore.infometic.regions.load_finder` takes it; None for "things"
-            where the backbone has a mark calibration, otherwise "windows".
+        regions: Finder of regions: "windows" of several sizes, or "things" that the mark calibration finds;
+            or a `RegionFinder`. None for "things" where the backbone has a mark calibration, otherwise
+            "windows".
         n_regions: Number of regions to score per image: the regions found are clustered, and the most
             confident one of each cluster is taken. Boxes that are passed are all scored.
         beta: Threshold in [0, 1) of words and regions, with marks="published".

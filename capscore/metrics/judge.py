@@ -68,18 +68,19 @@ class Judge(Scorer):
 
     Args:
         asker: What asks the model.
-        reading: What is read: "yes" (default), "grade" or "match". "yes": log-odds of yes against no where
-            the answer begins. "grade": expectation over the digits of a grade from 0.0 to 1.0. "match": the
-            head of BLIP and BLIP-2 for image–text matching, or a reranker's yes and no under its own prompt.
+        reading: Answer that is read: "yes" (default), "grade" or "match". "yes": log-odds of yes against no
+            where the answer begins. "grade": expectation over the digits of a grade from 0.0 to 1.0. "match":
+            the head of BLIP and BLIP-2 for image–text matching, or a reranker's yes and no under its own
+            prompt.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, and {photo} where the photo goes if it does
             not come first. Default: one in plain English.
-        instruction: Text of a system turn before it. Default: none.
+        instruction: Text of a system turn before the question. Default: none.
         answers: The two words that are read, yes first, such as ja/nein. Default: yes/no.
         with_references: Whether references of the rows join the question; in Python, giving them is enough.
         explain: Whether the model is asked what is wrong, which takes about as long as a hundred scores.
-        max_pixels: Number of pixels to which larger photos are made smaller; 0 for no limit. Default: 602112.
+        max_pixels: Number of pixels to which larger photos are scaled down; 0 for no limit. Default: 602112.
         common: Options of `Scorer`.
     """
 

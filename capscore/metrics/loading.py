@@ -66,7 +66,7 @@ def load(
 
     Args:
         metric: Name of the metric, one of `capscore.registry.METRICS.names()`.
-        backbone: Name, Hub id (org/name@revision) or folder of the backbone, or a `Backbone`. Default: the
+        backbone: Name, Hub id (org/name@revision) or folder of the backbone; or a `Backbone`. Default: the
             variable CAPSCORE_BACKBONE, else the metric's own. PR-MCS takes `embedded-pr-mcs` for `embedded`.
         device: Torch device, such as cpu, cuda:1, or 1 for that GPU. Default: auto, a GPU if there is one.
         dtype: Number format of the model: float32 (default, of a judge on a GPU bfloat16), bfloat16 or
