@@ -6,7 +6,7 @@ In: headings, cells of text, and remarks. Out: lines of a terminal, Markdown, or
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,23 +53,6 @@ def printable(text: str, encoding: str) -> str:
     except UnicodeEncodeError:
         return text.translate(str.maketrans(_IN_ASCII))
     return text
-
-
-def noise_text(detail: Mapping[str, Any] | None, *, with_p: bool = True) -> str:
-    """What PR-MCS says of a row in a few words, with the probability of the kind; "" without its details."""
-    if detail is None or "p_kind" not in detail:
-        return ""
-    kept = f"{100 * detail['kept']:.0f} % kept"
-    if detail["kind"] != "none" and detail["lost"] < 0.005:
-        return kept  # a suspicion that cost nothing
-    kind = "no noise" if detail["kind"] == "none" else detail["kind"]
-    return f"{kept}: {kind}" + (f" (p = {detail['p_kind']:.2f})" if with_p else "")
-
-
-def reason_of(scores: Any, row: int) -> str:
-    """What a judge says is wrong with a row, on one line; "" where it was not asked."""
-    detail = scores.details[row] if scores.details else None
-    return " ".join((detail or {}).get("reason", "").split())
 
 
 def photo_name(value: Any) -> str:

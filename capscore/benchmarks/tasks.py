@@ -433,7 +433,7 @@ class TokenTask(Task):
     asks_for = "asks for scores of words and regions, which a score of captions does not give"
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
-        if {"words", "regions"} <= set(kind.detail_names) and not component:
+        if kind.marks_words() and not component:
             return ""
         return f"is a score of captions, and {slug} {self.asks_for}"
 
@@ -462,8 +462,7 @@ class RetrievalTask(Task):
     """Captioned photos: how often the right caption or photo is among the best 1, 5 and 10.
 
     The captions are the references of the rows; if a photo has several, all are ranked. Photos and captions
-    are compared by cosine, or by `score_matrix(captions, photos, languages)` of a metric that has it: scores
-    (photos, captions), and components of the same shape.
+    are compared by cosine, or by the `score_matrix` of a metric.
     """
 
     asks_for = "compares every photo with every caption: scores of rows are not enough"
@@ -482,18 +481,14 @@ class RetrievalTask(Task):
     def measure(self, rows: KeyedRows, scorer: Any, component: str, options: TaskOptions) -> Measurement:
         queries, photos = self.queries(rows), _column(rows, "image")
         right: dict[str, Any] = {"text_to_image": queries.owners, "missing": options.missing}
-        if hasattr(scorer, "score_matrix"):
-            scores, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
-            matrix = parts[component] if component else scores
-            if scorer.lower_is_better(component):
+        if not scorer.retrieves_by_cosine:
+            matrix, parts = scorer.score_matrix(queries.candidates, photos, queries.languages)
+            ranked_by = component or scorer.ranked_by
+            if ranked_by:
+                matrix = parts[ranked_by]
+            if scorer.lower_is_better(ranked_by):
                 matrix = -matrix
             found = retrieval(matrix, **right)
-        elif not hasattr(scorer, "embedder"):  # it is asked about every photo with every caption
-            each = [
-                _score(scorer, replace(queries, images=[photo] * len(queries)), slice(None))
-                for photo in photos
-            ]
-            found = retrieval(np.stack([self.numbers(row, component) for row in each]), **right)
         else:
             images = scorer.embedder.images(photos)
             texts = scorer.embedder.texts(queries.candidates, prefix=scorer.prefix)

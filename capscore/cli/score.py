@@ -399,7 +399,7 @@ def _print_rows(
 
     from ..files.row_source import CHUNK_ROWS
     from ..metrics.calibration import RANKS
-    from ..tables import noise_text, photo_name, reason_of, shown_caption
+    from ..tables import photo_name, shown_caption
 
     image, scores = run.names.image, run.scores()
     metric, part = next(iter(scores.items()))
@@ -420,7 +420,7 @@ def _print_rows(
     if is_ranked:
         ranks = run.ranks[metric][RANKS[0]]
         cells["rank"] = ["–" if math.isnan(ranks[row]) else f"{ranks[row]:.0f} %" for row in rows]
-    found = [noise_text(part.details[row], with_p=False) for row in rows] if part.details else []
+    found = [part.found(row, brief=True) for row in rows]
     cells |= {"found": found} if any(found) else {}
     headings = [*([] if lowest is None else ["row"]), *([] if image is None else ["photo"]), "caption"]
     table = terminal.make_table(*headings, numbers=[*cells])
@@ -428,7 +428,7 @@ def _print_rows(
         table.add_row(*(escape(visible(cell)) for cell in (*texts[row], *numbers)))
     console.print(table)
     for row in rows:
-        reasons = (reason_of(item, row) for item in scores.values())
+        reasons = (item.reason(row) for item in scores.values())
         for reason in filter(None, reasons):
             print_line(console, f"{texts[row][0]}: {reason}")
     if standing is not None and is_ranked:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from .. import __version__
 from ..errors import InputError, OptionError, Setting
 from ..text.suspicious import OddRows
 from .rows import (
@@ -25,6 +26,9 @@ from .rows import (
 )
 from .scores import Scores
 
+if TYPE_CHECKING:
+    from ..embedding.embedder import Embedder
+
 
 class Scorer(ABC):
     """Scores rows of candidate, image and references.
@@ -41,6 +45,8 @@ class Scorer(ABC):
     Attributes:
         metric: Name of the metric.
         title: Its name in tables and pages.
+        former_names: Other names of its signatures, which `capscore cite` knows.
+        kin: Published metrics of the same kind, by name → title; tables show their figures beside it.
         citation: Keys of its papers in citations.bib, or BibTeX entries.
         score_range: Lowest and highest score; None where there is no bound.
         higher_is_better: Whether a higher score is better.
@@ -63,11 +69,16 @@ class Scorer(ABC):
         waits: Whether all rows must be finished together; other metrics can finish them in parts.
         detail_names: Keys of `Scores.details`; () for a metric without details.
         detail_columns: Details that are also columns of a result, float or str.
+        explaining: Options of `load` with which it explains its scores.
+        about_scores: What its numbers mean, in sentences for a page; "" for its docstring's first line.
+        retrieves_by_cosine: Whether the photo of a caption is found by the cosines of their embeddings.
         extra_columns: Further columns that rows may have.
     """
 
     metric: ClassVar[str]
     title: ClassVar[str] = ""
+    former_names: ClassVar[tuple[str, ...]] = ()
+    kin: ClassVar[Mapping[str, str]] = {}
     citation: ClassVar[tuple[str, ...]] = ()
     score_range: ClassVar[tuple[float | None, float | None]] = (None, None)
     higher_is_better: ClassVar[bool] = True
@@ -90,6 +101,10 @@ class Scorer(ABC):
     detail_names: ClassVar[tuple[str, ...]] = ()
     detail_columns: ClassVar[Mapping[str, type]] = {}
     extra_columns: ClassVar[tuple[ExtraColumn, ...]] = ()
+    explaining: ClassVar[Mapping[str, object]] = {}
+    about_scores: ClassVar[str] = ""
+    retrieves_by_cosine: ClassVar[bool] = False
+    embedder: Embedder | None = None
 
     def __init__(self, *, empty: Literal["raise", "score", "skip"] = "raise"):
         self.check({"empty": empty})
@@ -219,6 +234,55 @@ class Scorer(ABC):
     def worst_score(cls) -> float | None:
         """The worst score that there is; None without a bound."""
         return cls.score_range[0 if cls.higher_is_better else 1]
+
+    @classmethod
+    def marks_words(cls) -> bool:
+        """Whether its details say of each word of a caption, and of each region of a photo, if it fits."""
+        return {"words", "regions"} <= {*cls.detail_names}
+
+    @classmethod
+    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+        """What the details of a row say in a few words, in fewer for a cell of a table; "" for nothing."""
+        return ""
+
+    @classmethod
+    def reason(cls, detail: Mapping[str, Any]) -> str:
+        """What the details of a row say is wrong with it, on one line; "" for nothing."""
+        return ""
+
+    @classmethod
+    def doubt(cls, components: Mapping[str, float]) -> str:
+        """Why a score with these components means little; "" if nothing speaks against it."""
+        return ""
+
+    @property
+    def caution(self) -> str:
+        """What a reader of its scores should know, with these settings; "" for nothing."""
+        return ""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """The settings of the signature that do not depend on rows, in its order."""
+        return {"version": __version__}
+
+    def score_matrix(
+        self, candidates: Iterable[str], images: Any, language: str | Iterable[str] | None = None
+    ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """Score every image with every caption, as retrieval needs it.
+
+        Args:
+            candidates: b captions.
+            images: a images, as `score` takes them.
+            language: Language of the captions, as `score` takes it.
+
+        Returns:
+            Scores, float64 (a, b), and the components, each of the same shape.
+        """
+        captions = list(candidates)
+        codes = language if language is None or isinstance(language, str) else list(language)
+        rows = [self.score(captions, [image] * len(captions), language=codes) for image in images]
+        parts = {name: np.stack([row.components[name] for row in rows]) for name in self.component_names}
+        return np.stack([row.scores for row in rows]), parts
 
     def corpus_of(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Numbers of all rows together, from the sums of what was measured; {} where they need more."""

@@ -125,9 +125,14 @@ class FunctionScorer(Scorer):
 
     def finish(self, rows: PreparedRows) -> Scores:
         values = rows.values["number"][rows.kept]
-        stated = {name: value for name, value in self.options.items() if value is not None}
-        settings = {**stated, **row_settings(rows), "code": self.code, "version": __version__}
+        *own, version = self.settings.items()
+        settings = dict([*own, *row_settings(rows).items(), version])
         return self.make_scores(rows, values, {}, settings, self._corpus(values))
+
+    @property
+    def settings(self) -> dict[str, object]:
+        stated = {name: value for name, value in self.options.items() if value is not None}
+        return {**stated, "code": self.code, "version": __version__}
 
     def _corpus(self, values: np.ndarray) -> dict[str, float]:
         aggregate = type(self).aggregate

@@ -131,12 +131,14 @@ class InfoMetIC(BackboneScorer):
 
     metric = "infometic"
     title = "InfoMetIC"
+    former_names = ("infoclip",)
     citation = ("hu-etal-2023-infometic",)
     default_backbone = "embedded"
     refused_options = ("long",)  # its words and regions are those of the whole caption
     component_names = ("recall", "precision", "infometic_plus", "clip_cosine")
     detail_names = ("fits", "p_fits", "words", "regions", "null", "image_size", "n_words_cut", "boxes_given")
     splits_texts: ClassVar[bool] = True
+    retrieves_by_cosine = False
     extra_columns = (
         ExtraColumn(
             "boxes",
@@ -218,6 +220,22 @@ class InfoMetIC(BackboneScorer):
     @property
     def known_as(self) -> str:
         return "infoclip" if self.weights == "info_clip" else self.metric
+
+    @property
+    def caution(self) -> str:
+        if self.weights != "info_clip":
+            return ""
+        return (
+            "There are no trained weights here: this is InfoCLIP, InfoMetIC without its network. Its "
+            "marks on words mean little."
+        )
+
+    @property
+    def marks_below(self) -> float | None:
+        """Score at or below which a word is marked; None where probabilities decide."""
+        if self.mark_calibration is None:
+            return self.beta
+        return None
 
     def constants(self) -> dict[str, object]:
         published = self.mark_calibration is None

@@ -101,6 +101,29 @@ class Judge(Scorer):
     value_names = ("number", "mass", "context")
     signed_values = ("context",)
     extra_columns = (ExtraColumn("context", "texts", "string", "Text around the photo", from_files=True),)
+    kin: ClassVar[Mapping[str, str]] = {
+        "fleur": "FLEUR",
+        "ref_fleur": "RefFLEUR",
+        "expert": "EXPERT",
+        "discode": "DISCODE",
+        "vc_inspector": "VC-Inspector",
+    }
+    explaining: ClassVar[Mapping[str, object]] = {"explain": True}
+    about_scores = (
+        "What a vision–language model says of each caption. The score is from 0 to 1, the margin is its "
+        "log-odds, and the mass is the probability that the model answers as asked. The reason was asked for "
+        "afterwards; the score does not depend on it."
+    )
+
+    @classmethod
+    def reason(cls, detail: Mapping[str, Any]) -> str:
+        return " ".join(detail.get("reason", "").split())
+
+    @classmethod
+    def doubt(cls, components: Mapping[str, float]) -> str:
+        if components["mass"] >= LOW_MASS:
+            return ""
+        return "The model would rather say something else than answer: this score means nothing."
 
     def __init__(
         self,

@@ -48,6 +48,21 @@ class PRMCS(CLIPScore):
     }
     detail_names = tuple(detail_columns)
 
+    @classmethod
+    def found(cls, detail: Mapping[str, Any], *, brief: bool = False) -> str:
+        """The share of the score that is kept, and the kind of noise; its probability unless `brief`.
+
+        >>> PRMCS.found({"kept": 0.5, "lost": 0.5, "kind": "jumble", "p_kind": 0.875})
+        '50 % kept: jumble (p = 0.88)'
+        """
+        kept = f"{100 * detail['kept']:.0f} % kept"
+        kind = {"none": "no noise"}.get(detail["kind"], detail["kind"])
+        if detail["kind"] != "none" and detail["lost"] < 0.005:
+            return kept  # a suspicion that cost nothing
+        if brief:
+            return f"{kept}: {kind}"
+        return f"{kept}: {kind} (p = {detail['p_kind']:.2f})"
+
     def __init__(self, embedder: Embedder, **common: Any):
         super().__init__(embedder, **common)
         if self.backbone.recipe != "pr_mcs":

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..registry import METRICS
 from .signature import format_signature
 
 # Counts of `Scores`, in the order of its summary
@@ -72,6 +73,23 @@ class Scores:
     def ranking(self) -> np.ndarray:
         """float64 (n,), what rows are ranked by, where more is better: the scores, or a component."""
         return self.rising(self.ranked_by)
+
+    def found(self, row: int, *, brief: bool = False) -> str:
+        """What the details say of a row in a few words, in fewer for a cell of a table; "" for nothing."""
+        kind, detail = METRICS.find(self.metric), self._detail(row)
+        if kind is None or detail is None:
+            return ""
+        return str(kind.found(detail, brief=brief))
+
+    def reason(self, row: int) -> str:
+        """What the details say is wrong with a row, on one line; "" for nothing."""
+        kind, detail = METRICS.find(self.metric), self._detail(row)
+        if kind is None or detail is None:
+            return ""
+        return str(kind.reason(detail))
+
+    def _detail(self, row: int) -> dict[str, Any] | None:
+        return self.details[row] if self.details else None
 
     @property
     def mean(self) -> float:

@@ -49,6 +49,8 @@ class BackboneScorer(Scorer):
 
     takes_backbone: ClassVar[bool] = True
     needs_images: ClassVar[bool] = True
+    retrieves_by_cosine: ClassVar[bool] = True
+    embedder: Embedder
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from ..metrics import load
 from ..metrics.calibration import RANKS, ranks
 from ..metrics.loading import default_backbone
 from ..registry import METRICS
-from ..tables import fixed, noise_text, reason_of
+from ..tables import fixed
 from ..text.languages import NAMES, language_code
 from .explained import explained_captions
 from .pages import explain_page, render
@@ -274,8 +274,7 @@ def scored(
         terms = [f"{name}: {fixed(values[index], 3)}" for name, values in scores.components.items()]
         if not math.isnan(rank[index]):
             terms.append(f"rank: {rank[index]:.0f} % of right captions score lower")
-        noise = noise_text(scores.details[index]) if scores.details else ""
-        terms += filter(None, (noise, reason_of(scores, index)))
+        terms += filter(None, (scores.found(index), scores.reason(index)))
         share = max(float(score), 0.0) / top
         rows.append({"caption": caption, "score": float(score), "share": share, "terms": terms})
     return render("app_scores.html", rows=rows, best=best, top=top, notes=notes), scores.signature

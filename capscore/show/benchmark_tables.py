@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,6 @@ from ..tables import Report, Table, fixed, level_text, signed
 if TYPE_CHECKING:
     from ..benchmarks.published import Published
 
-# Metrics of published.json that ask a vision–language model
-JUDGES = {
-    "fleur": "FLEUR",
-    "ref_fleur": "RefFLEUR",
-    "expert": "EXPERT",
-    "discode": "DISCODE",
-    "vc_inspector": "VC-Inspector",
-}
 NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 
 
@@ -161,20 +153,21 @@ def _benchmark_remarks(run: BenchmarkRun) -> Iterator[str]:
         yield f"  {result.signature}"
         for note in (*result.outcome.notes, *result.warnings):
             yield f"  note: {note}"
-        if result.metric.partition("@")[0] == "judge":
-            yield from _published_judges(run, result)
+        scorer = METRICS.find(result.metric.partition("@")[0])
+        if scorer is not None and scorer.kin:
+            yield from _published_kin(run, result, scorer.kin)
     for test in run.comparisons:
         yield _comparison(test)
     for metric, reason in run.skipped.items():
         yield f"{metric}: not run. {reason}"
 
 
-def _published_judges(run: BenchmarkRun, result: MetricResult) -> Iterator[str]:
-    """Published figures of judges, for a judge of any model: each names one model and one question."""
+def _published_kin(run: BenchmarkRun, result: MetricResult, kin: Mapping[str, str]) -> Iterator[str]:
+    """Published figures of metrics of the same kind, such as judges of another model or question."""
     for name in result.statistics:
         listed = [
             f"{judge} {figure.value:g} ({figure.citation}{', quoted' * (figure.kind == 'quoted')})"
-            for key, judge in JUDGES.items()
+            for key, judge in kin.items()
             for figure in find(run.benchmark, run.config, key)
             if figure.statistic == name and figure.kind != "recomputed" and not figure.setting
         ]

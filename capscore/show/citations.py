@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from .. import __version__
 from ..backbones import find
@@ -57,6 +58,15 @@ def keys_of_backbone(name: str) -> tuple[str, ...]:
     return next((keys for pattern, keys in _BACKBONES if re.match(pattern, asked)), ())
 
 
+def _formerly(name: str) -> Any:
+    """The metric whose signatures had another name, or None."""
+    for metric in METRICS.names():
+        scorer = METRICS.get(metric)
+        if name in scorer.former_names:
+            return scorer
+    return None
+
+
 def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """BibTeX entries for a result.
 
@@ -83,8 +93,7 @@ def cite(signature: str, benchmarks: Sequence[str] = ()) -> tuple[list[str], lis
         raise InputError(
             f"{error}; expected a signature, such as mcs|backbone:embedded@w5ffb627b|…"
         ) from None
-    metric = {"infoclip": "infometic"}.get(metric, metric)
-    scorer = METRICS.find(metric)
+    scorer = METRICS.find(metric) or _formerly(metric)
     if scorer is None:
         names = ", ".join(METRICS.names())
         raise InputError(f"{metric!r} is not a metric of capscore: a signature begins with {names}")

@@ -16,7 +16,7 @@ from ..files.columns import read_inputs
 from ..files.row_source import CHUNK_ROWS
 from ..files.write import write_text
 from ..metrics.calibration import LIKELY_WRONG, RANKS
-from ..tables import Table, fixed, noise_text, photo_name, reason_of, shown_caption
+from ..tables import Table, fixed, photo_name, shown_caption
 from .pages import inline_jpeg, language_names, page_script, render
 
 if TYPE_CHECKING:
@@ -182,8 +182,8 @@ def _results(run: ScoringRun, number: int) -> Card:
     first = next(iter(scores.values()))
     ranks = run.ranks.get(first.metric)
     rank = float(ranks[RANKS[0]][number]) if ranks else math.nan
-    noise = [noise_text(part.details[number]) for part in scores.values() if part.details]
-    reasons = [reason_of(part, number) for part in scores.values()]
+    noise = [part.found(number) for part in scores.values()]
+    reasons = [part.reason(number) for part in scores.values()]
     return {
         "language": first.languages[number],
         "scores": {name: fixed(float(part.scores[number]), 3) for name, part in scores.items()},

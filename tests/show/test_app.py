@@ -74,7 +74,7 @@ def test_a_judge_gives_its_reasons_and_takes_no_backbone_of_other_metrics(photo,
     monkeypatch.setattr(
         "capscore.judges.model.load_judge", lambda name, **options: asked.append(name) or judge
     )
-    monkeypatch.setattr(type(judge), "generate", lambda self, photos: ("nothing is red" for _ in photos))
+    monkeypatch.setattr(type(judge), "generate", lambda self, image, prompt: "nothing is red")
     bars, _ = answer("judge", photo, "red", "", "", backbone="own")
     assert "nothing is red" in bars and "margin: " in bars and 0 <= shown(bars)[0] <= 1
     tabs = build_app(None, backbone=ColourBackbone()).fns.values()

@@ -322,7 +322,7 @@ def _retrieval(scorer: BackboneScorer, captions: CaptionSet, embedder: Embedder 
     for row, name in enumerate(captions.image_ids):
         first.setdefault(name, row)
     found: Mapping[int, float | None] = dict.fromkeys(KS)
-    if len(first) > 1 and hasattr(scorer, "embedder"):
+    if len(first) > 1 and scorer.embedder is not None:
         if captions.stand_ins is None:
             photos = scorer.embedder.images([captions.images[row] for row in first.values()])
         else:
