@@ -210,7 +210,14 @@ BENCHMARKS: Registry[Any] = Registry(
     load="capscore.benchmarks.data.load:builder_in_script",
 )
 # What a judge is asked, and how its answer becomes a score
-READINGS: Registry[Any] = Registry("reading")
+READINGS: Registry[Any] = Registry(
+    "reading",
+    {
+        "yes": "capscore.judges.readings:Yes",
+        "grade": "capscore.judges.readings:Grade",
+        "match": "capscore.judges.readings:Match",
+    },
+)
 # Ways in which files lay out their rows
 LAYOUTS: Registry[Any] = Registry(
     "layout",
@@ -311,7 +318,7 @@ def register_benchmark(name: str) -> Callable[[Any], Any]:
 
 
 def register_reading(name: str) -> Callable[[Any], Any]:
-    """Decorator for a reading of the judge."""
+    """Decorator for a `capscore.judges.readings.Reading` subclass, whose name `judge` takes as `reading`."""
     return READINGS.register(name)
 
 

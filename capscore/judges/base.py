@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
 
 if TYPE_CHECKING:
     import numpy as np
     from PIL import Image
     from transformers import PreTrainedModel, ProcessorMixin
 
-    from .prompts import Prompt
+    from .prompts import Prompt, Prompter
     from .readings import Reading
 
 Photo = TypeVar("Photo")
@@ -29,11 +29,17 @@ class PhotoModel(ABC, Generic[Photo]):
         name, revision: As in `Backbone`.
         batch_size: Number of rows per batch; None takes 8 on a CPU and `gpu_batch` on a GPU.
 
+    Attributes:
+        prompter: What turns prompts into token ids; None for a model that is asked nothing.
+        refused_options: Options of the judge that must keep their defaults.
+
     Raises:
         BackboneUnavailable: the processor reads no images.
     """
 
     gpu_batch: ClassVar[int] = 32
+    prompter: Prompter | None = None
+    refused_options: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -60,6 +66,14 @@ class PhotoModel(ABC, Generic[Photo]):
         return str(self.model.device)
 
     @abstractmethod
+    def fits(self, reading: Reading) -> bool:
+        """Whether the model can be read in this way."""
+
+    @abstractmethod
+    def limits(self) -> tuple[Part, ...]:
+        """Why an option is refused, after its name."""
+
+    @abstractmethod
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         """Rows whose text is too long to be read → the error."""
 
@@ -68,8 +82,8 @@ class PhotoModel(ABC, Generic[Photo]):
         """A photo and its prompts, ready for `read`; threads may prepare several at once."""
 
     @abstractmethod
-    def read(self, photos: Sequence[Photo], reading: Reading) -> list[list[np.ndarray]]:
-        """For each photo, and each of its prompts, float32 (2,): what is read of the answer, and its mass."""
+    def read(self, photos: Sequence[Photo], reading: Reading) -> list[np.ndarray]:
+        """For each photo float32 (prompts, 2): what is read of each answer, and its probability mass."""
 
     def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         """What the model answers to a prompt about a photo, at each place the likeliest token."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..embedding.photos import in_batches
-from ..errors import InputError
+from ..errors import InputError, Part, Setting
 from .base import PhotoModel, clear_errors
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Matcher(PhotoModel[MatchRows]):
     """
 
     gpu_batch = 64
+    refused_options = ("question", "instruction", "answers", "explain")
 
     def __init__(
         self, model: Any, processor: Any, name: str, revision: str, *, batch_size: int | None = None
@@ -53,6 +54,13 @@ class Matcher(PhotoModel[MatchRows]):
         config = self.model.config
         return int(getattr(config, "qformer_config", config.text_config).max_position_embeddings)
 
+    def fits(self, reading: Reading) -> bool:
+        return reading.reads_heads
+
+    def limits(self) -> tuple[Part, ...]:
+        only = f": {self.name} has only a head for matching, which takes "
+        return only, Setting("reading", "match"), " and no words"
+
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         problems = {}
         for row, prompt in questions:
@@ -65,19 +73,19 @@ class Matcher(PhotoModel[MatchRows]):
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> MatchRows:
         return image, [prompt.data["caption"] for prompt in prompts]
 
-    def read(self, photos: Sequence[MatchRows], reading: Reading) -> list[list[np.ndarray]]:
+    def read(self, photos: Sequence[MatchRows], reading: Reading) -> list[np.ndarray]:
         """The log-odds of a match, and 1, whatever the reading."""
-        rows: list[tuple[int, str]] = []
+        rows: list[tuple[int, int]] = []  # photo, and the index of one of its captions
         for number, (_, texts) in enumerate(photos):
-            rows += [(number, text) for text in texts]
-        found: list[list[np.ndarray]] = [[] for _ in photos]
+            rows += [(number, index) for index in range(len(texts))]
+        found = [np.ones((len(texts), 2), np.float32) for _, texts in photos]
         for batch in in_batches(rows, self.batch_size):
             first = batch[0][0]
             images = [image for image, _ in photos[first : batch[-1][0] + 1]]
-            texts = [text for _, text in batch]
+            texts = [photos[number][1][index] for number, index in batch]
             logits = self._logits(images, texts, [number - first for number, _ in batch])
-            for (number, _), (other, match) in zip(batch, logits, strict=True):
-                found[number].append(np.array([match - other, 1.0], np.float32))
+            for (number, index), (other, match) in zip(batch, logits, strict=True):
+                found[number][index, 0] = match - other
         return found
 
     def _logits(self, images: list[Any], texts: Sequence[str], owners: Sequence[int]) -> np.ndarray:

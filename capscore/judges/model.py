@@ -33,7 +33,7 @@ from ..backbones.checkpoint import (
     weight_files,
 )
 from ..backbones.loading import HUB_ID
-from ..errors import BackboneUnavailable, CapscoreError, InputError, Setting
+from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
 from .base import PhotoModel, clear_errors
 from .matching import MATCHERS, Matcher
 from .prompts import PhotoTokens, Prompt, Prompter
@@ -100,7 +100,9 @@ class JudgeModel(PhotoModel[PhotoRows]):
     ):
         super().__init__(model, processor, name, revision, batch_size=batch_size)
         self.family = model.config.model_type
-        self.prompter = Prompter(processor, name, self.family)
+        self.prompter: Prompter = Prompter(processor, name, self.family)
+        if self.family in BOTH_WAYS:
+            self.refused_options = ("instruction", "explain")
         parameters = inspect.signature(model.forward).parameters
         self._takes = frozenset(parameters)
         # renamed in transformers 5
@@ -110,6 +112,12 @@ class JudgeModel(PhotoModel[PhotoRows]):
     def max_tokens(self) -> int:
         """Number of tokens of a row that the model can read."""
         return int(getattr(self.model.config.get_text_config(), "max_position_embeddings", 0) or MAX_TOKENS)
+
+    def fits(self, reading: Reading) -> bool:
+        return not (reading.begins_answer and self.family in BOTH_WAYS)
+
+    def limits(self) -> tuple[Part, ...]:
+        return (f": {self.family} reads a prompt both ways, and has no turns",)
 
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         limit = min(MAX_TOKENS, self.max_tokens)
@@ -123,9 +131,12 @@ class JudgeModel(PhotoModel[PhotoRows]):
                 problems[row] = InputError(given, field=fields.get(longest, "references"))
         return problems
 
-    def read(self, photos: Sequence[PhotoRows], reading: Reading) -> list[list[np.ndarray]]:
-        answers = dict(self._answers(photos, reading))
-        return [[answers[photo, index] for index in range(len(photo.ids))] for photo in photos]
+    def read(self, photos: Sequence[PhotoRows], reading: Reading) -> list[np.ndarray]:
+        found = [np.zeros((len(photo.ids), 2), np.float32) for photo in photos]
+        number_of = {id(photo): number for number, photo in enumerate(photos)}
+        for (photo, index), numbers in self._answers(photos, reading):
+            found[number_of[id(photo)]][index] = numbers
+        return found
 
     def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         import torch
@@ -206,7 +217,7 @@ class JudgeModel(PhotoModel[PhotoRows]):
             )
             return self._logits({**inputs, "use_cache": False}, [*map(len, ids)], len(begun[0]))
 
-        return zip(rows, reading(len(rows), run), strict=True)
+        return zip(rows, reading.read(len(rows), run), strict=True)
 
     def _shared_answers(
         self, photos: Sequence[PhotoRows], reading: Reading
@@ -237,7 +248,7 @@ class JudgeModel(PhotoModel[PhotoRows]):
                 inputs = {"input_ids": ids, self._cache_name: own, "use_cache": True}
                 return self._logits(inputs, [*map(len, ends)], len(begun[0]))
 
-            yield from zip(part, reading(len(part), run), strict=True)
+            yield from zip(part, reading.read(len(part), run), strict=True)
 
     def _logits(self, inputs: dict[str, Any], lengths: Sequence[int], n_begun: int) -> torch.Tensor:
         """float32 logits (b, 1 + n_begun, vocabulary): after the prompt, and after each begun token."""

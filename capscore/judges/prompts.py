@@ -41,6 +41,11 @@ class Prompt:
     turns: tuple[Turn, ...]
     data: Mapping[str, str]
 
+    def continued(self, answer: str, question: str) -> Prompt:
+        """The prompt after an answer to it, and a further question."""
+        turns = (*self.turns, ("assistant", "{answer}"), ("user", question))
+        return Prompt(turns, {**self.data, "answer": answer})
+
 
 def check_turn(name: str, text: str, *, needs_caption: bool) -> None:
     """Raise InputError unless a turn is text, with places for the caption alone, at least one if need be."""

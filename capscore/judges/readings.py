@@ -1,114 +1,263 @@
-"""What the logits of an answer mean: log-odds of yes against no, or a grade as an expectation over digits."""
+"""Readings of a judge: what it is asked about a caption, and what the logits of its answer are worth.
+
+One class a reading. `judge` takes as its option `reading` the names of `capscore.registry.READINGS`: "yes",
+"grade", "match", and those of other packages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..errors import BackboneUnavailable, InputError, Setting
+from ..errors import BackboneUnavailable, InputError, OptionError, Setting
+from .prompts import Prompt, Prompter, check_turn, named_turns, row_data
 
 if TYPE_CHECKING:
     import torch
 
-    from .prompts import Prompt, Prompter
-
-# The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)
 Run = Callable[[Sequence[Sequence[int]]], "torch.Tensor"]
+"""The tokens with which each of b answers begins → float32 logits (b, 1 + their number, vocabulary)."""
+
+ANSWERS, FORMULA = "yes/no", "ratio"  # defaults of the options `answers` and `formula`
+_BOUND = 40.0  # of the margin of a grade of exactly 0 or 1
 
 
-class Reading(Protocol):
-    """b, and what gives the logits of b answers → numbers (b, k); it asks for logits `passes` times."""
+class Reading(ABC):
+    """A question about a caption, and what the logits of its answer are worth.
 
-    passes: int
-
-    def __call__(self, n: int, run: Run) -> np.ndarray: ...
-
-
-class YesOrNo:
-    """Log-odds of yes against no at the first place of the answer.
+    A subclass has a `question`. It finds the tokens to read in `bind`, makes numbers of logits in `read`, and
+    scores of numbers in `scores`; `register_reading` gives it a name. One that asks several questions per
+    row, such as one per statement, overrides `prompts` and `joined`.
 
     Args:
-        prompter: Prompter of the model.
-        answers: The two words, yes first, such as "yes/no" or "ja/nein".
-        exact: Whether only these spellings count.
+        question: Question in place of the class's own; None for that.
+        instruction: System turn in place of the class's own; "" for that.
+        answers: The two words that are read, yes first.
+        formula: Formula by which numbers become scores.
 
-    Called with n and a function that gives logits, it returns float32 (n, 2): the margin z_yes − z_no, where
-    z is the logsumexp over all single-token spellings of a word, and the mass, the probability of both words.
+    Attributes:
+        question: Question with {caption} where the caption goes; {photo} where the photo goes, if not first.
+        system: Text of a system turn; "" for none.
+        formulas: Formulas that may be named, the default first; () for a reading with one alone.
+        takes_answers: Whether the two words that are read may be chosen.
+        begins_answer: Whether it reads further than the first token, after an answer that it begins itself.
+        reads_heads: Whether it also reads a head for image–text matching, which takes no question.
+        passes: Number of times that `read` asks for logits.
     """
 
-    passes = 1
+    question: str
+    system: ClassVar[str] = ""
+    formulas: ClassVar[tuple[str, ...]] = ()
+    takes_answers: ClassVar[bool] = False
+    begins_answer: ClassVar[bool] = False
+    reads_heads: ClassVar[bool] = False
+    passes: ClassVar[int] = 1
 
-    def __init__(self, prompter: Prompter, answers: str, exact: bool = False):
-        words = two_words(answers)
-        self.spellings = [prompter.spellings(word, exact) for word in words]
-        for word, ids in zip(words, self.spellings, strict=True):
+    def __init__(
+        self,
+        *,
+        question: str | None = None,
+        instruction: str = "",
+        answers: str = ANSWERS,
+        formula: str = FORMULA,
+    ):
+        if question is not None:
+            self.question = question
+        self.instruction, self.formula = instruction, formula
+        self.words = two_words(answers)
+
+    @classmethod
+    def check(cls, options: Mapping[str, Any]) -> None:
+        """Check the options of `__init__`, with the name of the reading beside them.
+
+        Raises:
+            InputError: a question without a place for the caption, or answers that are not two words.
+            OptionError: an option that does not go with this reading.
+        """
+        if options.get("question") is not None:
+            check_turn("question", options["question"], needs_caption=True)
+        check_turn("instruction", options.get("instruction", ""), needs_caption=False)
+        answers, formula = options.get("answers", ANSWERS), options.get("formula", FORMULA)
+        refused = {
+            "answers": not cls.takes_answers and two_words(answers) != two_words(ANSWERS),
+            "formula": formula not in (FORMULA, *cls.formulas),
+        }
+        for name, is_refused in refused.items():
+            if is_refused:
+                reading = Setting("reading", options.get("reading"))
+                raise OptionError(Setting(name, options[name]), " does not go with ", reading)
+
+    @property
+    def read_answers(self) -> str:
+        """What is read of an answer, for the signature."""
+        return "/".join(self.words)
+
+    @property
+    def ranks_by_margin(self) -> bool:
+        """Whether margins rank rows as scores do; they tell scores near 0 and 1 apart."""
+        return True
+
+    def prompts(self, caption: str, references: Sequence[str], context: str) -> list[Prompt]:
+        """What is asked about the photo of a row: one prompt, or several."""
+        instruction = self.instruction or self.system
+        turns = named_turns(self.question, len(references), bool(context), instruction)
+        return [Prompt(turns, row_data(caption, references, context))]
+
+    @abstractmethod
+    def bind(self, prompter: Prompter, prompt: Prompt) -> None:
+        """Find the tokens that are read; called once, with any prompt of the reading.
+
+        Raises:
+            BackboneUnavailable: the tokenizer lacks one of them.
+        """
+
+    @abstractmethod
+    def read(self, n: int, run: Run) -> np.ndarray:
+        """Read n answers; `run` gives their logits, as often as `passes` says.
+
+        Returns:
+            (n, 2): the number that `scores` takes, and the probability of an answer in the asked way.
+        """
+
+    def joined(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers of the prompts of one row (k, 2) → those of the row (2,)."""
+        return numbers[0]
+
+    @abstractmethod
+    def scores(self, numbers: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of n rows, float64 (n,) each → scores and margins."""
+
+    @abstractmethod
+    def said(self, number: float) -> str:
+        """The answer that a number stands for, as the judge would have written it."""
+
+
+class Yes(Reading):
+    """Log-odds of yes against no at the first place of the answer, over all single-token spellings.
+
+    The number is z_yes − z_no, where z is the logsumexp over the spellings of a word; the mass is the
+    probability of both words. The score is the logistic function of the number; with the formula "p_yes" it
+    is the probability of yes among all tokens, as VQAScore (Lin et al. 2024) has it.
+
+    Raises:
+        BackboneUnavailable: the tokenizer has no single token for a word.
+        InputError: one token spells both words.
+    """
+
+    question = (
+        'Here is a caption of this photo: "{caption}"\n'
+        "Does the caption describe the photo correctly? Answer yes or no."
+    )
+    formulas: ClassVar[tuple[str, ...]] = ("ratio", "p_yes")
+    takes_answers = True
+    is_exact: ClassVar[bool] = False  # whether only the words as they are written count
+
+    @property
+    def ranks_by_margin(self) -> bool:
+        return self.formula != "p_yes"  # the log-odds of yes against no are those of another score
+
+    def bind(self, prompter: Prompter, prompt: Prompt) -> None:
+        self.spellings = [prompter.spellings(word, self.is_exact) for word in self.words]
+        for word, ids in zip(self.words, self.spellings, strict=True):
             if not ids:
-                raise BackboneUnavailable(
-                    f"{prompter.name} has no token for {word!r}; try other ", Setting("answers")
-                )
+                lacking = f"{prompter.name} has no token for {word!r}; try other "
+                raise BackboneUnavailable(lacking, Setting("answers"))
         if set(self.spellings[0]) & set(self.spellings[1]):
-            raise InputError(Setting("answers", answers), f": {prompter.name} has one token for both words")
+            same = f": {prompter.name} has one token for both words"
+            raise InputError(Setting("answers", self.read_answers), same)
 
-    def __call__(self, n: int, run: Run) -> np.ndarray:
+    def read(self, n: int, run: Run) -> np.ndarray:
         logits = run([()] * n)[:, 0]
         whole = logits.logsumexp(dim=1)
         yes, no = (logits[:, ids].logsumexp(dim=1) for ids in self.spellings)
         mass = ((yes - whole).exp() + (no - whole).exp()).clamp(max=1)
         return np.stack([(yes - no).cpu().numpy(), mass.cpu().numpy()], axis=1)
 
+    def scores(self, numbers: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        scores = np.exp(-np.logaddexp(0, -numbers))
+        if self.formula == "p_yes":
+            scores *= mass
+        return scores, numbers
 
-class Grade:
-    """Expected grade from 0.0 to 1.0, over the digits that the model might say.
+    def said(self, number: float) -> str:
+        yes, no = self.words
+        return yes if number > 0 else no
+
+
+class Match(Yes):
+    """The same for a reranker under its own prompt, or the log-odds that a head for matching gives."""
+
+    # the layout of Qwen3-VL-Reranker
+    question = (
+        "<Instruct>: Given a caption, find the photo that it describes.<Query>:{caption}\n<Document>:{photo}"
+    )
+    system = (
+        "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
+        'Note that the answer can only be "yes" or "no".'
+    )
+    formulas = ()
+    reads_heads = True
+    is_exact = True
+
+
+class Grade(Reading):
+    """Expected grade from 0.0 to 1.0, over the digits that the model might say (FLEUR, Lee et al. 2024).
 
     p(1) + p(0) · (Σ d·q₁(d)/10 + Σ d·q₂(d)/100): p over 0 and 1 at the first place, q₁ over ten digits after
-    "0.", q₂ after "0." and the likeliest digit of q₁. All three are renormalised over digits.
-
-    Args:
-        prompter: Prompter of the model.
-        prompt: Any prompt of the question.
-
-    Called with n and a function that gives logits, it returns float32 (n, 2): the grade, and the mass, the
+    "0.", q₂ after "0." and the likeliest digit of q₁. All three are renormalised over digits. The mass is the
     product of the three probabilities that a digit is said.
 
     Raises:
         BackboneUnavailable: the tokenizer has no single token for some digit.
     """
 
+    question = (
+        'Here is a caption of this photo: "{caption}"\n'
+        "How well does the caption describe the photo? Give a grade from 0.0, which means that it describes "
+        "another photo, to 1.0, which means that it is correct and complete. Answer with the number alone."
+    )
+    begins_answer = True
     passes = 2
+    read_answers = "digits"
 
-    def __init__(self, prompter: Prompter, prompt: Prompt):
+    def bind(self, prompter: Prompter, prompt: Prompt) -> None:
         spelled = [prompter.natural_ids(prompt, f"0.{digit}{digit}") for digit in range(10)]
         one = prompter.natural_ids(prompt, "1.00")
-        lead = len(spelled[0]) - 4  # some tokenizers put a token before a number
+        self.lead = len(spelled[0]) - 4  # some tokenizers put a token before a number
+        self.begun, places = spelled[0][:-2], slice(self.lead + 1, None)
         self.digits = [ids[-1] for ids in spelled if ids]
-        fits = lead >= 0 and all(ids[:-2] == spelled[0][:-2] and ids[-2] == ids[-1] for ids in spelled)
-        if not fits or len(set(self.digits)) < 10 or one[lead + 1 :] != spelled[0][lead + 1 :]:
+        has_digits = self.lead >= 0 and all(ids[:-2] == self.begun and ids[-2] == ids[-1] for ids in spelled)
+        if not has_digits or len(set(self.digits)) < 10 or one[places] != spelled[0][places]:
             raise BackboneUnavailable(
                 f"{type(prompter.tokenizer).__name__} of {prompter.name} has no single token for each digit, "
                 "so no expectation over digits can be read: use ",
                 Setting("reading", "yes"),
             )
-        self.begun = spelled[0][:-2]
-        self.integers = [spelled[0][lead], one[lead]]
-        self.lead = lead
+        self.integers = [spelled[0][self.lead], one[self.lead]]
 
-    def __call__(self, n: int, run: Run) -> np.ndarray:
+    def read(self, n: int, run: Run) -> np.ndarray:
         first = run([self.begun] * n)
-        integer, mass = _among(first[:, self.lead], self.integers)
-        tenths, mass_of_tenths = _among(first[:, -1], self.digits)
-        said = tenths.argmax(axis=1)
-        hundredths, mass_of_hundredths = _among(
-            run([[*self.begun, self.digits[d]] for d in said])[:, -1], self.digits
-        )
-        digits = np.arange(10)
-        below_one = tenths @ digits / 10 + hundredths @ digits / 100
+        integer, mass = among(first[:, self.lead], self.integers)
+        tenths, mass_of_tenths = among(first[:, -1], self.digits)
+        begun = [[*self.begun, self.digits[digit]] for digit in tenths.argmax(axis=1)]
+        hundredths, mass_of_hundredths = among(run(begun)[:, -1], self.digits)
+        below_one = tenths @ np.arange(10) / 10 + hundredths @ np.arange(10) / 100
         grade = integer[:, 1] + integer[:, 0] * below_one
-        return np.stack([grade, mass * mass_of_tenths * mass_of_hundredths], axis=1).astype(np.float32)
+        return np.stack([grade, mass * mass_of_tenths * mass_of_hundredths], axis=1)
+
+    def scores(self, numbers: np.ndarray, mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        with np.errstate(divide="ignore"):
+            margins = np.log(numbers) - np.log1p(-numbers)
+        return numbers, np.nan_to_num(margins, posinf=_BOUND, neginf=-_BOUND)
+
+    def said(self, number: float) -> str:
+        return f"{number:.2f}"
 
 
-def _among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def among(logits: torch.Tensor, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """Probabilities among some tokens, float64 (n, k), and the probability of all of them together (n,)."""
     chosen = logits[:, list(ids)]
     together = (chosen.logsumexp(dim=1) - logits.logsumexp(dim=1)).exp()

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -20,36 +20,20 @@ from ..backbones.base import DTYPES, fingerprint_of
 from ..errors import InputError, OptionError, Setting
 from ..files.columns import is_missing
 from ..images.load import DECODING
+from ..registry import READINGS
 from .base import Scorer
 from .rows import ExtraColumn, InputRows, Measured, PreparedRows, is_empty, row_settings, text_problem
 from .scores import Scores
 
 if TYPE_CHECKING:
     from ..judges.asker import Asker
-    from ..judges.prompts import Prompt, Turn
+    from ..judges.base import PhotoModel
+    from ..judges.prompts import Prompt
+    from ..judges.readings import Reading
     from ..text.suspicious import OddRows
 
 _LOG = logging.getLogger(__name__)
 MAX_PIXELS = 602_112  # 768 tokens of Qwen2.5-VL
-QUESTIONS = {
-    "yes": (
-        'Here is a caption of this photo: "{caption}"\n'
-        "Does the caption describe the photo correctly? Answer yes or no."
-    ),
-    "grade": (
-        'Here is a caption of this photo: "{caption}"\n'
-        "How well does the caption describe the photo? Give a grade from 0.0, which means that it describes "
-        "another photo, to 1.0, which means that it is correct and complete. Answer with the number alone."
-    ),
-    # the layout of Qwen3-VL-Reranker
-    "match": (
-        "<Instruct>: Given a caption, find the photo that it describes.<Query>:{caption}\n<Document>:{photo}"
-    ),
-}
-RERANKER = (
-    "Judge whether the Document meets the requirements based on the Query and the Instruct provided. "
-    'Note that the answer can only be "yes" or "no".'
-)
 WHY = (
     "In one or two sentences, say which words of the caption do not fit the photo, and which important part "
     "of the photo the caption leaves out. If nothing is wrong, say so. Write in the language of the caption."
@@ -68,10 +52,10 @@ class Judge(Scorer):
 
     Args:
         asker: What asks the model.
-        reading: Answer that is read: "yes" (default), "grade" or "match". "yes": log-odds of yes against no
-            where the answer begins. "grade": expectation over the digits of a grade from 0.0 to 1.0. "match":
-            the head of BLIP and BLIP-2 for image–text matching, or a reranker's yes and no under its own
-            prompt.
+        reading: Answer that is read: "yes" (default), "grade", "match", or a reading of another package.
+            "yes": log-odds of yes against no where the answer begins. "grade": expectation over the digits of
+            a grade from 0.0 to 1.0. "match": the head of BLIP and BLIP-2 for image–text matching, or a
+            reranker's yes and no under its own prompt.
         formula: Formula of the reading "yes": "ratio" (default) for yes against no; "p_yes" for the
             probability of yes among all tokens, as VQAScore has it.
         question: Question with {caption} where the caption goes, and {photo} where the photo goes if it does
@@ -129,7 +113,7 @@ class Judge(Scorer):
         self,
         asker: Asker,
         *,
-        reading: Literal["yes", "grade", "match"] = "yes",
+        reading: str = "yes",
         formula: Literal["ratio", "p_yes"] = "ratio",
         question: str | None = None,
         instruction: str = "",
@@ -142,54 +126,30 @@ class Judge(Scorer):
         super().__init__(**common)
         words = {"question": question, "instruction": instruction, "answers": answers}
         self.check({**words, "reading": reading, "formula": formula, "max_pixels": max_pixels})
-        from ..judges.matching import Matcher
-        from ..judges.model import BOTH_WAYS
-        from ..judges.readings import two_words
-
-        self.asker, self.model = asker, cast(Any, asker.model)
-        self.reading, self.formula, self.explain = reading, formula, explain
-        self.question = QUESTIONS[reading] if question is None else question
-        self.instruction = instruction
-        self.answers, self.max_pixels = "/".join(two_words(answers)), max_pixels
+        self.asker, self.model = asker, asker.model
+        self.reading_name, self.max_pixels, self.explain = reading, max_pixels, explain
+        self.reading: Reading = READINGS.get(reading)(**words, formula=formula)
+        stated = {**words, "explain": explain}
+        if not self.model.fits(self.reading):
+            raise OptionError(Setting("reading", reading), *self.model.limits())
+        for name in self.model.refused_options:
+            if stated[name] != _DEFAULTS[name]:
+                raise OptionError(Setting(name, stated[name]), *self.model.limits())
         self.needs_references = with_references  # type: ignore[misc]
         if not explain:
             self.detail_columns = {}  # type: ignore[misc]
-        if formula == "p_yes":  # the log-odds of yes against no are those of another score
+        if not self.reading.ranks_by_margin:
             self.ranked_by = ""  # type: ignore[misc]
-        self.matches = isinstance(self.model, Matcher)
-        if self.matches:  # it sees a photo and a caption, and says nothing
+        if self.model.prompter is None:  # it sees a photo and a caption alone
             self.takes_references, self.extra_columns = False, ()  # type: ignore[misc, assignment]
-            needed = {"reading": "match", "question": None, "instruction": "", "answers": "yes/no"}
-            stated = {**words, "reading": reading, "explain": explain}
-            for name, value in {**needed, "explain": False}.items():
-                if stated[name] != value:
-                    only = f": {self.model.name} has only a head for matching, which takes "
-                    raise OptionError(
-                        Setting(name, stated[name]), only, Setting("reading", "match"), " and no words"
-                    )
-        elif self.model.family in BOTH_WAYS:
-            why = f": {self.model.family} reads a prompt both ways, and has no turns"
-            begun = reading if reading == "grade" else ""
-            for name, asked in {"reading": begun, "instruction": instruction, "explain": explain}.items():
-                if asked:
-                    raise OptionError(Setting(name, asked), why)
+        else:
+            self.reading.bind(self.model.prompter, self.reading.prompts("", (), "")[0])
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> None:
         super().check(options)
-        from ..judges.prompts import check_turn
-        from ..judges.readings import two_words
-
-        if options.get("question") is not None:
-            check_turn("question", options["question"], needs_caption=True)
-        check_turn("instruction", options.get("instruction", ""), needs_caption=False)
-        words = two_words(options.get("answers", "yes/no"))
-        if options.get("reading") == "grade" and words != ["yes", "no"]:
-            raise OptionError(Setting("answers", options["answers"]), " does not go with a grade")
-        if options.get("formula", "ratio") != "ratio" and options.get("reading", "yes") != "yes":
-            raise OptionError(
-                Setting("formula", options["formula"]), " goes with ", Setting("reading", "yes")
-            )
+        reading = options.get("reading", "yes")
+        READINGS.get(reading).check({**options, "reading": reading})
         pixels = options.get("max_pixels", 0)
         if isinstance(pixels, bool) or not isinstance(pixels, int) or pixels < 0:
             raise InputError(Setting("max_pixels", pixels), ": expected a whole number, 0 for no limit")
@@ -202,120 +162,102 @@ class Judge(Scorer):
 
         of_model = {name: options.get(name) for name in ("device", "dtype", "revision", "batch_size")}
         others = {name: options[name] for name in _OF_ASKER if name in options}
-        model: Any = load_judge(spec, **of_model)
+        model = load_judge(spec, **of_model)
         _LOG.info("loaded %s@%s on %s, %s", model.name, model.revision, model.device, model.dtype)
         return Asker(model, cache=resolve_cache(options.get("cache")), **others)
 
     @property
-    def backbone(self) -> Any:
+    def backbone(self) -> PhotoModel[Any]:
         """The model, with its `name` and `revision`."""
         return self.model
 
     @property
     def settings(self) -> dict[str, object]:
         """The settings of the signature that do not depend on rows, in its order."""
-        asked = "\x1f".join((self.instruction, self.question, self.answers))
-        spelled = (
-            {}
-            if self.matches
-            else {
-                "template": self.model.prompter.digest,
-                "question": hashlib.sha256(asked.encode()).hexdigest()[:8],
-                "answers": self.answers if self.reading != "grade" else "digits",
-            }
-        )
-        return {
+        reading = self.reading
+        settings: dict[str, object] = {
             "backbone": f"{self.model.name}@{self.model.revision}",
-            "reading": self.reading,
-            **({"formula": self.formula} if self.reading == "yes" else {}),
-            **spelled,
-            "pixels": self.max_pixels or "all",
-            "dtype": DTYPES[self.model.dtype],
-            "version": __version__,
+            "reading": self.reading_name,
         }
+        if reading.formulas:
+            settings["formula"] = reading.formula
+        if self.model.prompter is not None:
+            asked = "\x1f".join((reading.instruction, reading.question, "/".join(reading.words)))
+            settings["template"] = self.model.prompter.digest
+            settings["question"] = hashlib.sha256(asked.encode()).hexdigest()[:8]
+            settings["answers"] = reading.read_answers
+        settings.update(pixels=self.max_pixels or "all", dtype=DTYPES[self.model.dtype], version=__version__)
+        return settings
 
     def measure(self, rows: InputRows, on_error: str) -> Measured:
-        prompts = self._prompts(rows)
-        for row, error in self.model.check_lengths([*prompts.items()]).items():
+        contexts = self._contexts(rows)
+        questions = self._questions(rows, contexts)
+        for row, error in self.model.check_lengths(questions).items():
             rows.failures[row] = error.at(row)
-            del prompts[row]
         if rows.failures and on_error == "raise":
             raise rows.failures[min(rows.failures)]
-        numbers, keys, failures = self.asker.ask(
+        questions = [(row, prompt) for row, prompt in questions if row not in rows.failures]
+        answers = self.asker.ask(
             rows.images,
-            [*prompts.items()],
-            self._reading(prompts),
+            questions,
+            self.reading,
             fingerprint=fingerprint_of(*self.settings.values(), DECODING),
             max_pixels=self.max_pixels,
             on_error=on_error,
         )
-        rows.failures.update(failures)
-        number, mass = numbers[[row not in failures for row in prompts]].astype(np.float64).T
-        kept = [row for row in prompts if row not in failures]
-        details = self._reasons(rows, kept, prompts, number) if self.explain else None
-        context = np.array([bool(prompts[row].data["context"]) for row in kept], dtype=np.float64)
+        rows.failures.update(answers.failures)
+        of_row: dict[int, list[np.ndarray]] = {}
+        for (row, _), numbers in zip(questions, answers.numbers, strict=True):
+            if row not in answers.failures:
+                of_row.setdefault(row, []).append(numbers)
+        joined = [self.reading.joined(np.array(numbers)) for numbers in of_row.values()]
+        number, mass = np.array(joined, np.float64).reshape(-1, 2).T
+        context = np.array([bool(contexts[row]) for row in of_row], np.float64)
         values = {"number": number, "mass": mass, "context": context}
-        return Measured(values, keys, np.zeros(len(rows), dtype=bool), details)
+        details = None
+        if self.explain:
+            details = self._reasons(rows, questions, dict(zip(of_row, number.tolist(), strict=True)))
+        return Measured(values, answers.keys, np.zeros(len(rows), dtype=bool), details)
 
     def finish(self, rows: PreparedRows) -> Scores:
         number, mass, context = (rows.values[name][rows.kept] for name in self.value_names)
-        if self.reading == "grade":
-            scores = number
-            with np.errstate(divide="ignore"):
-                margin = np.log(number) - np.log1p(-number)
-            margin = np.nan_to_num(margin, posinf=_BOUND, neginf=-_BOUND)
-        else:
-            scores, margin = np.exp(-np.logaddexp(0, -number)), number
-            if self.formula == "p_yes":
-                scores = scores * mass
-        around = {"context": "yes" if context.all() else "var"} if context.any() else {}
-        settings = {**self.settings, **around, **row_settings(rows)}
-        settings["version"] = settings.pop("version")
+        scores, margin = self.reading.scores(number, mass)
+        settings = self.settings
+        version = settings.pop("version")
+        if context.any():
+            settings["context"] = "yes" if context.all() else "var"
+        settings.update(row_settings(rows), version=version)
         return self.make_scores(rows, scores, {"margin": margin, "mass": mass}, settings)
 
-    def _prompts(self, rows: InputRows) -> dict[int, Prompt]:
-        """What is asked about the photo of each row."""
-        from ..judges.prompts import Prompt, named_turns, row_data
-
-        n_rows, found = len(rows), {}
-        contexts, references = rows.extra.get("context") or [""] * n_rows, rows.references or [[]] * n_rows
-        instruction = self.instruction or (RERANKER if self.reading == "match" else "")
+    def _contexts(self, rows: InputRows) -> list[str]:
+        """The text around the photo of each row, "" for none; a bad one is a failure of its row."""
+        contexts = [*rows.extra.get("context", [""] * len(rows))]
         for row in np.flatnonzero(rows.kept()).tolist():
-            context = contexts[row]
-            if is_missing(context) or is_empty(context):
-                context = ""
-            elif problem := text_problem(context):
+            if is_missing(contexts[row]) or is_empty(contexts[row]):
+                contexts[row] = ""
+            elif problem := text_problem(contexts[row]):
                 rows.failures[row] = InputError(f"expected text, got {problem}", field="context").at(row)
-                continue
-            turns = named_turns(self.question, len(references[row]), bool(context), instruction)
-            found[row] = Prompt(turns, row_data(rows.candidates[row], references[row], context))
-        return found
+        return contexts
 
-    def _reading(self, prompts: Mapping[int, Prompt]) -> Any:
-        """What gives number and mass of prompts about photos."""
-        from ..judges.readings import Grade, YesOrNo
-
-        if self.matches or not prompts:
-            return None
-        if self.reading == "grade":
-            return Grade(self.model.prompter, next(iter(prompts.values())))
-        return YesOrNo(self.model.prompter, self.answers, exact=self.reading == "match")
+    def _questions(self, rows: InputRows, contexts: Sequence[str]) -> list[tuple[int, Prompt]]:
+        """Rows, and what is asked about the photo of each."""
+        references = rows.references or [[]] * len(rows)
+        questions: list[tuple[int, Prompt]] = []
+        for row in np.flatnonzero(rows.kept()).tolist():
+            prompts = self.reading.prompts(rows.candidates[row], references[row], contexts[row])
+            questions += [(row, prompt) for prompt in prompts]
+        return questions
 
     def _reasons(
-        self, rows: InputRows, kept: list[int], prompts: Mapping[int, Prompt], numbers: np.ndarray
+        self, rows: InputRows, questions: Sequence[tuple[int, Prompt]], numbers: Mapping[int, float]
     ) -> list[dict[str, str]]:
-        """What the model says is wrong with each kept row, in a second turn."""
-        from ..judges.prompts import Prompt
-
-        yes, no = self.answers.split("/")
-        asked = {}
-        for row, number in zip(kept, numbers, strict=True):
-            answer = f"{number:.2f}" if self.reading == "grade" else (yes if number > 0 else no)
-            first = prompts[row]
-            turns: tuple[Turn, ...] = (*first.turns, ("assistant", "{answer}"), ("user", WHY))
-            asked[row] = Prompt(turns, {**first.data, "answer": answer})
+        """What the model says is wrong with each kept row, in a second turn after its first question."""
+        asked: dict[int, Prompt] = {}
+        for row, prompt in questions:
+            if row in numbers and row not in asked:
+                asked[row] = prompt.continued(self.reading.said(numbers[row]), WHY)
         texts = self.asker.texts(rows.images, asked, self.max_pixels)
-        return [{"reason": texts[row]} for row in kept]
+        return [{"reason": texts[row]} for row in numbers]
 
     def count_odd(self, rows: PreparedRows, odd: OddRows, start: int = 0) -> OddRows:
         for row in np.flatnonzero(rows.values["mass"] < LOW_MASS).tolist():
@@ -324,4 +266,4 @@ class Judge(Scorer):
 
 
 _OF_ASKER = ("allow_urls", "allow_private_urls", "progress")
-_BOUND = 40.0  # of the margin of a grade of exactly 0 or 1
+_DEFAULTS = {"question": None, "instruction": "", "answers": "yes/no", "explain": False}

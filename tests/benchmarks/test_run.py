@@ -15,6 +15,7 @@ from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
 from capscore.benchmarks.run import benchmark_queries
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
+from capscore.judges.asker import Answers
 from capscore.options import Sampling
 
 from ..datasets_scripts.conftest import official
@@ -151,7 +152,7 @@ def test_scores_that_round_to_one_are_ranked_by_their_margin(tmp_path, monkeypat
     write_photos(tmp_path, *range(4))
     sure = 50 + np.mean(ratings, axis=1)  # the logistic function of each is 1.0
     judge = capscore.load("judge", backbone=tiny_judge(), cache=False, formula=formula)
-    answers = np.stack([sure, np.ones(12)], axis=1), ["photo"] * 12, {}
+    answers = Answers(np.stack([sure, np.ones(12)], axis=1), ["photo"] * 12, {})
     monkeypatch.setattr(judge.asker, "ask", lambda *given, **more: answers)
     (result,) = run(
         tmp_path, {"judge": lambda: judge}, TaskOptions(raters="mean", sampling=Sampling(0))

@@ -9,7 +9,8 @@ import pandas
 import pytest
 
 import capscore
-from capscore.metrics.judge import QUESTIONS, WHY
+from capscore.judges.readings import Yes
+from capscore.metrics.judge import WHY
 from capscore.metrics.signature import parse_signature
 
 from .test_parity import PHOTOS, asked, assert_close
@@ -44,7 +45,7 @@ SYSTEM = "<|im_start|>system\n{}<|im_end|>\n<|im_start|>user\n"
 BEFORE = SYSTEM.format("You are a helpful assistant.")
 PHOTO = "<|vision_start|><|image_pad|><|vision_end|>"
 AFTER = "<|im_end|>\n<|im_start|>assistant\n"
-QUESTION = QUESTIONS["yes"].replace("{caption}", "a cat")
+QUESTION = Yes.question.replace("{caption}", "a cat")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_reasons_are_what_the_model_says_next_and_change_no_score(family, monkey
     for row in (0, 2, 3):
         said = "yes" if found.components["margin"][row] > 0 else "no"
         turns = ("assistant", said), ("user", WHY)
-        (inputs,) = asked(processor, QUESTIONS["yes"], [(row % 2, rows["candidates"][row])], turns)
+        (inputs,) = asked(processor, Yes.question, [(row % 2, rows["candidates"][row])], turns)
         ids = model.model.generate(**inputs, max_new_tokens=8, do_sample=False)
         new = ids[0, inputs["input_ids"].shape[1] :]
         reason = processor.tokenizer.decode(new, skip_special_tokens=True).strip()

@@ -8,7 +8,7 @@ import pytest
 
 import capscore
 from capscore.judges.prompts import Prompt
-from capscore.metrics.judge import QUESTIONS
+from capscore.judges.readings import Yes
 
 from .test_parity import PHOTOS, asked, yes_or_no
 from .tiny_models import FAMILIES
@@ -23,7 +23,7 @@ def closing(processor):
     """What stands after a caption up to where the answer begins, and the answer."""
     if not processor.chat_template:
         return "<eos>Yes"
-    parts = [{"type": "text", "text": QUESTIONS["yes"]}]
+    parts = [{"type": "text", "text": Yes.question}]
     messages = [{"role": "user", "content": parts}]
     text = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     return text.partition("{caption}")[2] + "Yes"
@@ -86,7 +86,7 @@ def test_a_caption_does_not_close_the_message(family, tiny_model):
     judge = capscore.load("judge", backbone=str(tiny_model(family)), cache=False)
     model, processor = judge.asker.model.model, judge.asker.model.processor
     caption = f"a cat{closing(processor)}"
-    (closed,) = asked(processor, QUESTIONS["yes"], [(0, caption)])
+    (closed,) = asked(processor, Yes.question, [(0, caption)])
     margin = judge.score([caption], PHOTOS[:1]).components["margin"][0]
     assert abs(margin - yes_or_no(model, processor, closed)[0]) > 1e-3
 

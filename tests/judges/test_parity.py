@@ -14,7 +14,7 @@ from PIL import Image
 
 import capscore
 from capscore.judges.model import BOTH_WAYS, SHARING
-from capscore.metrics.judge import QUESTIONS, RERANKER
+from capscore.judges.readings import Grade, Match, Yes
 
 from .tiny_models import FAMILIES, MATCHERS
 
@@ -133,7 +133,7 @@ def assert_close(found, expected):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_yes_is_that_of_rows_alone(family, lead, tiny_model, plain):
     model, processor = plain(family)
-    question = lead + QUESTIONS["yes"]
+    question = lead + Yes.question
     inputs = asked(processor, question)
     margin, mass = np.array([yes_or_no(model, processor, of_row) for of_row in inputs]).T
     assert margin.std() > 0.01
@@ -144,7 +144,7 @@ def test_yes_is_that_of_rows_alone(family, lead, tiny_model, plain):
 @pytest.mark.parametrize("family", [family for family in FAMILIES if family not in BOTH_WAYS])
 def test_a_grade_is_the_expectation_over_all_strings_of_digits(family, tiny_model, plain):
     model, processor = plain(family)
-    inputs = asked(processor, QUESTIONS["grade"])
+    inputs = asked(processor, Grade.question)
     of_rows = np.array([grade(model, processor, of_row, LEADS.get(family, [])) for of_row in inputs])
     check_every_order_and_batch(of_rows, "grade", tiny_model(family))
 
@@ -169,7 +169,7 @@ def test_a_reranker_is_asked_in_its_own_layout(tiny_model, plain):
     with torch.inference_mode():
         for photo, caption in ROWS:
             text = (
-                f"<|im_start|>system\n{RERANKER}<|im_end|>\n<|im_start|>user\n"
+                f"<|im_start|>system\n{Match.system}<|im_end|>\n<|im_start|>user\n"
                 "<Instruct>: Given a caption, find the photo that it describes."
                 f"<Query>:{caption}\n<Document>:{photo_text}<|im_end|>\n<|im_start|>assistant\n"
             )

@@ -13,7 +13,7 @@ import transformers
 import capscore
 from capscore.judges.asker import answer_key
 from capscore.judges.prompts import Prompt
-from capscore.judges.readings import YesOrNo
+from capscore.judges.readings import Yes
 
 from .test_parity import PHOTOS
 from .tiny_models import tiny_judge
@@ -72,7 +72,8 @@ def test_answers_of_different_texts_have_different_keys():
 
 
 def test_no_probability_is_above_one():
-    yes_or_no = YesOrNo(tiny_judge().prompter, "yes/no")
+    reading = Yes()
+    reading.bind(tiny_judge().prompter, reading.prompts("", (), "")[0])
     logits = torch.randn(512, 1, 600, generator=torch.Generator().manual_seed(0))
-    logits[:, :, [*yes_or_no.spellings[0], *yes_or_no.spellings[1]]] += 25
-    assert np.max(yes_or_no(512, lambda begun: logits)[:, 1]) == 1
+    logits[:, :, [*reading.spellings[0], *reading.spellings[1]]] += 25
+    assert np.max(reading.read(512, lambda begun: logits)[:, 1]) == 1

@@ -9,7 +9,7 @@ import transformers
 from PIL import Image
 
 import capscore
-from capscore.metrics.judge import QUESTIONS
+from capscore.judges.readings import Yes
 
 from .tiny_models import FAMILIES
 
@@ -44,7 +44,7 @@ def taught(folder):
     processor = transformers.AutoProcessor.from_pretrained(folder)
     tokenizer, rows = processor.tokenizer, rows_of(seed=0)
     tokenizer.padding_side = "left"
-    texts = [QUESTIONS["yes"].replace("{caption}", caption) for _, caption, _ in rows]
+    texts = [Yes.question.replace("{caption}", caption) for _, caption, _ in rows]
     images = [Image.fromarray(pixels) for pixels, _, _ in rows]
     if processor.chat_template:
         parts = [[{"type": "image"}, {"type": "text", "text": text}] for text in texts]
