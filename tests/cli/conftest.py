@@ -97,7 +97,7 @@ def judge(monkeypatch):
     monkeypatch.setattr(
         "capscore.judges.model.load_judge", lambda name, **options: names.append(name) or made
     )
-    monkeypatch.setattr(type(made), "generate", lambda self, photos: ("too <b>\x1b</b>" for _ in photos))
+    monkeypatch.setattr(type(made), "generate", lambda self, *photo: "too <b>\x1b</b>")
     return names
 
 

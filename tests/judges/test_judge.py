@@ -12,6 +12,7 @@ import capscore
 from capscore.judges.readings import Yes
 from capscore.metrics.judge import WHY
 from capscore.metrics.signature import parse_signature
+from capscore.registry import READINGS, register_reading
 
 from .test_parity import PHOTOS, asked, assert_close
 from .tiny_models import FAMILIES, tiny_judge
@@ -124,6 +125,28 @@ def test_reasons_are_what_the_model_says_next_and_change_no_score(family, monkey
         new = ids[0, inputs["input_ids"].shape[1] :]
         reason = processor.tokenizer.decode(new, skip_special_tokens=True).strip()
         assert found.details[row] == {"reason": reason}
+
+
+def test_a_reading_may_ask_several_questions_per_row(passes):
+    """Such as one per sentence; a row has the mean of its log-odds, and its photo is read once."""
+
+    @register_reading("sentences")
+    class Sentences(Yes):
+        def prompts(self, caption, references, context):
+            parts = caption.split(". ")
+            return [prompt for part in parts for prompt in super(Sentences, self).prompts(part, (), "")]
+
+        def joined(self, numbers):
+            return numbers.mean(axis=0)
+
+    try:
+        found = load(reading="sentences").score(["a cat. a dog. no", "a dog"], PHOTOS[:2])
+    finally:
+        READINGS.unregister("sentences")
+    assert len(passes) == 3, "the first photo, its three questions together, and the second photo"
+    alone = load().score(["a cat", "a dog", "no", "a dog"], [PHOTOS[0]] * 3 + [PHOTOS[1]]).components
+    for name in ("margin", "mass"):
+        assert_close(found.components[name], [alone[name][:3].mean(), alone[name][3]])
 
 
 # ----------------------------------------------------------------- cache

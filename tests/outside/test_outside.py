@@ -12,10 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import capscore
 from capscore.benchmarks import run_benchmark
 from capscore.perturbations import perturb
+
+from ..judges.test_parity import PHOTOS, asked
+from ..judges.tiny_models import tiny_judge
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTIONS = ["a bright room", "a dark room"]
@@ -29,7 +33,7 @@ def _cosine(photo, text):
 MCS = 2.5 * np.array([_cosine((0.8, 0.2), (1.01, 0.01)), _cosine((0.2, 0.8), (0.01, 1.01))])
 
 
-@pytest.mark.parametrize("part", ["shortness", "mood", "brightness", "stutter", "rated_rooms"])
+@pytest.mark.parametrize("part", ["shortness", "mood", "brightness", "stutter", "stars", "rated_rooms"])
 def test_documents_show_what_is_installed(part):
     source = (Path(__file__).parent / "capscore_outside" / f"{part}.py").read_text()
     assert source in (ROOT / "docs" / "extending.md").read_text()
@@ -53,6 +57,23 @@ def test_entry_points_are_found_by_name(installed, photos):
         capscore.load("shortness", hihgest=1.0)
     with pytest.raises(capscore.CapscoreError, match="did you mean 'shortness'"):
         capscore.load("shortnes")
+
+
+@pytest.mark.filterwarnings("ignore:rows that look wrong", "ignore::DeprecationWarning")
+def test_a_judge_asks_and_reads_what_another_package_says(installed):
+    judge = capscore.load("judge", backbone=tiny_judge(), reading="stars", cache=False)
+    found = judge.score(CAPTIONS, PHOTOS[:2])
+    model, processor = judge.model.model, judge.model.processor
+    inputs = asked(processor, judge.reading.question, enumerate(CAPTIONS))
+    digits = processor.tokenizer.convert_tokens_to_ids([*"12345"])
+    with torch.inference_mode():
+        chances = torch.stack([model(**of_row).logits[0, -1].softmax(dim=0)[digits] for of_row in inputs])
+    stars = (chances / chances.sum(dim=1, keepdim=True)) @ torch.arange(1.0, 6.0)
+    np.testing.assert_allclose(found.scores, (stars - 1) / 4, atol=1e-5)
+    np.testing.assert_allclose(found.components["mass"], chances.sum(dim=1), atol=1e-5)
+    assert "|reading:stars|template:" in found.signature and "|answers:stars|" in found.signature
+    with pytest.raises(capscore.CapscoreError, match=r"'starz' is not one of yes, grade, match.*'stars'"):
+        capscore.load("judge", backbone=tiny_judge(), reading="starz")
 
 
 def test_a_benchmark_is_loaded_and_run(installed, rated_rooms):

@@ -3,7 +3,7 @@
 import numpy as np
 
 import capscore
-from capscore.images.load import content_key
+from capscore.embedding.photos import PhotoPipeline
 from capscore.metrics.rows import Measured, row_settings
 from capscore.registry import register_metric
 
@@ -18,19 +18,14 @@ class Mood(capscore.Scorer):
     value_names = ("mood",)
 
     def measure(self, rows, on_error):
-        keys, moods = [""] * len(rows), {}
-        for row in np.flatnonzero(rows.kept()).tolist():
-            try:
-                keys[row] = content_key(rows.images[row])
-                light = np.asarray(capscore.load_image(rows.images[row])).mean() / 255
-            except capscore.ImageError as error:
-                if on_error == "raise":
-                    raise error.at(row) from error
-                rows.failures[row] = error
-                continue
+        with PhotoPipeline().photos(rows.images, on_error=on_error, skip=rows.left_out()) as photos:
+            light = dict(photos.each(lambda key, photo: np.asarray(photo).mean() / 255))
+        rows.failures.update(photos.failures)
+        moods = []
+        for row in np.flatnonzero(rows.kept()):
             said = [word in rows.candidates[row].lower() for word in ("bright", "dark")]
-            moods[row] = 0.5 + (light - 0.5) * (said[0] - said[1])
-        return Measured({"mood": np.array(list(moods.values()))}, keys, np.zeros(len(rows), dtype=bool))
+            moods.append(0.5 + (light[photos.keys[row]] - 0.5) * (said[0] - said[1]))
+        return Measured({"mood": np.array(moods)}, photos.keys, np.zeros(len(rows), dtype=bool))
 
     def finish(self, rows):
         return self.make_scores(
