@@ -268,7 +268,9 @@ class _Builder:
         firsts: list[int] = []
         pair_image = []
         for index, row in enumerate(rows):
-            key = (self.contents[index], row.region_texts, self.options.regions == GIVEN and row.boxes)
+            key: tuple[object, ...] = (self.contents[index], row.region_texts)
+            if self.options.regions == GIVEN:
+                key = (*key, row.boxes)
             if key not in numbers:
                 numbers[key] = len(firsts)
                 firsts.append(index)

@@ -100,9 +100,8 @@ class Pictures:
         keys = embedded.keys
         if self.key_of_texts is not None:
             keys = [self.key_of_texts(several) for several in listed]
-        parts = np.split(
-            embedded.matrix[embedded.index], np.cumsum([len(several) for several in listed[:-1]])
-        )
+        ends = np.cumsum([len(several) for several in listed], dtype=np.int64)
+        parts = np.split(embedded.matrix[embedded.index], ends)
         new = self._number(keys)
         self.stand_ins.update(self._numbers[keys[row]] for row in new)
         self.row_of += self.matrix.append(np.array([_mean(parts[row]) for row in new], np.float32))

@@ -56,11 +56,10 @@ def save_image_tower(
     """
     folder = Path(folder)
     checkpoint.refuse_other_models(folder, "embedded")
-    # Vectors are few, and rounding one moves every photo and text alike.
-    tensors = {
-        name: tensor.to(torch.float16 if tensor.ndim > 1 else torch.float32)
-        for name, tensor in image_tower.state_dict().items()
-    }
+    tensors = {}
+    for name, tensor in image_tower.state_dict().items():
+        # vectors are few, and rounding one moves every photo and text alike
+        tensors[name] = tensor.half() if tensor.ndim > 1 else tensor.float()
     size = sum(tensor.nbytes for tensor in tensors.values())
     if size > MAX_BYTES:
         raise CapscoreError(f"the image tower's weights have {size:,} bytes; expected at most {MAX_BYTES:,}")
@@ -72,11 +71,10 @@ def save_image_tower(
         "network": image_tower.config.to_dict(),
         "w": float(w),
         "logit_scale": float(logit_scale),
-        "languages": None if languages is None else sorted(set(map(language_code, languages))),
+        "languages": _codes(languages),
         "text_encoder": TEXT_ENCODER,
         "weights": "",
-        **({"recipe": recipe} if recipe else {}),
-        **({"rated_from": rated_from} if rated_from else {}),
+        **_stated(recipe=recipe, rated_from=rated_from),
         "notes": dict(notes or {}),
     }
     checkpoint.write_checkpoint(folder, CONFIG, config, tensors, "the image tower")
@@ -122,35 +120,34 @@ def save_tuned(
     if stored == "bfloat16":
         raise CapscoreError(Setting("dtype", dtype), ": weights are stored as float32 or float16")
     parts = _check_pair(backbone, base, towers)
-    before, after = (
-        checkpoint.without_rebuilt(network_of(model, towers).state_dict()) for model in (base, backbone)
-    )
-    tensors = _changed(before, after, getattr(torch, stored), grown=parts is not None)
+    before = checkpoint.without_rebuilt(network_of(base, towers).state_dict())
+    after = checkpoint.without_rebuilt(network_of(backbone, towers).state_dict())
+    changed = _changed(before, after, grown=parts is not None)
     base_spec, commit = _absolute(os.fspath(base_spec).strip()), base.revision.partition("+")[0]
     if not base_spec or base_spec == _absolute(str(folder)):
         raise CapscoreError(Setting("base_spec", base_spec), ": expected another backbone, or another folder")
     if _COMMIT.fullmatch(commit) and "@" not in base_spec and not os.path.isabs(base_spec):
         base_spec = f"{base_spec}@{commit}"  # the text tower came from the Hub
-    languages = backbone.languages if languages is None else frozenset(map(language_code, languages))
-    image_tower = base.image_tower if isinstance(base, PairedBackbone) else ""
+    if languages is None:
+        languages = backbone.languages
     marker = {
         "format": FORMAT,
         "base": base_spec,
         "base_revision": base.revision,
-        # A tower is cast when it is loaded, so there is a digest to check for every dtype.
+        # a tower is cast when it is loaded, so there is a digest to check for every dtype
         "base_text": {name: tensors_digest(cast(before, getattr(torch, name))) for name in DTYPES},
         "base_tokens": tokens_digest(base),
-        "image_tower": _absolute(image_tower),
+        "image_tower": _absolute(base.image_tower) if isinstance(base, PairedBackbone) else "",
         "parts": parts,
         "prefix": backbone.prefix,
-        "languages": None if languages is None else sorted(languages),
+        "languages": _codes(languages),
         "weights": "",
         "recipe": recipe,
-        **({"towers": towers} if towers != "text" else {}),
-        **({"rated_from": rated_from} if rated_from else {}),
+        **_stated(towers="" if towers == "text" else towers, rated_from=rated_from),
         "notes": dict(notes or {}),
     }
     checkpoint.refuse_other_models(folder, "tuned")
+    tensors = cast(changed, getattr(torch, stored))
     checkpoint.write_checkpoint(folder, MARKER, marker, tensors, "the fine-tuned tower")
 
 
@@ -168,30 +165,41 @@ def _check_pair(backbone: Backbone, base: Backbone, towers: Towers) -> dict[str,
         problem = "the backbone splits texts into other tokens than its base"
     elif parts != had and (parts is None or had is not None or towers == "both"):
         problem = f"the backbone has the parts {parts!r}, but its base has {had!r}"
+    elif parts == had:
+        return None
     else:
-        return None if parts == had else parts
+        return parts
     raise CapscoreError(f"{problem}: load the base {base.name!r} again, as the training started from it")
 
 
 def _changed(
-    before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], dtype: torch.dtype, *, grown: bool
+    before: Mapping[str, torch.Tensor], after: Mapping[str, torch.Tensor], *, grown: bool
 ) -> dict[str, torch.Tensor]:
-    """The tensors that training changed or added, as they are stored."""
+    """The tensors that training changed or added."""
     misfits = [name for name in before if name not in after or after[name].shape != before[name].shape]
-    misfits += [name for name in after if name not in before and not grown]
+    if not grown:
+        misfits += after.keys() - before.keys()
     if misfits:
         raise CapscoreError(f"the network is not that of the base: {', '.join(sorted(misfits)[:3])} differ")
-    changed = {
-        name: tensor.detach().cpu()
-        for name, tensor in after.items()
-        if name not in before or not torch.equal(tensor.cpu(), before[name].cpu())
-    }
+    changed = {}
+    for name, tensor in after.items():
+        now = tensor.detach().cpu()
+        if name not in before or not torch.equal(now, before[name].cpu()):
+            changed[name] = now
     if not changed:
         raise CapscoreError("nothing was trained: every weight equals the base's")
-    return cast(changed, dtype)
+    return changed
+
+
+def _stated(**texts: str) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if text}
+
+
+def _codes(languages: Iterable[str] | None) -> list[str] | None:
+    return None if languages is None else sorted(set(map(language_code, languages)))
 
 
 def _absolute(spec: str) -> str:
     """A spec as the marker stores it: the path of a folder becomes absolute."""
-    path = Path(os.path.expanduser(spec))
+    path = Path(spec).expanduser()
     return str(path.resolve()) if spec and find(spec) is None and path.is_dir() else spec
