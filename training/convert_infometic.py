@@ -24,7 +24,7 @@ from capscore.backbones.checkpoint import in_one_line
 from capscore.backbones.loading import load_backbone
 from capscore.errors import CapscoreError
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
-from training.data.origin import DataSource
+from training.data.source import DataSource
 from training.data.stored import whole_folder
 from training.engine.config import main as run_as_command
 from training.engine.config import parse

@@ -24,8 +24,7 @@ from capscore.backbones.embedded.backbone import EmbeddedBackbone
 from capscore.errors import CapscoreError
 from training.data.batches import AlternatingBatches
 from training.data.pictures import TrainedPictures
-from training.data.rated_batches import ContrastiveBatches, PearsonBatches
-from training.data.rated_rows import RatedRows, Role
+from training.data.rated import ContrastiveBatches, PearsonBatches, RatedRows, Role
 from training.data.rows import CAPTIONS, RATED, Row
 from training.data.source import Source, rows_of
 from training.data.split import Split
@@ -34,8 +33,7 @@ from training.engine.early_stopping import EarlyStopping
 from training.engine.loop import run
 from training.engine.loop_settings import LEAST, require, require_range
 from training.engine.processes import device, is_main_process, say
-from training.engine.ratings_check import RatingsCheck, as_percent
-from training.engine.ratings_loss import RatingsLoss
+from training.engine.ratings import RatingsCheck, RatingsLoss, as_percent
 from training.engine.recipe import (
     NOT_IN_WEIGHTS,
     RecipeSettings,

@@ -20,16 +20,21 @@ from capscore.backbones.text_towers import StudentTextTower
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError
 from training.data.batches import ShuffledBatches
-from training.data.origin import Origin
 from training.data.parallel_text import ENGLISH, ParallelText, read_parallel_text
+from training.data.source import Origin
 from training.engine.config import main, parse
 from training.engine.loop import RunResult, run
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, is_main_process, main_process_first, say
 from training.engine.recipe import command_of, compute_of, own_settings, shown_settings, write_settings
-from training.engine.student import StudentSettings, make_student
-from training.engine.student_losses import evaluation, examples_of, squared_distance
-from training.engine.teacher_embeddings import teacher_embeddings
+from training.engine.student import (
+    StudentSettings,
+    evaluation,
+    examples_of,
+    make_student,
+    squared_distance,
+    teacher_embeddings,
+)
 
 RECIPE = "teacher_learning"
 # Settings that do not make a run what it is: where its files are, and what the card says.

@@ -24,7 +24,7 @@ from training import human_ratings
 from training.data.pictures import TrainedPictures
 from training.data.rows import RATED, file_rows
 from training.data.split import split_by_image
-from training.engine.ratings_loss import RatingsLoss
+from training.engine.ratings import RatingsLoss
 from training.engine.trainable_parts import PartSettings, TrainedPart
 from training.human_ratings import Settings, train
 

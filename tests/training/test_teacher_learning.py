@@ -18,12 +18,10 @@ from capscore.backbones.text_towers import StudentTextTower
 from capscore.errors import BackboneUnavailable, CapscoreError
 from training import teacher_learning
 from training.data.parallel_text import read_parallel_text
-from training.engine import student_losses
-from training.engine import teacher_embeddings as teacher_embeddings_module
+from training.engine import student as student_module
 from training.engine.config import parse
 from training.engine.processes import gather_rows
-from training.engine.student_losses import Example, evaluation, examples_of, squared_distance
-from training.engine.teacher_embeddings import teacher_embeddings
+from training.engine.student import Example, evaluation, examples_of, squared_distance, teacher_embeddings
 from training.teacher_learning import TeacherLearning, train
 
 from ..backbones.tiny_kinds import make_student
@@ -170,7 +168,7 @@ def test_the_loss_is_the_papers(monkeypatch):
     teacher = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], np.float32)
     rows = [Example("a", "de", 2), Example("b", "de", 0)]
     monkeypatch.setattr(
-        student_losses, "embed", lambda model, texts: model.rows[["ab".index(text) for text in texts]]
+        student_module, "embed", lambda model, texts: model.rows[["ab".index(text) for text in texts]]
     )
     model = Table([[1.0, 0.0], [2.0, 2.0]])
     # (0.4² + 0.8²) and (1² + 2²), their mean; cosines 0.6 and 1/√2
@@ -183,7 +181,7 @@ def test_the_evaluation_ranks_translations_among_the_english_sentences(monkeypat
     teacher = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]], np.float32)
     student = {"a": [3, 1, 0], "b": [3, 1, 0], "c": [0, 0, 2], "d": [1, 1, 1], "e": [0, 5, 0], "f": [0, 0, 0]}
     monkeypatch.setattr(
-        student_losses, "embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
+        student_module, "embed_sorted", lambda model, texts: np.array([student[t] for t in texts], float)
     )
     # German: sentences 0, 1, 2. a is nearest to its own; b to another, its own comes second; c is right.
     # Of French there are 1 and 2 alone: e is right, d is as near to both, and a tie is a miss.
@@ -211,13 +209,13 @@ def test_texts_of_any_length_are_embedded_in_their_own_order(tmp_path):
     student = make_student(tmp_path, "bert").eval()
     texts = ["a dog runs on the beach", "cat", "two cats sleep"]
     with torch.no_grad():
-        found = student_losses.embed_sorted(student, texts)
-        alone = [student_losses.embed(student, [text])[0].numpy() for text in texts]
+        found = student_module.embed_sorted(student, texts)
+        alone = [student_module.embed(student, [text])[0].numpy() for text in texts]
     np.testing.assert_allclose(found, alone, atol=1e-5)
 
 
 def test_the_teachers_file_is_made_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(teacher_embeddings_module, "_SLAB", 2)
+    monkeypatch.setattr(student_module, "_SLAB", 2)
     sentences = ["red", "green blue", "blue", "red red blue", "green"]
     backbone = ColourBackbone()
     rows = teacher_embeddings(backbone, sentences, tmp_path)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.data.origin import Origin
+from capscore.errors import InputError
 from training.data.rows import Row, benchmark_rows, file_rows
 
 # What begins the name of a benchmark: "benchmark:multi30k/de:train".
 BENCHMARK = "benchmark:"
+# Ending of the file beside a file of captions that says where they come from.
+SOURCES = ".sources.json"
 
 
 @dataclass
@@ -30,10 +33,70 @@ class SourceSettings:
     data_dir: str | None = None
 
 
-def rows_of(sources: Iterable[Source]) -> Iterator[Row]:
-    """The captions of several sources, one after the other."""
-    for source in sources:
-        yield from source.rows()
+@dataclass(frozen=True)
+class DataSource:
+    """A data set that contributed to the weights.
+
+    Attributes:
+        name: Name of the data set.
+        license: Licence as its owners state it ("CC BY 4.0", "unknown").
+        rows: Number of its rows that were used; None if they were not counted.
+        url: Address of the data set.
+        hub_id: "org/name" of its page on the Hub, "" without any.
+        used_for: Purpose ("training", "choosing the settings").
+    """
+
+    name: str
+    license: str
+    rows: int | None = None
+    url: str = ""
+    hub_id: str = ""
+    used_for: str = "training"
+
+    def __post_init__(self) -> None:
+        texts = (self.name, self.license, self.url)
+        if not all(isinstance(text, str) for text in texts) or not isinstance(self.rows, int | None):
+            raise TypeError("a name, licence or address is not a text, or rows are not a number")
+
+
+class Origin:
+    """Where the captions of a file or data set come from.
+
+    Args:
+        path: The file or folder. A file of the same name with `SOURCES` behind it lists the origins of the
+            captions and says what was held out.
+        name, license: Name for the card and licence of the captions, where there is no such file.
+
+    Raises:
+        InputError: the file with the origins is malformed.
+
+    Attributes:
+        n: Number of rows that were read.
+        held_out: What the file says was held out, "" without it.
+    """
+
+    def __init__(self, path: str, name: str, license: str):
+        self.n, self.held_out = 0, ""
+        self._alone = (name, license)
+        self._parts: list[DataSource] = []
+        beside = Path(f"{Path(path).expanduser()}{SOURCES}")
+        if beside.is_file():
+            try:
+                content = json.loads(beside.read_text(encoding="utf-8"))
+                self._parts = [DataSource(**part) for part in content["sources"]]
+                self.held_out = content.get("held_out", "")
+                if not self._parts or not isinstance(self.held_out, str):
+                    raise TypeError("there is no source, or what was held out is not a text")
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                raise InputError(
+                    f"{beside} does not say where the captions come from ({type(error).__name__}: {error}); "
+                    'expected {"held_out": …, "sources": [{"name": …, "license": …, "rows": …}, …]}',
+                    field="data",
+                ) from None
+
+    def described(self) -> list[DataSource]:
+        """The origins of the captions, for the card."""
+        return self._parts or [DataSource(*self._alone, rows=self.n)]
 
 
 class Source(Origin):
@@ -48,7 +111,9 @@ class Source(Origin):
 
     def __init__(self, spec: str, settings: SourceSettings, cells: Collection[str]):
         self.spec, self.settings, self.cells = spec, settings, cells
-        name = spec.removeprefix(BENCHMARK) if spec.startswith(BENCHMARK) else Path(spec).name
+        name = Path(spec).name
+        if spec.startswith(BENCHMARK):
+            name = spec.removeprefix(BENCHMARK)
         super().__init__(spec, name, settings.data_license)
 
     def rows(self) -> Iterator[Row]:
@@ -65,9 +130,17 @@ class Source(Origin):
             return file_rows(file, self.cells, images=given.image_dir, language=given.language)
         path, _, split = self.spec.removeprefix(BENCHMARK).partition(":")
         slug, _, config = path.partition("/")
-        data_dir = None if given.data_dir is None else Path(given.data_dir).expanduser()
-        if data_dir is not None and (data_dir / slug).is_dir():
-            data_dir = data_dir / slug
+        data_dir = None
+        if given.data_dir is not None:
+            data_dir = Path(given.data_dir).expanduser()
+            if (data_dir / slug).is_dir():
+                data_dir = data_dir / slug
         return benchmark_rows(
             slug, config or None, split=split or None, data_dir=data_dir, image_dir=given.image_dir
         )
+
+
+def rows_of(sources: Iterable[Source]) -> Iterator[Row]:
+    """The captions of several sources, one after the other."""
+    for source in sources:
+        yield from source.rows()

@@ -22,7 +22,7 @@ from capscore.hub.push import CARD
 from capscore.hub.weights import RUN
 from capscore.metrics.signature import parse_signature
 from capscore.text.languages import NAMES, language_code
-from training.data.origin import DataSource
+from training.data.source import DataSource
 
 _TEMPLATE = Path(__file__).with_name("model_card.md.jinja")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

@@ -15,8 +15,7 @@ import yaml
 from capscore.benchmarks.protocols.results import counted
 from capscore.errors import CapscoreError, Setting
 from capscore.files.write import write_text
-from training.data.origin import DataSource, Origin
-from training.data.source import SourceSettings
+from training.data.source import DataSource, Origin, SourceSettings
 from training.data.split import OfImages, Split, read_names, split_by_image
 from training.engine.config import parse
 from training.engine.loop import Evaluate, RunResult

@@ -20,7 +20,7 @@ from typing import Any
 from capscore import load_backbone
 from capscore.backbones.embedded.text_encoder import LANGUAGES
 from capscore.errors import InputError
-from training.data.origin import DataSource, Origin
+from training.data.source import DataSource, Origin
 from training.engine.config import main as run_as_command
 from training.engine.model_card import ModelCard, Result, read_card, write_card
 from training.engine.recipe import SETTINGS

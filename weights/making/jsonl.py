@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from capscore.errors import InputError
 from capscore.files.write import whole_file, write_text
-from training.data.origin import SOURCES
+from training.data.source import SOURCES
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from training.engine.pr_mcs_losses import (
     noise_loss,
     pr_mcs_loss,
 )
-from training.engine.ratings_loss import pearson_loss
+from training.engine.ratings import pearson_loss
 
 # unit rows in the plane, whose cosines are easy: 0.6, 0.8, 0.96
 EAST, NORTH_EAST, NORTH = [1.0, 0.0], [0.6, 0.8], [0.0, 1.0]
@@ -28,7 +28,7 @@ IMAGES = torch.tensor([EAST, NORTH])
 CAPTIONS = torch.tensor([NORTH_EAST, NORTH_EAST])
 
 
-@pytest.mark.parametrize("name", ["pr_mcs_losses", "infometic_losses", "ratings_loss"])
+@pytest.mark.parametrize("name", ["pr_mcs_losses", "infometic_losses", "ratings"])
 def test_docstring_examples(name):
     module = importlib.import_module(f"training.engine.{name}")
     result = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -14,7 +14,7 @@ from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
 from capscore.benchmarks.data.builder import BenchmarkWarning
 from capscore.errors import CapscoreError
 from tests.backbones.tiny_image_tower import write_image_tower
-from training.data.origin import DataSource
+from training.data.source import DataSource
 from training.engine.config import parse
 from training.engine.model_card import ModelCard, read_card, write_card
 from weights.making.held_out import Photo

@@ -9,7 +9,7 @@ import pytest
 
 from capscore.errors import InputError
 from training.data.batches import AlternatingBatches, kinds_of
-from training.data.rated_batches import ContrastiveBatches, PearsonBatches, PearsonRow, ShownRow
+from training.data.rated import ContrastiveBatches, PearsonBatches, PearsonRow, ShownRow
 
 
 def pearson(ratings, batch_size=4, seed=0) -> PearsonBatches:
