@@ -79,6 +79,15 @@ class LoadOptions:
     progress: bool | None = None
     metric_options: Mapping[str, Any] = field(default_factory=dict)
 
+    def arguments(self) -> dict[str, Any]:
+        """All options by name, as `capscore.load` takes them.
+
+        >>> LoadOptions(device="cpu", metric_options={"w": 1.0}).arguments()["w"]
+        1.0
+        """
+        given = dict(vars(self))
+        return {**given, **given.pop("metric_options")}
+
 
 @dataclass(frozen=True)
 class Sampling:

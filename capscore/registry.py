@@ -233,8 +233,22 @@ LAYOUTS: Registry[Any] = Registry(
         "several captions per row": "capscore.files.layouts:several_captions",
     },
 )
-# What is computed from the scores of a benchmark's rows
-PROTOCOLS: Registry[Any] = Registry("protocol")
+# What of a benchmark's rows is scored, and what the scores give: classes of tasks
+PROTOCOLS: Registry[Any] = Registry(
+    "protocol",
+    {
+        "ratings": "capscore.benchmarks.tasks:RatingTask",
+        "pairs": "capscore.benchmarks.tasks:PairTask",
+        "foils": "capscore.benchmarks.tasks:FoilTask",
+        "hallucination": "capscore.benchmarks.tasks:HallucinationTask",
+        "localisation": "capscore.benchmarks.tasks:LocalisationTask",
+        "xvnli": "capscore.benchmarks.tasks:XvnliTask",
+        "marvl": "capscore.benchmarks.tasks:MarvlTask",
+        "thumb": "capscore.benchmarks.tasks:ThumbTask",
+        "captokeneval": "capscore.benchmarks.tasks:TokenTask",
+        "retrieval": "capscore.benchmarks.tasks:RetrievalTask",
+    },
+)
 
 
 def register_metric(
@@ -352,5 +366,9 @@ def register_layout(name: str, example: str, *, lines: bool = False) -> Callable
 
 
 def register_protocol(name: str) -> Callable[[Any], Any]:
-    """Decorator for a protocol of benchmarks."""
+    """Decorator for a `capscore.benchmarks.tasks.Task` subclass.
+
+    A benchmark names it as its `task`, followed by the strings that its `__init__` takes, as in
+    `task = "ratings tau_c pearson"`.
+    """
     return PROTOCOLS.register(name)

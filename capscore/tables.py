@@ -34,10 +34,20 @@ def fixed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
     return f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
-def signed(value: float, decimals: int = 4) -> str:
+def signed(value: float | None, decimals: int = 4, missing: str = "–") -> str:
     """A difference with its sign; 0 has none."""
-    text = fixed(value, decimals)
-    return f"+{text}" if float(text.replace("−", "-")) > 0 else text
+    text = fixed(value, decimals, missing)
+    is_more = value is not None and round(value, decimals) > 0
+    return f"+{text}" if is_more else text
+
+
+def percent(share: float | None) -> float | None:
+    """A share times 100; None for None.
+
+    >>> fixed(percent(0.125), 1), signed(percent(None), 1)
+    ('12.5', '–')
+    """
+    return None if share is None else 100 * share
 
 
 def level_text(confidence: float) -> str:
@@ -189,11 +199,29 @@ class Report:
 
     Attributes:
         title: Heading; "" for none.
-        parts: Tables, and sentences.
+        parts: Tables, sentences, and reports with titles of their own.
+
+    >>> print(Report("Lengths", [Table(("caption", "words"), [("a dog", "2")]), "Counted by hand."]))
+    <BLANKLINE>
+    Lengths
+    caption  words
+    ──────────────
+    a dog        2
+    Counted by hand.
     """
 
     title: str
-    parts: Sequence[Table | str]
+    parts: Sequence[Table | str | Report]
+
+    def __str__(self) -> str:
+        """What `print` shows on a console of 100 columns."""
+        from io import StringIO
+
+        from rich.console import Console
+
+        written = StringIO()
+        self.print(Console(file=written, width=100, color_system=None, highlight=False, emoji=False))
+        return "\n".join(line.rstrip() for line in written.getvalue().splitlines())
 
     def print(self, console: Console) -> None:
         """Print everything within the width of the console."""
@@ -202,7 +230,7 @@ class Report:
         if self.title:
             console.print(Text(printable(f"\n{self.title}", console.encoding), style="bold"))
         for part in self.parts:
-            if isinstance(part, Table):
+            if isinstance(part, (Table, Report)):
                 part.print(console)
             else:
                 console.print(Text(printable(part, console.encoding)))
@@ -211,7 +239,7 @@ class Report:
         """Everything in Markdown: remarks are items of a list, signatures code."""
         lines = [f"## {self.title}\n"] if self.title else []
         for part in self.parts:
-            if isinstance(part, Table):
+            if isinstance(part, (Table, Report)):
                 lines.append(part.markdown())
             else:
                 lines.append(f"- `{part.strip()}`" if "|" in part else f"- {part.strip()}")

@@ -6,7 +6,7 @@ In: published.json, transcribed table by table. Out: one frozen `Published` per 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -77,7 +77,10 @@ class Published:
     @property
     def printed(self) -> str:
         """The value times 100, with the digits that its table has."""
-        return f"{100 * self.measured_unit:.{max(0, self.decimals - 2 * (self.unit != 'percent'))}f}"
+        decimals = self.decimals
+        if self.unit != "percent":
+            decimals = max(0, decimals - 2)
+        return f"{100 * self.measured_unit:.{decimals}f}"
 
     def standing(self, measured: float | None) -> str:
         """What a measured value in capscore's unit says about this one.
@@ -92,14 +95,19 @@ class Published:
         """
         if self.unlike or measured is None:
             return f"not comparable: {self.unlike or 'the measured value is undefined'}"
-        difference = abs(measured - self.measured_unit) * (100 if self.unit == "percent" else 1)
+        difference = abs(measured - self.measured_unit)
+        if self.unit == "percent":
+            difference *= 100
         return "reproduced" if difference <= 0.5 * 10**-self.decimals + 1e-9 else "not reproduced"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The published value, as shown beside a measured one, ready for JSON."""
-        names = ("kind", "metric", "backbone", "setting", "note")
-        own = {name: getattr(self, name) for name in names}
-        return {"value": self.measured_unit, "printed": self.printed, **own, "source": self.citation}
+    def beside(self, measured: float | None) -> dict[str, Any]:
+        """The published value as it stands beside a measured one, ready for JSON."""
+        found: dict[str, Any] = {"value": self.measured_unit, "printed": self.printed}
+        found |= {"kind": self.kind, "metric": self.metric, "backbone": self.backbone}
+        found |= {"setting": self.setting, "note": self.note, "source": self.citation, "difference": None}
+        if measured is not None:
+            found["difference"] = measured - self.measured_unit
+        return {**found, "standing": self.standing(measured)}
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,8 @@ def find(
     metrics = {metric}
     if backbone is not None:
         known = find_backbone(backbone)
-        backbone = backbone if known is None else known.name
+        if known is not None:
+            backbone = known.name
         if metric in _ONE_FORMULA:
             metrics = set(_ONE_FORMULA)
     return [
@@ -173,20 +182,25 @@ def _content() -> dict[str, Any]:
     return json.loads(files(__package__).joinpath("published.json").read_text(encoding="utf-8"))
 
 
-def _of_table(table: dict[str, Any]) -> Iterator[Published]:
+def _of_table(table: Mapping[str, Any]) -> Iterator[Published]:
+    """The figures of a table: what it says of all, then of a column, then of a row."""
     shared = {key: given for key, given in table.items() if key not in ("columns", "rows", "transcription")}
-    printed = [
-        max(len(str(value).partition(".")[2]) for value in column)
-        for column in zip(*(row["values"] for row in table["rows"]), strict=True)
-    ]
+    columns = zip(*(row["values"] for row in table["rows"]), strict=True)
+    decimals = [_decimals(column) for column in columns]
     for row in table["rows"]:
         named = {key: given for key, given in row.items() if key not in ("values", "notes")}
+        notes_of_cells = row.get("notes", {})
         for index, (column, value) in enumerate(zip(table["columns"], row["values"], strict=True)):
             if value is None:
                 continue
             notes = [part["note"] for part in (shared, column, named) if "note" in part]
-            notes += [row["notes"][str(index)]] if str(index) in row.get("notes", {}) else []
-            setting = "+".join(part["setting"] for part in (shared, named, column) if "setting" in part)
-            own = {"value": float(value), "note": " ".join(notes), "setting": setting}
-            own["decimals"] = printed[index]
-            yield Published(**{**shared, **column, **named, **own})
+            if str(index) in notes_of_cells:
+                notes.append(notes_of_cells[str(index)])
+            settings = [part["setting"] for part in (shared, named, column) if "setting" in part]
+            cell = {"value": float(value), "note": " ".join(notes), "setting": "+".join(settings)}
+            yield Published(**{**shared, **column, **named, **cell, "decimals": decimals[index]})
+
+
+def _decimals(column: Iterable[float | None]) -> int:
+    """Most decimals that a column of a table prints."""
+    return max(len(str(value).partition(".")[2]) for value in column)

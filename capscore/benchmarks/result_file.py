@@ -17,16 +17,18 @@ from typing import Any, NamedTuple
 from ..backbones import find
 from ..errors import InputError, MissingExtraError
 from ..files.text_files import read_json
+from ..metrics.loading import component_of
 from ..metrics.signature import parse_signature
 from ..registry import METRICS
-from .run import COMPONENTS
 
 FORMAT, FORMAT_VERSION = "capscore-results", 1
 # Packages that numbers come out of.
 _PACKAGES = "numpy scipy torch torchvision transformers open_clip_torch datasets pillow".split()
+# content of a file of results, or one of its parts; result_schema.json says what is in it
+Document = dict[str, Any]
 
 
-def stamped(document: dict[str, Any]) -> dict[str, Any]:
+def stamped(document: Document) -> Document:
     """A document of results with its format, and with what computed it.
 
     >>> list(stamped({"benchmark": "valse"}))
@@ -35,14 +37,17 @@ def stamped(document: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, "format_version": FORMAT_VERSION, "environment": environment(), **document}
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Document:
     """Python, system and packages, without anything that names a machine or person."""
-    installed = {package: list(metadata.distributions(name=package)) for package in _PACKAGES}
+    versions = {}
+    for package in _PACKAGES:
+        for found in metadata.distributions(name=package):
+            versions.setdefault(package, found.version)
     return {
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "packages": {package: found[0].version for package, found in installed.items() if found},
+        "packages": versions,
     }
 
 
@@ -61,7 +66,7 @@ class ReportedNumber(NamedTuple):
     interval: tuple[float, float] | None
     n_rows: int  # that were scored
     n_of: int  # rows of the split
-    figures: tuple[dict[str, Any], ...]  # published of the same, as in the file, with the preferred one first
+    figures: tuple[Document, ...]  # published of the same, as in the file, with the preferred one first
     licence: str  # of the backbone's weights; "" where none is known
     parameters: int  # of the backbone; 0 where their number is not known
     signature: str  # everything that the scores depend on
@@ -89,7 +94,7 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
     numbers: list[ReportedNumber] = []
     for file, document in read_documents(paths):
         for run in runs_of(document):
-            numbers += [number for result in run["results"] for number in _numbers(file.name, run, result)]
+            numbers += numbers_of(file.name, run)
     return sorted(
         numbers,
         key=lambda number: (
@@ -99,7 +104,7 @@ def read_results(paths: Iterable[str | Path]) -> list[ReportedNumber]:
     )
 
 
-def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, dict[str, Any]]]:
+def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, Document]]:
     """Read files of results, and files in folders, with the content of each.
 
     Args:
@@ -124,12 +129,11 @@ def metric_order(name: str) -> tuple[int, str]:
     >>> sorted(["theirs", "bleu_4", "bleu_1", "mcs"], key=metric_order)
     ['mcs', 'bleu_1', 'bleu_4', 'theirs']
     """
-    names = METRICS.names()
-    metric, _ = COMPONENTS.get(name, (name, ""))
-    return names.index(metric) if metric in names else len(names), name
+    places = {metric: place for place, metric in enumerate(METRICS.names())}
+    return places.get(component_of(name)[0], len(places)), name
 
 
-def check_document(document: object, what: str) -> dict[str, Any]:
+def check_document(document: object, what: str) -> Document:
     """Check a document of results against the schema; returns it.
 
     Raises:
@@ -151,21 +155,25 @@ def check_document(document: object, what: str) -> dict[str, Any]:
     except ValueError:
         raise InputError(f"{what} has NaN or an infinite number; write null for a missing number") from None
     assert isinstance(document, dict)
-    for index, run in enumerate(runs_of(document)):
-        for row, result in enumerate(run["results"]):
-            for column, statistic in enumerate(result["statistics"]):
-                if (interval := statistic["interval"]) and interval[0] > interval[1]:
-                    place = (
-                        f"{f'runs/{index}/' if 'runs' in document else ''}results/{row}/statistics/{column}"
-                    )
-                    raise InputError(
-                        f"{what}: {place}/interval: {interval} is reversed; expected [low, high]"
-                    )
+    for place, interval in _intervals(document):
+        if interval[0] > interval[1]:
+            reason = f"{interval} is reversed; expected [low, high]"
+            raise InputError(f"{what}: {place}/interval: {reason}")
     return document
 
 
+def _intervals(document: Document) -> Iterator[tuple[str, list[float]]]:
+    """Every interval, with the place of its statistic."""
+    for index, run in enumerate(runs_of(document)):
+        above = f"runs/{index}/" if "runs" in document else ""
+        for row, result in enumerate(run["results"]):
+            for column, statistic in enumerate(result["statistics"]):
+                if statistic["interval"]:
+                    yield f"{above}results/{row}/statistics/{column}", statistic["interval"]
+
+
 @cache
-def schema() -> dict[str, Any]:
+def schema() -> Document:
     """The JSON Schema (draft 2020-12) of files of results.
 
     >>> schema()["properties"]["format"]
@@ -175,36 +183,43 @@ def schema() -> dict[str, Any]:
     return json.loads(text)
 
 
-def runs_of(document: dict[str, Any]) -> list[dict[str, Any]]:
+def runs_of(document: Document) -> list[Document]:
     """The runs of a document, whether it has one or several."""
     return document["runs"] if "runs" in document else [document]
 
 
-def _numbers(file: str, run: dict[str, Any], result: dict[str, Any]) -> Iterator[ReportedNumber]:
-    backbone = result["backbone"] or ""
-    known = find(backbone) if backbone else None
+def numbers_of(file: str, run: Document) -> Iterator[ReportedNumber]:
+    """The numbers of a run, of which the file says where they stand."""
+    for result in run["results"]:
+        backbone = result["backbone"] or ""
+        known = find(backbone) if backbone else None
+        for index, statistic in enumerate(result["statistics"]):
+            yield ReportedNumber(
+                benchmark=run["benchmark"],
+                config=run["config"],
+                split=run["split"],
+                language=_language(result["signature"]),
+                metric=result["metric"].partition("@")[0],
+                backbone=backbone,
+                statistic=statistic["name"],
+                main=index == 0,
+                value=statistic["measured"],
+                interval=statistic["interval"] and tuple(statistic["interval"]),
+                n_rows=result["n_rows"],
+                n_of=run["n_rows"],
+                figures=tuple(statistic.get("published", ())),
+                licence=known.licence if known else "",
+                parameters=known.parameters if known else 0,
+                signature=result["signature"],
+                version=run["capscore_version"],
+                file=file,
+            )
+
+
+def _language(signature: str) -> str:
+    """The one language that a signature names, or ""."""
     try:
-        language = parse_signature(result["signature"])[1].get("lang", "")
+        language = parse_signature(signature)[1].get("lang", "")
     except ValueError:  # scores that others computed
-        language = ""
-    for index, statistic in enumerate(result["statistics"]):
-        yield ReportedNumber(
-            benchmark=run["benchmark"],
-            config=run["config"],
-            split=run["split"],
-            language="" if language in ("none", "various") else language,
-            metric=result["metric"].partition("@")[0],
-            backbone=backbone,
-            statistic=statistic["name"],
-            main=index == 0,
-            value=statistic["measured"],
-            interval=statistic["interval"] and tuple(statistic["interval"]),
-            n_rows=result["n_rows"],
-            n_of=run["n_rows"],
-            figures=tuple(statistic.get("published", ())),
-            licence=known.licence if known else "",
-            parameters=known.parameters if known else 0,
-            signature=result["signature"],
-            version=run["capscore_version"],
-            file=file,
-        )
+        return ""
+    return "" if language in ("none", "various") else language

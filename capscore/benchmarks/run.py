@@ -1,349 +1,254 @@
-"""Runs metrics on a benchmark: its files in, measured numbers beside the published ones out."""
+"""Runs metrics on benchmarks: their files in, measured numbers beside the published ones out."""
 
 from __future__ import annotations
 
-import dataclasses
 import time
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from .. import __version__
+from ..backbones.loading import check_spec
 from ..errors import CapscoreError, InputError, Setting
+from ..files.console import say_step
+from ..metrics.base import Scorer
+from ..metrics.loading import ScorerLoader, check_options, component_of
 from ..metrics.signature import parse_signature
+from ..options import LoadOptions, RowOptions
 from ..registry import METRICS
-from ..statistics.columns import plain
-from .protocols import ProtocolResult, Statistic
+from .data.annotation_files import AnnotationError, MissingAnnotations
 from .published import Published, find
+from .reading import SUITES, Configuration, collected_warnings, configurations, members, read_benchmark
+from .results import BenchmarkResults, BenchmarkRun, MetricRefusal, MetricResult, config_title
 from .score_table import read_scores
-from .tasks import KeyedRows, Queries, Task, TaskOptions, task_of
+from .tasks import KeyedRows, Task, TaskOptions, task_of
 
-if TYPE_CHECKING:
-    from ..metrics.base import Scorer
-
-# the split to measure on where none is named: the first of these that exists
-USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
-# all splits of a benchmark, as `datasets` calls them
-EVERY_SPLIT = "all"
-# name that people use → the metric that computes it, and its component
-COMPONENTS = {
-    **{f"bleu_{n}": ("bleu", f"bleu_{n}") for n in (1, 2, 3, 4)},
-    "infometic_plus": ("infometic", "infometic_plus"),
-    "infometic_recall": ("infometic", "recall"),
-    "infometic_precision": ("infometic", "precision"),
-}
+# a scorer, a function that makes it, or a file of scores
+Measurable: TypeAlias = Scorer | Callable[[], Scorer] | str | Path
+# settings of a signature → how their value begins where figures are published
+_USUAL_SETTINGS = {"variant": "coco", "df": "rows", "long": "cut"}
+# a table of document frequencies is ignored by metrics that count none, so that one call serves all
+_SHARED_OPTIONS = ("document_frequencies",)
 
 
-class MetricRefusal(CapscoreError):
-    """A metric and a benchmark do not go together, whatever the backbone."""
-
-
-@dataclass(frozen=True)
-class MetricResult:
-    """What a benchmark says about one metric.
-
-    Attributes:
-        metric: Name of the metric, or the name given to scores from a file.
-        backbone: Name of the backbone; "" if the metric has none.
-        signature: Everything the scores depend on; for a file, its name and how its rows were matched.
-        outcome: Measured numbers.
-        published: Statistic → published values, with the one to compare with first.
-        n_rows: Number of the benchmark's rows that were scored.
-        n_queries: Number of captions that were scored.
-        seconds: Time that measuring took, encoding included; further rows of a metric share it.
-        warnings: Warnings given while scoring.
-        rows: Rows that were scored.
-        scores: (q,) scores of the queries; None for retrieval and for words and regions.
-    """
-
-    metric: str
-    backbone: str
-    signature: str
-    outcome: ProtocolResult
-    n_rows: int
-    n_queries: int
-    seconds: float
-    warnings: tuple[str, ...] = ()
-    published: dict[str, list[Published]] = field(default_factory=dict)
-    rows: KeyedRows = field(default=(), repr=False)
-    scores: np.ndarray | None = field(default=None, repr=False)
-
-    @property
-    def statistics(self) -> dict[str, Statistic]:
-        """The measured numbers by name."""
-        return {statistic.name: statistic for statistic in self.outcome.statistics}
-
-    def value(self, name: str) -> float | None:
-        """The value of a statistic; None if it is undefined or was not measured."""
-        return self.statistics[name].value if name in self.statistics else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        statistics = []
-        for name, value, interval, n in self.outcome.statistics:
-            published = [entry.to_dict() for entry in self.published.get(name, [])]
-            for entry, figure in zip(published, self.published.get(name, []), strict=True):
-                entry["difference"] = None if value is None else value - entry["value"]
-                entry["standing"] = figure.standing(value)
-            ends = None if interval is None else list(interval)
-            statistics.append(
-                {"name": name, "measured": value, "interval": ends, "n": n, "published": published}
-            )
-        return {
-            "metric": self.metric,
-            "backbone": self.backbone or None,
-            "signature": self.signature,
-            "statistics": statistics,
-            "counts": self.outcome.counts,
-            "notes": list(self.outcome.notes),
-            "warnings": list(self.warnings),
-            "n_rows": self.n_rows,
-            "n_queries": self.n_queries,
-            "seconds": round(self.seconds, 3),
-            "details": plain(self.outcome.details),
-        }
-
-
-@dataclass(frozen=True)
-class BenchmarkRun:
-    """What a benchmark's configuration says about every metric.
-
-    Attributes:
-        benchmark, config, split, version: Names of what was read.
-        files: Name of every annotation file that was read → its SHA-256.
-        n_rows: Number of rows.
-        options: How scores become numbers.
-        results: One result per metric, and one for each of its components that has a row of its own.
-        skipped: Metric → why it was not run; a `MetricRefusal` if the benchmark and the kind of metric do not
-            go together, whatever the backbone.
-        comparisons: Paired tests of the first metric against the others.
-        notes: Remarks made while the files were read.
-        unlike: Difference between its rows and those that published figures are of; "" for none.
-    """
-
-    benchmark: str
-    config: str
-    split: str
-    version: str
-    files: dict[str, str]
-    n_rows: int
-    options: TaskOptions
-    results: list[MetricResult] = field(default_factory=list)
-    skipped: dict[str, CapscoreError] = field(default_factory=dict)
-    comparisons: list[dict[str, Any]] = field(default_factory=list)
-    notes: tuple[str, ...] = ()
-    unlike: str = ""
-
-    @property
-    def name(self) -> str:
-        """Benchmark and configuration in words: "xvnli · fr"."""
-        return config_title(self.benchmark, self.config)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Ready for JSON."""
-        return {
-            "benchmark": self.benchmark,
-            "config": self.config,
-            "split": self.split,
-            "script_version": self.version,
-            "capscore_version": __version__,
-            "files": self.files,
-            "n_rows": self.n_rows,
-            "options": self.options.to_dict(),
-            "results": [result.to_dict() for result in self.results],
-            "comparisons": self.comparisons,
-            "skipped": {metric: str(why) for metric, why in self.skipped.items()},
-            "notes": list(self.notes),
-        }
-
-
-def config_title(slug: str, config: str | None) -> str:
-    """Benchmark and configuration in words.
-
-    >>> config_title("xvnli", "fr"), config_title("thumb", "default")
-    ('xvnli · fr', 'thumb')
-    """
-    return slug if config in ("default", "", None) else f"{slug} · {config}"
-
-
-# ---- what is read ----
-
-
-def read_benchmark(
-    slug: str,
-    config: str | None = None,
+def benchmark(
+    data: str | Sequence[str],
+    metrics: str | Sequence[str] | Mapping[str, Measurable],
     *,
+    config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
-    split: str | None = None,
-    image_dir: str | Path | None = None,
-    images: bool | None = None,
-    options: TaskOptions | None = None,
-    readings: dict[tuple[str, str], Any] | None = None,
-) -> tuple[BenchmarkRun, KeyedRows]:
-    """Read the rows of a benchmark: an empty run, with the warnings of reading, and the rows.
+    rows: RowOptions = RowOptions(),
+    options: TaskOptions = TaskOptions(),
+    load: LoadOptions = LoadOptions(),
+) -> BenchmarkResults:
+    """Measure metrics on benchmarks, beside published figures.
+
+    A metric that cannot be run, because photos or weights are missing, is named in the result; the others go
+    on.
 
     Args:
-        slug, config, data_dir, split, image_dir, images: As in `load_benchmark`. The default split is the
-            test split, or else the validation split; "all" takes the rows of every split together.
-        options: How scores will become numbers.
-        readings: What was read of the same files for other configurations; None reads them anew.
+        data: Names of benchmarks (`capscore.benchmark_slugs()`); or a suite, "english", "multilingual" or
+            "all", for every benchmark that has a folder of its name in `data_dir`.
+        metrics: Names of metrics, also METRIC@BACKBONE, and names of components, such as "bleu_4" or
+            "infometic_recall". Or name → scorer, function that makes one, or file of scores that others
+            computed, with the columns `id` and `score`: `benchmark_queries` and `--write-queries` give the
+            rows to score. A name such as `mcs@BACKBONE` picks the published figures to compare with.
+        config: Configurations, or "all"; () takes each benchmark's default.
+        data_dir: Folder of the benchmark's official files; of several benchmarks, or of a suite, a folder
+            with one folder for each. None downloads them if their source is public.
+        rows: `split` to measure on, by default the test split, and `images`, the folder of the photos.
+        options: How scores become numbers, and of which rows.
+        load: How metrics named here, and their backbones, are loaded.
 
     Raises:
-        CapscoreError: no such benchmark, configuration or split; a file is missing or damaged; two splits
-            have rows of one key.
+        InputError: there is nothing to measure; a file of scores does not fit; names file and row.
+        CapscoreError: an unknown name; official files are missing or damaged; no metric could be run. Of a
+            suite, problems of a benchmark are in the result.
+
+    >>> import capscore
+    >>> found = capscore.benchmark("flickr8k_human", ["cider", "mcs@embedded"], config="expert",
+    ...                            data_dir="flickr8k")                                 # doctest: +SKIP
+    >>> print(found)                                                                    # doctest: +SKIP
+    >>> found.to_pandas()[["metric", "statistic", "value"]]                             # doctest: +SKIP
     """
-    from .data.load import benchmark_builder
-
-    builder = benchmark_builder(slug, config, data_dir=data_dir, image_dir=image_dir, images=images)
-    builder.readings = readings
-    where, names = f"{slug} ({builder.config.name})", builder.splits()
-    usual = (*USUAL_SPLITS, *(names if len(names) == 1 else ()))
-    chosen = split or next((name for name in usual if name in names), None)
-    if chosen is None or chosen not in (*names, EVERY_SPLIT):
-        given = "name a split" if split is None else f"there is no split {split!r}"
-        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
-        raise InputError(f"{where}: {given}: {known}", field="split")
-    with heard() as said:
-        rows = [
-            row for name in (names if chosen == EVERY_SPLIT else [chosen]) for row in builder.examples(name)
-        ]
-    key, n = Counter(key for key, _ in rows).most_common(1)[0]
-    if n > 1:
-        several = f"{where}: the row {key!r} is in more than one split; name one of {', '.join(names)}"
-        raise InputError(several, field="split")
-    tested = next((name for name in usual if name in builder.SPLITS), chosen)
-    n_published = builder.published(chosen).get("rows", len(rows))
-    unlike = "" if n_published == len(rows) else f"{len(rows):,} rows, not {n_published:,}"
-    run = BenchmarkRun(
-        benchmark=slug,
-        config=builder.config.name,
-        split=chosen,
-        version=str(builder.config.version),
-        files={path.name: source.sha256() for path, source in builder.files_read.items()},
-        n_rows=len(rows),
-        options=options or TaskOptions(),
-        notes=tuple(said),
-        unlike=unlike if chosen == tested else f"the split {chosen}, not {tested}",
-    )
-    return run, rows
+    named, files = named_metrics(metrics, load)
+    if not named and not files:
+        raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
+    if data in SUITES:
+        return _run_suite(str(data), named, files, data_dir or "", rows, options)
+    names = [data] if isinstance(data, str) else data
+    configs = [config] if isinstance(config, str) else config
+    runs = []
+    for where in configurations(names, configs, data_dir):
+        run = run_metrics(where, named, files, rows, options)
+        if not run.results:
+            raise CapscoreError(reasons(run.skipped))
+        runs.append(run)
+    return BenchmarkResults(runs)
 
 
-def benchmark_queries(slug: str, config: str | None = None, **where: Any) -> Queries:
-    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
+def _run_suite(
+    suite: str,
+    metrics: Sequence[NamedMetric],
+    files: Mapping[str, Path],
+    data_dir: str | Path,
+    rows: RowOptions,
+    options: TaskOptions,
+) -> BenchmarkResults:
+    """Measure metrics on every benchmark of a suite whose files are available."""
+    found = BenchmarkResults(suite=suite)
+    for where in members(suite, data_dir):
+        name = config_title(where.slug, where.config)
+        if where.folder is None:
+            found.skipped[name] = f"there is no folder {Path(data_dir) / where.slug}"
+            continue
+        try:
+            run = run_metrics(where, metrics, files, rows, options)
+        except CapscoreError as error:  # what stops a single metric is in the run
+            damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
+            left_out = found.failed if damaged else found.skipped
+            left_out[name] = str(error)
+            continue
+        if run.results:
+            found.runs.append(run)
+        else:
+            found.skipped[name] = reasons(run.skipped)
+    return found
 
-    Args:
-        slug, config: Benchmark and configuration.
-        where: `data_dir`, `split` and `image_dir`, as in `run_benchmark`.
+
+def reasons(skipped: Mapping[str, CapscoreError]) -> str:
+    """Why metrics were not run.
+
+    >>> refused, failed = MetricRefusal("cider compares captions with references"), CapscoreError("no photos")
+    >>> reasons({"cider": refused, "mcs": failed})
+    'cider compares captions with references; mcs: no photos'
+    """
+    parts = []
+    for name, why in skipped.items():
+        parts.append(f"{why}" if isinstance(why, MetricRefusal) else f"{name}: {why}")
+    return "; ".join(parts)
+
+
+# ---- metrics by name ----
+
+
+class NamedMetric(NamedTuple):
+    """A metric that is to be measured.
+
+    Attributes:
+        name: Name in tables, such as "mcs@embedded" or "bleu_4".
+        kind: Its class, or its scorer, which says what it needs.
+        component: Component that is measured, or "" for the score.
+        make: Function that makes its scorer.
+    """
+
+    name: str
+    kind: Scorer | type[Scorer]
+    component: str
+    make: Callable[[], Scorer]
+
+
+def named_metrics(
+    metrics: str | Sequence[str] | Mapping[str, Measurable], load: LoadOptions
+) -> tuple[list[NamedMetric], dict[str, Path]]:
+    """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name.
 
     Raises:
-        CapscoreError: as `run_benchmark`; one score per query is not enough for the benchmark.
+        CapscoreError: an unknown metric or backbone, or an option that no metric takes.
     """
-    run, rows = read_benchmark(slug, config, **where)
-    task = task_of(slug, run.config)
-    task.check_takes_scores(slug)
-    return task.queries(rows)
+    given: Mapping[str, Measurable | None]
+    if isinstance(metrics, Mapping):
+        given = metrics
+    else:
+        given = dict.fromkeys([metrics] if isinstance(metrics, str) else metrics)
+    named: list[NamedMetric] = []
+    files: dict[str, Path] = {}
+    loader = ScorerLoader(load.arguments())
+    for name, source in given.items():
+        if isinstance(source, (str, Path)):
+            files[name] = Path(source)
+        elif isinstance(source, Scorer):
+            named.append(NamedMetric(name, source, component_of(name)[1], partial(_itself, source)))
+        else:
+            metric, component = component_of(name)
+            kind = METRICS.get(metric)
+            make = source or partial(loader, metric, _backbone_of(name, kind))
+            named.append(NamedMetric(name, kind, component, make))
+    loaded = [component_of(name)[0] for name, source in given.items() if source is None]
+    own = {name: value for name, value in load.metric_options.items() if name not in _SHARED_OPTIONS}
+    check_options(loaded, own)
+    if isinstance(load.backbone, str):
+        check_spec(load.backbone)
+    return named, files
+
+
+def _itself(scorer: Scorer) -> Scorer:
+    return scorer
+
+
+def _backbone_of(name: str, kind: type[Scorer]) -> str | None:
+    """The backbone in METRIC@BACKBONE, or None."""
+    metric, sign, backbone = name.partition("@")
+    if not sign:
+        return None
+    if not kind.takes_backbone:
+        raise InputError(Setting("metric", name), f": {metric} has no backbone")
+    check_spec(backbone)
+    return backbone
 
 
 # ---- what is measured ----
 
 
-def run_benchmark(
-    slug: str,
-    config: str | None = None,
-    *,
-    data_dir: str | Path | None = None,
-    split: str | None = None,
-    image_dir: str | Path | None = None,
-    metrics: Mapping[str, Callable[[], Scorer]] | None = None,
-    scores: Mapping[str, str | Path] | None = None,
-    options: TaskOptions | None = None,
-    partial: bool = False,
-    compare: bool = False,
-    keep_going: bool = False,
-    say: Callable[[str], None] | None = None,
+def run_metrics(
+    where: Configuration,
+    metrics: Sequence[NamedMetric],
+    files: Mapping[str, Path],
+    rows: RowOptions,
+    options: TaskOptions,
 ) -> BenchmarkRun:
-    """Measure metrics on a benchmark.
-
-    Args:
-        slug, config, data_dir, split, image_dir: As in `read_benchmark`.
-        metrics: Name → function that makes its scorer. `bleu_1` to `bleu_4` name components of `bleu`, and
-            "infometic_plus", "infometic_recall" and "infometic_precision" those of `infometic`.
-        scores: Name → file of scores that others computed (see `score_table.read_scores`). A name such as
-            `mcs@BACKBONE` picks the published figures to compare with.
-        options: How scores become numbers; None takes the published way, with 1,000 bootstrap draws.
-        partial: Whether to score only the rows whose photos (and references) are available, and say how many.
-        compare: Whether to test every metric against the first, paired by photo, on the rows that both
-            scored, where the benchmark has ratings.
-        keep_going: Whether a metric that cannot be run goes into `skipped`; otherwise it is an error.
-        say: Function that takes one line about what is being done.
-
-    Raises:
-        CapscoreError: loading or scoring failed; photos or references that a metric needs are missing.
-        InputError: there is nothing to measure; a file of scores does not fit.
-
-    >>> run = run_benchmark("flickr8k_human", "expert", data_dir="flickr8k",        # doctest: +SKIP
-    ...                     metrics={"cider": lambda: capscore.load("cider")})
-    >>> run.results[0].outcome.statistics[0]                                          # doctest: +SKIP
-    Statistic(name='tau_c', value=0.4389…, …)
-    """
-    if not metrics and not scores:
-        raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
-    metrics, scores, say = metrics or {}, scores or {}, say or (lambda line: None)
-    where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
-    run, rows = read_benchmark(slug, config, images=images_for(metrics), options=options, **where)
-    task = task_of(slug, run.config)
-    if scores:
-        task.check_takes_scores(slug)
+    """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`."""
+    looked_at = any(metric.kind.needs_images for metric in metrics)
+    run, found = read_benchmark(where, rows, images=None if looked_at else False, options=options)
+    task = task_of(where.slug, run.config)
+    if files:
+        task.check_takes_scores(where.slug)
     # what cannot be read or run is reported before the long work starts
-    theirs = [_take(run, task, rows, name, Path(path)) for name, path in scores.items()]
-    ready = {}
-    for name in metrics:
-        with _skipping(run, name, keep_going):
-            ready[name] = _usable(run, task, rows, name, partial=partial)
-    for name, part in ready.items():
-        say(f"{run.name}: {name}")
-        with _skipping(run, name, keep_going):
-            run.results.append(_measure(run, task, part, name, metrics[name]))
+    theirs = [_take(run, task, found, name, path) for name, path in files.items()]
+    usable: dict[str, KeyedRows] = {}
+    for metric in metrics:
+        with _skipping(run, metric.name):
+            usable[metric.name] = _usable(run, task, found, metric)
+    for metric in metrics:
+        if metric.name in usable:
+            say_step(f"{run.name}: {metric.name}")
+            with _skipping(run, metric.name):
+                run.results.append(_measure(run, task, usable[metric.name], metric))
     run.results.extend(theirs)
-    return _compare(run, task) if compare else run
-
-
-def scored_by(name: str) -> tuple[str, str]:
-    """A name in the table ("bleu_4", "mcs@embedded") → the metric, and its component or ""."""
-    plain = name.partition("@")[0]
-    return COMPONENTS.get(plain, (plain, ""))
-
-
-def images_for(metrics: Iterable[str]) -> bool | None:
-    """`images` of `read_benchmark` for these metrics: False where none looks at photos."""
-    return None if any(METRICS.get(scored_by(name)[0]).needs_images for name in metrics) else False
+    return _compare(run, task) if options.compare else run
 
 
 @contextmanager
-def _skipping(run: BenchmarkRun, name: str, keep_going: bool) -> Iterator[None]:
-    """Note in `skipped` what stops a metric, or raise it unless the others are to go on."""
+def _skipping(run: BenchmarkRun, name: str) -> Iterator[None]:
+    """Note in `skipped` what stops a metric."""
     try:
         yield
-    except (CapscoreError, RuntimeError, MemoryError) as error:  # such as a full device
-        if not keep_going:
-            raise
-        wrapped = CapscoreError(f"{type(error).__name__}: {error}")
-        run.skipped[name] = error if isinstance(error, CapscoreError) else wrapped
+    except CapscoreError as error:
+        run.skipped[name] = error
+    except (RuntimeError, MemoryError) as error:  # such as a full device
+        run.skipped[name] = CapscoreError(f"{type(error).__name__}: {error}")
 
 
-def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partial: bool) -> KeyedRows:
+def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric) -> KeyedRows:
     """The rows that a metric can be run on: all, or with `partial` those that have what it needs."""
-    metric, component = scored_by(name)
-    kind = METRICS.get(metric)
-    if reason := task.refusal(run.benchmark, kind, component):
+    name, kind = metric.name, metric.kind
+    if reason := task.refusal(run.benchmark, kind, metric.component):
         raise MetricRefusal(f"{name} {reason}")
-    queries = task.queries(rows)
+    queries, with_gaps = task.queries(rows), run.options.partial
     usable = np.ones(len(queries), dtype=bool)
     left_out: set[int] = set()
     if kind.needs_images:
@@ -352,7 +257,7 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
         # a photo without captions is no query, and is looked at among others
         left_out |= {index for index, (_, row) in enumerate(rows) if row.get("image", "") is None}
         missing |= {rows[index][1]["image_id"] for index in left_out}
-        if missing and (not partial or not usable.any()):
+        if missing and not (with_gaps and usable.any()):
             raise MetricRefusal(
                 f"{name} looks at photos, and {len(missing):,} of the {len(set(queries.image_ids)):,} photos "
                 f"of {run.name} are missing, such as {min(missing)}: `capscore data check {run.benchmark}` "
@@ -362,30 +267,31 @@ def _usable(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, *, partia
             )
     if kind.needs_references:
         usable &= np.array([bool(texts) for texts in queries.references])
-        if not usable.all() and (not partial or not usable.any()):
+        if not usable.all() and not (with_gaps and usable.any()):
             n, total = sum(not texts for texts in queries.references), len(queries)
             which = "no caption has any" if n == total else f"{n:,} of {total:,} captions have none"
             raise MetricRefusal(f"{name} compares captions with references, and in {run.benchmark} {which}")
     left_out |= {owner for owner, fits in zip(queries.owners, usable, strict=True) if not fits}
-    return [row for index, row in enumerate(rows) if index not in left_out] if left_out else rows
+    return [row for index, row in enumerate(rows) if index not in left_out]
 
 
-def _measure(
-    run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, make: Callable[[], Scorer]
-) -> MetricResult:
+def _measure(run: BenchmarkRun, task: Task, rows: KeyedRows, metric: NamedMetric) -> MetricResult:
     """What the benchmark says about a metric, or a component of it."""
-    metric, component = scored_by(name)
-    with heard() as said:
-        scorer, start = make(), time.perf_counter()
+    name, component = metric.name, metric.component
+    with collected_warnings() as said:
+        scorer, start = metric.make(), time.perf_counter()
         measured = task.measure(rows, scorer, component, run.options)
         seconds = time.perf_counter() - start
+    signature = measured.signature
+    if component:
+        signature += f"|component:{component}"
     backbone = getattr(getattr(scorer, "backbone", None), "name", "")
     plain_name = name.partition("@")[0]
-    known_as = plain_name.replace(metric, scorer.known_as, 1)
+    known_as = plain_name.replace(scorer.metric, scorer.known_as, 1)
     result = MetricResult(
         metric=name,
         backbone=backbone,
-        signature=f"{measured.signature}|component:{component}" if component else measured.signature,
+        signature=signature,
         outcome=measured.outcome,
         n_rows=len(rows),
         n_queries=len(task.queries(rows)),
@@ -394,7 +300,9 @@ def _measure(
         rows=rows,
         scores=measured.scores,
     )
-    notes = [] if known_as == plain_name else [f"with these settings it is {known_as}"]
+    notes = []
+    if known_as != plain_name:
+        notes.append(f"with these settings it is {known_as}")
     if scorer.ranked_by and task.ranks and not component:
         notes.append(f"rows are ranked by the {scorer.ranked_by} of their score")
     reading = _unusual_reading(scorer, measured.signature)
@@ -404,10 +312,13 @@ def _measure(
 def _unusual_reading(scorer: Scorer, signature: str) -> str:
     """The settings of a signature with which no figure was published; "" for none."""
     stated = parse_signature(signature)[1]
-    usual = {"variant": "coco", "df": "rows", "long": "cut"}
-    names = [name for name, start in usual.items() if not stated.get(name, start).startswith(start)]
+    names = []
+    for name, start in _USUAL_SETTINGS.items():
+        if not stated.get(name, start).startswith(start):
+            names.append(name)
     prefix = getattr(getattr(scorer, "backbone", None), "prefix", None)
-    names += ["prefix"] if getattr(scorer, "prefix", prefix) != prefix else []
+    if getattr(scorer, "prefix", prefix) != prefix:
+        names.append("prefix")
     return ", ".join(f"{name}={stated[name]!r}" for name in names)
 
 
@@ -417,7 +328,7 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
     start = time.perf_counter()
     table = read_scores(path, queries, missing=run.options.missing)
     try:
-        with heard() as said:
+        with collected_warnings() as said:
             outcome = task.outcome(rows, table.scores, run.options)
     except InputError as error:
         # the error's row is the benchmark's, whatever the order of the file
@@ -437,6 +348,9 @@ def _take(run: BenchmarkRun, task: Task, rows: KeyedRows, name: str, path: Path)
     )
     metric, _, backbone = name.partition("@")
     return _beside_published(run, task, result, metric, backbone, table.notes)
+
+
+# ---- beside published figures ----
 
 
 def _beside_published(
@@ -459,44 +373,41 @@ def _beside_published(
     elif result.n_rows < run.n_rows:
         unlike = f"{result.n_rows:,} of {run.n_rows:,} rows"
     unlike = run.unlike or unlike
-    languages = {row["language"] for _, row in result.rows}
     found: dict[str, list[Published]] = {}
-    for statistic in result.outcome.statistics:
-        config, name, settings = task.published_as(statistic.name, run.config)
-        same, every = (
-            [
-                figure
-                for figure in find(run.benchmark, config, metric, backbone=named)
-                if figure.statistic == name
-                and figure.setting in settings
-                and figure.unit != "score"
-                and (figure.language is None or languages == {figure.language})
-            ]
-            for named in (backbone or None, None)
-        )
-        same = [figure for figure in same if backbone or figure.backbone is None]
-        found[statistic.name] = [
-            dataclasses.replace(figure, unlike=figure.unlike or unlike) for figure in same
-        ] or [dataclasses.replace(figure, unlike=_other(figure, metric, backbone)) for figure in every[:1]]
-    outcome = dataclasses.replace(result.outcome, notes=(*result.outcome.notes, *notes))
-    return dataclasses.replace(result, outcome=outcome, published=found)
+    for name in result.statistics:
+        same = _figures(run, task, result, name, metric, backbone)
+        if not backbone:
+            same = [figure for figure in same if figure.backbone is None]
+        found[name] = [replace(figure, unlike=figure.unlike or unlike) for figure in same]
+        if not same:
+            for figure in _figures(run, task, result, name, metric, "")[:1]:
+                found[name] = [replace(figure, unlike=_other_backbone(figure, metric, backbone))]
+    outcome = replace(result.outcome, notes=(*result.outcome.notes, *notes))
+    return replace(result, outcome=outcome, published=found)
 
 
-def _other(figure: Published, metric: str, backbone: str) -> str:
+def _figures(
+    run: BenchmarkRun, task: Task, result: MetricResult, statistic: str, metric: str, backbone: str
+) -> list[Published]:
+    """Published figures of a statistic of a metric, of any backbone for "", in the languages of the rows."""
+    config, name, settings = task.published_as(statistic, run.config)
+    languages = {row["language"] for _, row in result.rows}
+    figures = []
+    for figure in find(run.benchmark, config, metric, backbone=backbone or None):
+        same_number = figure.statistic == name and figure.setting in settings and figure.unit != "score"
+        if same_number and (figure.language is None or languages == {figure.language}):
+            figures.append(figure)
+    return figures
+
+
+def _other_backbone(figure: Published, metric: str, backbone: str) -> str:
+    if figure.backbone is None:
+        return "its backbone is not named"
     told = "" if backbone else f"; scores named {metric}@BACKBONE are compared"
-    return f"with the backbone {figure.backbone}{told}" if figure.backbone else "its backbone is not named"
+    return f"with the backbone {figure.backbone}{told}"
 
 
-@contextmanager
-def heard() -> Iterator[list[str]]:
-    """Collect the warnings given inside, each once, as lines."""
-    said: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
-            warnings.simplefilter("ignore", category)  # meant for programmers
-        yield said
-    said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
+# ---- metrics against each other ----
 
 
 def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
@@ -505,19 +416,20 @@ def _compare(run: BenchmarkRun, task: Task) -> BenchmarkRun:
     by_row = [_scores_by_row(task, result) for result in run.results]
     for result, scores in zip(run.results[1:], by_row[1:], strict=True):
         first, pair = run.results[0], f"{run.results[0].metric} and {result.metric}"
-        common = by_row[0].keys() & scores.keys()
-        rows = [row for row in first.rows if row[0] in common]
-        tests: list[dict[str, Any]] = []
+        rows = [row for row in first.rows if row[0] in by_row[0] and row[0] in scores]
+        tests = []
         if rows and first.scores is not None and result.scores is not None:
             before, after = (np.concatenate([part[key] for key, _ in rows]) for part in (by_row[0], scores))
             tests = task.compare(rows, before, after, run.options)
-        if not tests:
-            why = f"there is no paired test for {run.benchmark}" if rows else "no row was scored by both"
-            notes.append(f"{pair} are not compared: {why}")
+        if not rows:
+            notes.append(f"{pair} are not compared: no row was scored by both")
+        elif not tests:
+            notes.append(f"{pair} are not compared: there is no paired test for {run.benchmark}")
         elif len(rows) < run.n_rows:
             notes.append(f"{pair} are compared on {len(rows):,} of {run.n_rows:,} rows")
-        run.comparisons.extend({"metrics": [first.metric, result.metric], **test} for test in tests)
-    return dataclasses.replace(run, notes=(*run.notes, *notes))
+        for test in tests:
+            run.comparisons.append({"metrics": [first.metric, result.metric], **test})
+    return replace(run, notes=(*run.notes, *notes))
 
 
 def _scores_by_row(task: Task, result: MetricResult) -> dict[str, np.ndarray]:

@@ -1,14 +1,16 @@
 """Which task belongs to which benchmark: rows → `Queries` → scores → `ProtocolResult`.
 
 A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
-`capscore.benchmarks.protocols` and `capscore.statistics.agreement`. A benchmark of another package brings its
-task as the attribute `task` of its builder (see `capscore.registry.register_benchmark`).
+`capscore.benchmarks.protocols` and `capscore.statistics.agreement`. Kinds of tasks have names in
+`capscore.registry.PROTOCOLS`; a benchmark of another package names one as the attribute `task` of its builder,
+also one of its own (see `capscore.registry.register_protocol`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from ..errors import CapscoreError, InputError, Setting
 from ..metrics.signature import format_signature
 from ..options import Sampling
-from ..registry import BENCHMARKS
+from ..registry import BENCHMARKS, PROTOCOLS
 from ..statistics.agreement import agreement, compare
 from ..statistics.columns import check_missing
 from .protocols import (
@@ -49,12 +51,15 @@ Words = Sequence[Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class TaskOptions:
-    """How scores become numbers.
+    """How scores become numbers, and of which rows.
 
     Args:
         raters: Meaning of several ratings per item: "flatten" (one row each, as published) or "mean".
         missing: What happens to items without a score: "raise" or "skip".
         sampling: Draws for the intervals.
+        partial: Whether to score only the rows whose photos (and references) are available, and say how many.
+        compare: Whether to test every metric against the first, paired by photo, on the rows that both
+            scored, where the benchmark has ratings.
 
     >>> TaskOptions(sampling=Sampling(bootstrap=200)).to_dict()
     {'raters': 'flatten', 'missing': 'raise', 'bootstrap': 200, 'confidence': 0.95, 'seed': 0}
@@ -63,6 +68,8 @@ class TaskOptions:
     raters: str = "flatten"
     missing: str = "raise"
     sampling: Sampling = field(default_factory=Sampling)
+    partial: bool = False
+    compare: bool = False
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
@@ -70,7 +77,7 @@ class TaskOptions:
             raise InputError(Setting("raters", self.raters), ": expected 'flatten' or 'mean'", field="raters")
 
     def to_dict(self) -> dict[str, str | float]:
-        """All options by name, ready for JSON."""
+        """How scores become numbers, by name, ready for JSON."""
         return {"raters": self.raters, "missing": self.missing, **asdict(self.sampling)}
 
 
@@ -145,6 +152,8 @@ class Task:
     ranks: bool = True
     #: what it asks for, after the benchmark's name, where one score per query is not enough
     asks_for: ClassVar[str] = ""
+    #: whether each row is a photo with the captions that people wrote
+    captioned: ClassVar[bool] = False
 
     def queries(self, rows: KeyedRows) -> Queries:
         """Captions to score: one per row, unless a benchmark needs more."""
@@ -196,19 +205,14 @@ class Task:
         return []
 
 
-def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Scores:
-    return scorer.score(
-        queries.candidates[block],
-        queries.images[block] if scorer.needs_images else None,
-        references=queries.references[block] if scorer.needs_references else None,
-        language=queries.languages[block],
-        **columns,
-    )
-
-
-def _of_intervals(options: TaskOptions) -> dict[str, Any]:
-    """What every protocol takes that makes intervals."""
-    return {"sampling": options.sampling, "missing": options.missing}
+def _score(scorer: Scorer, queries: Queries, block: slice, **columns: list[Any]) -> Scores:
+    images = references = None
+    if scorer.needs_images:
+        images = queries.images[block]
+    if scorer.needs_references:
+        references = queries.references[block]
+    languages = queries.languages[block]
+    return scorer.score(queries.candidates[block], images, references, language=languages, **columns)
 
 
 def _column(rows: KeyedRows, name: str) -> list[Any]:
@@ -234,32 +238,42 @@ class RatingTask(Task):
         self.ranks = "pearson" not in statistics
 
     def measured_as_published(self, rows: KeyedRows, options: TaskOptions) -> bool:
-        return options.raters == "flatten" or self._rated(rows, options)["raters"] is None
+        return options.raters == "flatten" or self._ratings(rows, options)[1] is None
 
-    def _rated(self, rows: KeyedRows, options: TaskOptions) -> dict[str, Any]:
-        """The ratings (a number or a list of numbers per row), how they are combined, and the photos."""
-        ratings = _column(rows, "ratings" if rows and "ratings" in rows[0][1] else "rating")
+    def _ratings(self, rows: KeyedRows, options: TaskOptions) -> tuple[list[Any], str | None]:
+        """The ratings, a number or a list of numbers per row; and how lists are combined, None for numbers."""
+        name = "ratings" if rows and "ratings" in rows[0][1] else "rating"
+        ratings = _column(rows, name)
         several = bool(ratings) and isinstance(ratings[0], (list, tuple))
-        raters = options.raters if several else None
-        return {"ratings": ratings, "raters": raters, "images": _column(rows, "image_id")}
+        return ratings, options.raters if several else None
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
-        rated = self._rated(rows, options)
-        found = agreement(scores, statistics=self.statistics, **rated, **_of_intervals(options))
-        counts = {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0}
-        statistics = (
-            Statistic(name, value, ends(found.intervals.get(name)), found.n_rows)
-            for name, value in found.values.items()
+        ratings, raters = self._ratings(rows, options)
+        found = agreement(
+            scores,
+            ratings,
+            raters=raters,
+            images=_column(rows, "image_id"),
+            statistics=self.statistics,
+            sampling=options.sampling,
+            missing=options.missing,
         )
+        statistics = []
+        for name, value in found.values.items():
+            statistics.append(Statistic(name, value, ends(found.intervals.get(name)), found.n_rows))
+        counts = {"items": found.n_items, "ratings": found.n_ratings, "photos": found.n_images or 0}
         return ProtocolResult(tuple(statistics), counts, found.notes)
 
     def compare(
         self, rows: KeyedRows, first: np.ndarray, second: np.ndarray, options: TaskOptions
     ) -> list[dict[str, Any]]:
+        ratings, raters = self._ratings(rows, options)
         draws = options.sampling.bootstrap or Sampling().bootstrap
         found = compare(
             (first, second),
-            **self._rated(rows, options),
+            ratings,
+            raters=raters,
+            images=_column(rows, "image_id"),
             statistic=self.statistics[0],
             sampling=replace(options.sampling, bootstrap=draws),
             missing=options.missing,
@@ -274,9 +288,15 @@ class PairTask(Task):
         return Queries.of(rows, lambda row: [(f"|{n}", text, "") for n, text in enumerate(row["captions"])])
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
-        labels, categories, images = (_column(rows, name) for name in ("label", "category", "image_id"))
-        how = {"images": images, **_of_intervals(options)}
-        return pairwise_by_category(scores[0::2], scores[1::2], labels, categories, **how)
+        return pairwise_by_category(
+            scores[0::2],
+            scores[1::2],
+            _column(rows, "label"),
+            _column(rows, "category"),
+            images=_column(rows, "image_id"),
+            sampling=options.sampling,
+            missing=options.missing,
+        )
 
 
 class FoilTask(Task):
@@ -292,8 +312,15 @@ class FoilTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         pieces = [row.get("piece", "all") for _, row in rows]
         valid = [row.get("valid", True) for _, row in rows]
-        how = {"images": _column(rows, "image_id"), **_of_intervals(options)}
-        found = foils(scores[0::2], scores[1::2], pieces, valid, **how)
+        found = foils(
+            scores[0::2],
+            scores[1::2],
+            pieces,
+            valid,
+            images=_column(rows, "image_id"),
+            sampling=options.sampling,
+            missing=options.missing,
+        )
         # of a single piece, the mean and all pairs together are that piece
         return found if len(found.statistics) > 3 else replace(found, statistics=found.statistics[:1])
 
@@ -310,7 +337,8 @@ class HallucinationTask(Task):
         for _, row in rows:
             places, start = [], 0
             for token, wrong in zip(row["tokens"], row["token_labels"], strict=True):
-                places += [(start, start + len(token))] if wrong else []
+                if wrong:
+                    places.append((start, start + len(token)))
                 start += len(token) + 1
             found.append((bool(places), places))
         return found
@@ -320,13 +348,19 @@ class HallucinationTask(Task):
     ) -> ProtocolResult:
         """The outcome of (q,) scores of captions and, unless None, of the words of each caption."""
         marked = self.marked(rows)
-        judged: dict[str, Any] = {}
+        doubts = labels = None
         if words is not None:
-            places = [where for _, where in marked]
-            judged["word_doubts"] = doubts_of(words)
-            judged["word_labels"] = [labels_at(*pair) for pair in zip(words, places, strict=True)]
-        how = {**judged, "images": self.queries(rows).image_ids, **_of_intervals(options)}
-        return localisation(scores, [wrong for wrong, _ in marked], **how)
+            doubts = doubts_of(words)
+            labels = [labels_at(of, places) for of, (_, places) in zip(words, marked, strict=True)]
+        return localisation(
+            scores,
+            [wrong for wrong, _ in marked],
+            doubts,
+            labels,
+            images=self.queries(rows).image_ids,
+            sampling=options.sampling,
+            missing=options.missing,
+        )
 
     def measure(self, rows: KeyedRows, scorer: Scorer, component: str, options: TaskOptions) -> Measurement:
         if "words" not in scorer.detail_names:
@@ -339,7 +373,8 @@ class HallucinationTask(Task):
         for first in range(0, len(queries), _BLOCK):
             found = _score(scorer, queries, slice(first, first + _BLOCK))
             parts.append(self.numbers(found, component))
-            words += [detail["words"] if detail is not None else [] for detail in found.details or ()]
+            for detail in found.details or ():
+                words.append([] if detail is None else detail["words"])
             signature = signature or found.signature
         scores = np.concatenate(parts)
         return Measurement(self.outcome(rows, scores, options, words), signature, scores)
@@ -381,7 +416,14 @@ class XvnliTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, images = _column(rows, "label"), _column(rows, "image_id")
         image, premise = (
-            xvnli(scores, labels, images, premise_ids=premises, **_of_intervals(options))
+            xvnli(
+                scores,
+                labels,
+                images,
+                premise_ids=premises,
+                sampling=options.sampling,
+                missing=options.missing,
+            )
             for premises in (None, _column(rows, "premise_id"))
         )
         again = [row._replace(name=f"{row.name}_same_premise") for row in premise.statistics]
@@ -404,7 +446,9 @@ class MarvlTask(Task):
 
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         labels, captions, ids = (_column(rows, name) for name in ("label", "caption", "id"))
-        return marvl(scores[0::2], scores[1::2], labels, captions, ids, **_of_intervals(options))
+        left, right = scores[0::2], scores[1::2]
+        sampling, missing = options.sampling, options.missing
+        return marvl(left, right, labels, captions, ids, sampling=sampling, missing=missing)
 
 
 class ThumbTask(Task):
@@ -419,8 +463,14 @@ class ThumbTask(Task):
     def outcome(self, rows: KeyedRows, scores: np.ndarray, options: TaskOptions) -> ProtocolResult:
         columns = {"precision": "precision", "recall": "recall", "total": "rating"}
         ratings = {name: _column(rows, column) for name, column in columns.items()}
-        systems, images = _column(rows, "system"), _column(rows, "image_id")
-        return thumb(scores, ratings, systems, images=images, **_of_intervals(options))
+        return thumb(
+            scores,
+            ratings,
+            _column(rows, "system"),
+            images=_column(rows, "image_id"),
+            sampling=options.sampling,
+            missing=options.missing,
+        )
 
 
 class TokenTask(Task):
@@ -465,6 +515,7 @@ class RetrievalTask(Task):
     are compared by cosine, or by the `score_matrix` of a metric.
     """
 
+    captioned = True
     asks_for = "compares every photo with every caption: scores of rows are not enough"
 
     def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
@@ -511,32 +562,32 @@ def _without_intervals(found: ProtocolResult, why: str, options: TaskOptions) ->
     return replace(found, notes=(*found.notes, f"no intervals: {why}"))
 
 
-# benchmark, or benchmark/configuration → its task
-_TASKS: dict[str, Task] = {
-    "flickr8k_human": RatingTask("tau_c", "tau_b", "spearman"),
-    "flickr8k_human/crowdflower": RatingTask("tau_b", "tau_c", "spearman"),
-    "composite": RatingTask("tau_c", "tau_b", "spearman"),
-    "pascal50s": PairTask(),
-    "thumb": ThumbTask(),
-    "captokeneval": TokenTask(),
-    "vicr": RatingTask("tau_c", "tau_b", "spearman"),
-    "polaris": RatingTask("tau_c", "tau_b"),
-    "nebula": RatingTask("tau_c", "tau_b"),
-    "longcap_arena": RatingTask("tau_c", "tau_b"),
-    "capeval1k": RatingTask("tau_c", "pearson"),
-    "m_capeval1k": RatingTask("tau_c", "pearson"),
-    "valse": FoilTask(),
-    "foil": LocalisationTask(),
-    "hat": HallucinationTask(),
-    "xvnli": XvnliTask(),
-    "marvl": MarvlTask(),
-    "xm3600": RetrievalTask(),
-    "multi30k": RetrievalTask(),
-    "xflickrco": RetrievalTask(),
-    "coco_captions": RetrievalTask(),
-    "nocaps": RetrievalTask(),
-    "nocaps/foil": LocalisationTask(),
-    "vizwiz_captions": RetrievalTask(),
+# benchmark, or benchmark/configuration → its task: name of the protocol, and the statistics it asks for
+_TASKS = {
+    "flickr8k_human": "ratings tau_c tau_b spearman",
+    "flickr8k_human/crowdflower": "ratings tau_b tau_c spearman",
+    "composite": "ratings tau_c tau_b spearman",
+    "pascal50s": "pairs",
+    "thumb": "thumb",
+    "captokeneval": "captokeneval",
+    "vicr": "ratings tau_c tau_b spearman",
+    "polaris": "ratings tau_c tau_b",
+    "nebula": "ratings tau_c tau_b",
+    "longcap_arena": "ratings tau_c tau_b",
+    "capeval1k": "ratings tau_c pearson",
+    "m_capeval1k": "ratings tau_c pearson",
+    "valse": "foils",
+    "foil": "localisation",
+    "hat": "hallucination",
+    "xvnli": "xvnli",
+    "marvl": "marvl",
+    "xm3600": "retrieval",
+    "multi30k": "retrieval",
+    "xflickrco": "retrieval",
+    "coco_captions": "retrieval",
+    "nocaps": "retrieval",
+    "nocaps/foil": "localisation",
+    "vizwiz_captions": "retrieval",
 }
 # data sets whose numbers need more than one score per caption
 _ELSEWHERE = {
@@ -555,16 +606,26 @@ def task_of(slug: str, config: str) -> Task:
     ('tau_b', 'tau_c', 'spearman')
     """
     task = _TASKS.get(f"{slug}/{config}") or _TASKS.get(slug) or BENCHMARKS.get(slug).task
+    if isinstance(task, str):
+        task = _made(task)
     if not isinstance(task, Task):
-        why = _ELSEWHERE.get(slug, "it has no `task`, a `capscore.benchmarks.tasks.Task`")
+        why = _ELSEWHERE.get(slug, "it has no `task`, the name of a protocol")
         raise CapscoreError(f"{slug} is not a benchmark of caption scores: {why}")
     return task
 
 
+@cache
+def _made(task: str) -> Task:
+    """The task that a protocol's name and its statistics stand for."""
+    name, *statistics = task.split()
+    return PROTOCOLS.get(name)(*statistics)
+
+
 def known_slugs() -> list[str]:
     """Benchmarks that have a task, those of other packages last."""
+    slugs = dict.fromkeys(name.partition("/")[0] for name in _TASKS)
     others = [name for name in BENCHMARKS.outside() if BENCHMARKS.get(name).task is not None]
-    return [*(slug for slug in _TASKS if "/" not in slug), *others]
+    return [*slugs, *others]
 
 
 def captioned_sets() -> list[str]:
@@ -573,10 +634,11 @@ def captioned_sets() -> list[str]:
     >>> "xm3600" in captioned_sets(), "vicr" in captioned_sets()
     (True, False)
     """
-    return [slug for slug in known_slugs() if isinstance(task_of(slug, ""), RetrievalTask)]
+    return [slug for slug in known_slugs() if task_of(slug, "").captioned]
 
 
 def check_captioned(slug: str) -> None:
     """Raise `InputError` unless a benchmark is a set of captioned photos."""
-    if slug not in (known := captioned_sets()):
+    known = captioned_sets()
+    if slug not in known:
         raise InputError(f"{slug!r} is not a set of captioned photos; those are {', '.join(known)}")

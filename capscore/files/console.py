@@ -48,6 +48,12 @@ def progress_bar(
             bar.stop()
 
 
+def say_step(text: str, *, shown: bool | None = None) -> None:
+    """Prints a line about what is done next, if stderr is a terminal and `shown` is not False."""
+    if shown is not False and sys.stderr.isatty():
+        print(f"capscore: {visible(text)}", file=sys.stderr, flush=True)
+
+
 def status(text: str, *, shown: bool | None = None) -> AbstractContextManager[Any]:
     """Shows a line while something is done, if stderr is a terminal and `shown` is not False."""
     is_shown = shown is not False and sys.stderr.isatty()

@@ -198,6 +198,26 @@ def _tuned_for(metric: str, backbone: Any) -> Any:
     return backbone if known is None else known.tuned.get(metric, backbone)
 
 
+def component_of(name: str) -> tuple[str, str]:
+    """A name in a table → the metric, and its component that is meant, or "".
+
+    A component is named like `Scores.components` calls it, with its metric before it.
+
+    >>> component_of("mcs@embedded"), component_of("bleu_4"), component_of("infometic_recall")
+    (('mcs', ''), ('bleu', 'bleu_4'), ('infometic', 'recall'))
+    """
+    plain = name.partition("@")[0]
+    if METRICS.find(plain) is not None:
+        return plain, ""
+    for metric in METRICS.names():
+        if plain.startswith(f"{metric}_"):
+            names = METRICS.get(metric).component_names
+            for component in (plain, plain.removeprefix(f"{metric}_")):
+                if component in names:
+                    return metric, component
+    return plain, ""
+
+
 @dataclass(frozen=True)
 class Option:
     """One option of `capscore.load`.

@@ -1,0 +1,198 @@
+"""Benchmarks and suites by name → their configurations, and the rows to measure on."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import InputError, Setting
+from ..options import RowOptions
+from .results import BenchmarkRun
+from .tasks import KeyedRows, Queries, TaskOptions, known_slugs, task_of
+
+if TYPE_CHECKING:
+    from .data.builder import CaptionBenchmark
+
+SUITES = ("english", "multilingual", "all")
+# the split to measure on where none is named: the first of these that exists
+USUAL_SPLITS = ("test", "test_2016_flickr", "validation", "val")
+# all splits of a benchmark, as `datasets` calls them
+EVERY_SPLIT = "all"
+# usual names of a benchmark's folder, besides its own
+_FOLDERS = {"flickr8k_human": ("flickr8k", "Flickr8k"), "pascal50s": ("pascal",), "coco_captions": ("coco",)}
+
+
+class Configuration(NamedTuple):
+    """A benchmark's configuration (None for the default), and the folder of its files, if one is given."""
+
+    slug: str
+    config: str | None = None
+    folder: str | Path | None = None
+
+
+def configurations(
+    data: Sequence[str], configs: Sequence[str] = (), data_dir: str | Path | None = None
+) -> list[Configuration]:
+    """The configurations of benchmarks, each once.
+
+    Args:
+        data: Names of benchmarks.
+        configs: Names of configurations, or "all"; () takes each benchmark's default.
+        data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
+
+    Raises:
+        CapscoreError: an unknown benchmark.
+        InputError: an unknown configuration, or a benchmark without a folder.
+    """
+    from .data.load import builder_class, config_name
+
+    found = []
+    for slug in dict.fromkeys(data):
+        known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
+        home = data_dir
+        if data_dir is not None and len(data) > 1:
+            home = benchmark_home(data_dir, slug)
+            if home is None:
+                raise InputError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
+        names: Sequence[str | None] = configs or [None]
+        if "all" in names and "all" not in known:
+            names = known
+        chosen = dict.fromkeys(config_name(slug, name) for name in names)
+        found += [Configuration(slug, name, home) for name in chosen]
+    return found
+
+
+def members(suite: str, data_dir: str | Path) -> Iterator[Configuration]:
+    """The configurations of a suite: those of "english" have English captions.
+
+    Their folder is None where `data_dir` has none of the benchmark's name.
+
+    Raises:
+        InputError: no suite has this name, or `data_dir` is no folder.
+    """
+    from .data.load import builder_class
+
+    if suite not in SUITES:
+        raise InputError(f"{suite!r} is not a suite: one of {', '.join(SUITES)}", field="suite")
+    if not Path(data_dir).expanduser().is_dir():
+        raise InputError(f"{data_dir} is not a folder", field="data_dir")
+    for slug in known_slugs():
+        home = benchmark_home(data_dir, slug)
+        for config in builder_class(slug).BUILDER_CONFIGS:
+            english = config.language in ("en", "")
+            if suite == "all" or english == (suite == "english"):
+                yield Configuration(slug, config.name, home)
+
+
+def benchmark_home(root: str | Path, slug: str) -> Path | None:
+    """A benchmark's folder in a folder of benchmarks, or None."""
+    for name in (slug, *_FOLDERS.get(slug, ())):
+        folder = Path(root).expanduser() / name
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def read_benchmark(
+    where: Configuration,
+    rows: RowOptions = RowOptions(),
+    *,
+    images: bool | None = None,
+    options: TaskOptions = TaskOptions(),
+    readings: dict[tuple[str, str], object] | None = None,
+) -> tuple[BenchmarkRun, KeyedRows]:
+    """Read the rows of a benchmark: an empty run, with the warnings of reading, and the rows.
+
+    Args:
+        where: What is read.
+        rows: `split`, by default the test split, or else the validation split, where "all" takes the rows of
+            every split together; and `images`, the folder of the photos, if they are elsewhere.
+        images: As in `load_benchmark`.
+        options: How scores will become numbers.
+        readings: What was read of the same files for other configurations; None reads them anew.
+
+    Raises:
+        CapscoreError: no such benchmark, configuration or split; a file is missing or damaged; two splits
+            have rows of one key.
+    """
+    from .data.load import benchmark_builder
+
+    slug, config, folder = where
+    builder = benchmark_builder(slug, config, data_dir=folder, image_dir=rows.images, images=images)
+    builder.readings = readings
+    split, names = _chosen_split(builder, slug, rows.split), builder.splits()
+    found = []
+    with collected_warnings() as said:
+        for name in names if split == EVERY_SPLIT else [split]:
+            found += builder.examples(name)
+    key, n = Counter(key for key, _ in found).most_common(1)[0]
+    if n > 1:
+        several = f"the row {key!r} is in more than one split; name one of {', '.join(names)}"
+        raise InputError(f"{slug} ({builder.config.name}): {several}", field="split")
+    run = BenchmarkRun(
+        benchmark=slug,
+        config=builder.config.name,
+        split=split,
+        version=str(builder.config.version),
+        files={path.name: source.sha256() for path, source in builder.files_read.items()},
+        n_rows=len(found),
+        options=options,
+        notes=tuple(said),
+        unlike=_unlike_published(builder, split, len(found)),
+    )
+    return run, found
+
+
+def _usual_splits(builder: CaptionBenchmark) -> tuple[str, ...]:
+    names = builder.splits()
+    return (*USUAL_SPLITS, *names) if len(names) == 1 else USUAL_SPLITS
+
+
+def _chosen_split(builder: CaptionBenchmark, slug: str, split: str | None) -> str:
+    names = builder.splits()
+    chosen = split or next((name for name in _usual_splits(builder) if name in names), None)
+    if chosen is None or chosen not in (*names, EVERY_SPLIT):
+        problem = "name a split" if split is None else f"there is no split {split!r}"
+        known = f"one of {', '.join(names)}, or {EVERY_SPLIT}"
+        raise InputError(f"{slug} ({builder.config.name}): {problem}: {known}", field="split")
+    return chosen
+
+
+def _unlike_published(builder: CaptionBenchmark, split: str, n_rows: int) -> str:
+    """Difference between the rows of a split and those that published figures are of; "" for none."""
+    tested = next((name for name in _usual_splits(builder) if name in builder.SPLITS), split)
+    if split != tested:
+        return f"the split {split}, not {tested}"
+    n_published = builder.published(split).get("rows", n_rows)
+    return "" if n_published == n_rows else f"{n_rows:,} rows, not {n_published:,}"
+
+
+def benchmark_queries(where: Configuration, rows: RowOptions = RowOptions()) -> Queries:
+    """What a metric has to score on a benchmark: captions, photos and references, each with an id.
+
+    Args:
+        where, rows: As in `read_benchmark`.
+
+    Raises:
+        CapscoreError: as `read_benchmark`; one score per query is not enough for the benchmark.
+    """
+    run, found = read_benchmark(where, rows)
+    task = task_of(where.slug, run.config)
+    task.check_takes_scores(where.slug)
+    return task.queries(found)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the warnings given inside, each once, as lines."""
+    said: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning):
+            warnings.simplefilter("ignore", category)  # meant for programmers
+        yield said
+    said.extend(dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught))
