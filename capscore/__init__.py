@@ -45,6 +45,7 @@ _LAZY = {
     "Scorer": "metrics.base",
     "Scores": "metrics.scores",
     "TruncationWarning": "errors",
+    "benchmark": "benchmarks.run",
     "benchmark_folder": "files.shipped",
     "benchmark_slugs": "files.shipped",
     "compare_systems": "metrics.systems",
@@ -86,6 +87,7 @@ __all__ = [
     "Scores",
     "TruncationWarning",
     "__version__",
+    "benchmark",
     "benchmark_folder",
     "benchmark_slugs",
     "compare_systems",
@@ -111,6 +113,7 @@ if TYPE_CHECKING:
         MissingImages,
     )
     from .benchmarks.data.load import load_benchmark
+    from .benchmarks.run import benchmark
     from .embedding.cache import EmbeddingCache
     from .errors import (
         BackboneUnavailable,

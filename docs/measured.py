@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from capscore.benchmarks.result_file import ReportedNumber, read_results
+from capscore.benchmarks.results import benchmark_title, statistic_name
 from capscore.files.write import write_text
-from capscore.show.benchmark_tables import benchmark_title, statistic_name
 from capscore.tables import signed
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -298,14 +298,7 @@ def test_an_impossible_output_is_an_error_before_the_work(command, option, name,
 
 
 def benchmark_of_python(folder):
-    from capscore.benchmarks.run import run_benchmark
-
-    made = run_benchmark(
-        "flickr8k_human",
-        "expert",
-        data_dir=folder / "flickr",
-        metrics={"rouge_l": lambda: capscore.load("rouge_l")},
-    )
+    made = capscore.benchmark("flickr8k_human", "rouge_l", config="expert", data_dir=folder / "flickr")
     return made.to_dict()["results"][0]["statistics"][0]["measured"]
 
 

@@ -10,11 +10,10 @@ from rich.console import Console
 
 from capscore.benchmarks.protocols import ProtocolResult, Statistic
 from capscore.benchmarks.published import find
-from capscore.benchmarks.run import BenchmarkRun, MetricResult
+from capscore.benchmarks.results import BenchmarkRun, MetricResult
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.errors import CapscoreError
 from capscore.options import Sampling
-from capscore.show.benchmark_tables import benchmark_report
 from capscore.tables import Table
 
 
@@ -57,13 +56,13 @@ def shown(part, width=80) -> str:
 
 
 def report(run, width=80, **changes) -> str:
-    return shown(benchmark_report(dataclasses.replace(run, **changes)), width)
+    return shown(dataclasses.replace(run, **changes).report(), width)
 
 
 def test_a_terminal_without_greek_letters_still_has_signs(run):
     out = io.BytesIO()
     console = Console(file=io.TextIOWrapper(out, "ascii", errors="replace", write_through=True), width=80)
-    benchmark_report(run).print(console)
+    run.report().print(console)
     text = out.getvalue().decode()
     assert "tau_c" in text and "(-)" in text and "?" not in text
 
@@ -118,7 +117,7 @@ def test_measured_published_and_recomputed_values_and_remarks(run):
     ],
 )
 def test_markdown(run, changes, expected):
-    assert expected in benchmark_report(dataclasses.replace(run, **changes)).markdown()
+    assert expected in dataclasses.replace(run, **changes).report().markdown()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +178,7 @@ def test_published_judges_stand_below_a_judge_of_any_model():
     def printed(metric):
         rows = [dataclasses.replace(result, metric=metric)]
         run = BenchmarkRun("flickr8k_human", "expert", "test", "1", {}, 3, TaskOptions(), rows)
-        return "\n".join(part for part in benchmark_report(run).parts if isinstance(part, str))
+        return "\n".join(part for part in run.report().parts if isinstance(part, str))
 
     line = "published judges (other models), τ_c: FLEUR 53 (Lee et al. 2024, Table 1, quoted); RefFLEUR 51.9"
     assert line in printed("judge") and "published judges" not in printed("mcs")

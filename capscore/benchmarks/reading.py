@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
@@ -125,7 +125,7 @@ def read_benchmark(
     builder = benchmark_builder(slug, config, data_dir=folder, image_dir=rows.images, images=images)
     builder.readings = readings
     split, names = _chosen_split(builder, slug, rows.split), builder.splits()
-    found = []
+    found: list[tuple[str, Mapping[str, Any]]] = []
     with collected_warnings() as said:
         for name in names if split == EVERY_SPLIT else [split]:
             found += builder.examples(name)

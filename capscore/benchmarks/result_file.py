@@ -39,7 +39,7 @@ def stamped(document: Document) -> Document:
 
 def environment() -> Document:
     """Python, system and packages, without anything that names a machine or person."""
-    versions = {}
+    versions: dict[str, str] = {}
     for package in _PACKAGES:
         for found in metadata.distributions(name=package):
             versions.setdefault(package, found.version)

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import __version__
 from ..errors import CapscoreError
 from ..files.shipped import benchmark_card
+from ..metrics.loading import component_of
 from ..registry import METRICS
 from ..statistics.columns import plain
 from ..tables import Report, Table, fixed, level_text, percent, signed
 from .protocols import ProtocolResult, Statistic
 from .published import Published, find
-from .result_file import component_of, numbers_of, runs_of, stamped
+from .result_file import numbers_of, runs_of, stamped
 from .tasks import KeyedRows, TaskOptions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _NAMES = {"tau_b": "τ_b", "tau_c": "τ_c", "spearman": "ρ", "pearson": "r"}
 _REPRODUCED = (
@@ -197,7 +195,7 @@ class BenchmarkRun:
             yield f"  {result.signature}"
             for note in (*result.outcome.notes, *result.warnings):
                 yield f"  note: {note}"
-            yield from _figures_of_relatives(self, result)
+            yield from _figures_of_kin(self, result)
         for test in self.comparisons:
             yield _comparison(test)
         for metric, reason in self.skipped.items():
@@ -233,14 +231,17 @@ class BenchmarkResults:
             document = runs[0]
         return stamped(document)
 
-    def to_pandas(self) -> pd.DataFrame:
-        """A row per number, with the columns of `capscore.benchmarks.result_file.ReportedNumber`."""
-        import pandas as pd
+    def to_pandas(self) -> Any:
+        """A row per number: where it was measured, its value, and the published value to compare with."""
+        import pyarrow as pa
 
-        numbers = []
+        rows = []
         for run in runs_of(self.to_dict()):
-            numbers += numbers_of("", run)
-        return pd.DataFrame(numbers)
+            for number in numbers_of("", run):
+                row = {**number._asdict(), "published": number.published, "source": number.source}
+                del row["figures"], row["file"]
+                rows.append(row)
+        return pa.Table.from_pylist(rows).to_pandas()
 
     def report(self) -> Report:
         """The tables of every run, and what was not run."""
@@ -308,7 +309,9 @@ def statistic_name(name: str) -> str:
     head, _, tail = name.partition("_")
     if head == "accuracy" and len(tail) == 2:
         tail = tail.upper()
-    words = f"{_NAMES.get(head, head)} {tail}".replace("_without_human", "").replace("_with_human", " + human")
+    words = f"{_NAMES.get(head, head)} {tail}".replace("_without_human", "").replace(
+        "_with_human", " + human"
+    )
     return words.strip().replace("_", " ").replace(" r@", " R@")
 
 
@@ -365,14 +368,14 @@ def _not_comparable(result: MetricResult, sources: list[str]) -> Iterator[str]:
         yield f"{result.name}: {told}: {', '.join(listed)} {number}"
 
 
-def _figures_of_relatives(run: BenchmarkRun, result: MetricResult) -> Iterator[str]:
+def _figures_of_kin(run: BenchmarkRun, result: MetricResult) -> Iterator[str]:
     """Published figures of metrics that work like this one: of a judge, with one model and one question."""
     scorer = METRICS.find(result.metric.partition("@")[0])
     if scorer is None:
         return
     for name in result.statistics:
         listed = []
-        for key, title in scorer.relatives.items():
+        for key, title in scorer.kin.items():
             for figure in find(run.benchmark, run.config, key):
                 if figure.statistic == name and figure.kind != "recomputed" and not figure.setting:
                     quoted = ", quoted" if figure.kind == "quoted" else ""

@@ -37,7 +37,7 @@ _SHARED_OPTIONS = ("document_frequencies",)
 
 def benchmark(
     data: str | Sequence[str],
-    metrics: str | Sequence[str] | Mapping[str, Measurable],
+    metrics: str | Sequence[str] | Mapping[str, Measurable | None],
     *,
     config: str | Sequence[str] = (),
     data_dir: str | Path | None = None,
@@ -54,9 +54,9 @@ def benchmark(
         data: Names of benchmarks (`capscore.benchmark_slugs()`); or a suite, "english", "multilingual" or
             "all", for every benchmark that has a folder of its name in `data_dir`.
         metrics: Names of metrics, also METRIC@BACKBONE, and names of components, such as "bleu_4" or
-            "infometic_recall". Or name → scorer, function that makes one, or file of scores that others
-            computed, with the columns `id` and `score`: `benchmark_queries` and `--write-queries` give the
-            rows to score. A name such as `mcs@BACKBONE` picks the published figures to compare with.
+            "infometic_recall". Or name → scorer, function that makes one, None for the metric of that name,
+            or file of scores that others computed, with the columns `id` and `score`: `--write-queries`
+            gives the rows to score. A name such as `mcs@BACKBONE` picks the published figures beside it.
         config: Configurations, or "all"; () takes each benchmark's default.
         data_dir: Folder of the benchmark's official files; of several benchmarks, or of a suite, a folder
             with one folder for each. None downloads them if their source is public.
@@ -79,12 +79,12 @@ def benchmark(
     if not named and not files:
         raise InputError("nothing to measure: name a metric, or a file of scores", field="metrics")
     if data in SUITES:
-        return _run_suite(str(data), named, files, data_dir or "", rows, options)
+        return _run_suite(str(data), named, files, data_dir or "", rows, options, load.progress)
     names = [data] if isinstance(data, str) else data
     configs = [config] if isinstance(config, str) else config
     runs = []
     for where in configurations(names, configs, data_dir):
-        run = run_metrics(where, named, files, rows, options)
+        run = run_metrics(where, named, files, rows, options, load.progress)
         if not run.results:
             raise CapscoreError(reasons(run.skipped))
         runs.append(run)
@@ -98,6 +98,7 @@ def _run_suite(
     data_dir: str | Path,
     rows: RowOptions,
     options: TaskOptions,
+    progress: bool | None,
 ) -> BenchmarkResults:
     """Measure metrics on every benchmark of a suite whose files are available."""
     found = BenchmarkResults(suite=suite)
@@ -107,7 +108,7 @@ def _run_suite(
             found.skipped[name] = f"there is no folder {Path(data_dir) / where.slug}"
             continue
         try:
-            run = run_metrics(where, metrics, files, rows, options)
+            run = run_metrics(where, metrics, files, rows, options, progress)
         except CapscoreError as error:  # what stops a single metric is in the run
             damaged = isinstance(error, AnnotationError) and not isinstance(error, MissingAnnotations)
             left_out = found.failed if damaged else found.skipped
@@ -153,7 +154,7 @@ class NamedMetric(NamedTuple):
 
 
 def named_metrics(
-    metrics: str | Sequence[str] | Mapping[str, Measurable], load: LoadOptions
+    metrics: str | Sequence[str] | Mapping[str, Measurable | None], load: LoadOptions
 ) -> tuple[list[NamedMetric], dict[str, Path]]:
     """What the argument `metrics` of `benchmark` names: metrics, and files of scores by name.
 
@@ -210,6 +211,7 @@ def run_metrics(
     files: Mapping[str, Path],
     rows: RowOptions,
     options: TaskOptions,
+    progress: bool | None,
 ) -> BenchmarkRun:
     """Measure metrics, and scores from files, on a benchmark's configuration; see `benchmark`."""
     looked_at = any(metric.kind.needs_images for metric in metrics)
@@ -225,7 +227,7 @@ def run_metrics(
             usable[metric.name] = _usable(run, task, found, metric)
     for metric in metrics:
         if metric.name in usable:
-            say_step(f"{run.name}: {metric.name}")
+            say_step(f"{run.name}: {metric.name}", shown=progress)
             with _skipping(run, metric.name):
                 run.results.append(_measure(run, task, usable[metric.name], metric))
     run.results.extend(theirs)

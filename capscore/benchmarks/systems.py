@@ -7,7 +7,7 @@ Each language is scored apart, with all references of a photo, and CIDEr counts 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,16 +17,20 @@ import numpy as np
 from .. import __version__
 from ..errors import CapscoreError, InputError, Setting
 from ..files.columns import FAMILIAR, columns_of
+from ..files.console import say_step
 from ..files.matching import photo_key
 from ..files.read import open_rows
 from ..files.row_source import CHUNK_ROWS
+from ..metrics.loading import component_of
 from ..metrics.rows import empty_caption, is_empty
 from ..metrics.signature import format_signature, parse_signature
-from ..options import RowOptions
+from ..options import LoadOptions, RowOptions
 from ..statistics.system_means import SystemComparison, compare_means
 from ..text.languages import language_code
-from .run import heard, images_for, read_benchmark, scored_by
-from .tasks import TaskOptions, check_captioned
+from .captioned import CaptionedPhotos, captioned_photos, configs_by_language, languages_of
+from .reading import Configuration, collected_warnings
+from .run import Measurable, named_metrics
+from .tasks import TaskOptions
 
 if TYPE_CHECKING:
     from ..metrics.base import Scorer
@@ -106,72 +110,67 @@ class SystemsRun:
 def run_systems(
     slug: str,
     systems: Mapping[str, str | Path],
-    metrics: Mapping[str, Callable[[], Scorer]],
+    metrics: Sequence[str] | Mapping[str, Measurable | None],
     *,
     configs: Sequence[str] | None = None,
     data_dir: str | Path | None = None,
-    split: str | None = None,
-    image_dir: str | Path | None = None,
-    options: TaskOptions | None = None,
-    partial: bool = False,
-    may_be_empty: bool = False,
-    say: Callable[[str], None] | None = None,
+    rows: RowOptions = RowOptions(),
+    options: TaskOptions = TaskOptions(),
+    load: LoadOptions = LoadOptions(),
 ) -> SystemsRun:
     """Score systems' captions in every language, and compare them with those of the first system.
 
     Args:
         slug: Name of a set of captioned photos, such as "xm3600".
         systems: Name → file of captions (see `read_captions`). One system is scored and not compared.
-        metrics: Name → function that makes its scorer; names as in `run_benchmark`.
+        metrics, rows, options, load: As in `capscore.benchmark`.
         configs: Configurations of the benchmark, each in another language; None for all languages that the
             systems have captions in.
-        data_dir, split, image_dir: As in `run_benchmark`.
-        options: Bootstrap draws, confidence and seed; None for 1,000 draws.
-        partial: Whether a metric that looks at photos scores only those that are available.
-        may_be_empty: Whether captions may be empty; the scorers say what becomes of them.
-        say: Function that takes one line about what is being done.
+        data_dir: Folder of the benchmark's files.
 
     Raises:
         InputError: a file does not fit the benchmark or the other files; names file and row.
         CapscoreError: loading or scoring failed, or photos that a metric needs are missing.
 
-    >>> run = run_systems("xm3600", {"a": "a.jsonl", "b": "b.jsonl"}, data_dir="xm3600",    # doctest: +SKIP
-    ...                   metrics={"cider": lambda: capscore.load("cider")})
+    >>> systems = {"a": "a.jsonl", "b": "b.jsonl"}
+    >>> run = run_systems("xm3600", systems, ["cider"], data_dir="xm3600")                  # doctest: +SKIP
     >>> run.metrics["cider"]["de"].differences[0].difference                                # doctest: +SKIP
     0.0412…
     """
-    options, say = options or TaskOptions(), say or (lambda line: None)
-    if not systems or not metrics:
+    named, _ = named_metrics(metrics, load)
+    if not systems or not named:
         raise InputError("expected at least one system and one metric")
-    chosen, known = _configs_by_language(slug, configs)
+    chosen, known = configs_by_language(slug, configs or ()), languages_of(slug)
+    may_be_empty = load.metric_options.get("empty", "raise") != "raise"
     read, notes = {}, list[str]()
     for name, path in systems.items():
-        say(f"{slug}: {path}")
+        say_step(f"{slug}: {path}", shown=load.progress)
         read[name] = read_captions(path, list(chosen), known=known, may_be_empty=may_be_empty, notes=notes)
     spoken = [code for code in chosen if configs or any(code in captions for captions in read.values())]
     if not spoken:
         raise InputError(f"no file has a caption in {', '.join(chosen)}")
-    where: dict[str, Any] = {"data_dir": data_dir, "split": split, "image_dir": image_dir}
-    where["images"] = images_for(metrics)
-    readings: dict[tuple[str, str], Any] = {}  # a file of all languages is read once
+    images = None if any(metric.kind.needs_images for metric in named) else False
+    readings: dict[tuple[str, str], object] = {}  # a file of all languages is read once
     runs, languages = [], []
     for code in spoken:
-        say(f"{slug} · {chosen[code]}")
-        run, rows = read_benchmark(slug, chosen[code], options=options, readings=readings, **where)
-        runs.append(run)
-        languages.append(_Language(code, run.name, _with_captions(code, run.name, rows, read)))
+        say_step(f"{slug} · {chosen[code]}", shown=load.progress)
+        where = Configuration(slug, chosen[code], data_dir)
+        found = captioned_photos(code, where, rows, images=images, readings=readings)
+        runs.append(found.run)
+        languages.append(_Language(code, found.run.name, _with_captions(found, read)))
     notes += _notes_by_config([(run.config, note) for run in runs for note in run.notes])
     measured: dict[str, dict[str, SystemComparison]] = {}
     signatures: dict[str, str] = {}
-    for name, make in metrics.items():
-        scorer, measured[name], of_languages = make(), {}, []
-        with heard() as said:
+    for metric in named:
+        scorer, measured[metric.name], of_languages = metric.make(), {}, []
+        with collected_warnings() as said:
             for language in languages:
-                say(f"{language.where}: {name}")
-                measured[name][language.code], signature = _compare(name, scorer, language, partial, options)
+                say_step(f"{language.where}: {metric.name}", shown=load.progress)
+                compared, signature = _compare(metric.name, scorer, language, options)
+                measured[metric.name][language.code] = compared
                 of_languages.append(signature)
-        signatures[name] = _joined(of_languages)
-        notes += [f"{name}: {warning}" for warning in said]
+        signatures[metric.name] = _joined(of_languages)
+        notes += [f"{metric.name}: {warning}" for warning in said]
     return SystemsRun(
         benchmark=slug,
         split=runs[0].split,
@@ -252,48 +251,19 @@ def _photo_in(cell: Any, column: str) -> str:
     return photo_key(str(name).strip())
 
 
-def _configs_by_language(slug: str, configs: Sequence[str] | None) -> tuple[dict[str, str], list[str]]:
-    """Language → configuration: those that are named, or one for each language; and all languages."""
-    from .data.load import builder_class, config_name
-
-    check_captioned(slug)
-    kind = builder_class(slug)
-    language = {known.name: known.language for known in kind.BUILDER_CONFIGS}
-    found: dict[str, list[str]] = {}
-    for name in dict.fromkeys(config_name(slug, given) for given in configs) if configs else language:
-        found.setdefault(language[name], []).append(name)
-    chosen = {}
-    for code, names in found.items():
-        usual = [name for name in names if name in (code, kind.DEFAULT_CONFIG_NAME)]
-        if len(names) > 1 and (configs or len(usual) != 1):
-            raise InputError(
-                f"{slug} has several sets of references in {code!r}: choose one of {', '.join(names)} with ",
-                Setting("config"),
-            )
-        chosen[code] = usual[0] if len(usual) == 1 else names[0]
-    return chosen, list(dict.fromkeys(language.values()))
-
-
-def _with_captions(
-    code: str,
-    where: str,
-    rows: Sequence[tuple[str, Mapping[str, Any]]],
-    systems: Mapping[str, Captions],
-) -> list[_Photo]:
+def _with_captions(found: CaptionedPhotos, systems: Mapping[str, Captions]) -> list[_Photo]:
     """The photos of the set, in its order, with what each system says of them."""
-    photos: dict[str, _Photo] = {}
-    for _, row in rows:
-        key = photo_key(row["image_id"])
-        photos.setdefault(key, _Photo(key, row["image"], [], {})).references.extend(row["references"])
-    for name, captions in ((name, system.get(code, {})) for name, system in systems.items()):
+    photos = {photo.key: _Photo(*photo, {}) for photo in found.photos}
+    for name, system in systems.items():
+        captions = system.get(found.language, {})
         for key, (text, place) in captions.items():
             if key not in photos:
-                raise InputError(f"{place}: {where} has no photo {key!r:.80}")
+                raise InputError(f"{place}: {found.run.name} has no photo {key!r:.80}")
             photos[key].captions[name] = text
         if lacking := [key for key in photos if key not in captions]:
             raise InputError(
-                f"{name} has no caption in {code!r} for {len(lacking):,} of the {len(photos):,} photos "
-                f"of {where}, such as {lacking[0]}; ",
+                f"{name} has no caption in {found.language!r} for {len(lacking):,} of the {len(photos):,} "
+                f"photos of {found.run.name}, such as {lacking[0]}; ",
                 Setting("config"),
                 " names the languages to compare in",
             )
@@ -301,7 +271,7 @@ def _with_captions(
 
 
 def _compare(
-    name: str, scorer: Scorer, language: _Language, partial: bool, options: TaskOptions
+    name: str, scorer: Scorer, language: _Language, options: TaskOptions
 ) -> tuple[SystemComparison, str]:
     """Means and differences of the systems in a language, and the signature of the scores."""
     with_photos, with_references = scorer.needs_images, scorer.needs_references
@@ -311,7 +281,7 @@ def _compare(
         if (photo.path is not None or not with_photos) and (photo.references or not with_references)
     ]
     n_gone = len(language.photos) - len(photos)
-    if n_gone and (not partial or not photos):
+    if n_gone and not (options.partial and photos):
         gone = next(photo.key for photo in language.photos if photo not in photos)
         raise CapscoreError(
             f"{name}: {n_gone:,} of the {len(language.photos):,} photos of {language.where} cannot be "
@@ -319,7 +289,7 @@ def _compare(
             Setting("partial", True),
             " scores the others",
         )
-    component = scored_by(name)[1]
+    component = component_of(name)[1]
     systems, signature = {}, ""
     for system in photos[0].captions:
         try:

@@ -2,8 +2,8 @@
 
 A task says what of a benchmark's rows is scored and which numbers the scores give. The formulas are in
 `capscore.benchmarks.protocols` and `capscore.statistics.agreement`. Kinds of tasks have names in
-`capscore.registry.PROTOCOLS`; a benchmark of another package names one as the attribute `task` of its builder,
-also one of its own (see `capscore.registry.register_protocol`).
+`capscore.registry.PROTOCOLS`; a benchmark of another package names one as the attribute `task` of its
+builder, also one of its own (see `capscore.registry.register_protocol`).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Task:
             return found.rising(component)
         return found.ranking
 
-    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: Scorer | type[Scorer], component: str) -> str:
         """Why a metric, or a component of it, cannot be measured on the benchmark; "" where it can.
 
         The reason continues a sentence that begins with the metric's name.
@@ -205,7 +205,7 @@ class Task:
         return []
 
 
-def _score(scorer: Scorer, queries: Queries, block: slice, **columns: list[Any]) -> Scores:
+def _score(scorer: Scorer, queries: Queries, block: slice, **columns: Any) -> Scores:
     images = references = None
     if scorer.needs_images:
         images = queries.images[block]
@@ -241,7 +241,7 @@ class RatingTask(Task):
         return options.raters == "flatten" or self._ratings(rows, options)[1] is None
 
     def _ratings(self, rows: KeyedRows, options: TaskOptions) -> tuple[list[Any], str | None]:
-        """The ratings, a number or a list of numbers per row; and how lists are combined, None for numbers."""
+        """The ratings, a number or a list of numbers per row; and how lists are combined, if any are."""
         name = "ratings" if rows and "ratings" in rows[0][1] else "rating"
         ratings = _column(rows, name)
         several = bool(ratings) and isinstance(ratings[0], (list, tuple))
@@ -482,7 +482,7 @@ class TokenTask(Task):
 
     asks_for = "asks for scores of words and regions, which a score of captions does not give"
 
-    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: Scorer | type[Scorer], component: str) -> str:
         if kind.marks_words() and not component:
             return ""
         return f"is a score of captions, and {slug} {self.asks_for}"
@@ -518,7 +518,7 @@ class RetrievalTask(Task):
     captioned = True
     asks_for = "compares every photo with every caption: scores of rows are not enough"
 
-    def refusal(self, slug: str, kind: type[Scorer], component: str) -> str:
+    def refusal(self, slug: str, kind: Scorer | type[Scorer], component: str) -> str:
         if kind.needs_images and not kind.needs_references:
             return ""
         return f"compares captions with references, and {slug} asks which photo belongs to which caption"

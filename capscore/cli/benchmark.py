@@ -29,23 +29,21 @@ metric or backbone could not be run (photos or weights are missing), the others 
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..errors import CapscoreError, InputError, Setting
 from ..files.write import write_text
-from ..metrics.loading import ScorerLoader, all_options
-from ..options import Sampling
-from ..registry import METRICS
+from ..options import RowOptions, Sampling
 from . import options, terminal
-from .options import Target, argument, option, statistics_option
+from .options import argument, option, statistics_option
 from .terminal import UsageError, say
 
-Makers = dict[str, Callable[[], Any]]  # name in the table → function that makes its scorer
+if TYPE_CHECKING:
+    from ..benchmarks.reading import Configuration
+    from ..benchmarks.results import BenchmarkResults
 
 Metrics = Annotated[list[str] | None, options.metrics_option("METRIC or METRIC@BACKBONE; repeatable.")]
 Scores = Annotated[list[str] | None, option("NAME=FILE of scores; repeatable.", metavar="FILE")]
@@ -87,45 +85,56 @@ def benchmark(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Measure metrics, and write and print the results."""
+    from ..benchmarks.reading import configurations
+    from ..benchmarks.run import benchmark as measure
+    from ..benchmarks.run import named_metrics
     from ..benchmarks.tasks import TaskOptions
 
     terminal.check_result_file("write_queries", write_queries, (".jsonl",), force)
     terminal.check_result_files(force, output=output, markdown=markdown)
     _check_eval_results(eval_results, org)
+    rows = RowOptions(split=split, images=image_dir)
     show: dict[str, Any] = {"output": output, "markdown": markdown, "as_json": as_json, "quiet": quiet}
     with terminal.as_usage():
-        task_options = TaskOptions(raters, missing, Sampling(bootstrap, confidence, seed))
-    where: dict[str, Any] = {"split": split, "image_dir": image_dir}
-    how = {"options": task_options, "partial": partial, **where}
-    how["say"] = say if sys.stderr.isatty() and not quiet else None  # a person waits
+        sampling = Sampling(bootstrap, confidence, seed)
+        task_options = TaskOptions(raters, missing, sampling, partial, compare)
     of_scores = {"scores": scores, "write_queries": write_queries}
+    load = options.load_options({"progress": False if quiet else None, **metric_options}, backbone)
     if systems or more:
-        not_systems = {"suite": suite, "compare": compare, "eval_results": eval_results}
-        _refuse("systems", {**not_systems, **of_scores})
-        makers = _makers(metric or ["cider"], backbone, metric_options)
-        how |= {"data_dir": data_dir, "may_be_empty": metric_options.get("empty", "raise") != "raise"}
-        _compare_systems(systems, more or [], makers, data or [], config, how, show)
+        terminal.check_alone("systems", {"suite": suite, "compare": compare, "eval_results": eval_results})
+        terminal.check_alone("systems", of_scores)
+        names = options.on_backbones(metric or ["cider"], backbone)
+        how = {"configs": config, "data_dir": data_dir, "rows": rows, "options": task_options, "load": load}
+        _compare_systems([*(systems or ()), *(more or ())], systems is None, names, data or [], how, show)
         return None
     if (suite is None) == (not data):
         raise UsageError("give either --data, for one benchmark, or --suite, for all that --data-dir holds")
     if suite is not None:
-        _refuse("suite", {**where, **of_scores, "config": config})
+        terminal.check_alone("suite", {"split": split, "image_dir": image_dir, **of_scores, "config": config})
         if data_dir is None:
             raise UsageError("--suite needs --data-dir, a folder with a folder for each benchmark")
-    targets = options.benchmark_targets(data or [], config, data_dir)
+    with terminal.as_usage():
+        targets = configurations(data or (), config or (), data_dir)
     if write_queries is not None:
-        _refuse("write_queries", {"eval_results": eval_results})
-        _write_queries(write_queries, targets, where)
+        terminal.check_alone("write_queries", {"eval_results": eval_results})
+        _write_queries(write_queries, targets, rows)
         return None
     files = options.named_files(scores or ())
-    makers = _makers(metric or (["mcs"] if backbone and not files else []), backbone, metric_options)
-    if not makers and not files:
+    names = options.on_backbones(metric or (["mcs"] if backbone and not files else []), backbone)
+    if not names and not files:
         raise UsageError("there is nothing to measure: give --metric, or --scores with a file")
-    how |= {"compare": compare, "scores": files}
-    code, document = _compare_metrics(makers, targets, suite, data_dir, how, show)
+    if taken := files.keys() & names:
+        raise UsageError(f"--scores: {', '.join(taken)} is the name of a metric; NAME=FILE gives another")
+    metrics = {**dict.fromkeys(names), **files}
+    with terminal.as_usage():
+        named_metrics(metrics, load)
+    where: dict[str, Any] = {"config": config or (), "data_dir": data_dir, "rows": rows}
+    found = measure(suite or data or (), metrics, **where, options=task_options, load=load)
+    document = found.to_dict()
+    terminal.show_results(document, [found.report()], **show)
     if eval_results is not None:
         _write_eval_results(eval_results, str(org), document, quiet)
-    return code
+    return _code(found, told=not (as_json or quiet))
 
 
 def _check_eval_results(folder: Path | None, org: str | None) -> None:
@@ -153,124 +162,53 @@ def _write_eval_results(folder: Path, org: str, document: dict[str, Any], quiet:
         say(f"written for the Hub: {', '.join(str(folder / name) for name in files)}")
 
 
-def _refuse(option: str, given: Mapping[str, Any]) -> None:
-    """Raise UsageError for the first of these options that was given: they don't go with another one."""
-    for name, value in given.items():
-        terminal.check_only_one(Setting(name, value), Setting(option))
-
-
-def _makers(
-    metrics: Sequence[str], backbones: Sequence[str] | None, metric_options: Mapping[str, Any]
-) -> Makers:
-    """Name in the table → function that makes the scorer; a metric comes once for each backbone."""
-    from ..backbones.loading import check_spec
-    from ..benchmarks.run import scored_by
-    from ..metrics.loading import default_backbone
-
-    slugs = {metric: scored_by(metric)[0] for metric in metrics}
-    known = all_options()
-    # document frequencies are ignored by benchmarks without CIDEr, so that one command line serves all
-    chosen = {
-        name: value
-        for name, value in metric_options.items()
-        if known[name].own and name != "document_frequencies"
-    }
-    options.check_metric_options([*slugs.values()], chosen)
-    with terminal.as_usage():
-        for name in backbones or ():
-            check_spec(name)
-    if backbones and metrics and not any(METRICS.get(slug).takes_backbone for slug in slugs.values()):
-        raise UsageError(f"--backbone: none of {', '.join(metrics)} has a backbone")
-    load = ScorerLoader(metric_options)
-    makers: Makers = {}
-    for metric, slug in slugs.items():
-        if not METRICS.get(slug).takes_backbone:
-            makers[metric] = functools.partial(load, slug)
-            continue
-        own = metric.partition("@")[2]
-        for name in [own] if own else backbones or [default_backbone(slug)]:
-            label = f"{metric}@{name}" if len(backbones or ()) > 1 and not own else metric
-            makers[label] = functools.partial(load, slug, name)
-    return makers
-
-
-def _write_queries(path: Path, targets: Sequence[Target], where: Mapping[str, Any]) -> None:
-    from ..benchmarks.run import benchmark_queries
+def _write_queries(path: Path, targets: list[Configuration], rows: RowOptions) -> None:
+    from ..benchmarks.reading import benchmark_queries
     from ..files.write import json_bytes
 
     if len(targets) != 1:
         raise UsageError("--write-queries takes one benchmark and configuration")
-    slug, config, home = targets[0]
-    rows = benchmark_queries(slug, config, data_dir=home, **where).to_rows()
-    write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in rows))
-    say(f"{len(rows):,} rows to score are in {path}; add a column score, and read them back with --scores")
+    found = benchmark_queries(targets[0], rows).to_rows()
+    write_text(path, "".join(f"{json_bytes(row).decode()}\n" for row in found))
+    say(f"{len(found):,} rows to score are in {path}; add a column score, and read them back with --scores")
 
 
-def _compare_metrics(
-    makers: Makers,
-    targets: Sequence[Target],
-    suite: str | None,
-    data_dir: Path | None,
-    how: Mapping[str, Any],
-    show: dict[str, Any],
-) -> tuple[int | None, dict[str, Any]]:
-    """Measure metrics on each benchmark that --data names, or on a suite; the exit code and the results."""
-    from ..benchmarks.result_file import stamped
-    from ..benchmarks.run import MetricRefusal, run_benchmark
-    from ..benchmarks.suite import SuiteRun, reasons, run_suite
-    from ..show.benchmark_tables import benchmark_report
-    from ..tables import Report
+def _code(found: BenchmarkResults, told: bool) -> int | None:
+    """The exit code; metrics that were not run are named, unless tables told of them."""
+    from ..benchmarks.results import MetricRefusal
 
-    if taken := makers.keys() & how["scores"].keys():
-        raise UsageError(f"--scores: {', '.join(taken)} is the name of a metric; NAME=FILE gives another")
-    found = run_suite(suite, str(data_dir), makers, **how) if suite else SuiteRun()
-    for slug, config, home in targets:
-        run = run_benchmark(slug, config, data_dir=home, metrics=makers, keep_going=True, **how)
-        if not run.results:
-            raise CapscoreError(reasons(run.skipped))
-        found.runs.append(run)
-    document = found.to_dict()
-    if not suite:
-        document = found.runs[0].to_dict() if len(found.runs) == 1 else {"runs": document["runs"]}
-    reports = [benchmark_report(run) for run in found.runs]
-    for title, left_out in (("Not run", found.skipped), ("Damaged", found.failed)):
-        if left_out:
-            reports.append(Report(title, [f"{name}: {reason}" for name, reason in left_out.items()]))
-    document = stamped(document)
-    terminal.show_results(document, reports, **show)
     if found.failed:
-        return terminal.FAILED, document
+        return terminal.FAILED
     if not found.runs:
-        raise CapscoreError(f"nothing of the suite {suite!r} could be measured")
-    skipped = [
-        f"{run.name}: {name} was not run. {why}"
-        for run in found.runs
-        for name, why in run.skipped.items()
-        if not (suite and isinstance(why, MetricRefusal))
-    ]
-    for line in skipped if show["as_json"] or show["quiet"] else ():  # tables say it themselves
-        say(line)
-    return terminal.SKIPPED if skipped else None, document
+        raise CapscoreError(f"nothing of the suite {found.suite!r} could be measured")
+    skipped = []
+    for run in found.runs:
+        for name, why in run.skipped.items():
+            if not (found.suite and isinstance(why, MetricRefusal)):
+                skipped.append(f"{run.name}: {name} was not run. {why}")
+    if not told:
+        for line in skipped:
+            say(line)
+    return terminal.SKIPPED if skipped else None
 
 
 def _compare_systems(
-    systems: list[str] | None,
-    more: list[str],
-    makers: Makers,
+    files: list[str],
+    unexpected: bool,
+    metrics: list[str],
     data: list[str],
-    configs: list[str] | None,
-    how: Mapping[str, Any],
+    how: dict[str, Any],
     show: dict[str, Any],
 ) -> None:
     """Compare systems, and write and print the results."""
     from ..benchmarks.systems import run_systems
     from ..show.system_tables import systems_report
 
-    if not systems:
-        raise UsageError(f"{more[0]!r}: unexpected; files of captions go with ", Setting("systems"))
+    if unexpected:
+        raise UsageError(f"{files[0]!r}: unexpected; files of captions go with ", Setting("systems"))
     if len(data) != 1:
         raise UsageError(Setting("systems"), " takes one benchmark: give one --data")
-    captions = options.named_files([*systems, *more])
-    chosen = None if "all" in (configs or ()) else configs
-    run = run_systems(data[0], captions, makers, configs=chosen, **how)
+    if "all" in (how["configs"] or ()):
+        how["configs"] = None
+    run = run_systems(data[0], options.named_files(files), metrics, **how)
     terminal.show_results(run.to_dict(), [systems_report(run)], **show)

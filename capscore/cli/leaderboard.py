@@ -32,7 +32,7 @@ def leaderboard(
     Example: capscore leaderboard results/ --output leaderboard.html
     """
     from ..benchmarks.result_file import read_results
-    from ..benchmarks.run import config_title
+    from ..benchmarks.results import config_title
     from ..files.write import write_text
     from ..show.pages import leaderboard_page
 

@@ -7,13 +7,14 @@ import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from ..errors import InputError, Setting
-from ..metrics.loading import Option, all_options, check_options
+from ..metrics.loading import Option, all_options, check_options, component_of
+from ..options import LoadOptions
 from ..registry import METRICS
 from .terminal import UsageError, as_usage, say
 
@@ -227,42 +228,34 @@ def check_metric_options(metrics: Sequence[str], options: Mapping[str, object]) 
         check_options(metrics, checked)
 
 
-class Target(NamedTuple):
-    """A benchmark's configuration, and the folder of its files; None where none is given."""
+def load_options(given: Mapping[str, Any], backbones: Sequence[str] | None = None) -> LoadOptions:
+    """The options of metrics and backbones that a command got; of several backbones, metrics name theirs."""
+    known, shared, own = all_options(), dict[str, Any](), dict[str, Any]()
+    for name, value in given.items():
+        part = own if name in known and known[name].own else shared
+        part[name] = value
+    if backbones and len(backbones) == 1:
+        shared["backbone"] = backbones[0]
+    return LoadOptions(**shared, metric_options=own)
 
-    slug: str
-    config: str | None
-    folder: Path | None
 
+def on_backbones(metrics: Sequence[str], backbones: Sequence[str] | None) -> list[str]:
+    """Metrics, as METRIC@BACKBONE once for each of several backbones, unless one names its own or has none.
 
-def benchmark_targets(
-    data: Sequence[str], configs: Sequence[str] | None, data_dir: Path | None
-) -> list[Target]:
-    """Everything that is to be measured, each once; a UsageError for what does not exist.
-
-    Args:
-        data: Names of benchmarks.
-        configs: Names of configurations, or "all"; None takes each benchmark's default.
-        data_dir: Folder of the benchmark's files; of several benchmarks, a folder with one folder for each.
+    >>> on_backbones(["mcs", "cider"], ["embedded", "embedded-free"])
+    ['mcs@embedded', 'mcs@embedded-free', 'cider']
     """
-    from ..benchmarks.data.load import builder_class, config_name
-    from ..benchmarks.suite import benchmark_home
-
-    targets = []
     with as_usage():
-        for slug in dict.fromkeys(data):
-            home = data_dir
-            if data_dir is not None and len(data) > 1:
-                home = benchmark_home(data_dir, slug)
-                if home is None:
-                    raise UsageError(Setting("data_dir", data_dir), f": there is no folder for {slug} in it")
-            known = [config.name for config in builder_class(slug).BUILDER_CONFIGS]
-            names: Sequence[str | None] = configs or [None]
-            if "all" in names and "all" not in known:
-                names = known
-            chosen = dict.fromkeys(config_name(slug, name) for name in names)
-            targets += [Target(slug, name, home) for name in chosen]
-    return targets
+        kinds = {metric: METRICS.get(component_of(metric)[0]) for metric in metrics}
+    if backbones and metrics and not any(kind.takes_backbone for kind in kinds.values()):
+        raise UsageError(f"--backbone: none of {', '.join(metrics)} has a backbone")
+    names: list[str] = []
+    for metric, kind in kinds.items():
+        if kind.takes_backbone and "@" not in metric and len(backbones or ()) > 1:
+            names += [f"{metric}@{backbone}" for backbone in backbones or ()]
+        else:
+            names.append(metric)
+    return names
 
 
 def named_files(entries: Sequence[str]) -> dict[str, Path]:

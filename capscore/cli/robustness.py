@@ -73,6 +73,7 @@ def robustness(
     metric_options: Mapping[str, Any] = {},
 ) -> int | None:
     """Measure robustness, and write and print the results."""
+    from ..benchmarks.reading import configurations
     from ..benchmarks.robustness import RobustnessOptions, benchmark_captions, file_captions
     from ..perturbations import KINDS
 
@@ -97,7 +98,9 @@ def robustness(
     towers = _towers(metric or [], backbone or [None])
     where: dict[str, Any] = {"image_dir": image_dir, "split": split, "stand_in": stand_in, "partial": partial}
     sets = [] if captions is None else file_captions(captions, **columns, **where)
-    for target in options.benchmark_targets(data or [], config, data_dir):
+    with terminal.as_usage():
+        targets = configurations(data or [], config or (), data_dir)
+    for target in targets:
         sets += benchmark_captions(target.slug, target.config, data_dir=target.folder, **where)
     sets = sets if sample is None else [part.sample(sample, seed) for part in sets]
     load = ScorerLoader({**metric_options, "progress": False if quiet else None})

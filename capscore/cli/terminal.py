@@ -279,6 +279,12 @@ def check_only_one(first: Setting, second: Setting) -> None:
         raise UsageError(_flag(first.name), " and ", _flag(second.name), ": give only one of them")
 
 
+def check_alone(name: str, others: Mapping[str, object]) -> None:
+    """Raise UsageError for the first of the other options that was given beside one."""
+    for other, value in others.items():
+        check_only_one(Setting(other, value), Setting(name))
+
+
 def check_not_standard_output(output: Path | None, instead: str) -> None:
     """Raise UsageError if `--output` is `-`."""
     if output == Path("-"):

@@ -19,11 +19,11 @@ from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PackageLoader, S
 from markupsafe import Markup
 
 from ..benchmarks.result_file import metric_order
+from ..benchmarks.results import benchmark_title, metric_title, statistic_name
 from ..errors import visible
 from ..metrics.judge import LOW_MASS
 from ..tables import fixed
 from ..text.languages import NAMES
-from .benchmark_tables import benchmark_title, metric_title, statistic_name
 from .explained import (
     Box,
     ExplainedCaption,

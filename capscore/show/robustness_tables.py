@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..benchmarks.protocols.results import counted
+from ..benchmarks.results import MetricResult
 from ..benchmarks.robustness.run import RobustnessRun
 from ..benchmarks.robustness.styles_and_degrees import VersionsRun
-from ..benchmarks.run import MetricResult
 from ..perturbations import KINDS, kind_of
 from ..perturbations.styles import STYLES
 from ..registry import PERTURBATIONS

@@ -12,7 +12,7 @@ from scipy.stats import pearsonr
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks import run_benchmark, tasks
+from capscore.benchmarks import tasks
 from capscore.benchmarks.tasks import TaskOptions
 from capscore.infometic.network import InfoMetIC, InfoMetICConfig
 from capscore.infometic.regions import RegionFinder, Regions
@@ -86,9 +86,8 @@ def maker(backbone=None, **options):
 
 
 def results(slug, folder, metrics=None, options=quick, config=None):
-    run = run_benchmark(
-        slug, config, data_dir=folder, metrics=metrics or {"infometic": maker()}, options=options
-    )
+    metrics = metrics or {"infometic": maker()}
+    (run,) = capscore.benchmark(slug, metrics, config=config or (), data_dir=folder, options=options).runs
     json.dumps(run.to_dict(), allow_nan=False)
     return {result.metric: result for result in run.results}
 
@@ -209,7 +208,7 @@ def test_notes_count_words_that_were_cut_off_or_do_not_fit(tokens, network):
     pairs[1]["words"] = [word(text) for text in pairs[1]["caption"].split()]
     write_jsonl(folder / "captokeneval.jsonl", pairs)
     makers = {"infometic": maker(weights=network)}
-    with pytest.raises(InputError, match=r"row 1, word_scores: "):
+    with pytest.raises(CapscoreError, match=r"row 1, word_scores: "):
         results("captokeneval", folder, makers)
     found = results("captokeneval", folder, makers, TaskOptions(missing="skip", sampling=Sampling(0)))[
         "infometic"
@@ -218,7 +217,7 @@ def test_notes_count_words_that_were_cut_off_or_do_not_fit(tokens, network):
     assert "1 semantic word without a score left out" in found.outcome.notes
     pairs[1]["caption"] = "blue"
     write_jsonl(folder / "captokeneval.jsonl", pairs)
-    with pytest.raises(InputError, match=r"row 1, words: word 0 is 'green', but the caption 'blue'"):
+    with pytest.raises(CapscoreError, match=r"row 1, words: word 0 is 'green', but the caption 'blue'"):
         results("captokeneval", folder)
 
 

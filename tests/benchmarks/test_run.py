@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +12,11 @@ from scipy.stats import kendalltau
 
 import capscore
 from capscore import CapscoreError, InputError
-from capscore.benchmarks import run_benchmark
 from capscore.benchmarks.data.load import benchmark_builder, builder_class
-from capscore.benchmarks.run import benchmark_queries
+from capscore.benchmarks.reading import Configuration, benchmark_queries
 from capscore.benchmarks.tasks import RetrievalTask, TaskOptions, task_of
 from capscore.judges.asker import Answers
-from capscore.options import Sampling
+from capscore.options import RowOptions, Sampling
 
 from ..datasets_scripts.conftest import official
 from ..judges.tiny_models import tiny_judge
@@ -54,15 +54,15 @@ def write_photos(folder, *numbers):
         (folder / "images" / f"{photo}.jpg").write_bytes(encode(noise(seed=photo), "JPEG"))
 
 
-def run(folder, metrics=None, options=quick, **more):
-    return run_benchmark(
-        "flickr8k_human", "expert", data_dir=folder, metrics=metrics, options=options, **more
-    )
+def run(folder, metrics, options=quick, **more):
+    where = {"config": "expert", "data_dir": folder}
+    (found,) = capscore.benchmark("flickr8k_human", metrics, options=options, **where, **more).runs
+    return found
 
 
 def scored(folder, scores, name="mine.jsonl"):
     """A file of scores for `rated`, in its order."""
-    queries = benchmark_queries("flickr8k_human", "expert", data_dir=folder)
+    queries = benchmark_queries(Configuration("flickr8k_human", "expert", folder))
     rows = [{"id": key, "score": score} for key, score in zip(queries.ids, scores, strict=True)]
     (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder / name
@@ -114,9 +114,7 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     entry = cider.to_dict()["statistics"][0]
     assert entry["published"][0]["difference"] == pytest.approx(entry["measured"] - 0.439)
     # figures of single ratings do not stand beside averaged ones
-    (mean,) = run(
-        tmp_path, options=TaskOptions(raters="mean", sampling=Sampling(0)), scores={"cider": path}
-    ).results
+    (mean,) = run(tmp_path, {"cider": path}, TaskOptions(raters="mean", sampling=Sampling(0))).results
     assert standings(mean) == ["not comparable: raters='mean', not single ratings"]
     # nor those of captions that are read in another way
     write_photos(tmp_path, *range(4))
@@ -136,7 +134,7 @@ def test_published_values_are_shown(tmp_path, monkeypatch):
     # figures of a backbone stand beside scores of that backbone only
     backbone = "xlm-roberta-large-ViT-H-14/frozen_laion5b_s13b_b90k"
     names = ("clip_score", f"clip_score@{backbone}", "clip_score@embedded")
-    unknown, named, other = run(tmp_path, scores=dict.fromkeys(names, path)).results
+    unknown, named, other = run(tmp_path, dict.fromkeys(names, path)).results
     assert {figure.backbone for figure in unknown.published["tau_c"]} == {None}
     assert standings(unknown, "tau_b") == [
         f"not comparable: with the backbone {VIT_B}; scores named clip_score@BACKBONE are compared"
@@ -187,39 +185,63 @@ def test_a_component_is_a_metric_of_its_own(tmp_path):
     assert (one >= four).all() and (one > four).any()
 
 
-def test_a_metric_that_cannot_be_run_stops_no_other_on_demand(tmp_path):
+def test_a_metric_that_cannot_be_run_stops_no_other(tmp_path):
     rated(tmp_path)
-    with pytest.raises(CapscoreError, match="mcs looks at photos, and 4 of the 4 photos of flickr8k_human"):
-        run(tmp_path, toy, partial=True)
+    partly = TaskOptions(sampling=Sampling(0), partial=True)
+    with pytest.raises(CapscoreError, match=r"^mcs looks at photos, and 4 of the 4 photos of flickr8k_human"):
+        run(tmp_path, toy, partly)
     write_photos(tmp_path, 0, 1)
-    with pytest.raises(CapscoreError, match="mcs looks at photos, and 2 of the 4 photos of flickr8k_human"):
-        run(tmp_path, {**toy, **rouge})
-    found = run(tmp_path, {**toy, **rouge}, keep_going=True)
+    found = run(tmp_path, {**toy, **rouge})
+    assert "mcs looks at photos, and 2 of the 4 photos of flickr8k_human" in str(found.skipped["mcs"])
     assert list(found.skipped) == ["mcs"] and [result.metric for result in found.results] == ["rouge_l"]
-    found = run(tmp_path, {**toy, **rouge}, partial=True)
+    found = run(tmp_path, {**toy, **rouge}, partly)
     assert [(result.metric, result.n_rows) for result in found.results] == [("mcs", 6), ("rouge_l", 12)]
 
     def full():
         raise RuntimeError("out of memory")
 
-    found = run(tmp_path, {"rouge_l": full}, keep_going=True)
-    assert str(found.skipped["rouge_l"]) == "RuntimeError: out of memory"
+    with pytest.raises(CapscoreError, match=r"^rouge_l: RuntimeError: out of memory"):
+        run(tmp_path, {"rouge_l": full})
+
+
+def test_metrics_are_named_or_scorers_or_what_makes_them(tmp_path):
+    rated(tmp_path)
+    named = run(tmp_path, ["rouge_l", "bleu_4"]).results
+    given = run(tmp_path, {"mine": capscore.load("rouge_l"), "bleu_4": None, **rouge}).results
+    values = [result.value("tau_c") for result in (*named, *given)]
+    assert values == [values[0], values[1], values[0], values[1], values[0]]
+    assert given[0].published["tau_c"] == [] and named[0].published["tau_c"]
+    for wrong, message in (("roug_l", "did you mean 'rouge_l'"), ("cider@embedded", "cider has no backbone")):
+        with pytest.raises(CapscoreError, match=message):
+            run(tmp_path, wrong)
+
+
+def test_results_print_and_become_rows_of_pandas(tmp_path):
+    rated(tmp_path)
+    where = {"config": "expert", "data_dir": tmp_path}
+    found = capscore.benchmark("flickr8k_human", "rouge_l", options=quick, **where)
+    (expert,) = found.runs
+    assert "flickr8k_human · expert (test, 12 rows)" in str(found) and str(expert.report()) in str(found)
+    table = found.to_pandas()
+    assert list(table["statistic"]) == ["tau_c", "tau_b", "spearman"] and set(table["n_rows"]) == {12}
+    assert list(table["value"]) == [row.value for row in expert.results[0].outcome.statistics]
+    document = found.to_dict()
+    assert document["format"] == "capscore-results" and document["results"][0]["metric"] == "rouge_l"
+    assert "| rouge_l | τ_c |" in found.markdown()
 
 
 def test_missing_and_constant_scores_of_a_file_are_reported(tmp_path):
     _, ratings = rated(tmp_path)
     path = scored(tmp_path, [None if n == 3 else n for n in range(12)])
     with pytest.raises(InputError, match=r"mine\.jsonl, 3\.jpg\|7\.jpg#2: scores: missing"):
-        run(tmp_path, scores={"mine": path})
-    (result,) = run(
-        tmp_path, options=TaskOptions(missing="skip", sampling=Sampling(0)), scores={"mine": path}
-    ).results
+        run(tmp_path, {"mine": path})
+    (result,) = run(tmp_path, {"mine": path}, TaskOptions(missing="skip", sampling=Sampling(0))).results
     rest = [n for n in range(12) if n != 3]
     expected = kendalltau(np.repeat(rest, 3), np.ravel([ratings[n] for n in rest]), variant="c").statistic
     assert result.outcome.statistics[0].value == pytest.approx(expected, abs=1e-12)
     assert result.signature == "mine.jsonl, column score, rows matched by id"
     path = scored(tmp_path, [0.5] * 12)
-    (result,) = run(tmp_path, options=TaskOptions(sampling=Sampling(50)), scores={"mine": path}).results
+    (result,) = run(tmp_path, {"mine": path}, TaskOptions(sampling=Sampling(50))).results
     assert [statistic.value for statistic in result.outcome.statistics] == [None] * 3
     assert any("scores are all 0.5" in note for note in result.outcome.notes)
 
@@ -229,21 +251,21 @@ def test_a_file_that_does_not_fit_is_an_error_before_anything_is_scored(tmp_path
     (tmp_path / "mine.jsonl").write_text('{"id": "x", "score": 1}\n')
     metrics = {"rouge_l": lambda: pytest.fail("scoring began")}
     with pytest.raises(InputError, match="no score for 12 of 12 queries"):
-        run(tmp_path, metrics, scores={"mine": tmp_path / "mine.jsonl"}, keep_going=True)
+        run(tmp_path, {**metrics, "mine": tmp_path / "mine.jsonl"})
 
 
 def test_two_metrics_are_compared_on_the_same_rows(tmp_path):
     rated(tmp_path)
-    draws = TaskOptions(sampling=Sampling(50))
+    draws = TaskOptions(sampling=Sampling(50), compare=True)
     bleu = {"bleu_1": functools.partial(capscore.load, "bleu")}
-    found = run(tmp_path, {**rouge, **bleu}, draws, compare=True)
+    found = run(tmp_path, {**rouge, **bleu}, draws)
     first, second = (result.outcome.statistics[0].value for result in found.results)
     assert all(test["metrics"] == ["rouge_l", "bleu_1"] for test in found.comparisons)
     assert [test["difference"] for test in found.comparisons] == pytest.approx([first - second])
     whole = scored(tmp_path, range(12))
-    equal = run(tmp_path, options=draws, scores={"a": whole, "b": whole}, compare=True)
+    equal = run(tmp_path, {"a": whole, "b": whole}, draws)
     assert [(test["difference"], test["p_value"]) for test in equal.comparisons] == [(0.0, 1.0)]
-    alone = run(tmp_path, scores={"a": whole}, compare=True)
+    alone = run(tmp_path, {"a": whole}, draws)
     assert alone.notes[-1] == "nothing is compared: a comparison needs two metrics"
 
 
@@ -251,7 +273,8 @@ def test_metrics_with_different_rows_are_compared_on_shared_rows(tmp_path):
     rated(tmp_path)
     write_photos(tmp_path, 0, 1)
     whole = scored(tmp_path, range(12))
-    found = run(tmp_path, toy, scores={"a": whole}, partial=True, compare=True)
+    draws = TaskOptions(sampling=Sampling(50), partial=True, compare=True)
+    found = run(tmp_path, {**toy, "a": whole}, draws)
     assert "mcs and a are compared on 6 of 12 rows" in found.notes
     first, second = found.results
     mine = [row for row, (key, _) in enumerate(second.rows) if key in dict(first.rows)]
@@ -260,17 +283,16 @@ def test_metrics_with_different_rows_are_compared_on_shared_rows(tmp_path):
     assert [test["difference"] for test in found.comparisons] == [test["difference"] for test in same]
     # rows with gaps are not common
     gaps = scored(tmp_path, [None if n in (3, 7) else n for n in range(12)], "gaps.jsonl")
-    how = {"options": TaskOptions(missing="skip", sampling=Sampling(50)), "compare": True}
-    found = run(tmp_path, scores={"a": whole, "b": gaps}, **how)
+    found = run(tmp_path, {"a": whole, "b": gaps}, replace(draws, missing="skip"))
     assert "a and b are compared on 10 of 12 rows" in found.notes
 
 
 def test_missing_metrics_and_unknown_splits_are_errors(tmp_path):
     rated(tmp_path)
     with pytest.raises(InputError, match="nothing to measure"):
-        run(tmp_path)
+        run(tmp_path, [])
     with pytest.raises(InputError, match="there is no split 'dev': one of test"):
-        run(tmp_path, rouge, split="dev")
+        run(tmp_path, rouge, rows=RowOptions(split="dev"))
 
 
 def test_all_splits_are_measured_together(tmp_path):
@@ -278,14 +300,16 @@ def test_all_splits_are_measured_together(tmp_path):
     builder = benchmark_builder("vicr", data_dir=tmp_path, images=False)
     rows = [row for split in ("train", "validation", "test") for row in builder.examples(split)]
     cider = {"cider": lambda: capscore.load("cider")}
-    found = run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=cider, options=quick)
+    whole = {"data_dir": tmp_path, "rows": RowOptions(split="all")}
+    (found,) = capscore.benchmark("vicr", cider, options=quick, **whole).runs
     beside = [figure for figures in found.results[0].published.values() for figure in figures]
     assert beside and {figure.language for figure in beside} <= {None, "en"}
     assert {figure.unlike for figure in beside} == {"the split all, not test"}
     assert (found.split, found.n_rows) == ("all", len(rows)) == ("all", 4)
-    assert benchmark_queries("vicr", data_dir=tmp_path, split="all").ids == [key for key, _ in rows]
+    queries = benchmark_queries(Configuration("vicr", None, tmp_path), RowOptions(split="all"))
+    assert queries.ids == [key for key, _ in rows]
     file = tmp_path / "VICR.csv"
     lines = file.read_text(encoding="utf-8-sig").splitlines()
     file.write_text("\n".join([*lines, lines[-1].replace(",val,", ",train,")]), encoding="utf-8-sig")
     with pytest.raises(InputError, match=r"the row '.*A cat' is in more than one split; name one of train, "):
-        run_benchmark("vicr", data_dir=tmp_path, split="all", metrics=rouge)
+        capscore.benchmark("vicr", rouge, **whole)

@@ -25,7 +25,7 @@ def values(outcome):
 def test_crowd_and_experts_lead_with_their_own_statistic():
     assert task_of("flickr8k_human", "expert").statistics[0] == "tau_c"
     assert task_of("flickr8k_human", "crowdflower").statistics[0] == "tau_b"
-    with pytest.raises(CapscoreError, match="flickr is not a benchmark"):
+    with pytest.raises(CapscoreError, match="benchmark 'flickr' is not one of"):
         task_of("flickr", "default")
 
 

@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 
 import capscore
 from capscore.benchmarks.data.load import builder_class
+from capscore.benchmarks.reading import Configuration, benchmark_queries
 
 from ..benchmarks.systems.tiny import write_set, write_systems
 from ..datasets_scripts.conftest import official
@@ -150,7 +151,7 @@ def test_each_backbone_is_a_row(photographed, tmp_path):
     assert [crowd["results"][0]["statistics"][0]["name"], crowd["config"]] == ["tau_b", "crowdflower"]
     assert [result["metric"] for result in expert["results"]] == ["mcs@embedded", "mcs@embedded-free"]
     # a second computation: the metric by itself, and scipy
-    queries = capscore.benchmarks.run.benchmark_queries("flickr8k_human", "expert", data_dir=photographed)
+    queries = benchmark_queries(Configuration("flickr8k_human", "expert", photographed))
     lines = (photographed / "ExpertAnnotations.txt").read_text().splitlines()
     ratings = [list(map(int, line.split("\t")[2:])) for line in lines]
     values = []

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 import capscore
-from capscore.benchmarks import run_benchmark
 from capscore.perturbations import perturb
 
 from ..judges.test_parity import PHOTOS, asked
@@ -79,7 +78,7 @@ def test_a_judge_asks_and_reads_what_another_package_says(installed):
 def test_a_benchmark_is_loaded_and_run(installed, rated_rooms):
     rows = capscore.load_benchmark("rated_rooms", data_dir=rated_rooms, split="test")
     assert rows["rating"] == [5, 3, 1, 4, 2]
-    run = run_benchmark("rated_rooms", metrics={"mood": lambda: capscore.load("mood")}, data_dir=rated_rooms)
+    (run,) = capscore.benchmark("rated_rooms", "mood", data_dir=rated_rooms).runs
     # scores 1, 0.5, 0, 1, 0 against 5, 3, 1, 4, 2: 8 pairs agree, 2 are ties of scores
     assert run.results[0].outcome.statistics[0].value == pytest.approx(8 / np.sqrt(8 * 10))
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +24,13 @@ import capscore
 from capscore.benchmarks.data.annotation_files import AnnotationSource
 from capscore.benchmarks.data.caption_files import listed_photos, token_captions
 from capscore.benchmarks.protocols.recall import COSINE_TIE
-from capscore.benchmarks.run import run_benchmark
 from capscore.benchmarks.tasks import TaskOptions, task_of
 from capscore.embedding.cache import resolve_cache
 from capscore.embedding.embedder import Embedder
 from capscore.errors import InputError
 from capscore.metrics.mcs import MCS
 from capscore.metrics.signature import format_signature
+from capscore.options import RowOptions
 from capscore.registry import METRICS
 from capscore.tables import Report, Table, fixed
 from training.engine.config import main as run_as_command
@@ -285,16 +284,15 @@ def measure_ratings(
         for raters, titles in rated.statistics.items():
             all_titles = f"{LABELS[metric]} {', '.join(titles.values())}"
             with noting(figures, f"{group}/{metric}/{raters}", all_titles):
-                run = run_benchmark(
+                found = capscore.benchmark(
                     rated.slug,
-                    rated.config,
+                    {metric: METRICS.get(metric)(embedder)},
+                    config=rated.config or (),
                     data_dir=data / rated.home,
-                    image_dir=photos / rated.photos,
-                    split=rated.split,
-                    metrics={metric: partial(METRICS.get(metric), embedder)},
-                    options=dataclasses.replace(options, raters=raters),
-                    partial=True,
+                    rows=RowOptions(split=rated.split, images=photos / rated.photos),
+                    options=dataclasses.replace(options, raters=raters, partial=True),
                 )
+                (run,) = found.runs
                 (result,) = run.results
                 notes = [f"{result.n_rows:,} of {run.n_rows:,} rows"] if result.n_rows < run.n_rows else []
                 end = "/mean_ratings" if raters == "mean" else ""

@@ -22,7 +22,7 @@ from ...perturbations.objects import OBJECT_COLUMNS, objects_of_cell
 from ...text.languages import language_code
 from ..data.annotation_files import AnnotationSource
 from ..protocols.results import counted
-from ..run import read_benchmark
+from ..reading import Configuration, read_benchmark
 
 STAND_IN = "stand_in"
 # columns of a set, in the order of `_Row`
@@ -140,9 +140,8 @@ def benchmark_captions(
             or texts to stand for them, are missing.
     """
     images = False if stand_in else None
-    run, keyed = read_benchmark(
-        slug, config, data_dir=data_dir, split=split, image_dir=image_dir, images=images
-    )
+    where = Configuration(slug, config, data_dir)
+    run, keyed = read_benchmark(where, RowOptions(split=split, images=image_dir), images=images)
     rows = [row for _, row in keyed]
     texts = _true_captions(slug, rows)
     english: dict[str, str] = {}
@@ -176,7 +175,7 @@ def _true_captions(slug: str, rows: Sequence[Mapping[str, Any]]) -> list[list[st
 def _english_captions(slug: str, data_dir: str | Path | None, split: str) -> dict[str, str]:
     """Photo → its first caption in the benchmark's English configuration."""
     try:
-        _, keyed = read_benchmark(slug, "en", data_dir=data_dir, split=split, images=False)
+        _, keyed = read_benchmark(Configuration(slug, "en", data_dir), RowOptions(split=split), images=False)
     except CapscoreError as error:
         raise CapscoreError(
             f"the texts in place of photos are the captions of the English configuration of {slug}, which "

@@ -25,7 +25,8 @@ from ...perturbations import KINDS, P, Perturbed, all_kinds, check_draws, chosen
 from ..protocols.recall import retrieval
 from ..protocols.results import ProtocolResult, Statistic, counted, estimates
 from ..published import Published, find
-from ..run import MetricResult, heard
+from ..reading import collected_warnings
+from ..results import MetricResult
 from .captions import CaptionSet
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def _measure(
 ) -> MetricResult:
     start, n = time.perf_counter(), len(captions)
     versions = {kind: part.captions for kind, part in perturbed.items()}
-    with heard() as said:
+    with collected_warnings() as said:
         by_kind, settings = score_versions(
             scorer,
             captions,

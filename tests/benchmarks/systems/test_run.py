@@ -11,7 +11,7 @@ import capscore
 from capscore import CapscoreError, InputError
 from capscore.benchmarks.systems import read_captions, run_systems
 from capscore.benchmarks.tasks import TaskOptions
-from capscore.options import Sampling
+from capscore.options import LoadOptions, Sampling
 from capscore.statistics.bootstrap import multiplicities
 
 from ...metrics.test_formulas import naive_cider
@@ -19,6 +19,7 @@ from ...toy import ColourBackbone
 from .tiny import CAPTIONS, REFERENCES, rows_of, write_rows, write_set, write_systems
 
 NO_DRAWS = TaskOptions(sampling=Sampling(0))
+EMPTY = LoadOptions(metric_options={"empty": "skip"})
 CIDER = {"cider": lambda: capscore.load("cider")}
 # language → system → mean CIDEr, from the formula with dicts
 MEANS = {
@@ -97,8 +98,8 @@ def test_a_photo_with_an_empty_caption_is_left_out_for_all(folder, tmp_path):
         {**row, "caption": "" if row["image_id"] == "11bb" else row["caption"]} for row in rows_of("large")
     ]
     systems["large"] = write_rows(tmp_path / "part.jsonl", rows)
-    skip = {"cider": lambda: capscore.load("cider", empty="skip")}
-    found = run(folder, systems, skip, configs=["de"], may_be_empty=True).metrics["cider"]["de"]
+    skip = {"cider": None}
+    found = run(folder, systems, skip, configs=["de"], load=EMPTY).metrics["cider"]["de"]
     assert (found.n_rows, found.n_left_out) == (3, 1)
     assert found.means["small"] == pytest.approx(np.mean([1.748063421, 3.143703806, 2.768041011]), abs=1e-6)
 

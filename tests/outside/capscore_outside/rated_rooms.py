@@ -1,7 +1,6 @@
 """A benchmark: captions of photos of rooms, which people rated from 1 to 5."""
 
 import capscore
-from capscore.benchmarks.tasks import RatingTask
 from capscore.registry import register_benchmark
 
 
@@ -15,7 +14,7 @@ class RatedRooms(capscore.CaptionBenchmark):
     FILES = {"ratings": capscore.AnnotationFile(("ratings.jsonl",), source="https://example.org/rooms")}
     IMAGES = capscore.ImageFolders(("photos",), source="https://example.org/rooms")
     FIELDS = {"caption": str, "references": [str], "rating": float}
-    task = RatingTask("tau_b", "tau_c")
+    task = "ratings tau_b tau_c"
 
     def rows(self, split):
         for row in self.file("ratings").jsonl():

@@ -1,0 +1,100 @@
+"""Sets of captioned photos → their photos with the references of a language, to score systems' captions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..errors import InputError, Setting
+from ..files.matching import photo_key
+from ..options import RowOptions
+from .reading import Configuration, read_benchmark
+from .results import BenchmarkRun
+from .tasks import check_captioned
+
+
+class PhotoReferences(NamedTuple):
+    """A photo, known by `photo_key`; its path is None where it is missing."""
+
+    key: str
+    path: str | None
+    references: list[str]
+
+
+@dataclass(frozen=True)
+class CaptionedPhotos:
+    """The photos of a set, in its order, with their references in one language.
+
+    Attributes:
+        language: Language code.
+        run: Names of what was read, its files and notes.
+        photos: The photos.
+    """
+
+    language: str
+    run: BenchmarkRun
+    photos: list[PhotoReferences]
+
+
+def configs_by_language(slug: str, configs: Sequence[str] = ()) -> dict[str, str]:
+    """Language → configuration of a set of captioned photos: those that are named, or one per language.
+
+    Raises:
+        InputError: another benchmark, an unknown configuration, or several for one language.
+
+    >>> configs_by_language("xm3600", ["quz", "de"])
+    {'qu': 'quz', 'de': 'de'}
+    """
+    from .data.load import builder_class, config_name
+
+    check_captioned(slug)
+    kind = builder_class(slug)
+    language_of = {known.name: known.language for known in kind.BUILDER_CONFIGS}
+    names_of: dict[str, list[str]] = {}
+    for name in dict.fromkeys(config_name(slug, given) for given in configs or language_of):
+        names_of.setdefault(language_of[name], []).append(name)
+    chosen = {}
+    for language, names in names_of.items():
+        usual = [name for name in names if name in (language, kind.DEFAULT_CONFIG_NAME)]
+        if len(names) > 1 and (configs or len(usual) != 1):
+            raise InputError(
+                f"{slug} has several sets of references in {language!r}: choose one of {', '.join(names)} "
+                "with ",
+                Setting("config"),
+            )
+        chosen[language] = usual[0] if len(usual) == 1 else names[0]
+    return chosen
+
+
+def languages_of(slug: str) -> list[str]:
+    """Languages of a benchmark's configurations."""
+    from .data.load import builder_class
+
+    return list(dict.fromkeys(known.language for known in builder_class(slug).BUILDER_CONFIGS))
+
+
+def captioned_photos(
+    language: str,
+    where: Configuration,
+    rows: RowOptions = RowOptions(),
+    *,
+    images: bool | None = None,
+    readings: dict[tuple[str, str], object] | None = None,
+) -> CaptionedPhotos:
+    """Read the photos of a set, and all references of each in a language.
+
+    Args:
+        language: Language of the configuration (see `configs_by_language`).
+        where, rows, images, readings: As in `read_benchmark`.
+
+    Raises:
+        CapscoreError: as `read_benchmark`.
+    """
+    run, found = read_benchmark(where, rows, images=images, readings=readings)
+    photos: dict[str, PhotoReferences] = {}
+    for _, row in found:
+        key = photo_key(row["image_id"])
+        photo = photos.setdefault(key, PhotoReferences(key, row["image"], []))
+        photo.references.extend(row["references"])
+    return CaptionedPhotos(language, run, list(photos.values()))
