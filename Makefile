@@ -99,7 +99,7 @@ format: $(VENV)/.installed ## correct style and formatting
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.installed ## measure speed and memory, as ratios
-	$(OFFLINE) $(BIN)/python -m benchmarks
+	$(OFFLINE) $(BIN)/python -m speed
 
 export: $(VENV)/.installed ## write a benchmark as Parquet: DATA=… OUT=…
 	@test -n "$(DATA)" -a -n "$(OUT)" || { \

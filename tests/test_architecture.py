@@ -15,11 +15,11 @@ from tests.python_source import syntax_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "capscore"
-SOURCES = ("capscore", "training", "benchmarks", "metrics", "datasets_scripts", "docs", "weights")
+SOURCES = ("capscore", "training", "speed", "metrics", "datasets_scripts", "docs", "weights")
 MAX_ENTRIES = 24
 # commands of their own, the measurement of how long the command takes to start, and the pages of its options
 COMMANDS_OUTSIDE = {
-    "benchmarks/speed/startup.py",
+    "speed/startup.py",
     "docs/handbook/made_pages.py",
 }
 

@@ -16,7 +16,7 @@ from docs.handbook.made_pages import RECIPES
 from training.engine.config import described
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("capscore", "metrics", "datasets_scripts", "training", "tests", "benchmarks", "docs", "weights")
+FOLDERS = ("capscore", "metrics", "datasets_scripts", "training", "tests", "speed", "docs", "weights")
 DOCUMENTS = [
     path
     for path in sorted(
@@ -27,7 +27,7 @@ DOCUMENTS = [
 # `capscore/text/ptb.py`, `training/configs/pr_mcs.yaml`, `metrics/<name>/` (a pattern, so not taken)
 PLACE = re.compile(rf"(?<![\w./<>-])((?:{'|'.join(FOLDERS)})/[\w./-]*\w/?)(?![\w<>*{{])")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+)")
-MODULE = re.compile(r"python -m ((?:benchmarks|training|tests|capscore)(?:\.\w+)*)")
+MODULE = re.compile(r"python -m ((?:speed|training|tests|capscore)(?:\.\w+)*)")
 CODE = re.compile(r"```\w*\n(.*?)```|`([^`\n]+)`", re.S)
 TARGET = re.compile(r"(?:^|&& )make ([a-z][a-z0-9.-]*)", re.M)
 # what a command in a document makes, or where a reader's own files are

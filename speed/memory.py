@@ -14,7 +14,7 @@ from pathlib import Path
 from .data import captions, write_photos
 from .figures import Figure, peak_memory
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 FEW, MANY, BATCH = 1_000, 10_000, 256
 DOORS = {
     "score": "one scorer.score",
@@ -56,7 +56,7 @@ def _write_largest(folder: Path, side: int) -> None:
 
 
 def _peak(door: str, folder: Path, count: int) -> float:
-    command = [sys.executable, "-m", "benchmarks.speed.memory", door, str(folder), str(count)]
+    command = [sys.executable, "-m", "speed.memory", door, str(folder), str(count)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return float(done.stdout.split()[-1])
 

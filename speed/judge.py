@@ -26,7 +26,7 @@ from .data import captions, write_photos
 from .figures import Figure, peak_memory, repeat
 
 warnings.simplefilter("ignore", RowWarning)  # random models do not answer
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 BATCH, EACH = 8, 5
 LAYERS = 4
 
@@ -168,7 +168,7 @@ def _inputs(processor: Any, question: str, texts: list[str], paths: list[str]) -
 
 
 def _peak(model: Path, paths: list[str]) -> float:
-    command = [sys.executable, "-m", "benchmarks.speed.judge", str(model), *paths]
+    command = [sys.executable, "-m", "speed.judge", str(model), *paths]
     return float(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout)
 
 

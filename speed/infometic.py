@@ -19,7 +19,7 @@ from capscore.backbones.base import Backbone
 from .data import captions, write_photos
 from .figures import Figure, peak_memory, seconds
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = 17  # as many rows as a photo of Flickr8k-Expert has
 EACH = 2  # of the photos whose memory is measured
 # the longest captions that are judged have 5,000 characters
@@ -87,7 +87,7 @@ def _peak(folder: Path, paths: list[str], texts: list[str]) -> float:
     out = folder / f"scored-{len(paths)}.jsonl"
     options = "--metric infometic --backbone embedded --language en --no-cache --quiet".split()
     code = (
-        "import atexit, runpy; from benchmarks.speed.infometic import _print_peak; "
+        "import atexit, runpy; from speed.infometic import _print_peak; "
         "atexit.register(_print_peak); runpy.run_module('capscore', run_name='__main__')"
     )
     command = [sys.executable, "-c", code, "score", str(file), *options, "--output", str(out)]

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measures time and memory, each part in its own process, and prints one table.
+"""`python -m speed`: measures time and memory, each part in its own process, and prints one table.
 
 The heading of a part ends with the option that measures it alone. A slow machine causes no failure: the exit
 code is 0 whenever the measuring itself worked.
@@ -18,10 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .speed.figures import Figure, cores
+from .figures import Figure, cores
 
 ROOT = Path(__file__).resolve().parents[1]
-# part (a module of `speed` with `measure`) → its heading
+# part (a module beside this one, with `measure`) → its heading
 PARTS = {
     "flickr": "Rows like Flickr8k-Expert's, ViT-B/32",
     "embedded": "The embedded backbone",
@@ -39,7 +39,7 @@ QUIET = {"HF_HUB_OFFLINE": "1", "HF_EVALUATE_OFFLINE": "1", "HF_HUB_DISABLE_PROG
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m speed", description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a minute instead of several; rougher numbers")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
@@ -64,7 +64,7 @@ def _measure_apart(part: str, quick: bool) -> list[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "figures.json"
         code = (
-            "import sys; from benchmarks.__main__ import _measure_here; "
+            "import sys; from speed.__main__ import _measure_here; "
             "_measure_here(sys.argv[1], sys.argv[2] == 'quick', sys.argv[3])"
         )
         command = [sys.executable, "-c", code, part, "quick" if quick else "full", str(file)]
@@ -73,7 +73,7 @@ def _measure_apart(part: str, quick: bool) -> list[Figure]:
 
 
 def _measure_here(part: str, quick: bool, file: str) -> None:
-    figures = importlib.import_module(f"benchmarks.speed.{part}").measure(quick)
+    figures = importlib.import_module(f"speed.{part}").measure(quick)
     Path(file).write_text(json.dumps([asdict(figure) for figure in figures]))
 
 
