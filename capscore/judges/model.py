@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import itertools
 import json
 import math
 from collections import defaultdict
@@ -33,6 +34,7 @@ from ..backbones.checkpoint import (
     weight_files,
 )
 from ..backbones.loading import HUB_ID
+from ..embedding.photos import in_batches
 from ..errors import BackboneUnavailable, CapscoreError, InputError, Part, Setting
 from .base import PhotoModel, clear_errors
 from .matching import MATCHERS, Matcher
@@ -52,6 +54,7 @@ SHARING = frozenset(
 # Families whose attention sees a whole prompt at once: an answer cannot be begun for them
 BOTH_WAYS = frozenset(("paligemma",))
 MAX_TOKENS = 8192  # of a row's text
+_OF_TEXT = ("input_ids", "attention_mask", "labels")  # tensors that rows have of their own
 
 
 def known_models() -> dict[str, dict[str, Any]]:
@@ -78,7 +81,13 @@ class PhotoRows:
     marks: dict[str, list[list[int]]] = field(default_factory=dict)
 
     @property
+    def rows(self) -> list[_Row]:
+        """The photo with the index of each of its rows."""
+        return [(self, index) for index in range(len(self.ids))]
+
+    @property
     def shapes(self) -> tuple[Any, ...]:
+        """What tensors of several photos must have in common to be joined."""
         return tuple((name, tuple(tensor.shape[1:])) for name, tensor in sorted(self.tensors.items()))
 
 
@@ -121,22 +130,22 @@ class JudgeModel(PhotoModel[PhotoRows]):
 
     def check_lengths(self, questions: Sequence[tuple[int, Prompt]]) -> dict[int, InputError]:
         limit = min(MAX_TOKENS, self.max_tokens)
-        long = [(row, prompt) for row, prompt in questions if self.prompter.most_tokens(prompt) > limit]
+        fields = {"caption": "candidate", "context": "context"}
         problems = {}
-        for (row, prompt), ids in zip(long, self.prompter.ids([asked for _, asked in long]), strict=True):
-            if len(ids) > limit:
-                longest = max(prompt.data, key=lambda name: len(prompt.data[name]))
-                given = f"its question has {len(ids):,} tokens; {self.name} reads at most {limit:,} here"
-                fields = {"caption": "candidate", "context": "context"}
-                problems[row] = InputError(given, field=fields.get(longest, "references"))
+        for row, prompt in questions:
+            if self.prompter.most_tokens(prompt) <= limit or (n := len(self.prompter.ids(prompt))) <= limit:
+                continue
+            lengths = {name: len(text) for name, text in prompt.data.items()}
+            field = fields.get(max(lengths, key=lengths.__getitem__), "references")
+            given = f"its question has {n:,} tokens; {self.name} reads at most {limit:,} here"
+            problems[row] = InputError(given, field=field)
         return problems
 
     def read(self, photos: Sequence[PhotoRows], reading: Reading) -> list[np.ndarray]:
-        found = [np.zeros((len(photo.ids), 2), np.float32) for photo in photos]
-        number_of = {id(photo): number for number, photo in enumerate(photos)}
+        found = {photo: np.zeros((len(photo.ids), 2), np.float32) for photo in photos}
         for (photo, index), numbers in self._answers(photos, reading):
-            found[number_of[id(photo)]][index] = numbers
-        return found
+            found[photo][index] = numbers
+        return [*found.values()]
 
     def generate(self, image: Image.Image, prompt: Prompt, max_new_tokens: int = 160) -> str:
         import torch
@@ -150,36 +159,38 @@ class JudgeModel(PhotoModel[PhotoRows]):
         return self.prompter.tokenizer.decode(new, skip_special_tokens=True).strip()
 
     def prepare(self, image: Image.Image, prompts: Sequence[Prompt]) -> PhotoRows:
-        import torch
-
         harmless = self.prompter.harmless(prompts[0])
         photo_ids, made = self.prompter.photo_inputs(image, harmless)
-        text_ids, *listed = self.prompter.ids([harmless, *prompts])
         mark = getattr(self.processor, "image_token_id", None)
-        photo = PhotoTokens.found(text_ids, photo_ids, -1 if mark is None else mark)
-        rows: list[list[int]] = []
-        starts: list[int] = []
-        for prompt, ids in zip(prompts, listed, strict=True):
-            put = photo.put_into(ids)
+        photo = PhotoTokens.found(self.prompter.ids(harmless), photo_ids, -1 if mark is None else mark)
+        rows, starts = [], []
+        for prompt in prompts:
+            put = photo.put_into(self.prompter.ids(prompt))
             if put is None:  # the processor changes the text in other places too
                 put = self.prompter.photo_inputs(image, self.prompter.harmless(prompt))[0], photo.start
             rows.append(put[0])
             starts.append(put[1])
         tensors, marks = {}, {}
         for name, tensor in made.items():
-            if name in ("input_ids", "attention_mask", "labels") or name not in self._takes:
+            if name in _OF_TEXT or name not in self._takes:
                 continue
-            if isinstance(tensor, torch.Tensor) and tensor.shape == (1, len(photo_ids)):
+            if getattr(tensor, "shape", ()) == (1, len(photo_ids)):
                 of_photo = tensor[0, photo.start : photo.start + len(photo.ids)].tolist()
                 marks[name] = [[0] * start + of_photo for start in starts]
             else:
-                if isinstance(tensor, torch.Tensor):
-                    dtype = self.model.dtype if tensor.is_floating_point() else None
-                    with clear_errors(self):
-                        tensor = tensor.to(self.model.device, dtype)
-                tensors[name] = tensor
-        head, end = _common(rows), max(starts) + len(photo.ids)
+                tensors[name] = self._on_device(tensor)
+        head, end = _n_common(rows), max(starts) + len(photo.ids)
         return PhotoRows(rows, end, head if head >= end else 0, tensors, marks)
+
+    def _on_device(self, tensor: Any) -> Any:
+        """A tensor of a photo where the model is, in its number format; other values as they are."""
+        import torch
+
+        if not isinstance(tensor, torch.Tensor):
+            return tensor
+        dtype = self.model.dtype if tensor.is_floating_point() else tensor.dtype
+        with clear_errors(self):
+            return tensor.to(self.model.device, dtype)
 
     def _answers(self, photos: Sequence[PhotoRows], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         import torch
@@ -190,21 +201,20 @@ class JudgeModel(PhotoModel[PhotoRows]):
             if len(photo.ids) * reading.passes > 1 and photo.head and self.family in SHARING:
                 shared[photo.shapes, photo.end].append(photo)
             else:
-                whole[photo.shapes] += [(photo, index) for index in range(len(photo.ids))]
+                whole[photo.shapes] += photo.rows
         with torch.inference_mode(), clear_errors(self):
             for rows in whole.values():
                 for part in self._batches(rows):
                     yield from self._whole_answers(part, reading)
             for alike in shared.values():
-                for start in range(0, len(alike), self.batch_size):
-                    yield from self._shared_answers(alike[start : start + self.batch_size], reading)
+                for some in in_batches(alike, self.batch_size):
+                    yield from self._shared_answers(some, reading)
 
     def _batches(self, rows: list[_Row]) -> Iterator[list[_Row]]:
         """Rows of like length together, so that there is little padding."""
         rows = sorted(rows, key=lambda row: len(row[0].ids[row[1]]))
         size = math.ceil(len(rows) / math.ceil(len(rows) / self.batch_size))
-        for start in range(0, len(rows), size):
-            yield rows[start : start + size]
+        return in_batches(rows, size)
 
     def _whole_answers(self, rows: Sequence[_Row], reading: Reading) -> Iterator[tuple[_Row, np.ndarray]]:
         """The answers to rows, each of which is read from its first token on."""
@@ -233,9 +243,10 @@ class JudgeModel(PhotoModel[PhotoRows]):
         self._run({**inputs, self._cache_name: cache, "use_cache": True}, [[head - 1]] * len(photos))
         base: Any = getattr(self.model, "model", None)
         deltas = getattr(base, "rope_deltas", None)  # of families that count the places of a photo otherwise
-        owner = {id(photo): number for number, photo in enumerate(photos)}
-        for part in self._batches([(photo, index) for photo in photos for index in range(len(photo.ids))]):
-            owners = torch.tensor([owner[id(photo)] for photo, _ in part], device=self.model.device)
+        number_of = {photo: number for number, photo in enumerate(photos)}
+        rows = itertools.chain.from_iterable(photo.rows for photo in photos)
+        for part in self._batches([*rows]):
+            owners = torch.tensor([number_of[photo] for photo, _ in part], device=self.model.device)
             ends = [photo.ids[index][head:] for photo, index in part]
 
             def run(begun: Sequence[Sequence[int]], owners: Any = owners, ends: Any = ends) -> torch.Tensor:
@@ -275,25 +286,29 @@ class JudgeModel(PhotoModel[PhotoRows]):
         """Tensors for rows of photos, padded on the right."""
         import torch
 
-        device = self.model.device
         padded = self._padded(ids)
-        length = padded.shape[1]
-        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in ids], device=device)
-        inputs = {"input_ids": padded, "attention_mask": mask}
+        mask = self._padded([[1] * len(row) for row in ids], fill=0)
+        inputs: dict[str, Any] = {"input_ids": padded, "attention_mask": mask}
         for name in photos[0].marks:
             rows = [photo.marks[name][index] for photo, index in zip(photos, indices, strict=True)]
-            inputs[name] = torch.tensor([[*row, *[0] * length][:length] for row in rows], device=device)
-        for name in photos[0].tensors:
-            tensors = [photo.tensors[name] for photo in photos]
-            inputs[name] = torch.cat(tensors) if isinstance(tensors[0], torch.Tensor) else tensors[0]
+            inputs[name] = self._padded(rows, fill=0, length=padded.shape[1])
+        for name, tensor in photos[0].tensors.items():
+            inputs[name] = tensor
+            if isinstance(tensor, torch.Tensor):
+                inputs[name] = torch.cat([photo.tensors[name] for photo in photos])
         return inputs
 
-    def _padded(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
+    def _padded(
+        self, rows: Sequence[Sequence[int]], fill: int | None = None, length: int = 0
+    ) -> torch.Tensor:
+        """Rows of numbers as a tensor, filled up on the right with the padding token or another number."""
         import torch
 
-        longest, fill = max(map(len, ids)), self.prompter.tokenizer.pad_token_id or 0
-        rows = [[*row, *[fill] * (longest - len(row))] for row in ids]
-        return torch.tensor(rows, device=self.model.device)
+        length = length or max(map(len, rows))
+        if fill is None:
+            fill = self.prompter.tokenizer.pad_token_id or 0
+        filled = [[*row, *[fill] * (length - len(row))] for row in rows]
+        return torch.tensor(filled, device=self.model.device)
 
 
 def load_judge(
@@ -404,7 +419,10 @@ def _model_and_processor(folder: Path, dtype: str) -> tuple[Any, Any]:
     return model.eval(), processor
 
 
-def _common(rows: Sequence[Sequence[int]]) -> int:
+def _n_common(rows: Sequence[Sequence[int]]) -> int:
     """Number of first ids that all rows share; each row keeps at least one of its own."""
-    first, limit = rows[0], min(map(len, rows)) - 1
-    return next((at for at in range(limit) if any(row[at] != first[at] for row in rows)), limit)
+    limit = min(map(len, rows)) - 1
+    for at in range(limit):
+        if len({row[at] for row in rows}) > 1:
+            return at
+    return limit

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..errors import BackboneUnavailable, InputError, OptionError, Setting
-from .prompts import Prompt, Prompter, check_turn, named_turns, row_data
+from .prompts import Prompt, Prompter, check_turn
 
 if TYPE_CHECKING:
     import torch
@@ -102,9 +102,8 @@ class Reading(ABC):
 
     def prompts(self, caption: str, references: Sequence[str], context: str) -> list[Prompt]:
         """What is asked about the photo of a row: one prompt, or several."""
-        instruction = self.instruction or self.system
-        turns = named_turns(self.question, len(references), bool(context), instruction)
-        return [Prompt(turns, row_data(caption, references, context))]
+        system = self.instruction or self.system
+        return [Prompt.about(self.question, caption, references, context, system)]
 
     @abstractmethod
     def bind(self, prompter: Prompter, prompt: Prompt) -> None:
