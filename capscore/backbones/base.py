@@ -75,6 +75,11 @@ class BackboneOptions:
             tower = Setting("image_tower", self.image_tower)
             raise CapscoreError(tower, f": {self.name} has its own image tower")
 
+    def give_to(self, backbone: Backbone) -> None:
+        """Set what the options say on a backbone that is being made."""
+        backbone.name, backbone.prefix, backbone.languages = self.name, self.prefix, self.languages
+        backbone.device, backbone.dtype = self.device, self.dtype
+
 
 class Backbone(ABC):
     """An image tower and a text tower in one embedding space.
@@ -135,6 +140,13 @@ class Backbone(ABC):
         """Number of values that `encode_judged` gives for each text besides its embedding."""
         return 1 + len(self.kinds_of_noise) if self.kinds_of_noise else 0
 
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """`dtype` as torch has it."""
+        import torch
+
+        return getattr(torch, self.dtype)
+
     @abstractmethod
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         """One RGB image → float32 input of the image tower. May be called from several threads at once."""
@@ -145,11 +157,11 @@ class Backbone(ABC):
 
     def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
         """A batch of `preprocess` results → float32 (n, d), rows of unit length."""
-        return _without_gradients(self.embed_pixels, pixels)
+        return self._rows(self.embed_pixels if self.unit_rows else self.pixel_features, pixels)
 
     def encode_tokens(self, ids: Sequence[Sequence[int]]) -> np.ndarray:
         """A batch of `Tokens.ids`, padded as far as that changes no number → float32 (n, d), unit rows."""
-        return _without_gradients(self.embed_tokens, ids)
+        return self._rows(self.embed_tokens if self.unit_rows else self.token_features, ids)
 
     def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
         """`encode_tokens`, and the verdict of the text tower's noise gate on each text.
@@ -182,10 +194,10 @@ class Backbone(ABC):
 
     def special_tokens(self) -> tuple[list[int], list[int]]:
         """The special tokens that `tokenize` puts before and after the pieces of a text."""
-        bodies = [[token for token, _, _ in spans] for spans in self.piece_spans(_PROBES)]
-        texts = [(body, full) for body, full in zip(bodies, self.tokenize(_PROBES).ids, strict=True) if body]
+        probes = zip(self.piece_spans(_PROBES), self.tokenize(_PROBES).ids, strict=True)
         # The text of the fewest pieces: what fills up a context then has the right length.
-        body, full = min(texts, key=lambda text: len(text[0]))
+        pieces, full = min((probe for probe in probes if probe[0]), key=lambda probe: len(probe[0]))
+        body = [token for token, _, _ in pieces]
         for start in range(len(full) - len(body) + 1):
             if full[start : start + len(body)] == body:
                 return full[:start], full[start + len(body) :]
@@ -224,7 +236,7 @@ class Backbone(ABC):
 
     def encode_maps(self, maps: torch.Tensor) -> np.ndarray:
         """`feature_maps` → what `encode_pixels` gives for the same photos, float32 (n, d)."""
-        return _without_gradients(self.embed_maps, maps)
+        return self._rows(self.embed_maps, maps)
 
     def encode_map_regions(self, maps: torch.Tensor, boxes: Sequence[np.ndarray]) -> np.ndarray:
         """`feature_maps` of n photos → float32 (k_1 + … + k_n, d), rows of unit length.
@@ -253,6 +265,14 @@ class Backbone(ABC):
         """`feature_maps` → float32 (n, d) on the device, unit rows, with gradients."""
         raise self._not_offered(_NO_MAP)
 
+    def _rows(self, embed: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
+        import torch
+
+        if not len(batch):
+            return np.zeros((0, self.dim), np.float32)
+        with torch.inference_mode():
+            return embed(batch).float().cpu().numpy()
+
     def text_network(self) -> torch.nn.Module:
         """The text tower without any part of the image tower, which fine-tuning trains; may be frozen."""
         raise self._not_offered(_NOT_TRAINABLE)
@@ -260,6 +280,14 @@ class Backbone(ABC):
     def network(self) -> torch.nn.Module:
         """The module with both towers, for fine-tuning that trains the image tower too."""
         raise self._not_offered("a network with both towers: its image tower cannot be fine-tuned")
+
+    def add_network_parts(self, parts: Mapping[str, Any]) -> None:
+        """Put untrained parts, such as a noise gate, into the text network; `remade` then takes note of them.
+
+        Raises:
+            CapscoreError: the text network takes no such parts, or has some.
+        """
+        raise self._not_offered("further parts of its text network")
 
     def text_parameters(self) -> list[torch.nn.Parameter]:
         """The parameters of `network` that belong to the text side."""
@@ -287,13 +315,6 @@ class Backbone(ABC):
         return CapscoreError(f"the backbone {self.name!r} does not offer {what}")
 
 
-def _without_gradients(embed: Callable[[Any], torch.Tensor], batch: Any) -> np.ndarray:
-    import torch
-
-    with torch.inference_mode():
-        return embed(batch).float().cpu().numpy()
-
-
 def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None = None) -> Backbone:
     """The backbone as a network reads it that was trained on other rows or shorter captions.
 
@@ -312,11 +333,8 @@ def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None
     reader.unit_rows, reader.max_tokens = unit, limit
     reader.has_feature_map = backbone.has_feature_map and unit
     reader.fingerprint = fingerprint_of(backbone.fingerprint, "unit" if unit else "raw", limit)
-    if not unit:
-        if type(backbone).token_features is Backbone.token_features:
-            backbone.token_features([])  # raises
-        vars(reader)["encode_pixels"] = partial(_without_gradients, backbone.pixel_features)
-        vars(reader)["encode_tokens"] = partial(_without_gradients, backbone.token_features)
+    if not unit and type(backbone).token_features is Backbone.token_features:
+        backbone.token_features([])  # raises
     if limit < backbone.max_tokens:
         before, after = backbone.special_tokens()
         if len(before) + len(after) >= limit:
@@ -324,18 +342,21 @@ def as_read(backbone: Backbone, *, unit: bool = True, caption_tokens: int | None
                 Setting("caption_tokens", caption_tokens),
                 f": {backbone.name!r} puts {len(before) + len(after)} special tokens around a text",
             )
-        vars(reader)["tokenize"] = partial(_cut, backbone.tokenize, limit, after)
+        vars(reader)["tokenize"] = partial(_cut_texts, backbone.tokenize, limit, after)
     return reader
 
 
-def _cut(
+def _cut_texts(
     tokenize: Callable[[Sequence[str]], Tokens], limit: int, end: list[int], texts: Sequence[str]
 ) -> Tokens:
-    """Tokens of texts, at most `limit` each, `end` the last of them."""
     tokens = tokenize(texts)
     long = np.array([len(ids) > limit for ids in tokens.ids], dtype=bool)
-    cut = [ids if len(ids) <= limit else [*ids[: limit - len(end)], *end] for ids in tokens.ids]
-    return Tokens(cut, tokens.truncated | long)
+    return Tokens([cut(ids, limit, end) for ids in tokens.ids], tokens.truncated | long)
+
+
+def cut(ids: list[int], limit: int, end: list[int]) -> list[int]:
+    """Token ids of a text, at most `limit`, with `end` as the last of them."""
+    return ids if len(ids) <= limit else [*ids[: limit - len(end)], *end]
 
 
 def resolve_device(device: str | int | torch.device | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from ..errors import BackboneUnavailable
+from ..errors import BackboneUnavailable, CapscoreError
 from ..text.languages import language_code
 from . import checkpoint
 from .base import Backbone, BackboneOptions, fingerprint_of, tensors_digest
@@ -108,8 +108,11 @@ def tokens_digest(backbone: Backbone) -> str:
 def _put_in(folder: Path, base: Backbone, marker: Mapping[str, Any], state: dict[str, torch.Tensor]) -> None:
     had = network_of(base, marker["towers"]).state_dict().keys()
     if marker["parts"] is not None:
-        with checkpoint.refusing(f"the parts of the text network in {folder / MARKER}"):
-            base.add_network_parts(marker["parts"])  # type: ignore[attr-defined]
+        try:
+            base.add_network_parts(marker["parts"])
+        except CapscoreError as error:
+            place = f"the parts of the text network in {folder / MARKER}: "
+            raise BackboneUnavailable(place, *error.parts) from None
     network = network_of(base, marker["towers"])
     expected = checkpoint.without_rebuilt(network.state_dict())
     checkpoint.refuse_misfit(

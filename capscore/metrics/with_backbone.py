@@ -229,7 +229,7 @@ class BackboneScorer(Scorer):
                 own = embedded.index[starts[row] : starts[row] + sizes[row]]
                 shares = np.array([length for _, length in parts[text]], np.float32)
                 shares /= shares.sum()
-                verdict = joined_verdicts(embedded.verdicts[own], shares)
+                verdict = _joined_verdict(embedded.verdicts[own], shares)
                 means.append((shares @ embedded.matrix[own], embedded.truncated[own].any(), verdict))
             index[row] = places[text]
         rows, cut, verdicts = zip(*means, strict=True)
@@ -296,16 +296,15 @@ def row_cosines(
     return out
 
 
-def joined_verdicts(verdicts: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Verdicts (m, 1 + k) on a text's sentences, and their shares of its length (m,) → that on the text.
-
-    The text keeps the mean of what they keep. Its noise is that of the sentences that lose something.
-    """
+def _joined_verdict(verdicts: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Verdicts (m, 1 + k) on a text's sentences, and their shares of its length (m,) → that on the text."""
     if not verdicts.shape[1]:
         return verdicts[0]
-    lost = shares * (1 - verdicts[:, 0])
-    weights = lost + 1e-6 * shares
-    return np.append(1 - lost.sum(), weights / weights.sum() @ verdicts[:, 1:]).astype(np.float32)
+    import torch
+
+    from ..backbones.embedded.noise_gate import joined_verdict
+
+    return joined_verdict(torch.from_numpy(verdicts), torch.from_numpy(shares)).numpy()
 
 
 def _taken(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:

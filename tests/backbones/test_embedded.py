@@ -21,10 +21,8 @@ from capscore.backbones import embedded as embedded_package
 from capscore.backbones import registry
 from capscore.backbones.base import resolve_device, tensors_digest
 from capscore.backbones.embedded import backbone as backbone_module
-from capscore.backbones.embedded.backbone import (
-    load_embedded,
-    load_image_tower,
-)
+from capscore.backbones.embedded.backbone import load_embedded, load_image_tower
+from capscore.backbones.embedded.text_encoder import folded
 from capscore.embedding.embedder import Embedder
 from capscore.errors import CapscoreError, InputError
 from capscore.files.shipped import weights_folder
@@ -138,7 +136,7 @@ def test_case_and_final_stop_move_no_score_and_the_signature_says_so(embedded, e
     ],
 )
 def test_folding(text, expected):
-    assert embedded_package.folded(text) == expected == embedded_package.folded(expected)
+    assert folded(text) == expected == folded(expected)
 
 
 def test_the_free_image_tower_by_its_formula(embedded_free, photos):

@@ -13,6 +13,7 @@ import io
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,18 @@ from ...text.languages import language_code
 from .. import base, checkpoint, registry
 from ..base import Backbone, BackboneOptions, Tokens
 from ..tokens import Piece
-from . import END, PACKAGE, SHA256, TEXT_RULE, PieceTokenizer, package_file
+from . import PACKAGE, SHA256, package_file
 from .image_tower import EfficientNetLite2, ImageTower, ImageTowerConfig, photo_pixels
-from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdicts, split_sentences, turned_away
-from .text_encoder import DIM, LANGUAGES, UniversalSentenceEncoder, text_encoder
+from .noise_gate import FOUND, GatedSentenceEncoder, gated, joined_verdict, sentence_parts, turned_away
+from .text_encoder import (
+    DIM,
+    END,
+    LANGUAGES,
+    TEXT_RULE,
+    PieceTokenizer,
+    UniversalSentenceEncoder,
+    text_encoder,
+)
 
 # The network has no limit of its own; this one bounds the memory that a very long text takes.
 MAX_TOKENS = 512
@@ -75,37 +84,26 @@ class SentenceEncoderBackbone(Backbone):
     text_batch = 256  # texts in a batch share what they have in common
     tokenizer: PieceTokenizer
     text: UniversalSentenceEncoder
+    image: nn.Module
 
-    @property
     @abstractmethod
-    def centre(self) -> torch.Tensor:
-        """What `placed` subtracts from the encoder's rows first, float32 (512,)."""
-
     def placed(self, rows: torch.Tensor) -> torch.Tensor:
         """The encoder's rows (n, 512) → the texts' places in this backbone's space, (n, 512), unit rows."""
-        return F.normalize(rows - self.centre, dim=-1)
 
     @property
     def noise_gate(self) -> GatedSentenceEncoder | None:
         """The text network, if it has a gate."""
         return self.text if isinstance(self.text, GatedSentenceEncoder) else None
 
-    @property
-    def kinds_of_noise(self) -> tuple[str, ...]:  # type: ignore[override]
-        return () if self.noise_gate is None else FOUND
-
     def network_parts(self) -> dict[str, Any] | None:
         """Description, ready for JSON, of the gate, or None."""
         return getattr(self.text, "parts", None)
 
-    def add_network_parts(self, parts: dict[str, Any]) -> None:
-        """Put an untrained noise gate, as `GatedSentenceEncoder.parts` describes it, behind the text network.
-
-        Use the backbone that `remade` returns afterwards.
-        """
+    def add_network_parts(self, parts: Mapping[str, Any]) -> None:
         if self.network_parts() is not None:
             raise CapscoreError(f"the text network of {self.name!r} already has {self.network_parts()!r}")
-        self.text = gated(self.text, parts).to(self.device, getattr(torch, self.dtype)).eval()
+        self.text = gated(self.text, parts).to(self.device, self.torch_dtype).eval()
+        self.kinds_of_noise = FOUND
 
     def text_network(self) -> UniversalSentenceEncoder:
         return self.text
@@ -113,8 +111,8 @@ class SentenceEncoderBackbone(Backbone):
     def tokenize(self, texts: Sequence[str]) -> Tokens:
         ids = self.tokenizer(texts)
         truncated = np.array([len(sequence) > MAX_TOKENS for sequence in ids], dtype=bool)
-        limit = MAX_TOKENS if self.noise_gate is None else GATE_TOKENS
-        return Tokens([_cut(sequence, limit) for sequence in ids], truncated)
+        limit = GATE_TOKENS if self.kinds_of_noise else MAX_TOKENS
+        return Tokens([base.cut(sequence, limit, [END]) for sequence in ids], truncated)
 
     def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
         return self.tokenizer.piece_spans(texts)
@@ -124,30 +122,34 @@ class SentenceEncoderBackbone(Backbone):
 
     @torch.inference_mode()
     def encode_judged(self, ids: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
+        if not len(ids):
+            return np.zeros((0, DIM), np.float32), np.zeros((0, self.verdict_width), np.float32)
         rows, verdicts = self._embed_judged(ids)
         return rows.cpu().numpy(), verdicts.cpu().numpy()
 
     def encoder_rows(self, ids: Sequence[Sequence[int]]) -> torch.Tensor:
         """A batch of `Tokens.ids` → the encoder's rows (n, 512), which `placed` takes."""
-        return self.text(*self._padded([_cut(sequence, MAX_TOKENS) for sequence in ids]))
+        return self.text(*self._padded([base.cut(list(sequence), MAX_TOKENS, [END]) for sequence in ids]))
 
     def _embed_judged(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids of n texts → unit rows (n, 512), and verdicts (n, 7); (n, 0) without a gate."""
         gate = self.noise_gate
-        width = 0 if gate is None else 1 + len(FOUND)
-        if not len(ids):
-            return torch.zeros(0, DIM, device=self.device), torch.zeros(0, width, device=self.device)
         if gate is None:
             return self.placed(self.encoder_rows(ids)), torch.zeros(len(ids), 0, device=self.device)
-        parts, owners = split_sentences(ids, self.tokenizer.pieces)
-        rows, verdicts = self._read(gate, parts)
-        if len(parts) > len(ids):
+        parts = [sentence_parts(sequence, self.tokenizer.pieces(sequence[1:-1])) for sequence in ids]
+        rows, verdicts = self._read(gate, list(chain.from_iterable(parts)))
+        if len(rows) > len(ids):
+            n_parts = torch.tensor(list(map(len, parts)), device=rows.device)
+            first = n_parts.cumsum(0) - n_parts
+            several = (n_parts > 1).nonzero()[:, 0]
             # a text of one part has the part's row; that of another comes from all of it at once
-            _, first, counts = np.unique(owners, return_index=True, return_counts=True)
-            several = np.flatnonzero(counts > 1).tolist()
             whole = self.encoder_rows([ids[text] for text in several])
-            rows = rows[first].index_copy(0, torch.tensor(several, device=rows.device), whole)
-            verdicts = joined_verdicts(verdicts, parts, owners, len(ids))
+            joined = []
+            for text in several:
+                lengths = torch.tensor([len(part) - 2.0 for part in parts[text]], device=rows.device)
+                joined.append(joined_verdict(verdicts[first[text] :][: len(lengths)], lengths))
+            rows = rows[first].index_copy(0, several, whole)
+            verdicts = verdicts[first].index_copy(0, several, torch.stack(joined))
         placed = self.placed(rows)
         return turned_away(placed, verdicts[:, 0], gate.away.to(placed.dtype)), verdicts
 
@@ -167,14 +169,17 @@ class SentenceEncoderBackbone(Backbone):
         back = torch.tensor(np.argsort(order), device=self.device)
         return torch.cat(rows)[back], torch.cat(verdicts)[back]
 
+    def _take_identity(self, weights: str, revision: str, *kind: object) -> None:
+        """Set revision and fingerprint from a digest of the weights, and what the kind of backbone is."""
+        self.revision = revision or f"w{weights[:8]}"
+        architecture = base.architecture_digest(self.text, self.image)
+        self.fingerprint = base.fingerprint_of(
+            *kind, weights, architecture, self.dtype, MAX_TOKENS, TEXT_RULE
+        )
+
     def _padded(self, ids: Sequence[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
         batch, mask = base.pad_batch(ids, pad_id=0)
         return batch.to(self.device), mask.to(self.device)
-
-
-def _cut(ids: Sequence[int], limit: int) -> list[int]:
-    """Token ids of a text, at most so many, the end piece among them."""
-    return list(ids) if len(ids) <= limit else [*ids[: limit - 1], END]
 
 
 class EmbeddedBackbone(SentenceEncoderBackbone):
@@ -183,38 +188,22 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
     has_feature_map = True
 
     def __init__(self, image: ImageTower, config: Mapping[str, Any], options: BackboneOptions):
+        options.give_to(self)
         self.text, self.tokenizer = text_encoder()
         self.image = image
-        self.name, self.prefix = options.name, options.prefix
-        trained_on = config["languages"] and frozenset(map(language_code, config["languages"]))
+        trained_on = frozenset(map(language_code, config["languages"] or ()))
         self.languages = options.languages or trained_on or LANGUAGES
         self.w, self.logit_scale = float(config["w"]), float(config["logit_scale"])
         self.recipe, self.rated_from = config["recipe"], config["rated_from"]
-        self.device, self.dtype = options.device, options.dtype
         self._identify(options.revision)
 
         # The trunk alone is heavy; head and adapter stay in float32 whatever the dtype.
-        self._torch_dtype = getattr(torch, self.dtype)
-        self.text.to(self.device, self._torch_dtype)
+        self.text.to(self.device, self.torch_dtype)
         self.image.to(self.device)
-        self.image.trunk.to(self._torch_dtype).to(memory_format=torch.channels_last)
+        self.image.trunk.to(self.torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
-        weights = base.weights_digest(self.text, self.image)
-        self.revision = revision or f"w{weights[:8]}"
-        self.fingerprint = base.fingerprint_of(
-            "eye",
-            FORMAT,
-            weights,
-            base.architecture_digest(self.text, self.image),
-            self.dtype,
-            MAX_TOKENS,
-            TEXT_RULE,
-        )
-
-    @property
-    def centre(self) -> torch.Tensor:
-        return self.image.text.centre
+        self._take_identity(base.weights_digest(self.text, self.image), revision, "eye", FORMAT)
 
     def placed(self, rows: torch.Tensor) -> torch.Tensor:
         return self.image.text(rows)
@@ -237,7 +226,7 @@ class EmbeddedBackbone(SentenceEncoderBackbone):
         return self.image.embed_regions(maps, boxes).cpu().numpy()
 
     def _map(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
-        batch = torch.stack(list(pixels)).to(self.device, self._torch_dtype)
+        batch = torch.stack(list(pixels)).to(self.device, self.torch_dtype)
         with base.exact_convolutions(self.dtype):
             return self.image.feature_map(batch).float()
 
@@ -317,39 +306,28 @@ class FreeBackbone(SentenceEncoderBackbone):
 
         # Class embeddings stay in float32 whatever the dtype.
         self._centre, self._directions = centred(classes.to(device))
-        self._torch_dtype = getattr(torch, dtype)
-        self.text.to(device, self._torch_dtype)
-        self.image.to(device, self._torch_dtype).to(memory_format=torch.channels_last)
+        self.text.to(device, self.torch_dtype)
+        self.image.to(device, self.torch_dtype).to(memory_format=torch.channels_last)
 
     def _identify(self, revision: str) -> None:
         weights = base.fingerprint_of(
             base.weights_digest(self.text, self.image), self._classes_digest, TEMPERATURE, IMAGE_SIDE
         )
-        self.revision = revision or f"w{weights[:8]}"
-        self.fingerprint = base.fingerprint_of(
-            type(self).name,
-            weights,
-            base.architecture_digest(self.text, self.image),
-            self.dtype,
-            MAX_TOKENS,
-            TEXT_RULE,
-        )
+        self._take_identity(weights, revision, type(self).name)
 
-    @property
-    def centre(self) -> torch.Tensor:
-        return self._centre
+    def placed(self, rows: torch.Tensor) -> torch.Tensor:
+        return F.normalize(rows - self._centre, dim=-1)
 
     def preprocess(self, image: Image.Image) -> torch.Tensor:
         return photo_pixels(image, IMAGE_SIDE)
 
-    @torch.inference_mode()
-    def encode_pixels(self, pixels: Sequence[torch.Tensor]) -> np.ndarray:
+    def embed_pixels(self, pixels: Sequence[torch.Tensor]) -> torch.Tensor:
         batch = torch.stack(list(pixels))
-        batch = batch.to(self.device, self._torch_dtype, memory_format=torch.channels_last)
+        batch = batch.to(self.device, self.torch_dtype, memory_format=torch.channels_last)
         with base.exact_convolutions(self.dtype):
             logits = self.image(batch).float()
         shares = (logits / TEMPERATURE).softmax(dim=-1)
-        return F.normalize(shares @ self._directions, dim=-1).cpu().numpy()
+        return F.normalize(shares @ self._directions, dim=-1)
 
 
 def load_free(*, device: str | None = None, dtype: str | None = None) -> FreeBackbone:

@@ -8,8 +8,9 @@ text sentence by sentence. `turned_away` applies its verdict to an embedding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -18,8 +19,8 @@ from torch.nn import functional as F
 
 from ...errors import CapscoreError
 from ...text.sentences import BLANK, sentence_ends
-from . import END, START, WINDOWS
-from .text_encoder import CHANNELS, DIM, UniversalSentenceEncoder
+from . import WINDOWS
+from .text_encoder import CHANNELS, DIM, END, START, UniversalSentenceEncoder
 
 TOKEN_WIDTH = DIM + CHANNELS * len(WINDOWS)
 # Number of preceding tokens searched for the same piece: a repeated word repeats its pieces.
@@ -176,50 +177,30 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
         parts = -(-(stop - start) // LONGEST)
         for number in range(1, parts):
             wanted = start + (stop - start) * number // parts
-            beginnings = [k for k in range(wanted - 8, wanted + 9) if pieces[k].startswith(BLANK)]
-            out.append(min(beginnings, key=lambda k: abs(k - wanted), default=wanted))
+            nearest = sorted(range(wanted - 8, wanted + 9), key=lambda place: abs(place - wanted))
+            out.append(next((place for place in nearest if pieces[place].startswith(BLANK)), wanted))
         out.append(stop)
         start = stop
     return out
 
 
-def split_sentences(
-    ids: Sequence[Sequence[int]], pieces_of: Callable[[Sequence[int]], Sequence[str]]
-) -> tuple[list[Sequence[int]], list[int]]:
-    """Token ids of texts → the parts that a gate reads, one text's after another's, and each part's text."""
-    parts: list[Sequence[int]] = []
-    owners: list[int] = []
-    for text, sequence in enumerate(ids):
-        inner = sequence[1:-1]
-        cuts = sentence_cuts(pieces_of(inner))
-        if len(cuts) == 1:
-            parts.append(sequence)
-        else:
-            parts += [[START, *inner[a:b], END] for a, b in zip([0, *cuts], cuts, strict=False)]
-        owners += [text] * len(cuts)
-    return parts, owners
+def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[int]]:
+    """Token ids of a text, and its pieces without the special ones → the ids of each part that a gate reads."""
+    cuts = sentence_cuts(pieces)
+    if len(cuts) == 1:
+        return [ids]
+    return [[START, *ids[1 + a : 1 + b], END] for a, b in pairwise([0, *cuts])]
 
 
-def joined_verdicts(
-    verdicts: torch.Tensor, parts: Sequence[Sequence[int]], owners: Sequence[int], n_texts: int
-) -> torch.Tensor:
-    """Verdicts on parts (m, 1 + k), kept share and probability of each kind → those on their texts.
+def joined_verdict(verdicts: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """Verdicts (m, 1 + k) on the parts of a text, and their lengths (m,) → that on the text, (1 + k,).
 
-    A text keeps the mean of its parts by their lengths; its noise is that of the parts that lose something.
+    A verdict is the kept share of the score, then the probability of each kind of noise. A text keeps the
+    mean of what its parts keep; its noise is that of the parts that lose something.
     """
-    if len(parts) == n_texts:
-        return verdicts
-    own = torch.tensor(owners, device=verdicts.device)
-
-    def sums(values: torch.Tensor) -> torch.Tensor:
-        """The sums of the parts' values over each text."""
-        return torch.zeros(n_texts, *values.shape[1:], device=values.device).index_add(0, own, values)
-
-    lengths = torch.tensor([float(len(part) - 2) for part in parts], device=verdicts.device)
-    shares = lengths / sums(lengths)[own]
+    shares = lengths / lengths.sum()
     lost = shares * (1 - verdicts[:, 0])
     weights = lost + _MIN_WEIGHT * shares
-    weights = weights / sums(weights)[own]
     # what is lost is summed up, so that a text whose parts lose nothing keeps 1 exactly
-    kept = (1 - sums(lost)).clamp(0, 1)
-    return torch.cat([kept.unsqueeze(1), sums(weights.unsqueeze(1) * verdicts[:, 1:])], dim=1)
+    kept = (1 - lost.sum()).clamp(0, 1)
+    return torch.cat([kept[None], weights / weights.sum() @ verdicts[:, 1:]])

