@@ -185,7 +185,7 @@ def sentence_cuts(pieces: Sequence[str]) -> list[int]:
 
 
 def sentence_parts(ids: Sequence[int], pieces: Sequence[str]) -> list[Sequence[int]]:
-    """Token ids of a text, and its pieces without the special ones → the ids of each part that a gate reads."""
+    """Token ids of a text, and its pieces without the special ones → the ids of the parts for a gate."""
     cuts = sentence_cuts(pieces)
     if len(cuts) == 1:
         return [ids]

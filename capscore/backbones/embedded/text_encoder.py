@@ -157,7 +157,7 @@ class UniversalSentenceEncoder(nn.Module):
         return self._sentences(tokens.sum(dim=1), mask)
 
     def _distinct_tokens(self, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features of the u distinct tokens, (1 + u, 1280), and the row of each token, (n, L); see `_numbered`.
+        """Features of the u distinct tokens, (1 + u, 1280), and the row of each token; see `_numbered`.
 
         A token with its neighbours is computed once per call, wherever it stands: texts that are like each
         other, as a caption and the same without a word, share most of theirs.
