@@ -155,7 +155,7 @@ def test_text_may_have_a_byte_order_mark_or_be_packed_but_is_utf_8(file_format, 
     path = write(file_format, tmp_path, pack=gzip.compress)
     assert read(path) == ROWS
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(InputError, match="cannot be read after line"):
+    with pytest.raises(InputError, match="cannot be unpacked, cut short or damaged"):
         open_rows(path)
     path = write(file_format, tmp_path)
     content = path.read_bytes()
@@ -163,10 +163,10 @@ def test_text_may_have_a_byte_order_mark_or_be_packed_but_is_utf_8(file_format, 
     assert read(path) == ROWS
     for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
         path.write_bytes(content.decode().encode(encoding))
-        with pytest.raises(InputError, match=rf"{path.name}, line 1 is not UTF-8 text"):
+        with pytest.raises(InputError, match=rf"{path.name}, line 1: is not UTF-8 text"):
             open_rows(path)
     path.write_bytes(content.replace(b"cafe", b"caf\xe9"))
-    with pytest.raises(InputError, match=rf"{path.name}, line [0-9]+ is not UTF-8 text"):
+    with pytest.raises(InputError, match=rf"{path.name}, line [0-9]+: is not UTF-8 text"):
         read(path)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..backbones import find
 from ..errors import InputError, MissingExtraError
-from ..files.text_files import read_json
+from ..files.text_files import TextFile
 from ..metrics.loading import component_of
 from ..metrics.signature import parse_signature
 from ..registry import METRICS
@@ -120,7 +120,7 @@ def read_documents(paths: Iterable[str | Path]) -> list[tuple[Path, Document]]:
         if not found or not all(file.is_file() for file in found):
             raise InputError(f"{path} is neither a file of results nor a folder of them (.json)")
         files += found
-    return [(file, check_document(read_json(file), str(file))) for file in files]
+    return [(file, check_document(TextFile(file).json_value(), str(file))) for file in files]
 
 
 def metric_order(name: str) -> tuple[int, str]:

@@ -19,10 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError, Setting
 from ..options import RowOptions
-from . import text_files
 from .image_folder import IMAGE_SUFFIXES, composed
 from .row_source import CHUNK_ROWS, RowSource, read_tables, rows_in_memory
-from .text_files import text_lines, unpacked_limit, unpacks_too_far
+from .text_files import (
+    UNPACKS_TOO_FAR,
+    TextFile,
+    open_csv,
+    open_json,
+    open_lines,
+    open_table,
+    open_text,
+    unpacked_limit,
+)
 from .webdataset import open_tar
 
 if TYPE_CHECKING:
@@ -179,8 +187,9 @@ def _open_photos(path: Path, photos: dict[str, list[str]], texts: dict[str, Path
             rows.append({"image": photo, "caption": None})
             places.append(str(path / photo))
             continue
-        lines = [(number, line.strip()) for number, line in text_lines(texts[stem]) if line.strip()]
-        for number, caption in lines or [(1, "")]:
+        lines = TextFile(texts[stem]).text_lines()
+        captions = {number: line.strip() for number, line in lines if line.strip()}
+        for number, caption in (captions or {1: ""}).items():
             rows.append({"image": photo, "caption": caption})
             places.append(f"{texts[stem]}, line {number}")
     unread = [text.name for stem, text in texts.items() if stem not in photos]
@@ -236,7 +245,7 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
             )
     assert schema is not None
     if max(n_bytes, 64 * n_rows) > unpacked_limit(sum(part.stat().st_size for part in parts)):
-        raise unpacks_too_far(path)
+        raise InputError(f"{path} {UNPACKS_TOO_FAR}")
 
     def tables(size: int, columns: list[str] | None) -> Iterator[pa.Table]:
         part = path
@@ -256,6 +265,10 @@ def _open_parquet(path: Path, *parts: Path) -> RowSource:
 # ---- what can be read ----
 
 
+def _of_text(read: Callable[[TextFile], RowSource]) -> Callable[[Path, Path], RowSource]:
+    return lambda path, file: read(TextFile(path, file))
+
+
 class Format(NamedTuple):
     """A kind of file, and the function from its path, for errors, and the file to read to its rows."""
 
@@ -267,11 +280,11 @@ class Format(NamedTuple):
 
 
 FORMATS = (
-    Format("jsonl", (".jsonl", ".ndjson"), (), text_files.open_lines),
-    Format("json", (".json",), (b"{", b"["), text_files.open_json),
-    Format("csv", (".csv",), (), text_files.open_csv),
-    Format("tsv", (".tsv",), (), text_files.open_table),
-    Format("text", (".txt", ".token"), (), text_files.open_text, is_written=False),
+    Format("jsonl", (".jsonl", ".ndjson"), (), _of_text(open_lines)),
+    Format("json", (".json",), (b"{", b"["), _of_text(open_json)),
+    Format("csv", (".csv",), (), _of_text(open_csv)),
+    Format("tsv", (".tsv",), (), _of_text(open_table)),
+    Format("text", (".txt", ".token"), (), _of_text(open_text), is_written=False),
     Format("webdataset", (".tar",), (), open_tar, is_written=False),
     Format("parquet", (".parquet",), (b"PAR1",), _open_parquet),
 )

@@ -15,9 +15,10 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,6 +78,9 @@ UNPACKED_TIMES = 200
 UNPACKED_FLOOR = 2**28
 
 
+UNPACKS_TOO_FAR = f"unpacks to over {UNPACKED_TIMES} times its size, as no file of captions does"
+
+
 def unpacked_limit(packed: int) -> int:
     """Bytes that a file of rows of that size may unpack to."""
     return max(UNPACKED_TIMES * packed, UNPACKED_FLOOR)
@@ -97,78 +101,189 @@ def readable_size(count: float) -> str:
 
 # ---- lines and values ----
 
+# what files start with (letters in lower case) that lie where text should, and are none
+_SIGNATURES = {
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"pk\x03\x04": "a zip archive",
+    b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+}
 
-def text_lines(path: Path, limit: Limit = ROW_BYTES, file: Path | None = None) -> Iterator[tuple[int, str]]:
-    """Numbers, from 1, and lines of a text file; `file` is what is read, if `path` is but its name.
 
-    Raises:
-        InputError: The file cannot be read, is not UTF-8, or has a line beyond the limit; names the line.
+class TextFile:
+    """A text file, packed by gzip or not.
+
+    Args:
+        path: Its name, for errors.
+        file: What is read, if `path` is but its name.
+
+    Raises (all that reads):
+        InputError: The file cannot be read, is not UTF-8, goes beyond a limit, or is no JSON or CSV; names
+            the line.
     """
-    number, size, longest = 0, 0, limit.bytes
-    try:
-        largest = unpacked_limit((file or path).stat().st_size)
-        with closing(open_bytes(file or path)) as opened:
-            if _stated_size(file or path) > largest:  # before minutes are spent on its lines
-                while size <= largest and (block := opened.read(2**20)):  # unless the file is torn
-                    size += len(block)
-                raise unpacks_too_far(path)
-            while raw := opened.readline(longest + 1):
-                number, size = number + 1, size + len(raw)
-                if size > largest:
-                    raise unpacks_too_far(path)
+
+    def __init__(self, path: Path, file: Path | None = None):
+        self.path, self._file = path, file or path
+
+    @property
+    def folder(self) -> Path:
+        """Folder that names of images start from: the file's, or the current one for what is piped."""
+        return self.path.parent if self._file == self.path else Path()
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def error(self, problem: str, *, line: int | None = None) -> CapscoreError:
+        """What is wrong with the file, or with a line of it, ready to be raised."""
+        place = f"{self}: " if line is None else f"{self}, line {line}: "
+        return InputError(place + problem)
+
+    @contextmanager
+    def open(self) -> Iterator[io.BufferedIOBase]:
+        """The file's bytes, unpacked, as a stream."""
+        with self.errors_named(), open(self._file, "rb") as file:
+            if not self._is_packed:
+                yield file
+                return
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+
+    @cached_property
+    def _is_packed(self) -> bool:
+        """Whether the file is packed; then it is unpacked once, so that damage and traps come early."""
+        with self.errors_named(), open(self._file, "rb") as file:
+            if file.read(2) != b"\x1f\x8b":
+                return False
+            file.seek(0)
+            n_bytes, largest, too_far = 0, *self.largest(os.fstat(file.fileno()).st_size)
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                while block := unpacked.read(2**20):
+                    n_bytes += len(block)
+                    if n_bytes > largest:
+                        raise self.error(too_far)
+        return True
+
+    def largest(self, packed: int) -> tuple[int, str]:
+        """Most bytes that a file of a packed size may unpack to, and what is said of a larger one."""
+        return unpacked_limit(packed), UNPACKS_TOO_FAR
+
+    @contextmanager
+    def errors_named(self) -> Iterator[None]:
+        """What the system and unpackers say becomes an error of this file."""
+        try:
+            yield
+        except CapscoreError:
+            raise
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.error(f"cannot be unpacked, cut short or damaged ({error})") from error
+        except OSError as error:
+            raise self.error(f"cannot be read ({error.strerror or error})") from error
+
+    def text_lines(self, limit: Limit = ROW_BYTES) -> Iterator[tuple[int, str]]:
+        """Numbers, from 1, and lines, with their ends."""
+        longest = limit.bytes
+        with self.open() as stream:
+            for number, raw in enumerate(iter(lambda: stream.readline(longest + 1), b""), start=1):
                 if len(raw) > longest:
-                    raise too_long(f"{path}, line {number}", limit)
-                if number == 1:
-                    raw = raw.removeprefix(codecs.BOM_UTF8)
-                text = raw.decode("utf-8")
-                if number == 1 and "\0" in text:
-                    raise UnicodeError
-                yield number, text
-    except UnicodeError:
-        raise InputError(
-            f"{path}, line {number} is not UTF-8 text. To convert a file, name its "
-            f"encoding: iconv -f WINDOWS-1252 -t UTF-8 {path} > new{path.suffix}"
-        ) from None
-    except (OSError, EOFError, zlib.error) as error:  # a torn gzip file raises any of them
-        raise InputError(f"{path} cannot be read after line {number}: {error}") from None
+                    raise self.error(longer_than(limit), line=number)
+                yield number, self._decoded(raw, number)
+
+    def _decoded(self, raw: bytes, line: int) -> str:
+        problem = hint = ""
+        if line == 1:
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            start = raw[:200].lstrip().lower()
+            for mark, name in _SIGNATURES.items():
+                if start.startswith(mark):
+                    problem = f"it looks like {name}"
+            if b"\0" in raw:
+                problem = problem or "it looks like UTF-16, or binary data"
+        try:
+            if not problem:
+                return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            problem = f"byte 0x{raw[error.start]:02x} cannot be decoded"
+            convert = f"iconv -f WINDOWS-1252 -t UTF-8 {self.path} > new{self.path.suffix}"
+            hint = f". To convert a file, name its encoding: {convert}"
+        raise self.error(f"is not UTF-8 text: {problem}{hint}", line=line)
+
+    def start(self) -> str:
+        """The first character that is not a space, "" if there is none."""
+        start = b""
+        with self.open() as stream:
+            while not start and (block := stream.read(2**16)):
+                start = block.removeprefix(codecs.BOM_UTF8).lstrip()
+        return start[:1].decode("utf-8", "replace")
+
+    def first_line(self) -> str:
+        """The first line that is not blank, "" if there is none."""
+        return next((line for _, line in self.text_lines() if line.strip()), "")
+
+    def text(self) -> str:
+        """The whole file."""
+        lines, size = [], 0
+        for _, line in self.text_lines(LIST_BYTES):
+            size += len(line)
+            if size > LIST_BYTES.bytes:
+                raise self.error(f"{longer_than(LIST_BYTES)}; or write one object per line, as .jsonl")
+            lines.append(line)
+        return "".join(lines)
+
+    def json_value(self) -> Any:
+        """The one value of a JSON file, whatever it is."""
+        return self.decoded(self.text())
+
+    def json_lines(self) -> Iterator[tuple[int, Any]]:
+        """Number and value of each line of JSON that is not blank."""
+        for number, line in self.text_lines():
+            if line.strip():
+                yield number, self.decoded(line, number)
+
+    def decoded(self, text: str, line: int | None = None) -> Any:
+        """The value of a JSON text, the whole file or a line."""
+        try:
+            return decode_json(text)
+        except (ValueError, RecursionError) as error:  # also a number of thousands of digits
+            at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1
+            cut = " (cut short?)" if at_end or "Unterminated" in str(error) else ""
+            line = line or getattr(error, "lineno", None)
+            raise self.error(f"not valid JSON: {error}{cut}", line=line) from error
+
+    def records(
+        self, delimiter: str, quoting: Literal[0, 3] = csv.QUOTE_MINIMAL
+    ) -> Iterator[tuple[int, list[str]]]:
+        """Line on which each record of a table begins, and its cells; the first record is the header."""
+        csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
+        begin, size, longest = 1, 0, ROW_BYTES.bytes  # first line and length of the record so far
+
+        def limited() -> Iterator[str]:
+            nonlocal size
+            for _, line in self.text_lines():
+                size += len(line)
+                if size > longest:
+                    hint = "; or is a quotation mark of this row never closed?"
+                    raise self.error(longer_than(ROW_BYTES) + hint, line=begin)
+                yield line
+
+        more: dict[str, Any] = {"quoting": quoting, "skipinitialspace": delimiter == "|"}
+        reader = csv.reader(limited(), delimiter=delimiter, strict=True, **more)
+        try:
+            for cells in reader:
+                line, begin, size = begin, reader.line_num + 1, 0
+                if cells:
+                    yield line, cells
+        except csv.Error as error:
+            kind = "TSV" if delimiter == "\t" else "CSV"
+            cut = " (cut short?)" if "unexpected end" in str(error) else ""
+            hint = '(a quotation mark inside a cell is written twice: """Stop"" sign")'
+            raise self.error(f"not valid {kind}: {error}{cut} {hint}", line=begin) from None
 
 
-def open_bytes(path: Path) -> io.BufferedIOBase:
-    with open(path, "rb") as file:
-        zipped = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if zipped else open(path, "rb")
-
-
-def _stated_size(path: Path) -> int:
-    """The size that the end of a gzip file says its last part unpacks to, modulo 2³²; 0 for other files."""
-    with open(path, "rb") as file:
-        if file.read(2) != b"\x1f\x8b":
-            return 0
-        file.seek(-4, io.SEEK_END)
-        return int.from_bytes(file.read(4), "little")
-
-
-def too_long(place: str, limit: Limit, hint: str = "") -> InputError:
-    return InputError(f"{place}: longer than {readable_size(limit.bytes)}; {limit}{hint}")
-
-
-def unpacks_too_far(path: Path) -> InputError:
-    return InputError(f"{path} unpacks to over {UNPACKED_TIMES} times its size, as no file of captions does")
-
-
-def read_json(path: Path, file: Path | None = None) -> Any:
-    """The one value of a JSON file, whatever it is; `file` is what is read, if it is a copy.
-
-    Raises:
-        InputError: The file cannot be read, is no JSON or goes beyond the limits; names the line.
-    """
-    lines, size = [], 0
-    for _, line in text_lines(path, LIST_BYTES, file):
-        size += len(line)
-        if size > LIST_BYTES.bytes:
-            raise too_long(str(path), LIST_BYTES, "; or write one object per line, as .jsonl")
-        lines.append(line)
-    return decoded("".join(lines), str(path))
+def longer_than(limit: Limit) -> str:
+    """What is said of a line or file beyond a limit."""
+    return f"longer than {readable_size(limit.bytes)}; {limit}"
 
 
 def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -183,79 +298,62 @@ decode_json: Callable[[str], Any] = json.JSONDecoder(object_pairs_hook=_unrepeat
 """The value of a JSON text in which no object has a name twice; ValueError or RecursionError: it is none."""
 
 
-def decoded(text: str, place: str) -> Any:
-    try:
-        return decode_json(text)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not valid JSON: {error}") from None
-
-
 # ---- rows ----
 
 
-def _text_source(path: Path, file: Path, read: Callable[[], _Rows], **more: Any) -> RowSource:
+def _text_source(file: TextFile, read: Callable[[], _Rows], **more: Any) -> RowSource:
     """Rows of a text file, which is parsed on each iteration, so that no row stays in memory."""
     names: dict[str, None] = {}
     n_rows = 0
     for _, row in read():
         n_rows += 1
         names.update(dict.fromkeys(row))
-    folder = path.parent if file == path else Path()
-    return RowSource(path, [*names], n_rows, read_dicts(read), folder=folder, **more)
+    return RowSource(file.path, [*names], n_rows, read_dicts(read), folder=file.folder, **more)
 
 
-def open_json(path: Path, file: Path) -> RowSource:
+def open_json(file: TextFile) -> RowSource:
     """A document of a known layout, or objects as of `open_lines`."""
-    if _start(file) == "[":
-        return open_lines(path, file)
-    lines = (line for _, line in text_lines(path, LIST_BYTES, file) if line.strip())
+    if file.start() == "[":
+        return open_lines(file)
+    lines = (line for _, line in file.text_lines(LIST_BYTES) if line.strip())
     value = None
     with suppress(ValueError, RecursionError):
         value = decode_json(next(lines, ""))
     if value is None:
-        value = read_json(path, file)
+        value = file.json_value()
     elif next(lines, None) is not None or not isinstance(value, dict):
-        return _open_objects(path, file, None)
+        return _open_objects(file, None)
     notes: list[str] = []
     try:
         rows = rows_of_document(value, notes)
     except InputError as error:
-        raise InputError(Setting("path", path), ": ", *error.parts) from None
+        raise InputError(Setting("path", file.path), ": ", *error.parts) from None
     if rows is not None:
-        return _text_source(path, file, lambda: ((None, row) for row in rows), notes=notes)
+        return _text_source(file, lambda: ((None, row) for row in rows), notes=notes)
     if isinstance(value, dict) and (has_columns(value) or line_reader()(value) is not None):
-        return _open_objects(path, file, [value])
+        return _open_objects(file, [value])
     shown = f"it begins {value!r:.80}. Closest is {nearest(value)}"
-    raise InputError(Setting("path", path), f" is in no known layout; {shown}")
+    raise InputError(Setting("path", file.path), f" is in no known layout; {shown}")
 
 
-def _start(file: Path) -> str:
-    """The first character of a text that is not a space."""
-    start = b""
-    with suppress(OSError, EOFError, zlib.error), closing(open_bytes(file)) as opened:
-        while not start and (block := opened.read1(2**16)):
-            start = block.removeprefix(codecs.BOM_UTF8).lstrip()
-    return start[:1].decode("utf-8", "replace")
-
-
-def open_lines(path: Path, file: Path) -> RowSource:
+def open_lines(file: TextFile) -> RowSource:
     """An object per line, or one list of objects, whatever the suffix says."""
     objects = None
-    if _start(file) == "[":
-        objects = read_json(path, file)
-    return _open_objects(path, file, objects)
+    if file.start() == "[":
+        objects = file.json_value()
+    return _open_objects(file, objects)
 
 
-def _open_objects(path: Path, file: Path, objects: list[Any] | None) -> RowSource:
+def _open_objects(file: TextFile, objects: list[Any] | None) -> RowSource:
     """Objects, None for those of the lines, with one row each, or several in a layout of several captions."""
 
     def rows() -> _Rows:
         rows_of = line_reader()
-        for number, value in _json_lines(path, file) if objects is None else enumerate(objects):
+        for number, value in file.json_lines() if objects is None else enumerate(objects):
             line: int | None = number
-            place = f"{path}, line {number}"
+            place = f"{file}, line {number}"
             if objects is not None:
-                line, place = None, f"{path}, element {number} counted from 0"
+                line, place = None, f"{file}, element {number} counted from 0"
             if not isinstance(value, dict):
                 raise InputError(
                     f"{place}: expected an object per line, or one list of objects, such as "
@@ -267,13 +365,7 @@ def _open_objects(path: Path, file: Path, objects: list[Any] | None) -> RowSourc
             else:
                 yield from ((line, row) for row in several)
 
-    return _text_source(path, file, rows)
-
-
-def _json_lines(path: Path, file: Path) -> Iterator[tuple[int, Any]]:
-    for number, line in text_lines(path, file=file):
-        if line.strip():
-            yield number, decoded(line, f"{path}, line {number}")
+    return _text_source(file, rows)
 
 
 def with_formula(cell: str) -> str:
@@ -285,46 +377,54 @@ def with_formula(cell: str) -> str:
     return cell[1:] if _ESCAPED.match(cell) else cell
 
 
-def _first_line(path: Path, file: Path) -> str:
-    return next((line for _, line in text_lines(path, file=file) if line.strip()), "")
-
-
-def open_csv(path: Path, file: Path) -> RowSource:
+def open_csv(file: TextFile) -> RowSource:
     """A table whose cells are separated by what parts its header into most names."""
-    first = _first_line(path, file)
+    first = file.first_line()
     n_names = {sign: len(next(csv.reader([first], delimiter=sign))) for sign in ",;|\t"}
-    return open_table(path, file, max(n_names, key=n_names.__getitem__))
+    return open_table(file, max(n_names, key=n_names.__getitem__))
 
 
-def open_table(path: Path, file: Path, delimiter: str = "\t") -> RowSource:
+def open_table(file: TextFile, delimiter: str = "\t") -> RowSource:
     """A table; quotation marks of one that tab or | separates may be part of captions."""
     try:
-        return _table_source(path, file, delimiter, csv.QUOTE_MINIMAL)
+        return _table_source(file, delimiter, csv.QUOTE_MINIMAL)
     except InputError:
         if delimiter in "\t|":
             with suppress(InputError):
-                return _table_source(path, file, delimiter, csv.QUOTE_NONE)
+                return _table_source(file, delimiter, csv.QUOTE_NONE)
         raise
 
 
-def _table_source(path: Path, file: Path, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
-    faults: dict[int, InputError] = {}
-    read = partial(_table_rows, path, file, delimiter, quoting, faults)
-    return _text_source(path, file, read, cells_are_text=True, faults=faults)
-
-
-def open_text(path: Path, file: Path) -> RowSource:
-    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, or a table."""
-    first = _first_line(path, file)
-    if not _TOKEN.match(first):
-        if not re.search(r"[,;|\t]", first):
-            expected = "expected lines such as dog.jpg#0, a tab and a caption, or a table with a header"
-            raise InputError(Setting("path", path), f": {expected}; it begins {first.strip()!r:.80}")
-        return open_csv(path, file)
+def _table_source(file: TextFile, delimiter: str, quoting: Literal[0, 3]) -> RowSource:
     faults: dict[int, InputError] = {}
 
     def rows() -> _Rows:
-        lines = ((number, line) for number, line in text_lines(path, file=file) if line.strip())
+        records = file.records(delimiter, quoting)
+        header = [with_formula(name) for _, cells in islice(records, 1) for name in cells]
+        check_names_differ(file.path, header)
+        for row, (line, cells) in enumerate(records):
+            if len(cells) != len(header):
+                faults[row] = InputError(
+                    f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "
+                    f"{delimiter!r} needs quotation marks around it)"
+                )
+            yield line, dict(zip(header, map(with_formula, cells), strict=False))
+
+    return _text_source(file, rows, cells_are_text=True, faults=faults)
+
+
+def open_text(file: TextFile) -> RowSource:
+    """Flickr8k's and Flickr30k's `name.jpg#0<TAB>caption`, or a table."""
+    first = file.first_line()
+    if not _TOKEN.match(first):
+        if not re.search(r"[,;|\t]", first):
+            expected = "expected lines such as dog.jpg#0, a tab and a caption, or a table with a header"
+            raise InputError(Setting("path", file.path), f": {expected}; it begins {first.strip()!r:.80}")
+        return open_csv(file)
+    faults: dict[int, InputError] = {}
+
+    def rows() -> _Rows:
+        lines = ((number, line) for number, line in file.text_lines() if line.strip())
         for row, (number, line) in enumerate(lines):
             if match := _TOKEN.match(line):
                 yield number, {"image": match[1], "caption": match[2].strip()}
@@ -332,49 +432,4 @@ def open_text(path: Path, file: Path) -> RowSource:
                 faults[row] = InputError(f"expected dog.jpg#0, a tab and a caption; got {line!r:.60}")
                 yield number, {}
 
-    return _text_source(path, file, rows, faults=faults)
-
-
-def _table_rows(
-    path: Path, file: Path, delimiter: str, quoting: Literal[0, 3], faults: dict[int, InputError]
-) -> _Rows:
-    csv.field_size_limit(2**31 - 1)  # lists of references may be longer than the module's own 128 KB
-    begin, record, longest = 1, 0, ROW_BYTES.bytes  # first line and length of the record so far
-
-    def limited() -> Iterator[str]:
-        nonlocal record
-        for _, line in text_lines(path, file=file):
-            record += len(line)
-            if record > longest:
-                hint = "; or is a quotation mark of this row never closed?"
-                raise too_long(f"{path}, line {begin}", ROW_BYTES, hint)
-            yield line
-
-    skips_space = delimiter == "|"
-    reader = csv.reader(
-        limited(), delimiter=delimiter, strict=True, quoting=quoting, skipinitialspace=skips_space
-    )
-    header: list[str] = []
-    n_rows = 0
-    try:
-        for cells in reader:
-            line, begin, record = begin, reader.line_num + 1, 0
-            if not header:
-                header = [*map(with_formula, cells)]
-                check_names_differ(path, header)
-                continue
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                faults[n_rows] = InputError(
-                    f"{len(cells)} cells, but the header has {len(header)} columns (a cell that holds "
-                    f"{delimiter!r} needs quotation marks around it)"
-                )
-            yield line, dict(zip(header, map(with_formula, cells), strict=False))
-            n_rows += 1
-    except csv.Error as error:
-        kind = "TSV" if delimiter == "\t" else "CSV"
-        raise InputError(
-            f"{path}, line {begin}: not valid {kind}: {error} (a quotation mark inside a cell is "
-            'written twice: """Stop"" sign")'
-        ) from None
+    return _text_source(file, rows, faults=faults)

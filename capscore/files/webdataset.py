@@ -15,7 +15,7 @@ from typing import Any
 from ..errors import InputError
 from .image_folder import IMAGE_SUFFIXES
 from .row_source import CHUNK_BYTES, Chunk, RowSource
-from .text_files import ROW_BYTES, decode_json, too_long
+from .text_files import ROW_BYTES, decode_json, longer_than
 
 
 def open_tar(path: Path, file: Path) -> RowSource:
@@ -82,6 +82,6 @@ def _key(name: str) -> str:
 
 def _content(archive: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> bytes:
     if member.size > ROW_BYTES.bytes:
-        raise too_long(f"{path}, {member.name}", ROW_BYTES)
+        raise InputError(f"{path}, {member.name}: {longer_than(ROW_BYTES)}")
     opened = archive.extractfile(member)
     return opened.read() if opened else b""

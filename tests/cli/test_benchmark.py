@@ -305,5 +305,5 @@ def test_a_damaged_file_is_named_and_nothing_is_left(xvnli):
     path.write_bytes(path.read_bytes()[:-20])
     for command in (("check", "xvnli"), ("export", "xvnli", "--output", "out")):
         done = run("data", *command, "-c", "fr", "--data-dir", xvnli)
-        assert done.exit_code == 1 and "test.jsonl, line 6: is not JSON" in flat(done.output)
+        assert done.exit_code == 1 and "test.jsonl, line 6: not valid JSON" in flat(done.output)
         assert not [path for path in xvnli.iterdir() if path.name == "out" or path.name.startswith(".")]

@@ -113,7 +113,7 @@ def test_a_stream_is_shuffled_cut_and_ends_at_a_damaged_line(folder, rows):
     path.write_bytes(b"".join(lines[:3]) + lines[3][:40])
     stream = load("xvnli", "fr", folder, "test", streaming=True)
     assert len(list(stream.take(2))) == 2
-    with pytest.raises(capscore.AnnotationError, match=r"test\.jsonl, line 4: is not JSON"):
+    with pytest.raises(capscore.AnnotationError, match=r"test\.jsonl, line 4: not valid JSON"):
         list(stream)
 
 

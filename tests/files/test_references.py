@@ -215,7 +215,7 @@ def test_a_name_that_two_images_have_means_neither(tmp_path):
             },
             "entry 1 .* the id 1",
         ),
-        ('{"images": [', r"a.json: not valid JSON.*line 1 column 13"),
+        ('{"images": [', r"a.json, line 1: not valid JSON.*line 1 column 13"),
         (None, "no such file"),
     ],
 )

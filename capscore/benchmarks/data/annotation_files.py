@@ -6,34 +6,20 @@ Nothing is unpacked onto the disk, so no name inside an archive can lead anywher
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 import io
-import itertools
 import json
 import stat
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ...errors import CapscoreError, Part, join_parts
-from ...files.text_files import LIST_BYTES, ROW_BYTES, UNPACKED_BYTES, Limit, decode_json
-
-# what files start with (letters in lower case) that lie where an annotation file should, and are none
-_SIGNATURES = {
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-    b"pk\x03\x04": "a zip archive",
-    b"version https://git-lfs": "a pointer of Git LFS, and `git lfs pull` gets the file itself",
-    b"<!doctype html": "a web page",
-    b"<html": "a web page",
-}
-csv.field_size_limit(2**31 - 1)
+from ...files.text_files import UNPACKED_BYTES, TextFile
 
 
 class AnnotationError(CapscoreError, ValueError):
@@ -89,8 +75,7 @@ class AnnotationFile:
         return cls(tuple(f"{folder}{name}" for folder in folders), source, url and f"{url}/{name}", sha256)
 
 
-@dataclass(frozen=True)
-class AnnotationSource:
+class AnnotationSource(TextFile):
     """One annotation file that is there.
 
     Args:
@@ -106,53 +91,53 @@ class AnnotationSource:
             unpacks to more than the limit, is a link, or is twice in its archive.
     """
 
-    path: Path
-    member: str = ""
-    opened: dict[Path, AnnotationSource] | None = field(default=None, compare=False, repr=False)
-    readings: dict[tuple[str, str], Any] | None = field(default=None, compare=False, repr=False)
-    content: bytes | None = field(default=None, compare=False, repr=False)
+    def __init__(
+        self,
+        path: Path,
+        member: str = "",
+        opened: dict[Path, AnnotationSource] | None = None,
+        readings: dict[tuple[str, str], Any] | None = None,
+        content: bytes | None = None,
+    ):
+        super().__init__(path)
+        self.member, self.opened, self.readings, self.content = member, opened, readings, content
 
     def __str__(self) -> str:
         return f"{self.path}::{self.member}" if self.member else str(self.path)
 
-    def error(self, message: str, *, line: int | None = None, entry: object = None) -> AnnotationError:
-        """What is wrong with this file, ready to be raised."""
-        return AnnotationError(message, file=str(self), line=line, entry=entry)
+    def error(self, problem: str, *, line: int | None = None, entry: object = None) -> AnnotationError:
+        return AnnotationError(problem, file=str(self), line=line, entry=entry)
 
     def row(self, values: Any, *, line: int | None = None, entry: object = None) -> Row:
         """Values that were found in this file, to be checked."""
         return Row(values, self, line, entry)
 
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
-        """The file's bytes, unpacked, as a stream."""
-        if self.opened is not None:
-            self.opened[self.path] = self
-        with self.reading():
-            if self.content is None and not self.member:
-                with open(self.path, "rb") as file:
-                    is_packed = self.path.name.endswith(".gz") or file.read(2) == b"\x1f\x8b"
-                    file.seek(0)
-                    yield io.BytesIO(self._gunzipped(file)) if is_packed else file
-                return
-            content = self.content
-            if content is None:
-                with self.zip() as archive:
-                    content = self.entry(archive, self._find(archive))
-            yield io.BytesIO(content)
+    # ---- bytes ----
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """What the system says when bytes cannot be read is this file's error."""
-        try:
-            yield
-        except OSError as error:
-            raise self.error(f"cannot be read ({error.strerror or error})") from error
+    def open(self) -> Iterator[io.BufferedIOBase]:
+        self._note_opened()
+        content = self.content
+        if content is None and not self.member:
+            with super().open() as stream:
+                yield stream
+            return
+        if content is None:
+            with self.zip() as archive:
+                content = self.entry(archive, self._find(archive))
+        yield io.BytesIO(content)
+
+    def _note_opened(self) -> None:
+        if self.opened is not None:
+            self.opened[self.path] = self
+
+    def largest(self, packed: int) -> tuple[int, str]:
+        return UNPACKED_BYTES.bytes, f"unpacks to more than it may: {UNPACKED_BYTES}"
 
     @contextmanager
     def zip(self) -> Iterator[zipfile.ZipFile]:
         """The file as a ZIP archive."""
-        with self.reading():
+        with self.errors_named():
             with self._unpacking():
                 archive = zipfile.ZipFile(self.path)
             with archive:
@@ -162,19 +147,21 @@ class AnnotationSource:
         """The bytes of a file in this archive."""
         if stat.S_ISLNK(entry.external_attr >> 16):
             raise self.error(f"{entry.filename!r:.200} in the archive is a link, not a file")
+        largest, too_far = self.largest(entry.compress_size)
         with self._unpacking(), archive.open(entry) as stream:
-            return self._bounded(stream)
+            content = stream.read(largest + 1)
+        if len(content) > largest:
+            raise self.error(too_far)
+        return content
 
     def _find(self, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
         """The member; names that lead out of the archive are not looked at."""
         names = [entry.filename for entry in archive.infolist() if not entry.is_dir()]
-        ending = [
-            name
-            for name in names
-            if f"/{name}".endswith(f"/{self.member}")
-            and not name.startswith(("/", "\\"))
-            and ".." not in name.replace("\\", "/").split("/")
-        ]
+        ending = []
+        for name in names:
+            leads_out = name.startswith(("/", "\\")) or ".." in name.replace("\\", "/").split("/")
+            if f"/{name}".endswith(f"/{self.member}") and not leads_out:
+                ending.append(name)
         if not ending:
             shown = ", ".join(f"{name!r:.60}" for name in sorted(names)[:5]) or "nothing"
             more = ", …" if len(names) > 5 else ""
@@ -185,30 +172,20 @@ class AnnotationSource:
             raise self.error(f"the archive holds {name!r:.200} {times} times; expected it once")
         return archive.getinfo(name)
 
-    def _gunzipped(self, file: IO[bytes]) -> bytes:
-        with self._unpacking(), gzip.GzipFile(fileobj=file) as stream:
-            return self._bounded(stream)
-
-    def _bounded(self, stream: IO[bytes] | gzip.GzipFile) -> bytes:
-        data = stream.read(UNPACKED_BYTES.bytes + 1)
-        if len(data) > UNPACKED_BYTES.bytes:
-            raise self.error(f"unpacks to more than it may: {UNPACKED_BYTES}")
-        return data
-
     @contextmanager
     def _unpacking(self) -> Iterator[None]:
         """Whatever a reader of archives raises for damaged ones, of which it documents a part."""
         try:
             yield
-        except (CapscoreError, MemoryError):
+        except (OSError, MemoryError):
             raise
         except (NotImplementedError, RuntimeError) as error:  # compressed in another way, or encrypted
             raise self.error(f"cannot be unpacked ({error})") from error
         except Exception as error:  # zlib.error, struct.error, EOFError, BadZipFile, ValueError, …
-            if isinstance(error, OSError) and not isinstance(error, gzip.BadGzipFile):
-                raise
             reason = str(error) or type(error).__name__
             raise self.error(f"cannot be unpacked, cut short or damaged ({reason:.200})") from error
+
+    # ---- checksums ----
 
     def sha256(self) -> str:
         """SHA-256 of the file as it lies on disk (of the archive, if it is one)."""
@@ -228,15 +205,12 @@ class AnnotationSource:
         return self.sha256() == known.sha256 if known.sha256 else self.git_blob() == known.git_blob
 
     def _digest(self, digest: Any) -> str:
-        with self.reading(), open(self.path, "rb") as stream:
+        with self.errors_named(), open(self.path, "rb") as stream:
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
 
-    def text(self) -> str:
-        """The whole file as text."""
-        with self.open() as stream:
-            return self._decoded(stream.read(LIST_BYTES.bytes + 1), LIST_BYTES)
+    # ---- lines, values and rows ----
 
     def lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:
         """(1-based number, text without its line end) of every line, blank ones included.
@@ -245,140 +219,107 @@ class AnnotationSource:
             ended: the last line must have a line end too. Where any text makes a good line, nothing else
                 shows that a file was cut short in the middle of one.
         """
-        max_bytes = ROW_BYTES.bytes
-        with self.open() as stream:
-            for number, raw in enumerate(iter(lambda: stream.readline(max_bytes + 1), b""), start=1):
-                text = self._decoded(raw, ROW_BYTES, number)
-                if ended and not raw.endswith((b"\n", b"\r")):
-                    raise self.error("is the last line, and has no line end: cut short?", line=number)
-                yield number, text.rstrip("\r\n")
+        for number, text in self.text_lines():
+            if ended and not text.endswith(("\n", "\r")):
+                raise self.error("is the last line, and has no line end: cut short?", line=number)
+            yield number, text.rstrip("\r\n")
 
-    def _decoded(self, data: bytes, limit: Limit, line: int | None = None) -> str:
-        """The text of a line, or of the whole file."""
-        if len(data) > limit.bytes:
-            raise self.error(f"is larger than it may be: {limit}", line=line)
-        if line in (None, 1):
-            start = data[:200].lstrip().lower()
-            looks_like = [name for mark, name in _SIGNATURES.items() if start.startswith(mark)]
-            looks_like += ["UTF-16, or binary data"] if b"\0" in start else []
-            if looks_like:
-                raise self.error(f"is not UTF-8 text: it looks like {looks_like[0]}", line=1)
-        try:
-            return data.decode("utf-8-sig" if line in (None, 1) else "utf-8")
-        except UnicodeDecodeError as error:
-            line = line or data.count(b"\n", 0, error.start) + 1
-            message = f"is not UTF-8 text: byte 0x{data[error.start]:02x} cannot be decoded"
-            raise self.error(message, line=line) from error
+    def decoded(self, text: str, line: int | None = None) -> Any:
+        if not text.strip():
+            raise self.error("is empty")
+        value = super().decoded(text, line)
+        if "\\ud" in text or "\\uD" in text:
+            try:
+                json.dumps(value, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:
+                raise self.error("has half a character, a surrogate without the other", line=line) from error
+        return value
 
     def tsv(self, *columns: str) -> Iterator[Row]:
         """Lines of tab-separated values; every line must have as many as there are names here."""
-        for number, text in self._filled_lines(ended=True):
+        row = None
+        for number, text in self.lines(ended=True):
             values = text.split("\t")
+            if not text.strip():
+                continue
             if len(values) != len(columns):
                 raise self.error(
                     f"expected {len(columns)} tab-separated columns ({', '.join(columns)}), found "
                     f"{len(values)}: {text!r:.80}",
                     line=number,
                 )
-            yield Row(dict(zip(columns, values, strict=True)), self, number)
+            row = Row(dict(zip(columns, values, strict=True)), self, number)
+            yield row
+        self._check_some(row)
 
     def jsonl(self) -> Iterator[Row]:
         """JSON objects, one per line."""
-        if self.opened is not None:
-            self.opened[self.path] = self
-        lines = self._filled_lines()
-        objects: Iterable[tuple[int, Any]] = ((line, self._parsed(text, line)) for line, text in lines)
+        self._note_opened()
+        objects = self.json_lines()
         if self.readings is not None:
             key = ("rows", str(self))
-            objects = self.readings[key] = self.readings.get(key) or list(objects)
+            if key not in self.readings:
+                self.readings[key] = list(objects)
+            objects = iter(self.readings[key])
+        row = None
         for number, values in objects:
-            yield Row(values, self, number)
-
-    def _filled_lines(self, *, ended: bool = False) -> Iterator[tuple[int, str]]:
-        empty = True
-        for number, text in self.lines(ended=ended):
-            if text.strip():
-                empty = False
-                yield number, text
-        if empty:
-            raise self.error("is empty")
+            row = Row(values, self, number)
+            yield row
+        self._check_some(row)
 
     def json(self) -> Row:
         """A JSON document that is an object."""
-        return Row(self._document(), self)
+        return Row(self.json_value(), self)
 
     def json_rows(self) -> Iterator[Row]:
         """The objects of a JSON document that is a list."""
-        document = self._document()
+        document = self.json_value()
         if not isinstance(document, list):
             raise self.error(f"is {document!r:.60}, expected a list")
         for number, values in enumerate(document):
             yield Row(values, self, entry=number)
 
-    def _document(self) -> Any:
-        text = self.text()
-        if not text.strip():
-            raise self.error("is empty")
-        return self._parsed(text, None)
-
-    def _parsed(self, text: str, line: int | None) -> Any:
-        """A JSON document, or the object on a line."""
-        try:
-            document = decode_json(text)
-            if "\\ud" in text or "\\uD" in text:
-                json.dumps(document, ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise self.error("has half a character, a surrogate without the other", line=line) from error
-        except (ValueError, RecursionError) as error:  # also a number of thousands of digits, or of levels
-            at_end = isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1
-            cut = " (cut short?)" if at_end or "Unterminated" in str(error) else ""
-            line = line or getattr(error, "lineno", None)
-            raise self.error(f"is not JSON: {error}{cut}", line=line) from error
-        return document
-
     def csv(self, delimiter: str = ",") -> Iterator[Row]:
-        """Rows of a table with a header, with the line where each ends."""
-        reader = csv.reader(io.StringIO(self.text(), newline=""), delimiter=delimiter, strict=True)
+        """Rows of a table with a header, with the line on which each begins."""
         header: list[str] = []
-        empty = True
-        try:
-            for values in reader:
-                line = reader.line_num
-                if not any(value.strip() for value in values):
-                    continue
-                if not header:
-                    header = [value.strip() for value in values]
-                    named = [name for name in header if name]
-                    if len(set(named)) < len(named):
-                        twice = max(named, key=named.count)
-                        raise self.error(f"has the column {twice!r} twice", line=1)
-                    continue
-                if len(values) != len(header):
-                    found = f"found {len(values)}: {values!r:.80}"
-                    raise self.error(f"expected {len(header)} columns as in the header, {found}", line=line)
-                empty = False
-                yield Row(dict(zip(header, values, strict=True)), self, line)
-        except csv.Error as error:
-            raise self.error(f"is not CSV: {error} (cut short?)", line=reader.line_num) from error
-        if empty:
-            raise self.error("is empty")
+        row = None
+        for line, values in self.records(delimiter):
+            if not any(value.strip() for value in values):
+                continue
+            if not header:
+                header = [value.strip() for value in values]
+                named = [name for name in header if name]
+                if len(set(named)) < len(named):
+                    twice = max(named, key=named.count)
+                    raise self.error(f"has the column {twice!r} twice", line=1)
+                continue
+            if len(values) != len(header):
+                found = f"found {len(values)}: {values!r:.80}"
+                raise self.error(f"expected {len(header)} columns as in the header, {found}", line=line)
+            row = Row(dict(zip(header, values, strict=True)), self, line)
+            yield row
+        self._check_some(row)
 
     def parquet(self) -> Iterator[Row]:
         """Rows of a Parquet file; in batches, so photos inside take no memory."""
         import pyarrow
         from pyarrow import parquet
 
-        count = 0
+        row, count = None, 0
         try:
             with self.open() as stream, parquet.ParquetFile(stream) as table:
-                batches = table.iter_batches(batch_size=64)
-                for values in itertools.chain.from_iterable(batch.to_pylist() for batch in batches):
-                    yield Row(values, self, entry=count)
-                    count += 1
+                for batch in table.iter_batches(batch_size=64):
+                    for values in batch.to_pylist():
+                        row = Row(values, self, entry=count)
+                        yield row
+                        count += 1
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).partition("\n")[0]
             raise self.error(f"is not Parquet, or cut short: {reason}") from error
-        if not count:
+        self._check_some(row)
+
+    def _check_some(self, last: Row | None) -> None:
+        if last is None:
             raise self.error("is empty")
 
 

@@ -87,7 +87,7 @@ def test_rows_have_their_lines(write):
 
     assert read("a\t1\n\nb\t2\n", "tsv", "p", "r") == [(1, {"p": "a", "r": "1"}), (3, {"p": "b", "r": "2"})]
     table = read('\ufeffa , b\n1,"two\nlines"\n\n3,4\n', "csv")
-    assert table == [(3, {"a": "1", "b": "two\nlines"}), (5, {"a": "3", "b": "4"})]
+    assert table == [(2, {"a": "1", "b": "two\nlines"}), (5, {"a": "3", "b": "4"})]
     assert read('{"a": 1}\n\n{"b": 3}\n', "jsonl") == [(1, {"a": 1}), (3, {"b": 3})]
     assert write('{"a": "\\uD83D\\uDE00", "b": "\\\\ud83d"}').json().values == {"a": "😀", "b": "\\ud83d"}
 
@@ -101,16 +101,16 @@ def test_rows_have_their_lines(write):
         ("csv", "a;c\n", "is empty"),
         ("csv", "c,c\n1,2\n", "line 1: has the column 'c' twice"),
         ("csv", "c,d\n1\n", "line 2: expected 2 columns as in the header, found 1"),
-        ("csv", 'c,d\n1,"two\n', r"is not CSV: unexpected end of data \(cut short\?\)"),
-        ("jsonl", '{"c": 0}\n{"a": 1', "line 2: is not JSON: Expecting ',' delimiter: line 1 column 8 .*cut"),
+        ("csv", 'c,d\n1,"two\n', r"not valid CSV: unexpected end of data \(cut short\?\)"),
+        ("jsonl", '{"c": 0}\n{"a": 1', "line 2: not valid JSON: Expecting ',' delimiter: line 1 column 8 .*cut"),
         ("jsonl", '{"c": 0}\n[1]', r"line 2: expected a JSON object, found list: \[1\]"),
-        ("jsonl", '{"c": 1, "c": 2}', "line 1: is not JSON: one object has two values for 'c'"),
-        ("jsonl", '{"c": ' + "9" * 5000 + "}", "line 1: is not JSON"),
-        ("json_rows", '[1,\n "two', "line 2: is not JSON: Unterminated string .*cut"),
-        ("json_rows", "[1,\n x, 2]\n", r"line 2: is not JSON: Expecting value: line 2 column 2 \(char 5\)$"),
+        ("jsonl", '{"c": 1, "c": 2}', "line 1: not valid JSON: one object has two values for 'c'"),
+        ("jsonl", '{"c": ' + "9" * 5000 + "}", "line 1: not valid JSON"),
+        ("json_rows", '[1,\n "two', "line 2: not valid JSON: Unterminated string .*cut"),
+        ("json_rows", "[1,\n x, 2]\n", r"line 2: not valid JSON: Expecting value: line 2 column 2 \(char 5\)$"),
         ("json_rows", '["\\\\ud83d",\n "\\ud83d\\ude00",\n "\\ude00"]', "has half a character"),
         ("json_rows", '{"a": 1}', "expected a list"),
-        ("json_rows", "[" * 100_000, "is not JSON"),
+        ("json_rows", "[" * 100_000, "not valid JSON"),
         ("parquet", "PAR1", "is not Parquet, or cut short"),
     ],
 )
