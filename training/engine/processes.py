@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
 from accelerate.utils import parse_flag_from_env
 from filelock import FileLock, Timeout
 from torch import Tensor, nn
+from torch.distributed.nn.functional import all_gather
 
 from capscore.errors import CapscoreError, ResultWriteError
 
@@ -68,26 +68,6 @@ def tensors_of_main_process(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return own
 
 
-class _GatherRows(torch.autograd.Function):
-    """Rows r, r + world, … of process r → all rows in order. The backward pass sums the gradients."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, total: int, rank: int, world: int) -> Tensor:
-        ctx.rank, ctx.world = rank, world
-        most = -(-total // world)
-        padded = tensor.new_zeros((most, *tensor.shape[1:]))
-        padded[: len(tensor)] = tensor
-        parts = [torch.empty_like(padded) for _ in range(world)]
-        torch.distributed.all_gather(parts, padded)
-        return torch.stack(parts, dim=1).reshape(most * world, *tensor.shape[1:])[:total].contiguous()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        gradient = gradient.contiguous().clone()
-        torch.distributed.all_reduce(gradient)
-        return gradient[ctx.rank :: ctx.world].contiguous(), None, None, None
-
-
 def gather_rows(total: int, rank: int, world: int) -> Gather:
     """What joins a tensor with one entry per row over the processes, in the batch's order, with gradients.
 
@@ -107,8 +87,12 @@ def gather_rows(total: int, rank: int, world: int) -> Gather:
         if world == 1:
             return tensor
         if tensor.dtype == torch.bool:
-            return _GatherRows.apply(tensor.to(torch.uint8), total, rank, world).bool()
-        return _GatherRows.apply(tensor, total, rank, world)
+            return gather(tensor.to(torch.uint8)).bool()
+        most = -(-total // world)
+        padding = tensor.new_zeros((most - len(tensor), *tensor.shape[1:]))
+        # process r has the rows r, r + world, …; the backward pass sums the gradients
+        parts = all_gather(torch.cat([tensor, padding]))
+        return torch.stack(parts, dim=1).flatten(0, 1)[:total]
 
     return gather
 
@@ -126,7 +110,8 @@ def average_gradients(parameters: Sequence[nn.Parameter]) -> None:
     torch.distributed.all_reduce(counts)
     for parameter, count in zip(parameters, counts.tolist(), strict=True):
         if count:  # in all processes or in none
-            parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
             torch.distributed.all_reduce(parameter.grad)
             parameter.grad /= world
 
