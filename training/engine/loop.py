@@ -18,9 +18,9 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
-from dataclasses import dataclass
-from itertools import pairwise
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -49,12 +49,10 @@ from training.engine.processes import (
     say,
     tensors_of_main_process,
 )
-from training.engine.training_log import LOG, Log, duration
+from training.engine.training_log import LOG, Log, duration, for_json
 
 # Files of a checkpoint, besides those of accelerate.
 _STATE, _WEIGHTS, _BEST = "state.json", "model.safetensors", "best.safetensors"
-# Settings that make a run what it is.
-_SETTINGS = LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
 # What a run remembers, besides its weights.
 _PROGRESS = ("step", "seconds", "recent", "last_losses", "last_evaluation", "stopped")
 
@@ -101,23 +99,22 @@ def run(
     """Train a model in place, from the newest checkpoint in `settings.out` or from the start.
 
     Args:
-        model: Model to train. It is moved to `device()` and keeps its mode: call `model.train()` first if
-            its dropout should work. Every random draw depends only on seed, step and process.
-        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. A batch
-            that is `InTurn` has batches of several kinds, whose gradients are summed before the update.
+        model: Model to train. It is moved to `device()` and keeps its mode. Every random draw depends only
+            on seed, step and process.
+        batches: Source of the rows. Each process takes rows[rank::world] of each part of a batch. Gradients
+            of the kinds of a batch that is `InTurn` are summed.
         loss: (model, this process's rows, gather) → scalars by name, among them "loss", which is minimised.
-            `gather` joins a tensor with one entry per row, in the first dimension, over the processes, in
-            the batch's order, with gradients: a loss on gathered tensors equals the loss in one process.
-            Computed under autocast; its numbers should be float32.
+            `gather` joins a tensor with one entry per row over the processes, with gradients, so that a loss
+            on gathered tensors equals that in one process. Under autocast; its numbers should be float32.
         settings: Settings of the loop.
         evaluate: (model, step) → numbers by name, in eval mode and without gradients; called in the main
             process alone, so it must not gather.
-        parameters: Parameters to train, or AdamW's groups of them ("params", "lr", "weight_decay"); all
-            others are frozen. None for those that require gradients.
-        identity: What else makes the run what it is, ready for JSON, such as a recipe's own settings and a
-            digest of the data. A run continues only with the same identity.
-        after_step: Called with the model after each step, in every process and without gradients. What it
-            remembers must be in buffers of the model, which checkpoints hold.
+        parameters: Parameters to train, or AdamW's groups of them; all others are frozen. None for those
+            that require gradients.
+        identity: What else makes the run what it is, ready for JSON, such as a digest of the data. A run
+            continues only with the same identity.
+        after_step: Called with the model after each step, in every process. What it remembers must be in
+            buffers of the model.
         early_stopping: When the evaluations end the run; the model then gets the weights of the best one.
 
     Raises:
@@ -150,8 +147,9 @@ def run(
     out = Path(settings.out).expanduser()
     with alone_in(out):
         groups = _groups(model.to(accelerator.device), parameters, settings)
-        training = _Run(model, batches, loss, settings, accelerator, groups, identity or {})
+        training = _Run(model, batches, loss, settings, accelerator)
         training.evaluate, training.after_step, training.early_stopping = evaluate, after_step, early_stopping
+        training.prepare(groups, identity or {})
         return training.go()
 
 
@@ -169,8 +167,6 @@ class _Run:
         loss: Loss,
         settings: LoopSettings,
         accelerator: Accelerator,
-        groups: list[dict[str, Any]],
-        identity: Mapping[str, Any],
     ):
         self.model, self.batches, self.loss, self.settings = model, batches, loss, settings
         self.accelerator, self.out = accelerator, Path(settings.out).expanduser()
@@ -184,16 +180,23 @@ class _Run:
         self.last_evaluation: dict[str, float] = {}
         self.stopped = False  # by early stopping
         self.log: Log | None = None  # of the main process
-        self.trained = [parameter for group in groups for parameter in group["params"]]
+
+    def prepare(self, groups: list[dict[str, Any]], identity: Mapping[str, Any]) -> None:
+        """Set up the optimizer for groups of parameters, and the checkpoints of the run."""
+        settings, accelerator = self.settings, self.accelerator
+        self.trained = list(chain.from_iterable(group["params"] for group in groups))
         self.top_rates = [group["lr"] for group in groups]
         betas = settings.betas[0], settings.betas[1]
         self.optimizer = accelerator.prepare(torch.optim.AdamW(groups, betas=betas, eps=settings.eps))
         described = {
-            **{name: getattr(settings, name) for name in _SETTINGS},
+            **{
+                name: getattr(settings, name)
+                for name in LoopSettings.__dataclass_fields__.keys() - MAY_CHANGE
+            },
             **identity,
             "processes": accelerator.num_processes,
             "steps per epoch": self.per_epoch,
-            "digest of the frozen weights": frozen_digest(model),
+            "digest of the frozen weights": frozen_digest(self.model),
         }
         if settings.schedule != "constant":  # it falls over all steps
             described["total steps"] = self.total
@@ -208,14 +211,16 @@ class _Run:
             self.log = Log(self.out / LOG, self.step)
         if self.step == 0:
             self._evaluate()
-        limit = math.inf if self.settings.max_minutes is None else 60 * self.settings.max_minutes
+        limit = 60 * (self.settings.max_minutes or math.inf)
         goes_on = True
-        shown = None if self.accelerator.is_main_process else False
-        with (
-            nullcontext() if self.log is None else closing(self.log),
-            _signals() as received,
-            progress_bar("Training", self.total, shown=shown, done=self.step) as advance,
-        ):
+        with ExitStack() as stack:
+            shown = False
+            if self.log is not None:
+                stack.enter_context(closing(self.log))
+                shown = None  # as the terminal is
+            received = stack.enter_context(_signals())
+            bar = progress_bar("Training", self.total, shown=shown, done=self.step)
+            advance = stack.enter_context(bar)
             while self.step < self.total and goes_on and not self.stopped:
                 self._train_step()
                 advance(1)
@@ -234,20 +239,17 @@ class _Run:
                     self._write_checkpoint()
         finished, best = self.step >= self.total or self.stopped, self.early_stopping
         if received and not finished:
-            raise KeyboardInterrupt if received[0] == signal.SIGINT else SystemExit(128 + received[0])
+            if received[0] == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(128 + received[0])
         if finished and best is not None:
             self._put_in(tensors_of_main_process(best.weights or self._weights()))
-        return RunResult(
-            step=self.step,
-            finished=finished,
-            resumed_from=resumed_from,
-            losses=self.last_losses,
-            evaluation=self.last_evaluation if best is None or not best.weights else best.evaluation,
-            seconds=self.seconds,
-            best_step=best.step if best is not None and best.weights else None,
+        result = RunResult(
+            self.step, finished, resumed_from, self.last_losses, self.last_evaluation, self.seconds
         )
-
-    # -------------------------------------------------------------------- steps
+        if best is None or not best.weights:
+            return result
+        return replace(result, evaluation=best.evaluation, best_step=best.step)
 
     def _train_step(self) -> None:
         """One update of the weights, by the summed gradients of all parts of a batch."""
@@ -265,18 +267,16 @@ class _Run:
         for group, top in zip(self.optimizer.param_groups, self.top_rates, strict=True):
             group["lr"] = top * rate
         self.optimizer.zero_grad(set_to_none=True)
-        parts = [
-            (part, len(part) / len(kind))
-            for kind in kinds
-            for part in split_batch(kind, self.settings.accumulation_steps, world)
-        ]
         totals: dict[str, float] = defaultdict(float)
         shares: dict[str, float] = defaultdict(float)
-        for number, (part, share) in enumerate(parts):
-            values = self._backward(number, part, share, rows)
-            for name, value in values.items():
-                totals[name] += value * share
-                shares[name] += share
+        number = 0
+        for kind in kinds:
+            for part in split_batch(kind, self.settings.accumulation_steps, world):
+                share = len(part) / len(kind)
+                for name, value in self._backward(number, part, share, rows).items():
+                    totals[name] += value * share
+                    shares[name] += share
+                number += 1
         shares["loss"] = 1.0  # the sum over the kinds, which is minimised
         values = {name: total / shares[name] for name, total in totals.items()} | self._update(rows)
         self.step += 1
@@ -309,13 +309,15 @@ class _Run:
         average_gradients(self.trained)
         norm = float(self.accelerator.clip_grad_norm_(self.trained, self.settings.clip_norm or math.inf))
         scaled = self.accelerator.scaler is not None  # the scaler itself skips a step with such gradients
-        if not math.isfinite(norm) and not scaled:
+        values = {}
+        if math.isfinite(norm):
+            values["grad_norm"] = norm
+        elif not scaled:
             self._stop(rows, f"the gradient's norm is {norm}")
         self.optimizer.step()
         if self.after_step is not None:
             with torch.no_grad():
                 self.after_step(self.model)
-        values = {"grad_norm": norm} if math.isfinite(norm) else {}
         if scaled:
             values["skipped"] = float(self.accelerator.optimizer_step_was_skipped)
         return values
@@ -341,8 +343,6 @@ class _Run:
     def _agreed(self, answer: bool) -> bool:
         """The answer of the main process, in every process."""
         return bool(tensors_of_main_process({"": torch.tensor(int(answer))})[""])
-
-    # ------------------------------------------------------- log and evaluation
 
     def _write_losses(self) -> None:
         means = {name: math.fsum(values) / len(values) for name, values in self.recent.items()}
@@ -376,12 +376,10 @@ class _Run:
             self.last_evaluation = numbers
             if stopping is not None and self.step:
                 stopping.take(self.step, numbers, self._weights)
-            self._write({"evaluation": {n: v if math.isfinite(v) else None for n, v in numbers.items()}})
+            self._write({"evaluation": for_json(numbers)})
         if stopping is not None:
             self.stopped = self.stopped or self._agreed(stopping.ends)
         self.accelerator.wait_for_everyone()
-
-    # -------------------------------------------------------------- checkpoints
 
     def _write_checkpoint(self) -> None:
         if self.log is not None:
@@ -465,19 +463,23 @@ def _schedule(settings: LoopSettings, step: int, total: int) -> float:
     if settings.schedule == "constant":
         return 1.0
     done = (step - warmup) / max(1, total - warmup)
-    return 1 - done if settings.schedule == "linear" else (1 + math.cos(math.pi * done)) / 2
+    if settings.schedule == "linear":
+        return 1 - done
+    return (1 + math.cos(math.pi * done)) / 2
 
 
 def _groups(
     model: nn.Module, parameters: Iterable[Any] | None, settings: LoopSettings
 ) -> list[dict[str, Any]]:
     """AdamW's groups of parameters; a parameter in no group is frozen."""
-    given: list[Any] = [p for p in model.parameters() if p.requires_grad]
-    given = given if parameters is None else list(parameters)
-    groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+    if parameters is None:
+        parameters = [p for p in model.parameters() if p.requires_grad]
+    given = list(parameters)
+    if not given or not isinstance(given[0], dict):
+        given = [{"params": given}]
     defaults = {"lr": settings.learning_rate, "weight_decay": settings.weight_decay}
-    groups = [{**defaults, **group, "params": list(group["params"])} for group in groups]
-    trained = {id(parameter) for group in groups for parameter in group["params"]}
+    groups = [{**defaults, **group, "params": list(group["params"])} for group in given]
+    trained = set(map(id, chain.from_iterable(group["params"] for group in groups)))
     if not trained:
         raise CapscoreError("the model has no parameter to train: all are frozen, or none was named")
     for parameter in model.parameters():

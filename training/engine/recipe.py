@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -22,7 +21,7 @@ from training.engine.loop import Evaluate, RunResult
 from training.engine.loop_settings import LoopSettings
 from training.engine.model_card import ModelCard, Result, write_card
 from training.engine.processes import device, say
-from training.engine.training_log import LOG
+from training.engine.training_log import LOG, for_json
 
 RESULT = "result.json"
 SETTINGS = "settings.yaml"
@@ -131,11 +130,7 @@ class Trained:
     @property
     def numbers(self) -> dict[str, dict[str, float | None]]:
         """The numbers of "this" and of the "base", ready for JSON: None for one that is not finite."""
-        return {"this": _for_json(self.evaluation), "base": _for_json(self.base)}
-
-
-def _for_json(numbers: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
+        return {"this": for_json(self.evaluation), "base": for_json(self.base)}
 
 
 def outcome(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ class Log:
     """
 
     def __init__(self, path: Path, step: int):
-        lines = read_log(path.parent) if step and path.exists() else []
+        lines = []
+        if step and path.exists():
+            lines = read_log(path.parent)
         with whole_file(path, "log", make_folders=True) as file:
             file.write(b"".join(_bytes(line) for line in lines if line["step"] <= step))
         self._file = open(path, "ab")
@@ -43,11 +47,12 @@ class Log:
             raise ResultWriteError(
                 f"the log {self._file.name} could not be written: {error.strerror or error}"
             ) from error
-        numbers = {**line.get("losses", {}), **line.get("evaluation", {})}
-        shown = "  ".join(f"{n} {'–' if v is None else format(v, '.4g')}" for n, v in numbers.items())
-        left = f"  {duration(time_left)} left" if time_left else ""
-        said = f"step {line['step']}/{total}  epoch {line['epoch']:g}  {shown}{left}"
-        print(said, file=sys.stderr, flush=True)
+        shown = [f"step {line['step']}/{total}", f"epoch {line['epoch']:g}"]
+        for name, value in {**line.get("losses", {}), **line.get("evaluation", {})}.items():
+            shown.append(f"{name} {'–' if value is None else format(value, '.4g')}")
+        if time_left:
+            shown.append(f"{duration(time_left)} left")
+        print("  ".join(shown), file=sys.stderr, flush=True)
 
     def settle(self) -> None:
         """Wait until the lines are on disk: a checkpoint is about to rely on them."""
@@ -67,7 +72,9 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{rest} s"
 
 
 def read_log(out: str | Path) -> list[dict[str, Any]]:
@@ -90,6 +97,11 @@ def read_log(out: str | Path) -> list[dict[str, Any]]:
         except (ValueError, TypeError, KeyError):
             raise CapscoreError(f"{path}, line {number} is not a line of a log") from None
     return lines
+
+
+def for_json(numbers: Mapping[str, float]) -> dict[str, float | None]:
+    """Numbers as JSON has them: None for one that is not finite."""
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _bytes(line: dict[str, Any]) -> bytes:
