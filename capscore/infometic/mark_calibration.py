@@ -426,6 +426,13 @@ class MarkCalibration:
     name: str = ""
     notes: dict[str, Any] = field(default_factory=dict)
 
+    def alone_logits(self, logits: Tensor, classes: Tensor) -> Tensor:
+        """Calibrated logits of words alone, (n, m), by their classes; NaN for a class without a curve."""
+        curves = [self.alone.get(name) for name in MARKED_CLASSES]
+        scales = [(curve.scale, curve.bias) if curve else (math.nan, math.nan) for curve in curves]
+        scale, bias = torch.tensor(scales).to(logits.device)[classes].unbind(dim=2)
+        return scale * logits + bias
+
     def word_curve(self, language: str, word_class: str) -> MarkCurve | None:
         """Curve of a class of words in a language; None for a class that is never judged."""
         return self.words.get(language, {}).get(word_class) or self.words[SHARED].get(word_class)

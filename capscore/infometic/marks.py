@@ -10,12 +10,13 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ..text.languages import language_code
+from ..text.languages import stated_code
 from .mark_calibration import MARKED_CLASSES, CaptionBatch, MarkCalibration, PhotoBatch, word_rate
 from .network import padded
 from .words import CaptionWord, without_word
@@ -93,16 +94,15 @@ def published_marks(
     beta: float,
 ) -> RowMarks:
     """Marks by scores above beta (Hu et al. 2023, section 4.4), of words with scores, and of regions."""
-    columns = list(zip(words, scores, nearest, strict=True))
-    return RowMarks(
-        fits=None,
-        p_fits=None,
-        p_correct=[None] * len(words),
-        correct=[None if score is None or not word.semantic else score > beta for word, score, _ in columns],
-        region=[None if score is None else region for _, score, region in columns],
-        p_mentioned=[None] * len(region_scores),
-        mentioned=[score > beta for score in region_scores],
-    )
+    n = len(words)
+    mentioned = [score > beta for score in region_scores]
+    marks = RowMarks(None, None, [None] * n, [None] * n, [None] * n, [None] * len(mentioned), mentioned)
+    for index, (word, score) in enumerate(zip(words, scores, strict=True)):
+        if score is not None:
+            marks.region[index] = nearest[index]
+            if word.semantic:
+                marks.correct[index] = score > beta
+    return marks
 
 
 class RowFeatures(NamedTuple):
@@ -140,27 +140,28 @@ def mark_rows(
 
 def _row_marks(calibration: MarkCalibration, false_alarms: float, features: RowFeatures) -> RowMarks:
     row, (words, fit, mentions) = features.row, features.logits
-    code = language_code(row.language) if row.language else "en"
+    code = stated_code(row.language or None)
     curve = calibration.caption_curve(code)
     p_fits = float(curve.probabilities(fit))
     fits = p_fits >= curve.threshold(false_alarms * _FIT_SHARE)
     p_mentioned = calibration.mentions.probabilities(mentions)
-    p_correct: list[float | None] = [None] * len(row.words)
-    correct: list[bool | None] = [None] * len(row.words)
-    region: list[int | None] = [None] * len(row.words)
+    mentioned = ((p_mentioned >= 0.5) & fits).tolist()
+    n = len(row.words)
+    marks = RowMarks(fits, p_fits, [None] * n, [None] * n, [None] * n, p_mentioned.tolist(), mentioned)
     for index, number in enumerate(features.numbers):
         word_class = row.words[number].word_class
         word_curve = calibration.word_curve(code, word_class)
         if word_curve is None or np.isnan(features.alone[index]):
             continue
-        p = p_correct[number] = float(word_curve.probabilities(words[index]))
-        if fits:
-            rate = word_rate(false_alarms, len(features.numbers), word_class)
-            correct[number] = word_curve.verdict(p, rate)
-            if len(row.regions) and correct[number] is not False:
-                region[number] = int(features.nearest[index])
-    mentioned = ((p_mentioned >= 0.5) & fits).tolist()
-    return RowMarks(fits, p_fits, p_correct, correct, region, p_mentioned.tolist(), mentioned)
+        p = float(word_curve.probabilities(words[index]))
+        marks.p_correct[number] = p
+        if not fits:
+            continue
+        verdict = word_curve.verdict(p, word_rate(false_alarms, len(features.numbers), word_class))
+        marks.correct[number] = verdict
+        if len(row.regions) and verdict is not False:
+            marks.region[number] = int(features.nearest[index])
+    return marks
 
 
 class _Judged(NamedTuple):
@@ -176,96 +177,105 @@ class _Judged(NamedTuple):
     rests: np.ndarray
 
 
+def _judged(row: MarkedRow, index: dict[str, int]) -> _Judged:
+    """A row's judged words; `index` numbers distinct texts."""
+    keys, rests = [], []
+    numbers = [number for number, word in enumerate(row.words) if word.semantic and word.end <= row.read_to]
+    for number in numbers:
+        text = index.setdefault(row.words[number].text.lower(), len(index))
+        keys.append(text * len(MARKED_CLASSES) + MARKED_CLASSES.index(row.words[number].word_class))
+    for number in numbers:
+        rest = without_word(row.text, row.words[number])
+        rests.append(index.setdefault(rest, len(index)))
+    return _Judged(row, numbers, np.array(keys, np.int64), np.array(rests, np.int64))
+
+
 def row_features(calibration: MarkCalibration, rows: Sequence[MarkedRow], embed: Embed) -> list[RowFeatures]:
     """What is known of rows; arguments as for `mark_rows`. Each distinct word of a photo is judged once."""
     index: dict[str, int] = {}
-    by_photo: dict[int, list[int]] = defaultdict(list)
-    items: list[_Judged] = []
-    for row in rows:
-        judged = [
-            (number, word)
-            for number, word in enumerate(row.words)
-            if word.semantic and word.word_class in MARKED_CLASSES and word.end <= row.read_to
-        ]
-        texts = [index.setdefault(word.text.lower(), len(index)) for _, word in judged]
-        keys = [
-            text * len(MARKED_CLASSES) + MARKED_CLASSES.index(word.word_class)
-            for text, (_, word) in zip(texts, judged, strict=True)
-        ]
-        without = (without_word(row.text, word.start, word.end) for _, word in judged)
-        rests = [index.setdefault(text, len(index)) for text in without]
-        by_photo[id(row.features)].append(len(items))
-        numbers = [number for number, _ in judged]
-        items.append(_Judged(row, numbers, np.array(keys, np.int64), np.array(rests, np.int64)))
-    vectors = np.zeros((0, len(rows[0].photo) if rows else 0), np.float32)
+    items = [_judged(row, index) for row in rows]
+    vectors = np.zeros((0, calibration.network.config.dim), np.float32)
     if index:
         vectors = np.asarray(embed(list(index)), np.float32)
+    by_photo: defaultdict[int, list[int]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        by_photo[id(row.features)].append(number)
+    photos: list[list[int]] = []
+    for own in by_photo.values():
+        photos += [own[start : start + _ROWS] for start in range(0, len(own), _ROWS)]
     # photos with like numbers of words share a batch
-    photos = [own[start : start + _ROWS] for own in by_photo.values() for start in range(0, len(own), _ROWS)]
     photos.sort(key=lambda own: sum(len(items[number].keys) for number in own))
     found: dict[int, RowFeatures] = {}
     for start in range(0, len(photos), _PHOTOS):
         part = photos[start : start + _PHOTOS]
-        batch = _features(calibration, [[items[number] for number in own] for own in part], vectors)
-        found.update(zip((number for own in part for number in own), batch, strict=True))
+        numbers = [*chain.from_iterable(part)]
+        of_photo = np.repeat(np.arange(len(part)), [len(own) for own in part])
+        batch = _features(calibration, [items[number] for number in numbers], of_photo, vectors)
+        found.update(zip(numbers, batch, strict=True))
     return [found[number] for number in range(len(items))]
 
 
 def _features(
-    calibration: MarkCalibration, photos: Sequence[Sequence[_Judged]], vectors: np.ndarray
+    calibration: MarkCalibration, items: list[_Judged], of_photo: np.ndarray, vectors: np.ndarray
 ) -> list[RowFeatures]:
-    """The features of the rows of some photos, one photo after the other."""
-    network, n_classes = calibration.network, len(MARKED_CLASSES)
-    device = network.background.device
-    items = [item for own in photos for item in own]
-    rows, firsts = [item.row for item in items], [own[0].row for own in photos]
-    of_photo = np.repeat(np.arange(len(photos)), [len(own) for own in photos])
-    distinct = [np.unique(np.concatenate([item.keys for item in own])) for own in photos]
-    places = (np.searchsorted(distinct[n], item.keys) for n, item in zip(of_photo, items, strict=True))
-
+    """The features of rows of some photos; `of_photo` (n,) numbers the photos in order."""
+    network, device = calibration.network, calibration.network.background.device
+    rows = [item.row for item in items]
+    firsts = [rows[row] for row in np.unique(of_photo, return_index=True)[1]]
     cells, _ = padded([row.features.cells for row in firsts], device)
     windows, mask = padded([row.features.windows for row in firsts], device, min_length=1)
     whole = torch.from_numpy(np.stack([row.photo for row in firsts])).to(device)
-    seen = PhotoBatch(cells, whole, windows, mask)
-    texts, kinds, shares, rests = (
-        padded(parts, device)[0]
-        for parts in (
-            [vectors[keys // n_classes] for keys in distinct],
-            [keys % n_classes for keys in distinct],
-            [row.shares for row in rows],
-            [vectors[item.rests] for item in items],
-        )
+    photos = PhotoBatch(cells, whole, windows, mask)
+
+    # each distinct word of a photo once, then those of each row
+    keys = [item.keys for item in items]
+    distinct = [np.unique(np.concatenate([*compress(keys, of_photo == n)])) for n in range(len(firsts))]
+    texts, _ = padded([vectors[own // len(MARKED_CLASSES)] for own in distinct], device)
+    kinds, _ = padded([own % len(MARKED_CLASSES) for own in distinct], device)
+    at, judged = padded(
+        [np.searchsorted(distinct[n], own) for n, own in zip(of_photo, keys, strict=True)], device
     )
-    at, judged = padded(list(places), device)
-    texts_of_rows = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
-    regions, present = padded([row.regions for row in rows], device)
-    curves = [calibration.alone.get(name) for name in MARKED_CLASSES]
-    scales = torch.tensor([(curve.scale, curve.bias) if curve else (math.nan,) * 2 for curve in curves])
     own = torch.from_numpy(of_photo).to(device)
+
+    captions = torch.from_numpy(np.stack([row.caption for row in rows])).to(device)
+    rests, _ = padded([vectors[item.rests] for item in items], device)
+    regions, present = padded([row.regions for row in rows], device)
+    shares, _ = padded([row.shares for row in rows], device)
     with torch.inference_mode():
-        scale, bias = scales.to(device)[kinds].unbind(dim=2)
-        alone = scale * network.word_logits(seen, texts, kinds) + bias
-        in_windows, ahead = network.best_window_logits(seen, texts), network.ahead(seen, texts)
-        alone, in_windows, ahead, words, kinds = (
-            part[own[:, None], at] for part in (alone, in_windows, ahead, texts, kinds)
+        of_photos = (
+            calibration.alone_logits(network.word_logits(photos, texts, kinds), kinds),
+            network.best_window_logits(photos, texts),
+            network.ahead(photos, texts),
+            texts,
+            kinds,
         )
-        captions = CaptionBatch(texts_of_rows, words, judged, kinds, alone.nan_to_num())
-        row_photos = PhotoBatch(cells[:0], whole[own], windows[own], mask[own])
-        of_words = network.word_features(row_photos, captions, rests, in_windows, ahead)
+        alone, in_windows, ahead, words, kinds = (part[own[:, None], at] for part in of_photos)
+        batch = CaptionBatch(captions, words, judged, kinds, alone.nan_to_num())
+        beside = PhotoBatch(cells[:0], whole[own], windows[own], mask[own])
+        of_words = network.word_features(beside, batch, rests, in_windows, ahead)
         naming = network.naming_logits(words, regions, whole[own])
-        mention = network.mention_features(regions, shares, whole[own], captions, naming)
-        naming = naming.masked_fill(~present[:, None], -torch.inf)
-        nearest = naming.argmax(dim=2) if naming.shape[2] else torch.zeros(naming.shape[:2]).long()
-        fit = network.fit_logits(row_photos, texts_of_rows)
-        logits = network.in_caption_logits(of_words), fit, network.mention_logits(mention)
-    of_row = (part.cpu().numpy() for part in (kinds, alone, of_words, mention, *logits, nearest))
-    columns = zip(items, *of_row, strict=True)
+        mention = network.mention_features(regions, shares, whole[own], batch, naming)
+        nearest = torch.zeros_like(kinds)
+        if len(present[0]):
+            nearest = naming.masked_fill(~present[:, None], -torch.inf).argmax(dim=2)
+        logits = network.in_caption_logits(of_words), network.fit_logits(beside, captions)
+        columns = (kinds, alone, of_words, mention, *logits, network.mention_logits(mention), nearest)
     found = []
-    for item, kind, logit, word, region, of_word, of_caption, of_region, near in columns:
+    for item, *parts in zip(items, *(column.cpu().numpy() for column in columns), strict=True):
         n, k = len(item.numbers), len(item.row.regions)
-        made = of_word[:n], of_caption, of_region[:k]
-        row, numbers = item.row, item.numbers
-        found.append(RowFeatures(row, numbers, kind[:n], logit[:n], word[:n], region[:k], made, near[:n]))
+        classes, single, word, region, right, fits, mentioned, near = parts
+        found.append(
+            RowFeatures(
+                item.row,
+                item.numbers,
+                classes[:n],
+                single[:n],
+                word[:n],
+                region[:k],
+                (right[:n], fits, mentioned[:k]),
+                near[:n],
+            )
+        )
     return found
 
 
@@ -308,9 +318,7 @@ class RegionNames:
         clear = (regions.cpu().numpy() @ rows.T - mean) / deviation
         sums = np.minimum(logits, _MAX_LOGIT) + _CLEAR_WEIGHT * np.minimum(clear, _MAX_CLEAR)
         sums[logits < _MIN_LOGIT] = -np.inf
-        best, highest = sums.argmax(axis=2), sums.max(axis=2)
-        written = [noun[:1].upper() + noun[1:] for noun in nouns] if language in _CAPITALS else nouns
-        return [
-            [written[noun] if value >= _MIN_SUM else "" for noun, value in zip(*row, strict=True)][: len(own)]
-            for (_, own), *row in zip(photos, best, highest, strict=True)
-        ]
+        if language in _CAPITALS:
+            nouns = tuple(noun[:1].upper() + noun[1:] for noun in nouns)
+        names = np.where(sums.max(axis=2) >= _MIN_SUM, np.array(nouns, object)[sums.argmax(axis=2)], "")
+        return [row[: len(regions)].tolist() for row, (_, regions) in zip(names, photos, strict=True)]

@@ -1,7 +1,7 @@
 """InfoMetIC's network: embeddings of image, regions, caption and pieces → token scores, recall, precision.
 
 The frozen backbone is not part of the network, which reads its embeddings. InfoCLIP is the baseline without
-parameters.
+training.
 """
 
 from __future__ import annotations
@@ -289,144 +289,7 @@ class Alignment:
         return self.recall + self.precision
 
 
-class InfoCLIP(nn.Module):
-    """The parameter-free baseline of InfoMetIC (Hu et al. 2023, appendix D), from which the network derives.
-
-    Scores are computed directly from the embeddings. Boxes are not used. The null token is a zero vector, so
-    its product is 0.
-
-    Args:
-        sharpness: Factor on the products of query and tokens before the softmax; 100 for embeddings of unit
-            length is the same as 1 for CLIP's, of a length of about 10.
-        scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
-
-    Attributes:
-        config: How captions and images are read.
-    """
-
-    def __init__(self, sharpness: float = 100.0, scale: float = 100.0) -> None:
-        super().__init__()
-        self.config = InfoMetICConfig()
-        self.sharpness, self._scale = float(sharpness), float(scale)
-
-    @property
-    def scale(self) -> Tensor | float:
-        """Factor on cosines in recall and precision."""
-        return self._scale
-
-    @property
-    def reads_words(self) -> bool:
-        """Whether `encode_texts` needs the context of the words."""
-        return self.config.context_width is not None
-
-    def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
-        """States of images, computed without texts.
-
-        Args:
-            global_: (n, d), the backbone's embeddings of whole images.
-            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone.
-            boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height; only the
-                trained network reads them.
-            mask: bool (n, m), False for padding.
-        """
-        global_, mask = global_.float(), mask.bool()
-        scored = functional.pad(mask, (0, 1), value=True)
-        null = torch.zeros_like(global_[:, None])
-        return States(
-            global_=global_,
-            query=global_ * self.sharpness,
-            tokens=torch.cat([global_[:, None], blank(regions.float(), mask), null], dim=1),
-            attended=functional.pad(scored, (1, 0), value=True),
-            scored=scored,
-        )
-
-    def encode_texts(
-        self,
-        global_: Tensor,
-        tokens: Tensor,
-        mask: Tensor,
-        scored: Tensor | None = None,
-        context: WordContext | None = None,
-    ) -> States:
-        """States of texts, computed without images.
-
-        Args:
-            global_: (n, d), the backbone's embeddings of whole texts.
-            tokens: (n, l, d), embeddings of their pieces, each embedded alone.
-            mask: bool (n, l), False for padding.
-            scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
-            context: Context of the words, for a network that `reads_words`.
-        """
-        global_, mask = global_.float(), mask.bool()
-        return States(
-            global_=global_,
-            query=global_ * self.sharpness,
-            tokens=blank(tokens.float(), mask),
-            attended=mask,
-            scored=mask if scored is None else mask & scored.bool(),
-        )
-
-    def pairs(
-        self,
-        images: States,
-        texts: States,
-        image_index: Tensor | Sequence[int],
-        text_index: Tensor | Sequence[int],
-    ) -> Alignment:
-        """Scores of p pairs, which are given by the indices of their images and texts."""
-        device = images.tokens.device
-        first, second = (torch.as_tensor(index, device=device).long() for index in (image_index, text_index))
-        return self._align(images.take(first), texts.take(second))
-
-    def _align(self, images: States, texts: States) -> Alignment:
-        """Scores of p images with p texts, row by row."""
-        regions, tokens = self._fused(images, texts)
-        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
-        region_scores = softmax_over(products(texts.query, regions), images.scored)
-        token_scores = softmax_over(self._asked(images, texts, tokens), texts.scored)
-        seen, read = self._written(mean_by(region_scores, regions), mean_by(token_scores, tokens))
-        return Alignment(
-            region_scores,
-            token_scores,
-            recall=self.scale * cosine(seen, images.global_),
-            precision=self.scale * cosine(read, texts.global_),
-        )
-
-    def _fused(self, images: States, texts: States) -> tuple[Tensor, Tensor]:
-        """States of regions and null token, and of pieces, each of which may know the others."""
-        return images.tokens[:, 1:], texts.tokens
-
-    def _asked(self, images: States, texts: States, tokens: Tensor) -> Tensor:
-        """What the softmax over the pieces is of, (p, l)."""
-        return products(images.query, tokens)
-
-    def _written(self, seen: Tensor, read: Tensor) -> tuple[Tensor, Tensor]:
-        """Means of regions and of pieces, in the backbone's space."""
-        return seen, read
-
-    def all_pairs(self, images: States, texts: States, chunk: int | None = None) -> tuple[Tensor, Tensor]:
-        """Recall (a, b) and precision (a, b) of each of a images with each of b texts.
-
-        `chunk` is the maximum number of pairs at a time, which bounds the memory; with gradients, each chunk
-        is computed again in the backward pass. None for all pairs at once.
-        """
-        n_texts = len(texts)
-        every = torch.arange(len(images) * n_texts, device=images.tokens.device)
-        chunks = every.split(chunk) if chunk and len(every) else (every,)
-
-        def score(pair: Tensor) -> tuple[Tensor, Tensor]:
-            found = self._align(images.take(pair // n_texts), texts.take(pair % n_texts))
-            return found.recall, found.precision
-
-        recompute = len(chunks) > 1 and torch.is_grad_enabled()
-        parts = [
-            checkpoint(score, part, use_reentrant=False) if recompute else score(part) for part in chunks
-        ]
-        recall, precision = (torch.cat(part).view(len(images), n_texts) for part in zip(*parts, strict=True))
-        return recall, precision
-
-
-class InfoMetIC(InfoCLIP):
+class InfoMetIC(nn.Module):
     """The network of InfoMetIC (Hu et al. 2023, section 3.1), to be trained or loaded with `from_pretrained`.
 
     New networks have random weights; call `torch.manual_seed` first to reproduce them.
@@ -504,6 +367,11 @@ class InfoMetIC(InfoCLIP):
             self.token_query.weight.data *= _QUIET
 
     @property
+    def reads_words(self) -> bool:
+        """Whether `encode_texts` needs the context of the words."""
+        return self.config.context_width is not None
+
+    @property
     def scale(self) -> Tensor:
         """Learned factor on cosines, the paper's 1/τ, starting at 1/0.07."""
         return self.log_scale.exp()
@@ -515,6 +383,14 @@ class InfoMetIC(InfoCLIP):
         )
 
     def encode_images(self, global_: Tensor, regions: Tensor, boxes: Tensor, mask: Tensor) -> States:
+        """States of images, computed without texts.
+
+        Args:
+            global_: (n, d), the backbone's embeddings of whole images.
+            regions: (n, m, d), embeddings of their regions, each cut out and embedded alone.
+            boxes: (n, m, 4), left, top, right, bottom as shares of the image's width and height.
+            mask: bool (n, m), False for padding.
+        """
         config, dtype = self.config, self.log_scale.dtype
         scaled, mask = global_.to(dtype) * config.input_scale, mask.bool()
         regions = blank(regions, mask).to(dtype) * config.input_scale
@@ -550,8 +426,18 @@ class InfoMetIC(InfoCLIP):
         scored: Tensor | None = None,
         context: WordContext | None = None,
     ) -> States:
+        """States of texts, computed without images.
+
+        Args:
+            global_: (n, d), the backbone's embeddings of whole texts.
+            tokens: (n, l, d), embeddings of their pieces, each embedded alone.
+            mask: bool (n, l), False for padding.
+            scored: bool (n, l), pieces that get a score, unlike special tokens; None for all.
+            context: Context of the words, for a network that `reads_words`.
+        """
         config, dtype = self.config, self.log_scale.dtype
-        if tokens.shape[1] > config.max_tokens:
+        needs_places = config.text_positions or not config.mask_padding
+        if needs_places and tokens.shape[1] > config.max_tokens:
             raise InputError(
                 f"texts of {tokens.shape[1]} pieces, including padding: expected at most {config.max_tokens}"
             )
@@ -593,15 +479,28 @@ class InfoMetIC(InfoCLIP):
             log_weight=log_weight,
         )
 
-    def _fused(self, images: States, texts: States) -> tuple[Tensor, Tensor]:
+    def pairs(
+        self,
+        images: States,
+        texts: States,
+        image_index: Tensor | Sequence[int],
+        text_index: Tensor | Sequence[int],
+    ) -> Alignment:
+        """Scores of p pairs, which are given by the indices of their images and texts."""
+        device = images.tokens.device
+        first, second = (torch.as_tensor(index, device=device).long() for index in (image_index, text_index))
+        return self._align(images.take(first), texts.take(second))
+
+    def _align(self, images: States, texts: States) -> Alignment:
+        """Scores of p images with p texts, row by row."""
         n_image = images.tokens.shape[1]
         both = torch.cat([images.tokens, texts.tokens], dim=1)
         attended = torch.cat([images.attended, texts.attended], dim=1)
         both = self._through("inter", self.inter_layers, both, attended)
         # what fills a text up comes after its pieces
-        return both[:, 1:n_image], both[:, n_image : n_image + texts.scored.shape[1]]
-
-    def _asked(self, images: States, texts: States, tokens: Tensor) -> Tensor:
+        regions, tokens = both[:, 1:n_image], both[:, n_image : n_image + texts.scored.shape[1]]
+        # (q W_q) · (k W_k) as (q W_q W_kᵀ) · k: one product per image and text, not per token
+        region_scores = softmax_over(products(texts.query, regions), images.scored)
         asked = products(images.query, tokens)
         if images.words is not None and texts.words is not None:
             asked = asked + products(images.words, texts.words)
@@ -609,12 +508,39 @@ class InfoMetIC(InfoCLIP):
             hidden = functional.gelu(images.hidden[:, None] + texts.hidden)
             asked = asked + self.word_out(functional.gelu(self.word_hidden(hidden)))[..., 0]
         asked = asked * self.config.sharpness
-        return asked if texts.log_weight is None else asked + texts.log_weight
+        if texts.log_weight is not None:
+            asked = asked + texts.log_weight
+        token_scores = softmax_over(asked, texts.scored)
+        seen, read = mean_by(region_scores, regions), mean_by(token_scores, tokens)
+        if self.config.width is not None:
+            seen, read = self.image_out(seen), self.text_out(read)
+        return Alignment(
+            region_scores,
+            token_scores,
+            recall=self.scale * cosine(seen, images.global_),
+            precision=self.scale * cosine(read, texts.global_),
+        )
 
-    def _written(self, seen: Tensor, read: Tensor) -> tuple[Tensor, Tensor]:
-        if self.config.width is None:
-            return seen, read
-        return self.image_out(seen), self.text_out(read)
+    def all_pairs(self, images: States, texts: States, chunk: int | None = None) -> tuple[Tensor, Tensor]:
+        """Recall (a, b) and precision (a, b) of each of a images with each of b texts.
+
+        `chunk` is the maximum number of pairs at a time, which bounds the memory; with gradients, each chunk
+        is computed again in the backward pass. None for all pairs at once.
+        """
+        n_texts = len(texts)
+        every = torch.arange(len(images) * n_texts, device=images.tokens.device)
+        chunks = every.split(chunk) if chunk and len(every) else (every,)
+
+        def score(pair: Tensor) -> tuple[Tensor, Tensor]:
+            found = self._align(images.take(pair // n_texts), texts.take(pair % n_texts))
+            return found.recall, found.precision
+
+        recompute = len(chunks) > 1 and torch.is_grad_enabled()
+        parts = [
+            checkpoint(score, part, use_reentrant=False) if recompute else score(part) for part in chunks
+        ]
+        recall, precision = (torch.cat(part).view(len(images), n_texts) for part in zip(*parts, strict=True))
+        return recall, precision
 
     def _through(self, name: str, layers: nn.ModuleList, sequence: Tensor, attended: Tensor) -> Tensor:
         if not len(layers):
@@ -679,6 +605,32 @@ class InfoMetIC(InfoCLIP):
         model.name, model.notes = name, content["notes"]
         model.revision = commit or f"w{model.fingerprint()[:8]}"
         return model.to(resolve_device(device))
+
+
+class InfoCLIP(InfoMetIC):
+    """The baseline without training (Hu et al. 2023, appendix D): scores directly from the embeddings.
+
+    It has no transformers, and boxes are not used. The null token is a zero vector, so its product is 0.
+
+    Args:
+        dim: Length of the embeddings.
+        sharpness: Factor on the products of query and tokens before the softmax; 100 for embeddings of unit
+            length is the same as 1 for CLIP's, of a length of about 10.
+        scale: Factor on cosines in recall and precision, CLIP's `logit_scale`.
+    """
+
+    def __init__(self, dim: int, sharpness: float = 100.0, scale: float = 100.0) -> None:
+        config = InfoMetICConfig(dim, heads=1, intra_layers=0, inter_layers=0, input_scale=1.0)
+        super().__init__(replace(config, text_positions=False, box_positions=False))
+        self._scale = float(scale)
+        for query, key in ((self.region_query, self.region_key), (self.token_query, self.token_key)):
+            query.weight.data = sharpness * torch.eye(dim)
+            key.weight.data = torch.eye(dim)
+        self.requires_grad_(False)
+
+    @property
+    def scale(self) -> Tensor:
+        return self.log_scale.new_tensor(self._scale)
 
 
 class _Layer(nn.Module):
@@ -771,7 +723,7 @@ def cosine_scale(backbone: Backbone) -> float:
     return _CLIP_SCALE if backbone.logit_scale == 1.0 else float(backbone.logit_scale)
 
 
-def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[InfoCLIP, str]:
+def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> tuple[InfoMetIC, str]:
     """The aligner for a backbone, in eval mode on its device, and the aligner's name for signatures.
 
     Args:
@@ -788,6 +740,6 @@ def load_aligner(weights: str | os.PathLike[str] | None, backbone: Backbone) -> 
     if weights is None:
         weights = weights_folder(INSTALLED[backbone.name]) if backbone.name in INSTALLED else INFO_CLIP
     if str(weights) == INFO_CLIP:
-        return InfoCLIP(scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
+        return InfoCLIP(backbone.dim, scale=cosine_scale(backbone)).to(backbone.device).eval(), INFO_CLIP
     network = InfoMetIC.from_pretrained(weights, backbone=backbone, device=backbone.device)
     return network, f"{network.name}@{network.revision}"

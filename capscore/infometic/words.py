@@ -231,9 +231,9 @@ def nearest_regions(
 # ------------------------------------------------------------------ what words add to their captions
 
 
-def without_word(caption: str, start: int, end: int) -> str:
-    """A caption without its word from `start` to `end`, with runs of blanks as one."""
-    return " ".join((caption[:start] + caption[end:]).split())
+def without_word(caption: str, word: CaptionWord) -> str:
+    """A caption without one of its words, with runs of blanks as one."""
+    return " ".join((caption[: word.start] + caption[word.end :]).split())
 
 
 def added_by_words(
@@ -249,7 +249,7 @@ def added_by_words(
     index: dict[str, int] = {}
     numbers = []  # of each caption, and of its text without each word
     for caption, row in zip(captions, words, strict=True):
-        texts = [caption, *(without_word(caption, word.start, word.end) for word in row)]
+        texts = [caption, *(without_word(caption, word) for word in row)]
         numbers.append([index.setdefault(text, len(index)) for text in texts])
     rows = np.asarray(embed(list(index)), np.float32)
     return [rows[first] - rows[others].reshape(len(others), rows.shape[1]) for first, *others in numbers]

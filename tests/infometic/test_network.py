@@ -150,7 +150,9 @@ def test_without_masking_the_filling_is_attended_to():
 
 
 @pytest.mark.parametrize(
-    "model", [PLAIN, READER, FILLED, NO_NULL, InfoCLIP(9.0, 2.0)], ids="plain words filled null clip".split()
+    "model",
+    [PLAIN, READER, FILLED, NO_NULL, InfoCLIP(TINY.dim, 9.0, 2.0)],
+    ids="plain words filled null clip".split(),
 )
 @given(sizes=SIZES, more=st.integers(0, 3), fill=st.sampled_from([0.0, 7.0, float("nan"), float("inf")]))
 def test_padding_and_the_rest_of_the_batch_do_not_matter(model, sizes, more, fill):
@@ -178,7 +180,7 @@ def test_an_empty_text_and_an_image_without_regions():
     assert found.token_scores.shape == (1, 0) and found.precision.item() == 0
     assert np.isfinite(found.recall.item())
     bare = tiny_model(replace(TINY, null_token=False, global_in_fusion=False))
-    for model, regions in ((bare, [[0.0]]), (InfoCLIP(), [[1.0]])):
+    for model, regions in ((bare, [[0.0]]), (InfoCLIP(TINY.dim), [[1.0]])):
         nothing = scores(model, images_of([0]), texts_of([0]), [(0, 0)])
         assert nothing.region_scores.tolist() == regions
         assert (nothing.recall.item(), nothing.precision.item()) == (0.0, 0.0)
@@ -235,7 +237,7 @@ def test_special_tokens_are_context_without_a_score():
     assert close(found.token_scores[0], shares / shares.sum())  # the same states, another softmax
     assert close(found.region_scores, every.region_scores)
     assert not close(found.region_scores, alone.region_scores, 1e-3)
-    clip = InfoCLIP(sharpness=5.0)
+    clip = InfoCLIP(TINY.dim, sharpness=5.0)
     found, alone = of_text(clip, (t_g, tokens), mask=inner), of_text(clip, (t_g, tokens[1:3]))
     assert close(found.token_scores[:, 1:3], alone.token_scores) and not found.token_scores[0, [0, 3]].any()
     context = context_of((t_g, tokens))  # whose third piece is of no word that counts
@@ -270,7 +272,7 @@ def test_a_context_of_words_is_needed_or_left_alone():
         of_text(PLAIN, texts_of([6])[0])
     nonsense = WordContext(torch.full((1, 1, 2), float("nan")), torch.full((7,), -1.0))
     t_g, tokens = (torch.from_numpy(part).float()[None] for part in text)
-    for aligner in (PLAIN, InfoCLIP()):
+    for aligner in (PLAIN, InfoCLIP(TINY.dim)):
         assert not aligner.reads_words
         told = aligner.encode_texts(t_g, tokens, torch.ones(1, 3).bool(), context=nonsense)
         assert (told.words, told.hidden, told.log_weight) == (None, None, None)
@@ -280,7 +282,7 @@ def test_a_context_of_words_is_needed_or_left_alone():
 
 
 def test_numbers_of_info_clip_by_hand():
-    model = InfoCLIP(sharpness=5.0, scale=100.0)
+    model = InfoCLIP(2, sharpness=5.0, scale=100.0)
     text = (np.array([1.0, 0.0]), np.array([[0.6, 0.8], [-1.0, 0.0]]))
     found = scores(model, [IMAGE], [text], [(0, 0)])
     assert found.region_scores[0].tolist() == pytest.approx([0.986703, 0.006648, 0.006648], abs=1e-6)
@@ -288,7 +290,7 @@ def test_numbers_of_info_clip_by_hand():
     # (0.986703, 0.006648) with (0.6, 0.8); (0.599463, 0.799732) with (1, 0)
     assert found.recall.item() == pytest.approx(60.5377, abs=1e-3)
     assert found.precision.item() == pytest.approx(59.9785, abs=1e-3)
-    assert list(model.parameters()) == []
+    assert not any(part.requires_grad for part in model.parameters())
 
 
 # ---- a new network

@@ -149,7 +149,7 @@ def test_the_nearest_region_of_each_word_written_out():
 )
 def test_a_caption_without_a_word(caption, text, left):
     found = word_in(caption, text)
-    assert without_word(caption, found.start, found.end) == left
+    assert without_word(caption, found) == left
 
 
 SPREAD = [

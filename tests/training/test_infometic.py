@@ -156,7 +156,7 @@ def test_results_of_the_check(network, learnt):
     numbers = check(network)
     assert numbers["planted_found"] == 1 and numbers["words_right"] > 0.95
     assert numbers["regions_right"] > 0.9 and numbers["precision_falls"] == 1
-    assert numbers["planted_found"] > check(InfoCLIP())["planted_found"]
+    assert numbers["planted_found"] > check(InfoCLIP(network.config.dim))["planted_found"]
     n_words = learnt.text_batch(wrong_texts(learnt)).counted.sum(dim=1)
     assert numbers["planted_by_chance"] == pytest.approx((1 / n_words).mean().item())
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from capscore.infometic.network import InfoCLIP, InfoMetIC
+from capscore.infometic.network import InfoMetIC
 from training.data.alignment_data import AlignmentData
 from training.engine.infometic_losses import word_shares
 
@@ -56,16 +56,16 @@ class AlignmentCheck:
         self._labelled = data.with_region_labels()
         self._hard = data.hard_negatives()
 
-    def __call__(self, aligner: InfoCLIP) -> dict[str, float]:
+    def __call__(self, aligner: InfoMetIC) -> dict[str, float]:
         """The numbers, by name."""
         return self._shares(aligner)
 
-    def false_alarms(self, aligner: InfoCLIP) -> float:
+    def false_alarms(self, aligner: InfoMetIC) -> float:
         """The false alarms alone; 0 without semantic words."""
         return self._shares(aligner, only_plain=True).get("false_alarms", 0.0)
 
     @torch.no_grad()
-    def _shares(self, aligner: InfoCLIP, only_plain: bool = False) -> dict[str, float]:
+    def _shares(self, aligner: InfoMetIC, only_plain: bool = False) -> dict[str, float]:
         sums: dict[str, list[float]] = {}
 
         def add(name: str, values: Tensor) -> None:
@@ -78,7 +78,7 @@ class AlignmentCheck:
         return {name: total / n for name, (total, n) in sums.items() if n}
 
     def _measure(
-        self, aligner: InfoCLIP, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
+        self, aligner: InfoMetIC, pairs: np.ndarray, add: Callable[[str, Tensor], None], only_plain: bool
     ) -> None:
         data, beta = self.data, self.beta
         first = next(aligner.parameters(), None)
